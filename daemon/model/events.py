@@ -1,0 +1,219 @@
+"""Events: what happened, in the order it happened (source: seed 000, "事件类型").
+
+Stored events have a rising ``event_id`` and are never lost. Deltas have none: they are for the display,
+may be dropped for a slow client, and are followed by the stored part or message they belong to.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from daemon.model.base import Model
+from daemon.model.goals import Goal, GoalStats, GoalStatus
+from daemon.model.messages import Message, Part, Role, StopReason
+from daemon.model.permissions import PermissionRequest, Reply
+from daemon.model.traces import QueuedPrompt, Trace
+
+
+class _Event(Model):
+    event_id: int = 0
+    """Given by the store when the event is appended."""
+    trace_id: str
+    time: datetime
+
+
+class SessionCreated(_Event):
+    """A session begins."""
+
+    event: Literal["session_created"] = "session_created"
+    trace: Trace
+
+
+class SessionUpdated(_Event):
+    """Title, summary, model, mission or totals changed."""
+
+    event: Literal["session_updated"] = "session_updated"
+    updates: dict[str, Any]
+
+
+class AffectedGoal(Model):
+    """A goal whose numbers or status changed as a consequence. Ancestors carry no ``self_stats``."""
+
+    goal_id: str
+    status: GoalStatus | None = None
+    summary: str | None = None
+    self_stats: GoalStats | None = None
+    cumulative_stats: GoalStats | None = None
+
+
+class MessageAdded(_Event):
+    """A message is complete and stored."""
+
+    event: Literal["message_added"] = "message_added"
+    message: Message
+    affected_goals: tuple[AffectedGoal, ...] = ()
+
+
+class MessagePartAdded(_Event):
+    """A part of a message that is still being streamed is complete: it survives a crash from now on."""
+
+    event: Literal["message_part_added"] = "message_part_added"
+    message_id: str
+    role: Role = "assistant"
+    goal_id: str | None = None
+    index: int
+    part: Part
+
+
+class MessageDiscarded(_Event):
+    """The model call broke off and is tried again: the parts shown so far are void."""
+
+    event: Literal["message_discarded"] = "message_discarded"
+    message_id: str
+    reason: str
+
+
+class GoalAdded(_Event):
+    """A goal was added."""
+
+    event: Literal["goal_added"] = "goal_added"
+    goal: Goal
+    parent_id: str | None = None
+    index: int | None = None
+    """Position in the flat list, when it is not the end."""
+
+
+class GoalUpdated(_Event):
+    """A goal changed; ``affected_goals`` has every ancestor that changed with it (cascade)."""
+
+    event: Literal["goal_updated"] = "goal_updated"
+    goal_id: str
+    updates: dict[str, Any]
+    affected_goals: tuple[AffectedGoal, ...] = ()
+    current_id: str | None = None
+    """The focus after this event."""
+
+
+class GoalRemoved(_Event):
+    """A pending goal was dropped from the plan before any work on it."""
+
+    event: Literal["goal_removed"] = "goal_removed"
+    goal_id: str
+    current_id: str | None = None
+
+
+class TurnStarted(_Event):
+    """A prompt is being worked on."""
+
+    event: Literal["turn_started"] = "turn_started"
+    prompt_id: str
+
+
+class TurnEnded(_Event):
+    """The turn is over. ``detail`` explains ``error`` and other stops in words for the person."""
+
+    event: Literal["turn_ended"] = "turn_ended"
+    prompt_id: str
+    stop_reason: StopReason
+    detail: str = ""
+
+
+class QueueChanged(_Event):
+    """Prompts that wait, in order."""
+
+    event: Literal["queue_changed"] = "queue_changed"
+    queue: tuple[QueuedPrompt, ...]
+
+
+class ToolStarted(_Event):
+    """A tool call is being run."""
+
+    event: Literal["tool_started"] = "tool_started"
+    tool_call_id: str
+    name: str
+
+
+class PermissionAsked(_Event):
+    """The person is needed."""
+
+    event: Literal["permission_asked"] = "permission_asked"
+    request: PermissionRequest
+
+
+class PermissionReplied(_Event):
+    """A request was answered, or ``canceled`` with its turn."""
+
+    event: Literal["permission_replied"] = "permission_replied"
+    request_id: str
+    reply: Reply | Literal["canceled"]
+    feedback: str | None = None
+    by: str = ""
+
+
+class FileChanged(_Event):
+    """A file was written after approval; ``version`` is kept in the file history."""
+
+    event: Literal["file_changed"] = "file_changed"
+    path: str
+    kind: Literal["create", "update", "delete"]
+    version: str
+    tool_call_id: str
+    added: int
+    removed: int
+
+
+class ModelRetry(_Event):
+    """The model call failed in a way that passes; it is tried again after ``delay_s`` seconds."""
+
+    event: Literal["model_retry"] = "model_retry"
+    attempt: int
+    delay_s: float
+    reason: str
+
+
+class Notice(_Event):
+    """Something the person should know, with what to do about it."""
+
+    event: Literal["notice"] = "notice"
+    level: Literal["info", "warning", "error"]
+    text: str
+    code: str = ""
+
+
+Event = Annotated[
+    SessionCreated
+    | SessionUpdated
+    | MessageAdded
+    | MessagePartAdded
+    | MessageDiscarded
+    | GoalAdded
+    | GoalUpdated
+    | GoalRemoved
+    | TurnStarted
+    | TurnEnded
+    | QueueChanged
+    | ToolStarted
+    | PermissionAsked
+    | PermissionReplied
+    | FileChanged
+    | ModelRetry
+    | Notice,
+    Field(discriminator="event"),
+]
+
+
+class Delta(Model):
+    """A piece of something growing: text, reasoning, the JSON of a tool call, or a tool's live output."""
+
+    trace_id: str
+    kind: Literal["text", "reasoning", "tool_input", "tool_output"]
+    message_id: str
+    index: int = 0
+    """Index of the part in its message."""
+    tool_call_id: str | None = None
+    name: str | None = None
+    """The tool's name, for ``tool_input``."""
+    text: str

@@ -1,0 +1,50 @@
+"""Goals with exactly the fields of seed 000. Operations on the tree live in ``daemon/plan``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from daemon.model.base import Model
+
+GoalStatus = Literal["pending", "in_progress", "completed", "abandoned"]
+GoalType = Literal["normal", "explore_start", "explore_merge"]
+
+
+class GoalStats(Model):
+    """What working on a goal took."""
+
+    message_count: int = 0
+    total_tokens: int = 0
+    total_cost: float = 0.0
+    """US dollars."""
+    preview: str | None = None
+    """Tool calls in short, e.g. ``read → edit × 2``."""
+
+
+class Goal(Model):
+    """One goal. ``id`` only grows and is never reused; the numbers people see are computed."""
+
+    id: str
+    parent_id: str | None = None
+    branch_id: str | None = None
+    type: GoalType = "normal"
+    description: str
+    reason: str = ""
+    status: GoalStatus = "pending"
+    summary: str | None = None
+    branch_ids: list[str] | None = None
+    explore_start_id: str | None = None
+    merge_summary: str | None = None
+    selected_branch: str | None = None
+    self_stats: GoalStats = GoalStats()
+    cumulative_stats: GoalStats = GoalStats()
+
+
+class GoalTree(Model):
+    """The plan: a flat list whose ``parent_id`` makes the tree; list order is sibling order."""
+
+    mission: str = ""
+    current_id: str | None = None
+    goals: list[Goal] = Field(default_factory=list[Goal])

@@ -1,0 +1,178 @@
+"""Messages and their parts (source: seeds 000 "Message", 002 §2.4, 004 §3.4).
+
+A message belongs to a trace, maybe to a branch, and to the goal that was current when it was made.
+The system prompt is built for each call and never stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field
+
+from daemon.model.base import Model
+
+Role = Literal["user", "assistant", "tool"]
+StopReason = Literal["end_turn", "max_tokens", "tool_use", "canceled", "error", "permission_denied"]
+
+
+class TextPart(Model):
+    """Plain text (markdown from the model)."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ReasoningPart(Model):
+    """What the model thought. ``signature`` and ``redacted`` go back to the provider unchanged."""
+
+    type: Literal["reasoning"] = "reasoning"
+    text: str
+    signature: str | None = None
+    redacted: str | None = None
+
+
+class FilePart(Model):
+    """An attached file or image: ``data`` is base64, or None when only the path is meant."""
+
+    type: Literal["file"] = "file"
+    name: str
+    media_type: str
+    data: str | None = None
+
+
+class ToolCallPart(Model):
+    """The model wants a tool run. ``input`` is the JSON text as the model sent it, valid or not."""
+
+    type: Literal["tool_call"] = "tool_call"
+    id: str
+    name: str
+    input: str
+    finished: bool = True
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments as a dict. Raises ValueError when the text is not a JSON object."""
+        value: object = json.loads(self.input or "{}")
+        if not isinstance(value, dict):
+            raise ValueError(f"arguments must be a JSON object, not {type(value).__name__}")
+        return cast("dict[str, Any]", value)
+
+
+class ToolResultPart(Model):
+    """What a tool answered; exactly one for each tool call."""
+
+    type: Literal["tool_result"] = "tool_result"
+    tool_call_id: str
+    name: str
+    content: str
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    is_error: bool = False
+    title: str = ""
+    images: tuple[FilePart, ...] = ()
+
+
+class SubtaskPart(Model):
+    """A sub-agent's task, handed over as a user message."""
+
+    type: Literal["subtask"] = "subtask"
+    agent: str
+    prompt: str
+
+
+class CompactionPart(Model):
+    """Marks where the context was compacted; messages before it are represented by the summary after it."""
+
+    type: Literal["compaction"] = "compaction"
+    reason: str = ""
+
+
+class FinishPart(Model):
+    """Why the message ended, and when."""
+
+    type: Literal["finish"] = "finish"
+    reason: StopReason
+    time: datetime
+    detail: str = ""
+
+
+Part = Annotated[
+    TextPart
+    | ReasoningPart
+    | FilePart
+    | ToolCallPart
+    | ToolResultPart
+    | SubtaskPart
+    | CompactionPart
+    | FinishPart,
+    Field(discriminator="type"),
+]
+
+
+class Usage(Model):
+    """Tokens of one model call, as the provider counted them. ``input`` excludes the cached ones."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    @property
+    def total(self) -> int:
+        """All tokens that went in or came out."""
+        return self.input + self.output + self.cache_read + self.cache_write
+
+
+class Message(Model):
+    """One message of a trace, with the fields of seed 000."""
+
+    message_id: str
+    trace_id: str
+    branch_id: str | None = None
+    role: Role
+    sequence: int
+    goal_id: str | None = None
+    tool_call_id: str | None = None
+    content: tuple[Part, ...]
+    description: str = ""
+    tokens: int | None = None
+    cost: float | None = None
+    created_at: datetime
+    model: str | None = None
+    usage: Usage | None = None
+    duration_ms: int | None = None
+
+    def text(self) -> str:
+        """All text parts joined."""
+        return "".join(part.text for part in self.content if isinstance(part, TextPart))
+
+    def tool_calls(self) -> list[ToolCallPart]:
+        """The tool calls, in order."""
+        return [part for part in self.content if isinstance(part, ToolCallPart)]
+
+    def tool_result(self) -> ToolResultPart | None:
+        """The result a tool message carries."""
+        return next((part for part in self.content if isinstance(part, ToolResultPart)), None)
+
+    def stop_reason(self) -> StopReason | None:
+        """Why the message ended, when it says so."""
+        return next((part.reason for part in self.content if isinstance(part, FinishPart)), None)
+
+
+def describe(role: Role, content: Iterable[Part]) -> str:
+    """The system's description of a message: first text, else ``tool call: X, Y``, or the tool's name.
+
+    Source: seed 000, "description 字段（系统自动生成）".
+    """
+    parts = list(content)
+    if role == "tool":
+        return next((part.name for part in parts if isinstance(part, ToolResultPart)), "tool")
+    text = next((part.text.strip() for part in parts if isinstance(part, TextPart) and part.text.strip()), "")
+    if text:
+        return text
+    calls = [part.name for part in parts if isinstance(part, ToolCallPart)]
+    if calls:
+        return "tool call: " + ", ".join(calls)
+    return next((part.name for part in parts if isinstance(part, FilePart)), "")

@@ -1,0 +1,42 @@
+"""The record of a session: its metadata (``meta.json``)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from daemon.model.base import Model
+from daemon.model.messages import StopReason, Usage
+
+SessionStatus = Literal["idle", "running", "waiting"]
+"""``waiting``: a turn is under way and needs an answer of the person."""
+
+FORMAT = 1
+"""Version of the stored format; a reader refuses a newer one."""
+
+
+class Trace(Model):
+    """Metadata of one session; ``trace_id`` is the session's id too (source: seed 000, ``meta.json``)."""
+
+    trace_id: str
+    format: int = FORMAT
+    title: str = ""
+    summary: str = ""
+    workspace: str
+    agent: str = "build"
+    model: str | None = None
+    created_at: datetime
+    updated_at: datetime
+    message_count: int = 0
+    usage: Usage = Usage()
+    total_cost: float = 0.0
+    last_event_id: int = 0
+    last_stop_reason: StopReason | None = None
+
+
+class QueuedPrompt(Model):
+    """A prompt that waits for the running turn to end; ``steer`` delivers it between two steps instead."""
+
+    prompt_id: str
+    text: str
+    steer: bool = False

@@ -1,0 +1,149 @@
+"""The one interface to models: ``stream(request) -> events`` (source: mission M5, seed 002 §5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from daemon.model.messages import Part, StopReason, Usage
+
+ErrorKind = Literal[
+    "no_key", "auth", "rate_limit", "overloaded", "server", "network", "malformed", "overflow", "bad_request"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemBlock:
+    """A layer of the system prompt. ``cache``: a cache breakpoint may be set behind it."""
+
+    text: str
+    cache: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMessage:
+    """A message as the model will see it: only text, reasoning, file, tool_call and tool_result parts.
+
+    Role ``tool`` carries tool results; a provider folds it into what its wire wants.
+    """
+
+    role: Literal["user", "assistant", "tool"]
+    content: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as offered to the model; ``schema`` is a JSON schema of an object."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One model call. ``model`` is without its provider prefix."""
+
+    model: str
+    system: tuple[SystemBlock, ...]
+    messages: tuple[PromptMessage, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    max_tokens: int = 16_000
+    thinking_tokens: int = 0
+    """Budget of extended thinking; 0 switches it off."""
+    temperature: float | None = None
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Keys and base URLs (``ANTHROPIC_API_KEY`` …) of whoever asked; never logged or stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More text of part ``index``."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """More reasoning of part ``index``."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStart:
+    """A tool call begins at part ``index``."""
+
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """More of a tool call's JSON."""
+
+    index: int
+    id: str
+    json: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartStop:
+    """Part ``index`` is complete: text, reasoning (with signature) or a tool call."""
+
+    index: int
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The call failed in a passing way and is made again after ``delay_s``; all parts so far are void."""
+
+    attempt: int
+    delay_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """The end: all parts in order, why the model stopped, and what it cost."""
+
+    parts: tuple[Part, ...]
+    stop_reason: StopReason
+    usage: Usage
+    model: str
+    detail: str = ""
+    """For stops that need words, e.g. a refusal."""
+
+
+ProviderEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | PartStop | Retry | Complete
+
+
+class ProviderError(Exception):
+    """The call failed. ``str(error)`` is for the person and says what to do about it.
+
+    ``retryable`` errors are tried again by ``daemon.provider.retry``; ``retry_after_s`` is what the server asked for.
+    """
+
+    def __init__(
+        self, kind: ErrorKind, message: str, *, retryable: bool = False, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.kind: ErrorKind = kind
+        self.retryable = retryable
+        self.retry_after_s = retry_after_s
+
+
+class Provider(Protocol):
+    """A family of models reached in one way."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
+        """Play one model call. Ends with exactly one Complete, or raises ProviderError.
+
+        Closing the iterator (or cancelling the task that reads it) ends the HTTP request.
+        """
+        ...

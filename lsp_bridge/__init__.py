@@ -1,0 +1,1 @@
+"""Speaks JSON-RPC to editors and terminals, and LSP to language servers."""

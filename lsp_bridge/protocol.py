@@ -1,0 +1,299 @@
+"""The wire between the daemon and its clients: every ``goalwright/…`` method with its params and result.
+
+Names follow the Agent Client Protocol where it has the thing. camelCase on the wire; the TypeScript types
+in ``vscode-extension/src/protocol.gen.ts`` are generated from this module (``make generate``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from daemon.model.base import Model
+from daemon.model.events import Delta, Event
+from daemon.model.goals import GoalTree
+from daemon.model.messages import FilePart, Message, Part, StopReason
+from daemon.model.permissions import PermissionRequest, Reply
+from daemon.model.traces import QueuedPrompt, SessionStatus, Trace
+
+PROTOCOL_VERSION = 1
+"""Grows when a client of the old version would break."""
+
+PREAMBLE = "GOALWRIGHT/1"
+"""The first line of a connection is ``GOALWRIGHT/1 <token>\\n``; LSP framing begins after it."""
+
+
+class Empty(Model):
+    """No params, or nothing to say."""
+
+
+class SessionInfo(Model):
+    """A session in a list."""
+
+    trace: Trace
+    status: SessionStatus
+    demo: bool = False
+    """The scripted demo model answers, not a real one."""
+
+
+class InitializationOptions(Model):
+    """What a client may put into ``initializationOptions`` of LSP's ``initialize``."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    client: str = "editor"
+    """Shown where it matters who answered a request, e.g. ``VS Code``, ``terminal``."""
+    trusted: bool = False
+    """The person trusts this folder (VS Code's workspace trust)."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the editor or the command line, same keys as ``config.json``."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Provider variables of the client's environment; used for its prompts, kept in memory only."""
+
+
+class SessionNewParams(Model):
+    """Begin a session. ``model`` is ``provider/model``; the default is chosen by the configuration."""
+
+    model: str | None = None
+    agent: str = "build"
+
+
+class SessionResult(Model):
+    """The session a request was about."""
+
+    session: SessionInfo
+
+
+class SessionListParams(Model):
+    """Newest first."""
+
+    limit: int = Field(default=50, ge=1, le=1000)
+    before: str | None = None
+    """``trace_id`` after which to go on, for the next page."""
+
+
+class SessionListResult(Model):
+    """``more``: there are older ones."""
+
+    sessions: tuple[SessionInfo, ...]
+    more: bool = False
+
+
+class SessionLoadParams(Model):
+    """Open a session and subscribe this connection to its updates."""
+
+    session_id: str
+    messages: int = Field(default=200, ge=0, le=10_000)
+    """How many of the newest messages to return."""
+
+
+class SessionLoadResult(Model):
+    """The state of a session up to ``last_event_id``; updates that follow have higher ids."""
+
+    session: SessionInfo
+    messages: tuple[Message, ...]
+    """Oldest first."""
+    has_earlier: bool
+    """There are older messages than these."""
+    streaming: Streaming | None = None
+    """The message that is being received right now, as far as it got."""
+    goal_tree: GoalTree
+    goal_numbers: dict[str, str]
+    """Display number of each goal by its id; abandoned ones have none."""
+    pending: tuple[PermissionRequest, ...]
+    queue: tuple[QueuedPrompt, ...]
+    last_event_id: int
+
+
+class Streaming(Model):
+    """Parts of an unfinished message: complete ones, and the text so far of the one that grows."""
+
+    message_id: str
+    parts: tuple[Part, ...]
+
+
+class SessionMessagesParams(Model):
+    """Older messages, for scrolling back: those with a ``sequence`` below ``before``."""
+
+    session_id: str
+    before: int
+    limit: int = Field(default=100, ge=1, le=1000)
+
+
+class SessionMessagesResult(Model):
+    """Oldest first."""
+
+    messages: tuple[Message, ...]
+    has_earlier: bool
+
+
+class SessionEventsParams(Model):
+    """Events after the last one seen, after a reconnect. Subscribes the connection too."""
+
+    session_id: str
+    after_event_id: int = Field(ge=0)
+
+
+class SessionEventsResult(Model):
+    """In order."""
+
+    events: tuple[Event, ...]
+
+
+class SessionPromptParams(Model):
+    """A prompt. The answer comes when the turn that works on it has ended."""
+
+    session_id: str
+    text: str
+    attachments: tuple[FilePart, ...] = ()
+    prompt_id: str | None = None
+    """Chosen by the client, to recognise it in the queue and in events."""
+    when_busy: Literal["queue", "refuse", "steer"] = "queue"
+
+
+class SessionPromptResult(Model):
+    """How the turn ended. ``detail`` has words for ``error``; ``removed``: taken from the queue unseen."""
+
+    prompt_id: str
+    stop_reason: StopReason
+    detail: str = ""
+    removed: bool = False
+
+
+class SessionParams(Model):
+    """A request about one session."""
+
+    session_id: str
+
+
+class CanceledResult(Model):
+    """``canceled`` is false when nothing was running."""
+
+    canceled: bool
+
+
+class QueueEditParams(Model):
+    """Change the text of a waiting prompt; ``text`` null removes it."""
+
+    session_id: str
+    prompt_id: str
+    text: str | None = None
+
+
+class SessionSetParams(Model):
+    """Change title or model of a session; null leaves it."""
+
+    session_id: str
+    title: str | None = None
+    model: str | None = None
+
+
+class PermissionListParams(Model):
+    """Pending requests of one session or of all."""
+
+    session_id: str | None = None
+
+
+class PermissionListResult(Model):
+    """Oldest first."""
+
+    requests: tuple[PermissionRequest, ...]
+
+
+class PermissionContentParams(Model):
+    """The full text of both sides of a proposed change, for a diff editor."""
+
+    request_id: str
+    path: str
+    """As in ``FileDiff.path``."""
+
+
+class PermissionContentResult(Model):
+    """``null`` on a side: the file does not exist there. ``binary``: no text to show."""
+
+    before: str | None
+    after: str | None
+    binary: bool = False
+
+
+class PermissionReplyParams(Model):
+    """The person's answer. ``feedback`` with ``reject`` lets the turn go on with it."""
+
+    request_id: str
+    reply: Reply
+    feedback: str | None = None
+
+
+class PermissionReplyResult(Model):
+    """``accepted`` is false when somebody else was first; ``by`` says who."""
+
+    accepted: bool
+    by: str = ""
+
+
+class DaemonStatus(Model):
+    """What the daemon is and does."""
+
+    version: str
+    protocol_version: int
+    pid: int
+    workspace: str
+    uptime_s: float
+    clients: int
+    running: int
+    """Sessions with a turn under way."""
+    model: str
+    """The model a new session gets for this client."""
+    demo: bool
+    notice: str = ""
+    """What to tell the person about the model, e.g. how to set a key."""
+    trace_folder: str
+    memory_mb: float | None = None
+
+
+class SessionUpdate(Model):
+    """Notification ``goalwright/session/update``: a stored event."""
+
+    session_id: str
+    event: Event
+
+
+class SessionDelta(Model):
+    """Notification ``goalwright/session/delta``: a piece of something growing; may be dropped."""
+
+    session_id: str
+    delta: Delta
+
+
+SessionLoadResult.model_rebuild()
+
+REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
+    "goalwright/daemon/status": (Empty, DaemonStatus),
+    "goalwright/daemon/stop": (Empty, Empty),
+    "goalwright/session/new": (SessionNewParams, SessionResult),
+    "goalwright/session/list": (SessionListParams, SessionListResult),
+    "goalwright/session/load": (SessionLoadParams, SessionLoadResult),
+    "goalwright/session/messages": (SessionMessagesParams, SessionMessagesResult),
+    "goalwright/session/events": (SessionEventsParams, SessionEventsResult),
+    "goalwright/session/prompt": (SessionPromptParams, SessionPromptResult),
+    "goalwright/session/cancel": (SessionParams, CanceledResult),
+    "goalwright/session/set": (SessionSetParams, SessionResult),
+    "goalwright/queue/edit": (QueueEditParams, Empty),
+    "goalwright/permission/list": (PermissionListParams, PermissionListResult),
+    "goalwright/permission/content": (PermissionContentParams, PermissionContentResult),
+    "goalwright/permission/reply": (PermissionReplyParams, PermissionReplyResult),
+}
+"""Requests of a client, by method."""
+
+NOTIFICATIONS: dict[str, type[Model]] = {
+    "goalwright/session/update": SessionUpdate,
+    "goalwright/session/delta": SessionDelta,
+}
+"""Notifications of the daemon, to connections that loaded the session."""
+
+BUSY = -32010
+UNKNOWN_SESSION = -32011
+UNKNOWN_REQUEST = -32012
+UNAUTHORIZED = -32001
+INCOMPATIBLE = -32013
+"""JSON-RPC error codes; the message always says what to do."""

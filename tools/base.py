@@ -1,0 +1,258 @@
+"""What a tool is, and the ports through which it reaches the rest of the product.
+
+A tool never talks to the person, the editor, a language server or the store by itself: it asks through
+the Protocols below, and an outer layer implements them (``daemon`` and ``lsp_bridge``). So every tool can
+be run and tested with nothing but a folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict
+
+Action = Literal["allow", "ask", "deny"]
+Verdict = Literal["clean", "problems", "no_fresh_answer", "no_server"]
+ChangeKind = Literal["create", "update", "delete"]
+
+
+class ToolError(Exception):
+    """An expected failure, in words the model can act on. It becomes a tool result with ``is_error``."""
+
+
+class PermissionDenied(Exception):
+    """A rule or the person said no. ``feedback`` is what the person wrote with the refusal, if anything."""
+
+    def __init__(self, reason: str, feedback: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.feedback = feedback
+
+
+class ToolInput(BaseModel):
+    """Base of every tool's arguments. Unknown arguments are an error the model is told about."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image for the model: base64 data and its media type, e.g. ``image/png``."""
+
+    media_type: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """One answer for each audience: ``content`` for the model, ``title`` and ``metadata`` for the display."""
+
+    content: str
+    title: str = ""
+    """One line for the tool card, e.g. ``cart.py +3 -1``."""
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """JSON-able. Known keys: ``path``, ``diff``, ``added``, ``removed``, ``diagnostics``, ``sha256``, ``exit_code``."""
+    is_error: bool = False
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What would happen to one file. ``before is None`` creates it, ``after is None`` deletes it."""
+
+    path: Path
+    """Absolute, symlinks resolved."""
+    before: bytes | None
+    after: bytes | None
+
+    @property
+    def kind(self) -> ChangeKind:
+        """Whether the file is created, updated or deleted."""
+        if self.before is None:
+            return "create"
+        return "delete" if self.after is None else "update"
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionAsk:
+    """A question to the permission service: may ``permission`` be used on all of ``targets``?
+
+    ``targets`` are what rules match: a path relative to the workspace with ``/`` (absolute when outside of
+    it) for files, the command line for ``bash``. ``suggestions`` are the patterns that the answer "always"
+    would remember (source: conventions.md, permission rules of OpenCode).
+    """
+
+    permission: str
+    targets: tuple[str, ...]
+    title: str
+    suggestions: tuple[str, ...] = ()
+    changes: tuple[FileChange, ...] = ()
+    detail: str = ""
+
+
+class Permission(Protocol):
+    """Rules first, then the person."""
+
+    async def ask(self, ask: PermissionAsk) -> None:
+        """Return when allowed. Raises PermissionDenied when a rule or the person refuses."""
+        ...
+
+    def decide(self, permission: str, target: str) -> Action:
+        """What the rules alone say, without asking anybody. For filtering listings and search results."""
+        ...
+
+
+class Files(Protocol):
+    """The files as the person sees them: the disk, and the editor's unsaved buffers over it."""
+
+    def unsaved(self, path: Path) -> str | None:
+        """The text of ``path`` in the editor when it has unsaved changes there, else None."""
+        ...
+
+    def note_read(self, path: Path, sha256: str) -> None:
+        """Remember that the model has seen the version of ``path`` with this hash."""
+        ...
+
+    def last_read(self, path: Path) -> str | None:
+        """Hash (hex sha256) of the version the model saw last; None when it never read the file."""
+        ...
+
+
+class FileHistory(Protocol):
+    """Versions of every file the session changes."""
+
+    async def keep(self, change: FileChange, tool_call_id: str) -> str:
+        """Store both sides of a change *before* it is written. Returns the id of the version."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One diagnostic. Lines and columns count from 1."""
+
+    path: Path
+    line: int
+    column: int
+    severity: Literal["error", "warning", "information", "hint"]
+    message: str
+    source: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosticsReport:
+    """What the language servers say about a change: only problems that are *new* against the baseline.
+
+    ``no_fresh_answer`` (a server did not answer in time) is never the same as ``clean``; ``no_server`` means
+    that no language server looks after these files.
+    """
+
+    verdict: Verdict
+    problems: tuple[Problem, ...] = ()
+    servers: tuple[str, ...] = ()
+
+
+class DiagnosticsRun(Protocol):
+    """One change under observation, begun before it is written."""
+
+    async def report(self) -> DiagnosticsReport:
+        """Call after the write. Waits for answers newer than the write, with a deadline; never raises."""
+        ...
+
+
+class Diagnostics(Protocol):
+    """The language servers' eyes."""
+
+    def warm(self, path: Path) -> None:
+        """Somebody works on ``path``: start its servers in the background and open the file there."""
+        ...
+
+    async def begin(self, paths: Sequence[Path]) -> DiagnosticsRun:
+        """Capture the baseline of ``paths``. Called before the write, while the old content is on disk."""
+        ...
+
+    async def changed(self, path: Path) -> None:
+        """``path`` was changed on disk by somebody else than a writer tool (bash, the person)."""
+        ...
+
+
+class Plan(Protocol):
+    """The goal tree, as the ``goal`` tool sees it."""
+
+    async def update(
+        self,
+        *,
+        add: Sequence[str] = (),
+        reason: str | None = None,
+        done: str | None = None,
+        abandon: str | None = None,
+        focus: str | None = None,
+    ) -> str:
+        """Apply the operations in the order done/abandon, focus, add; all of them or none.
+
+        ``focus`` is a display number such as ``2.1``. Returns the plan as text for the model. Raises ToolError
+        when an operation is not possible (the tree is then unchanged).
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """Everything a tool may use while it runs one call."""
+
+    workspace: Path
+    """Root of the workspace, absolute and resolved."""
+    tool_call_id: str
+    permission: Permission
+    files: Files
+    history: FileHistory
+    diagnostics: Diagnostics
+    plan: Plan
+    scratch: Path
+    """Private folder of the session, outside the workspace's sources, for full outputs the model may read."""
+    on_output: Callable[[str], None] = lambda text: None
+    """Live output (bash) for the display; may be dropped for a slow client."""
+
+
+InputT = TypeVar("InputT", bound=ToolInput)
+
+
+class Tool(Generic[InputT]):
+    """A tool: a name, a description (the ``.md`` beside the module), typed arguments, and ``run``.
+
+    A subclass sets the three class attributes and implements ``run``. It raises ToolError for expected
+    failures and PermissionDenied passes through; asyncio.CancelledError must pass through after clean-up.
+    """
+
+    name: ClassVar[str]
+    permission: ClassVar[str]
+    """The permission the tool asks for, so that tools denied outright are not offered to the model."""
+    Input: type[InputT]
+
+    @functools.cached_property
+    def description(self) -> str:
+        """The text the model sees; one file a tool."""
+        return importlib.resources.files("tools").joinpath(f"{self.name}.md").read_text("utf-8").strip()
+
+    def schema(self) -> dict[str, Any]:
+        """JSON schema of the arguments, without the noise that models do not need."""
+        return cast("dict[str, Any]", _without_titles(self.Input.model_json_schema()))
+
+    async def run(self, args: InputT, ctx: ToolContext) -> ToolResult:
+        """Do it. See the class for what may be raised."""
+        raise NotImplementedError
+
+
+def _without_titles(node: object) -> object:
+    if isinstance(node, dict):
+        items = cast("dict[str, object]", node).items()
+        # A property may itself be called "title": only the string annotation is noise.
+        return {k: _without_titles(v) for k, v in items if not (k == "title" and isinstance(v, str))}
+    if isinstance(node, list):
+        return [_without_titles(v) for v in cast("list[object]", node)]
+    return node

@@ -16,12 +16,10 @@ from daemon.model.goals import GoalTree
 from daemon.model.messages import FilePart, Message, Part, StopReason
 from daemon.model.permissions import PermissionRequest, Reply
 from daemon.model.traces import QueuedPrompt, SessionStatus, Trace
-
-PROTOCOL_VERSION = 1
-"""Grows when a client of the old version would break."""
-
-PREAMBLE = "GOALWRIGHT/1"
-"""The first line of a connection is ``GOALWRIGHT/1 <token>\\n``; LSP framing begins after it."""
+from lsp_bridge.handshake import INCOMPATIBLE as INCOMPATIBLE
+from lsp_bridge.handshake import PREAMBLE as PREAMBLE
+from lsp_bridge.handshake import PROTOCOL_VERSION as PROTOCOL_VERSION
+from lsp_bridge.handshake import UNAUTHORIZED as UNAUTHORIZED
 
 
 class Empty(Model):
@@ -294,6 +292,4 @@ NOTIFICATIONS: dict[str, type[Model]] = {
 BUSY = -32010
 UNKNOWN_SESSION = -32011
 UNKNOWN_REQUEST = -32012
-UNAUTHORIZED = -32001
-INCOMPATIBLE = -32013
 """JSON-RPC error codes; the message always says what to do."""

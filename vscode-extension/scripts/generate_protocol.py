@@ -1,7 +1,7 @@
 """Writes ``src/protocol.gen.ts`` from the pydantic models of ``lsp_bridge/protocol.py``.
 
-Run as a script it writes the file; with ``--check`` nothing is written and the exit code is 1 when the file is
-stale. The output depends on nothing but the models.
+Run as a script it writes the file; with ``--check`` nothing is written and the exit code is 1 when the file
+is stale. The output depends on nothing but the models.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+import itertools
 import sys
 import textwrap
 import types
@@ -20,8 +21,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "vscode-extension" / "src" / "protocol.gen.ts"
 sys.path.insert(0, str(ROOT))
-
-import itertools
 
 from daemon.model import events, goals, messages, permissions, traces  # noqa: E402
 from daemon.model.base import Model  # noqa: E402
@@ -179,7 +178,8 @@ class Generator:
         )
         return (
             f"/** Requests of a client, by method. */\nexport interface Requests {{\n{requests}}}\n\n"
-            f"/** Notifications of the daemon, by method. */\nexport interface Notifications {{\n{notifications}}}\n"
+            f"/** Notifications of the daemon, by method. */\n"
+            f"export interface Notifications {{\n{notifications}}}\n"
         )
 
 

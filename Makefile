@@ -1,0 +1,98 @@
+# Two commands do all set-up on a machine that has Python 3.11 or newer, Node.js 20 or newer, npm, git and make:
+#   make run    VS Code on the sample workspace, with the extension       make test    every test
+# Each step is redone only when what it is made from has changed. Works with GNU make 3.81 and with -j.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$p; break; fi; done)
+VENV := .venv
+PY := $(VENV)/bin/python
+EXT := vscode-extension
+VSIX := $(EXT)/goalwright.vsix
+INSTALLED := $(VENV)/.installed
+MODULES := $(EXT)/node_modules/.package-lock.json
+PYTHON_SOURCES := $(shell find daemon lsp_bridge tools -name __pycache__ -prune -o -type f -print 2>/dev/null)
+EXT_SOURCES := $(shell find $(EXT)/src $(EXT)/scripts $(EXT)/media $(EXT)/schemas -name __pycache__ -prune -o -type f -print 2>/dev/null) \
+	$(wildcard $(EXT)/package.json $(EXT)/tsconfig*.json $(EXT)/.vscodeignore $(EXT)/README.md)
+
+# More arguments for pytest: make test ARGS='-k diff -x'
+ARGS ?=
+# make run: PORT=8000 for a fixed port, WORKSPACE=folder for a folder of one's own instead of the sample
+PORT ?=
+WORKSPACE ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run demo test unit check bench generate screenshots vsix venv browser vscode prepare-test clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
+
+run: $(INSTALLED) $(VSIX) ## VS Code on a copy of the sample workspace, the extension installed (PORT=, WORKSPACE=)
+	@exec $(PY) -m tests.e2e.vscode.run --vsix $(VSIX) $(if $(PORT),--port '$(PORT)') $(if $(WORKSPACE),--workspace '$(WORKSPACE)')
+
+demo: $(INSTALLED) ## the scripted demo in the terminal; needs no key and ends by itself
+	@exec $(VENV)/bin/goalwright demo
+
+# -j: the downloads do not wait for each other. Both suites run, and either can fail the target.
+test: ## everything, the end-to-end tests in real VS Code included (ARGS='-k name')
+	@$(MAKE) -j4 prepare-test
+	@status=0; \
+	(cd $(EXT) && npm test) || status=1; \
+	$(PY) -m pytest $(ARGS) || status=1; \
+	exit $$status
+
+unit: $(INSTALLED) ## the fast Python tests only
+	@$(PY) -m pytest tests/unit tests/contract $(ARGS)
+
+check: $(INSTALLED) $(MODULES) ## lint, format, types, import rule, generated files fresh
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/basedpyright
+	$(VENV)/bin/lint-imports
+	$(PY) $(EXT)/scripts/generate_protocol.py --check
+	cd $(EXT) && npm run --silent check
+
+bench: $(INSTALLED) ## benchmarks: start-up, overhead per step, memory
+	@$(PY) -m tests.benchmarks
+
+generate: $(INSTALLED) ## rewrite the generated files (protocol types)
+	$(PY) $(EXT)/scripts/generate_protocol.py
+
+screenshots: prepare-test ## take the pictures in docs/screenshots anew, in real VS Code
+	GOALWRIGHT_SCREENSHOTS=docs/screenshots $(PY) -m pytest tests/e2e -k vscode $(ARGS)
+
+vsix: $(VSIX) ## the extension as a file to install
+venv: $(INSTALLED) ## the Python environment in .venv
+
+clean: ## remove everything that make has made
+	rm -rf .build $(VENV) $(EXT)/node_modules $(EXT)/dist $(EXT)/*.vsix
+	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# -- set-up
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n '$(PYTHON)' || { echo 'error: Python 3.11 or newer is needed (or name one: make PYTHON=/path/to/python)' >&2; exit 1; }
+	@$(PY) -c '' 2>/dev/null || { echo 'Making $(VENV) ...'; rm -rf $(VENV); $(PYTHON) -m venv $(VENV); } || \
+		{ rm -rf $(VENV); echo 'error: $(PYTHON) cannot make a virtual environment (on Debian and Ubuntu: apt-get install python3-venv)' >&2; exit 1; }
+	@echo 'Installing the Python packages into $(VENV) ...'
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(MODULES): $(EXT)/package.json $(EXT)/package-lock.json
+	@echo 'Installing the packages that build the extension ...'
+	@cd $(EXT) && npm ci --no-fund --no-audit --loglevel=error
+	@touch $@
+
+$(VSIX): $(INSTALLED) $(MODULES) $(EXT_SOURCES) $(PYTHON_SOURCES) pyproject.toml constraints.txt
+	@echo 'Building the extension ...'
+	@cd $(EXT) && npm run --silent build && npm run --silent package
+	@touch $@
+
+vscode: $(INSTALLED)
+	@$(PY) -m tests.e2e.vscode.install
+
+# Without a browser the tests that need it fail and say so; the others are still worth running.
+browser:
+	@$(PYTHON) -m tests.e2e.vscode.browser --install || true
+
+prepare-test: $(INSTALLED) $(VSIX) vscode browser

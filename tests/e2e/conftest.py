@@ -1,0 +1,142 @@
+"""Fixtures of the end-to-end tests in real VS Code: package, workspace, server, window."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.vscode.install import BUILD, ROOT, ensure
+from tests.e2e.vscode.server import VSCodeServer
+from tests.e2e.vscode.window import Theme, Window, open_window
+
+VSIX = ROOT / "vscode-extension" / "goalwright.vsix"
+CLOSED_PORT = "http://127.0.0.1:9"
+"""The discard port: nobody listens there, so no local Ollama is found by chance."""
+
+TEST_SETTINGS: dict[str, object] = {"window.autoDetectColorScheme": True, "workbench.reduceMotion": "on"}
+
+OpenVSCode = Callable[..., AbstractAsyncContextManager[Window]]
+
+
+@pytest.fixture(scope="session")
+def vscode() -> Path:
+    """VS Code's server script, fetched if need be."""
+    return ensure()
+
+
+@pytest.fixture(scope="session")
+def vsix() -> Path:
+    """The packaged extension, as a person installs it."""
+    assert VSIX.is_file(), f"{VSIX} is missing: run `make vsix` (`make test` does)"
+    return VSIX
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A short-named folder of this test: socket paths below pytest's own would be too long for the system."""
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp(prefix="gw-e2e-")).resolve()
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def clean_env(scratch: Path) -> dict[str, str]:
+    """The environment of a fresh user account: own HOME, no keys, no local model."""
+    home = scratch / "home"
+    for name in ("", "run", "tmp"):
+        (home / name).mkdir(mode=0o700)
+    keep = ("PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR")
+    env = {name: os.environ[name] for name in keep if name in os.environ}
+    env |= {"HOME": str(home), "XDG_RUNTIME_DIR": str(home / "run"), "TMPDIR": str(home / "tmp")}
+    return env | {"OLLAMA_HOST": CLOSED_PORT, "GIT_CONFIG_NOSYSTEM": "1"}
+
+
+@pytest.fixture
+def workspace(scratch: Path) -> Path:
+    """A fresh copy of the sample workspace."""
+    from daemon.demo import copy_workspace
+
+    folder = scratch / "notes"
+    copy_workspace(folder)
+    return folder
+
+
+@pytest.fixture
+def open_vscode(
+    vscode: Path,
+    vsix: Path,
+    scratch: Path,
+    workspace: Path,
+    clean_env: dict[str, str],
+    request: pytest.FixtureRequest,
+) -> Iterator[OpenVSCode]:
+    """Opens VS Code on the workspace: ``async with open_vscode(env={...}) as window``.
+
+    When the test fails, a picture and the logs stay in ``.build/failures``.
+    """
+    envs: list[Mapping[str, str]] = []
+
+    @asynccontextmanager
+    async def opener(
+        env: Mapping[str, str] | None = None,
+        theme: Theme = "dark",
+        settings: Mapping[str, object] | None = None,
+    ) -> AsyncGenerator[Window]:
+        full = clean_env | dict(env or {})
+        envs.append(full)
+        server = VSCodeServer(
+            folder=scratch / "vscode",
+            workspace=workspace,
+            python=Path(sys.executable),
+            vsix=vsix,
+            settings={
+                "window.autoDetectColorScheme": True,
+                "workbench.reduceMotion": "on",
+                **(settings or {}),
+            },
+            env=full,
+        )
+        with server:
+            async with open_window(server, theme) as window:
+                try:
+                    yield window
+                except BaseException:
+                    await keep_evidence(window, request.node.name)
+                    raise
+
+    yield opener
+    for env in envs:
+        stop_daemon(workspace, env)
+
+
+def stop_daemon(workspace: Path, env: Mapping[str, str]) -> None:
+    """End the daemon that VS Code's extension left running for the workspace, as designed."""
+    subprocess.run(
+        [sys.executable, "-I", "-m", "daemon", "stop", "--workspace", str(workspace)],
+        env=dict(env),
+        cwd=workspace.parent,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+    )
+
+
+async def keep_evidence(window: Window, name: str) -> None:
+    """What is needed to understand a failure that happened on another machine."""
+    folder = BUILD / "failures" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "console.log").write_text("\n".join(window.console))
+    (folder / "server.log").write_text(window.server.tail(100_000))
+    (folder / "vscode.log").write_text(window.server.extension_logs())
+    await window.screenshot(folder / "window.png")
+    print(f"picture and logs of the failed window: {folder}")

@@ -1,0 +1,208 @@
+"""VS Code's server on a folder, with directories of its own: for ``make run`` and for the tests."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+from urllib.parse import quote
+
+from tests.e2e.vscode.install import node, server_main
+
+QUIET: dict[str, object] = {
+    "security.workspace.trust.enabled": False,
+    "workbench.startupEditor": "none",
+    "chat.disableAIFeatures": True,
+    "chat.commandCenter.enabled": False,
+    "workbench.secondarySideBar.defaultVisibility": "visible",
+    "telemetry.telemetryLevel": "off",
+    "update.mode": "none",
+    "extensions.autoUpdate": False,
+    "extensions.autoCheckUpdates": False,
+    "extensions.ignoreRecommendations": True,
+    "workbench.tips.enabled": False,
+    "workbench.enableExperiments": False,
+}
+"""User settings for a window that shows the workspace and this extension, and asks for no attention."""
+
+EXTENSION_ID = "goalwright.goalwright"
+
+
+class ServerError(Exception):
+    """VS Code's server did not start or refused the extension; the message has its last words."""
+
+
+def free_port() -> int:
+    """A TCP port on the loopback that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class VSCodeServer:
+    """One VS Code server. ``with VSCodeServer(...) as server`` starts it and stops all it started."""
+
+    folder: Path
+    """Where its data, extensions, settings and log go; made when missing."""
+    workspace: Path
+    python: Path
+    """Goes into the setting ``goalwright.python``."""
+    vsix: Path | None = None
+    settings: Mapping[str, object] = field(default_factory=dict[str, object])
+    """More user settings."""
+    machine_settings: Mapping[str, object] = field(default_factory=dict[str, object])
+    env: Mapping[str, str] | None = None
+    """The whole environment of VS Code, its extensions and the daemon they start; None: ours."""
+    port: int = 0
+    """0: any free one."""
+    token: bool = False
+    """Ask for a connection token, as one must where other people share the machine."""
+    _process: subprocess.Popen[bytes] | None = None
+    _token: str = ""
+
+    @property
+    def log(self) -> Path:
+        """What the server printed."""
+        return self.folder / "server.log"
+
+    @property
+    def address(self) -> str:
+        """The full address of the window on the workspace, the token included."""
+        query = f"tkn={self._token}&" if self._token else ""
+        return f"http://127.0.0.1:{self.port}/?{query}folder={quote(str(self.workspace))}"
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def start(self, deadline_s: float = 60) -> None:
+        """Write the settings, install the extension, start, and wait until it answers. Raises ServerError."""
+        self._write_settings()
+        if self.vsix is not None:
+            self.install(self.vsix)
+        self.port = self.port or free_port()
+        arguments = ["--host", "127.0.0.1", "--port", str(self.port), "--telemetry-level", "off"]
+        arguments += ["--accept-server-license-terms", "--disable-workspace-trust"]
+        if self.token:
+            self._token = secrets.token_urlsafe(18)
+            file = self.folder / "token"
+            file.touch(mode=0o600)
+            file.write_text(self._token)
+            arguments += ["--connection-token-file", str(file)]
+        else:
+            arguments += ["--without-connection-token"]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command(*arguments),
+                cwd=self.folder,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._wait_for_answer(time.monotonic() + deadline_s)
+
+    def wait(self) -> int:
+        """Block until the server ends by itself."""
+        assert self._process is not None
+        return self._process.wait()
+
+    def install(self, vsix: Path) -> None:
+        """Install an extension package the way a person does. Raises ServerError when VS Code refuses it."""
+        done = subprocess.run(
+            self._command("--install-extension", str(vsix), "--force"),
+            cwd=self.folder,
+            env=self._environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        installed = list((self.folder / "extensions").glob("*/package.json"))
+        if done.returncode or not installed:
+            raise ServerError(f"VS Code did not install {vsix}:\n{(done.stdout + done.stderr)[-3000:]}")
+
+    def stop(self) -> None:
+        """Stop the server and everything in its process group. Does nothing when it does not run."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            pass
+        # The extension hosts are in the same group and may outlive their parent.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def _command(self, *arguments: str) -> list[str]:
+        here = self.folder
+        directories = ["--server-data-dir", here / "server", "--user-data-dir", here / "user"]
+        directories += ["--extensions-dir", here / "extensions"]
+        return [str(node()), str(server_main()), *map(str, directories), *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        env = dict(os.environ if self.env is None else self.env)
+        # A VS Code started from another VS Code's terminal must not talk to that one.
+        return {k: v for k, v in env.items() if not k.startswith(("VSCODE_", "ELECTRON_"))}
+
+    def _write_settings(self) -> None:
+        for name in ("server", "user/User", "user/Machine", "extensions"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        user = {**QUIET, **self.settings}
+        machine = {"goalwright.python": str(self.python), **self.machine_settings}
+        (self.folder / "user/User/settings.json").write_text(json.dumps(user, indent=2))
+        # VS Code silently ignores machine-scoped settings in the user's file.
+        (self.folder / "user/Machine/settings.json").write_text(json.dumps(machine, indent=2))
+
+    def _wait_for_answer(self, deadline: float) -> None:
+        assert self._process is not None
+        url = f"http://127.0.0.1:{self.port}/version"
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        while True:
+            with contextlib.suppress(urllib.error.URLError, OSError), direct.open(url, timeout=5):
+                return
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise ServerError(f"VS Code's server does not answer on port {self.port}:\n{self.tail()}")
+            time.sleep(0.05)
+
+    def tail(self, characters: int = 4000) -> str:
+        """The end of what the server printed."""
+        return self.log.read_text(errors="replace")[-characters:] if self.log.exists() else ""
+
+    def extension_logs(self) -> str:
+        """What the window's extension hosts and output channels logged, for a failing test's report."""
+        files = [*self.folder.glob("server/data/logs/**/*.log"), *self.folder.glob("user/logs/**/*.log")]
+        texts = {file: file.read_text(errors="replace")[-4000:] for file in sorted(files)}
+        return "\n".join(
+            f"--- {file.relative_to(self.folder)}\n{text}" for file, text in texts.items() if text
+        )
+
+
+def remove(folder: Path) -> None:
+    """Delete a server's folder; leftovers of a process that is just ending are not worth an error."""
+    shutil.rmtree(folder, ignore_errors=True)

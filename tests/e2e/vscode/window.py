@@ -1,0 +1,195 @@
+"""A VS Code window as a person meets it: found by role and name, driven by mouse and keyboard.
+
+Names are those of ``vscode-extension/test/README.md``. All waits are for what is shown, never for a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+from playwright.async_api import Browser, FrameLocator, Locator, Page, async_playwright, expect
+
+from tests.e2e.vscode.browser import FLAGS, MISSING, find
+from tests.e2e.vscode.server import EXTENSION_ID, VSCodeServer
+
+Theme = Literal["dark", "light"]
+THEMES: dict[Theme, str] = {"dark": "Default Dark Modern", "light": "Default Light Modern"}
+
+DEADLINE_MS = 30_000
+"""For anything to appear; generous, because machines are slow and a passing test does not wait."""
+
+CHAT_FRAME = f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"][src*="purpose=webviewView"]'
+
+
+class Window:
+    """The workbench in a browser page, with the product's three places: chat, goals, diff."""
+
+    def __init__(self, page: Page, server: VSCodeServer) -> None:
+        self.page = page
+        self.server = server
+        self.console: list[str] = []
+        page.on("console", lambda message: self.console.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.console.append(f"pageerror: {error}"))
+
+    # -- the workbench
+
+    async def open(self) -> None:
+        """Load the window and wait until the Explorer shows the workspace."""
+        await self.page.goto(self.server.address)
+        await self._ready()
+
+    async def reload(self) -> None:
+        """Reload the whole window, as **Developer: Reload Window** does."""
+        await self.page.reload()
+        await self._ready()
+
+    async def _ready(self) -> None:
+        await expect(self.page.locator(".explorer-folders-view .monaco-list-row").first).to_be_visible()
+        await expect(self.page.locator(".statusbar-item").first).to_be_visible()
+
+    async def command(self, title: str) -> None:
+        """Run a command through the palette by its full title."""
+        palette = self.page.locator(".quick-input-widget")
+        await self.page.keyboard.press("F1")
+        await palette.locator("input.input").fill(f">{title}")
+        # A command shows as "category: title, keys"; the exact title only, not one that begins like it.
+        row = palette.locator(".quick-input-list .monaco-list-row", has_text=title).first
+        await row.click()
+        await expect(palette).to_be_hidden()
+
+    async def open_file(self, name: str) -> None:
+        """Open a file of the workspace by Quick Open."""
+        quick = self.page.locator(".quick-input-widget")
+        await self.page.keyboard.press("ControlOrMeta+P")
+        await quick.locator("input.input").fill(name)
+        await quick.locator(".quick-input-list .monaco-list-row", has_text=Path(name).name).first.click()
+        await expect(self.tab(Path(name).name)).to_be_visible()
+
+    def tab(self, title: str | re.Pattern[str]) -> Locator:
+        """An editor's tab."""
+        return self.page.locator(".tabs-container .tab", has_text=title)
+
+    def status_item(self) -> Locator:
+        """The product's item in the status bar."""
+        return self.page.locator(".statusbar-item", has=self.page.locator('[aria-label^="Goalwright"]')).or_(
+            self.page.locator('.statusbar-item[aria-label^="Goalwright"]')
+        )
+
+    def notification(self, text: str | re.Pattern[str]) -> Locator:
+        """A toast."""
+        return self.page.locator(".notification-toast", has_text=text)
+
+    # -- the chat
+
+    @property
+    def chat(self) -> FrameLocator:
+        """Inside of the chat view."""
+        return self.page.frame_locator(CHAT_FRAME).frame_locator("iframe#active-frame")
+
+    async def show_chat(self) -> None:
+        """Focus the chat by its command and wait for its composer."""
+        await self.command("Goalwright: Focus Chat")
+        await expect(self.composer).to_be_visible()
+
+    @property
+    def composer(self) -> Locator:
+        """Where the person types."""
+        return self.chat.get_by_role("textbox", name="Message Goalwright")
+
+    async def say(self, text: str) -> None:
+        """Type a message and press Enter."""
+        await self.composer.click()
+        await self.page.keyboard.insert_text(text)
+        await self.page.keyboard.press("Enter")
+
+    def answers(self) -> Locator:
+        """The agent's messages."""
+        return self.chat.get_by_role("article", name="Goalwright", exact=True)
+
+    def tool(self, name: str, state: str | None = None) -> Locator:
+        """Cards of a tool, in a state."""
+        return self.chat.get_by_role("article", name=re.compile(rf"^Tool {name}: {state or ''}"))
+
+    @property
+    def approval(self) -> Locator:
+        """The request for approval above the composer."""
+        return self.chat.get_by_role("region", name="Approval needed")
+
+    def button(self, name: str, within: Locator | None = None) -> Locator:
+        """A button of the chat by its exact name."""
+        return (within or self.chat).get_by_role("button", name=name, exact=True)
+
+    # -- the goals
+
+    async def show_goals(self) -> Locator:
+        """Expand the goal tree in the Explorer and return its pane."""
+        header = self.page.locator('.pane-header[aria-label="Goals Section"]')
+        if await header.get_attribute("aria-expanded") != "true":
+            await header.click()
+        await expect(header).to_have_attribute("aria-expanded", "true")
+        return self.page.locator(".pane", has=header)
+
+    async def goal(self, name: str | re.Pattern[str]) -> Locator:
+        """A row of the goal tree."""
+        return (await self.show_goals()).get_by_role("treeitem", name=name)
+
+    # -- the diff
+
+    @property
+    def diff(self) -> Locator:
+        """VS Code's own diff editor."""
+        return self.page.locator(".monaco-diff-editor")
+
+    def title_action(self, name: str) -> Locator:
+        """A button in the editor's title bar."""
+        return self.page.locator(f'.editor-actions .action-label[aria-label^="{name}"]').first
+
+    # -- pictures
+
+    async def theme(self, theme: Theme) -> None:
+        """Switch the colour theme, as the person would in the settings."""
+        await self.page.emulate_media(color_scheme=theme)
+        wanted = "vs-dark" if theme == "dark" else "vs"
+        await expect(self.page.locator(f".monaco-workbench.{wanted}")).to_be_visible()
+
+    async def screenshot(self, file: Path) -> Path:
+        """A picture of the whole window, with the pointer and carets out of the way."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        await self.page.mouse.move(0, 0)
+        await self.page.screenshot(path=file, animations="disabled", caret="hide")
+        return file
+
+
+@asynccontextmanager
+async def chromium() -> AsyncGenerator[Browser]:
+    """The browser, started. Fails with what to do when there is none."""
+    executable = find()
+    if executable is None:
+        raise AssertionError(MISSING)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=executable, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def open_window(server: VSCodeServer, theme: Theme = "dark") -> AsyncGenerator[Window]:
+    """A window of its own browser on a server's workspace."""
+    async with chromium() as browser:
+        page = await browser.new_page(
+            viewport={"width": 1440, "height": 900},
+            device_scale_factor=1,
+            color_scheme=theme,
+            reduced_motion="reduce",
+        )
+        page.set_default_timeout(DEADLINE_MS)
+        expect.set_options(timeout=DEADLINE_MS)
+        window = Window(page, server)
+        await window.open()
+        yield window

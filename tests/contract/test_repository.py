@@ -1,0 +1,99 @@
+"""What the repository promises about itself: pinned dependencies, no index named, fresh files, live links."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def tracked(*patterns: str) -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--", *patterns], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+def canonical(name: str) -> str:
+    """A distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def requirements() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    every = [*project["dependencies"], *(each for extra in extras for each in extra)]
+    return [each for each in every if not each.startswith("goalwright[")]
+
+
+def test_every_python_dependency_has_a_lower_bound_and_an_exact_version_in_the_constraints() -> None:
+    lines = (ROOT / "constraints.txt").read_text().split()
+    pinned = {canonical(line.partition("==")[0]) for line in lines}
+    for requirement in requirements():
+        name = re.match(r"[A-Za-z0-9._-]+", requirement)
+        assert name is not None and ">=" in requirement, requirement
+        assert canonical(name[0]) in pinned, f"{name[0]} has no line in constraints.txt"
+
+
+def test_the_constraints_hold_versions_and_nothing_else() -> None:
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+", line), line
+
+
+@pytest.mark.parametrize("file", tracked("*package-lock.json"), ids=lambda file: str(file.relative_to(ROOT)))
+def test_lock_files_name_no_registry_and_have_a_checksum_for_each_package(file: Path) -> None:
+    for name, package in json.loads(file.read_text())["packages"].items():
+        assert "resolved" not in package, f"{name}: set omit-lockfile-registry-resolved=true in .npmrc"
+        if name and not package.get("link"):
+            assert package.get("integrity", "").startswith("sha512-"), name
+
+
+@pytest.mark.parametrize(
+    "file", tracked("*.npmrc", "*pip.conf"), ids=lambda file: str(file.relative_to(ROOT))
+)
+def test_package_manager_settings_choose_no_registry_and_hold_no_secret(file: Path) -> None:
+    text = file.read_text()
+    assert "://" not in text and "_auth" not in text and "index-url" not in text
+
+
+def test_each_folder_with_a_lock_file_keeps_registry_names_out_of_it() -> None:
+    for lock in tracked("*package-lock.json"):
+        assert "omit-lockfile-registry-resolved=true" in (lock.parent / ".npmrc").read_text()
+
+
+def test_the_protocol_types_of_the_extension_are_generated_from_the_present_models() -> None:
+    done = subprocess.run(
+        [sys.executable, "vscode-extension/scripts/generate_protocol.py", "--check"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr + "\nrun: make generate"
+
+
+@pytest.mark.parametrize("file", tracked("*.md"), ids=lambda file: str(file.relative_to(ROOT)))
+def test_files_that_a_document_links_to_exist(file: Path) -> None:
+    text = re.sub(r"(?s)```.*?```|`[^`\n]*`", "", file.read_text())
+    targets = re.findall(r"\]\(([^)\s]+)\)|<(?:img|source)[^>]*\bsrc(?:set)?=\"([^\"]+)\"", text)
+    for target in (unquote(first or second) for first, second in targets):
+        if not re.match(r"[a-z]+:|#", target):
+            assert (file.parent / target.partition("#")[0]).exists(), f"{file.name} links to {target}"
+
+
+def test_no_file_that_is_made_by_a_build_or_a_run_is_committed() -> None:
+    made = re.compile(r"(^|/)(node_modules|dist|\.build|\.venv|\.trace|__pycache__)/|\.(vsix|pyc|whl)$")
+    assert [str(file) for file in tracked() if made.search(str(file.relative_to(ROOT)))] == []
+
+
+def test_everything_is_started_by_the_same_command_in_ci() -> None:
+    assert (ROOT / ".ci/run").read_text().splitlines()[-1] == "exec make test"

@@ -88,6 +88,11 @@ class DesktopVSCode:
         )
         return self
 
+    @property
+    def running(self) -> bool:
+        """The command has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def wait(self) -> int:
         """Block until the window is closed; the command's exit status."""
         assert self._process is not None

@@ -1,6 +1,6 @@
-"""What both ends agree on before the first message.
+"""What both ends agree on besides the messages.
 
-Apart from ``protocol`` because the terminal client needs it and must start without pydantic.
+Apart from ``protocol`` because the terminal client needs it, and must start without pydantic.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ PREAMBLE = "GOALWRIGHT/1"
 """The first line of a connection is ``GOALWRIGHT/1 <token>\\n``; LSP framing begins after it."""
 
 UNAUTHORIZED = -32001
-"""JSON-RPC error code, with ``"id": null``, for a connection whose first line had a wrong token."""
+"""With ``"id": null``: the first line of the connection had a wrong token."""
+BUSY = -32010
+UNKNOWN_SESSION = -32011
+UNKNOWN_REQUEST = -32012
 INCOMPATIBLE = -32013
-"""JSON-RPC error code for a client of another protocol version."""
+"""JSON-RPC error codes; the message always says what to do."""
 
 
 def preamble(token: str) -> bytes:

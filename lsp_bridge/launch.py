@@ -88,7 +88,7 @@ class Launcher:
     command: Sequence[str] | None = None
     """Program and first arguments in place of ``python -I -m daemon``."""
     serve_args: Sequence[str] = ()
-    """More arguments for ``serve``, e.g. ``("--idle-timeout", "600")``; without effect on a running daemon."""
+    """More arguments for ``serve``, e.g. ``("--idle-timeout", "600")``; a running daemon keeps its own."""
     deadline_s: float = START_DEADLINE_S
     clock: Clock = field(default_factory=SystemClock)
     on_start: Callable[[], None] = lambda: None

@@ -16,10 +16,13 @@ from daemon.model.goals import GoalTree
 from daemon.model.messages import FilePart, Message, Part, StopReason
 from daemon.model.permissions import PermissionRequest, Reply
 from daemon.model.traces import QueuedPrompt, SessionStatus, Trace
+from lsp_bridge.handshake import BUSY as BUSY
 from lsp_bridge.handshake import INCOMPATIBLE as INCOMPATIBLE
 from lsp_bridge.handshake import PREAMBLE as PREAMBLE
 from lsp_bridge.handshake import PROTOCOL_VERSION as PROTOCOL_VERSION
 from lsp_bridge.handshake import UNAUTHORIZED as UNAUTHORIZED
+from lsp_bridge.handshake import UNKNOWN_REQUEST as UNKNOWN_REQUEST
+from lsp_bridge.handshake import UNKNOWN_SESSION as UNKNOWN_SESSION
 
 
 class Empty(Model):
@@ -31,6 +34,8 @@ class SessionInfo(Model):
 
     trace: Trace
     status: SessionStatus
+    model: str = ""
+    """The model that answers, ``provider/model``: the session's own or the default."""
     demo: bool = False
     """The scripted demo model answers, not a real one."""
 
@@ -288,8 +293,3 @@ NOTIFICATIONS: dict[str, type[Model]] = {
     "goalwright/session/delta": SessionDelta,
 }
 """Notifications of the daemon, to connections that loaded the session."""
-
-BUSY = -32010
-UNKNOWN_SESSION = -32011
-UNKNOWN_REQUEST = -32012
-"""JSON-RPC error codes; the message always says what to do."""

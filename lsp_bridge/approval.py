@@ -1,0 +1,234 @@
+"""Permission requests at a terminal: one at a time, first answer wins, whoever gives it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lsp_bridge.client import Client, RpcError
+from lsp_bridge.handshake import UNKNOWN_REQUEST
+from lsp_bridge.loose import mapping, string
+from lsp_bridge.plain import one_line
+from lsp_bridge.terminal_view import TextView, rule_words, suggestion_words
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``reply`` is that of ``permission/reply``."""
+
+    reply: str
+    feedback: str | None = None
+
+
+class Answerer(Protocol):
+    """Who decides."""
+
+    async def answer(self, request: dict[str, Any]) -> Answer:
+        """The answer to a request. Cancelled when somebody else answers first."""
+        ...
+
+
+class AcceptAll:
+    """``--yes``, and the demo, which also shows what it accepts."""
+
+    def __init__(self, view: TextView | None, note: str, show: bool = False) -> None:
+        self._view = view
+        self._note = note
+        self._show = show
+
+    async def answer(self, request: dict[str, Any]) -> Answer:
+        """Once."""
+        if self._view is not None:
+            if self._show:
+                self._view.request(request)
+            title = one_line(string(request.get("title")))
+            self._view.line(f"  {self._note}" if self._show else f"  {self._note} {title}")
+        return Answer("once")
+
+
+class RefuseAll:
+    """Nobody can be asked: refuse, and tell once how to allow."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._told = False
+
+    async def answer(self, request: dict[str, Any]) -> Answer:
+        """Reject."""
+        self._warn(
+            f"Refused, because there is no terminal to ask on: {one_line(string(request.get('title')))}\n"
+            f"  {rule_words(request)}"
+        )
+        if not self._told:
+            self._told = True
+            self._warn(
+                "  To allow it: run with --yes, add an allow rule to your config.json, or run at a terminal."
+            )
+        return Answer("reject")
+
+
+class LineReader(Protocol):
+    """A terminal that can be asked."""
+
+    async def ask(self, question: str) -> str | None:
+        """The line typed after ``question``, without its end; None when the input has ended."""
+        ...
+
+
+class AskPerson:
+    """Shows the diff and the rule, and asks."""
+
+    def __init__(self, view: TextView, reader: LineReader) -> None:
+        self._view = view
+        self._reader = reader
+
+    async def answer(self, request: dict[str, Any]) -> Answer:
+        """What the person typed; the end of input refuses."""
+        self._view.request(request)
+        patterns = suggestion_words(request)
+        always = f"[a]lways ({patterns}) / " if patterns else ""
+        while True:
+            line = await self._reader.ask(f"Apply? [y]es once / {always}[n]o / [f]eedback: ")
+            word, _, rest = (line if line is not None else "n").strip().partition(" ")
+            choice = word.lower()
+            if choice in ("y", "yes"):
+                return Answer("once")
+            if choice in ("a", "always") and patterns:
+                return Answer("always")
+            if choice in ("n", "no"):
+                return Answer("reject")
+            if choice in ("f", "feedback"):
+                said = rest.strip() or (await self._reader.ask("What instead? ") or "").strip()
+                if said:
+                    return Answer("reject", said)
+
+
+class Approver:
+    """The inbox of a run. ``asked`` and ``settled`` are fed with events; ``work`` answers in order."""
+
+    def __init__(self, client: Client, answerer: Answerer, note: Callable[[str], None]) -> None:
+        self._client = client
+        self._answerer = answerer
+        self._note = note
+        self._waiting: dict[str, dict[str, Any]] = {}
+        self._news = asyncio.Event()
+        self._current: tuple[str, asyncio.Task[Answer]] | None = None
+        self._withdrawn = ""
+
+    def asked(self, request: dict[str, Any]) -> None:
+        """A request came in. The same one may come twice (loaded, then as an event)."""
+        self._waiting.setdefault(string(request.get("requestId")), request)
+        self._news.set()
+
+    def settled(self, event: dict[str, Any]) -> None:
+        """A request was answered or canceled, maybe by somebody else."""
+        request_id = string(event.get("requestId"))
+        self._waiting.pop(request_id, None)
+        if self._current is not None and self._current[0] == request_id:
+            reply, by = string(event.get("reply")), string(event.get("by"))
+            self._withdrawn = "canceled" if reply == "canceled" else f"answered by {by or 'another'}: {reply}"
+            self._current[1].cancel()
+
+    async def work(self) -> None:
+        """Answer requests until cancelled. Raises ConnectionLost."""
+        while True:
+            while not self._waiting:
+                self._news.clear()
+                await self._news.wait()
+            request_id, request = next(iter(self._waiting.items()))
+            task = asyncio.create_task(self._answerer.answer(request))
+            self._current = (request_id, task)
+            try:
+                await asyncio.wait([task])
+            finally:
+                self._current = None
+                task.cancel()
+            self._waiting.pop(request_id, None)
+            if task.cancelled():
+                self._note(f"({one_line(self._withdrawn)})")
+                continue
+            await self._reply(request_id, task.result())
+
+    async def _reply(self, request_id: str, answer: Answer) -> None:
+        params: dict[str, Any] = {"requestId": request_id, "reply": answer.reply}
+        if answer.feedback is not None:
+            params["feedback"] = answer.feedback
+        try:
+            result = await self._client.request("goalwright/permission/reply", params)
+        except RpcError as error:
+            if error.code != UNKNOWN_REQUEST:
+                raise
+            self._note("(the request is gone: its turn has ended)")
+            return
+        if mapping(result).get("accepted") is False:
+            self._note(f"(already answered by {one_line(string(result.get('by'))) or 'another'})")
+
+
+class TtyReader:
+    """Lines from a terminal, by the event loop, so that a question can be taken back."""
+
+    def __init__(self, descriptor: int, write: Callable[[str], None]) -> None:
+        self._descriptor = descriptor
+        self._write = write
+
+    async def ask(self, question: str) -> str | None:
+        """See ``LineReader``. What was typed before the question was shown does not count as an answer."""
+        self._forget_typed()
+        self._write(question)
+        if sys.platform == "win32":
+            return await _line_in_thread()
+        loop = asyncio.get_running_loop()
+        line: asyncio.Future[bytes] = loop.create_future()
+
+        def readable() -> None:
+            if not line.done():
+                try:
+                    line.set_result(os.read(self._descriptor, 4096))
+                except OSError:
+                    line.set_result(b"")  # the terminal is gone
+
+        loop.add_reader(self._descriptor, readable)
+        try:
+            data = await line
+        except asyncio.CancelledError:
+            self._forget_typed()
+            self._write("\n")
+            raise
+        finally:
+            loop.remove_reader(self._descriptor)
+        if not data:
+            self._write("\n")
+            return None
+        return data.decode("utf-8", "replace").rstrip("\r\n")
+
+    def _forget_typed(self) -> None:
+        with contextlib.suppress(ImportError, OSError):
+            import termios
+
+            termios.tcflush(self._descriptor, termios.TCIFLUSH)
+
+
+async def _line_in_thread() -> str | None:
+    # A console cannot be waited for otherwise. A daemon thread, so that it never keeps the program alive.
+    import threading
+
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str] = loop.create_future()
+
+    def deliver(text: str) -> None:
+        if not line.done():
+            line.set_result(text)
+
+    def read() -> None:
+        text = sys.stdin.readline()
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(deliver, text)
+
+    threading.Thread(target=read, daemon=True).start()
+    text = await line
+    return text.rstrip("\r\n") if text else None

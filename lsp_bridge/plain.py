@@ -1,0 +1,110 @@
+"""Text of models, tools and files, made safe to print on a terminal, and the few styles used there."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_ESCAPE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|\x1b[P\]X^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # strings: window title, links, clipboard
+    r"|\x1b[ -/]*[0-~]"
+    r"|\x9b[0-?]*[ -/]*[@-~]"
+)
+_UNFINISHED = re.compile(r"(?:\x1b(?:[P\]X^_][^\x07\x1b\x9c]*\x1b?|\[?[0-?]*[ -/]*)|\x9b[0-?]*[ -/]*)$")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Characters that reorder what is shown, so that a diff reads differently from what it does.
+_REORDER = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_LONGEST_ESCAPE = 4096
+
+
+def clean(text: str) -> str:
+    """``text`` without escape sequences and control characters; newlines and tabs stay.
+
+    Characters that change the direction of writing are shown by their number.
+    """
+    text = _CONTROL.sub("", _ESCAPE.sub("", text))
+    return _REORDER.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """``text`` safe and on one line of at most ``limit`` characters."""
+    short = " ".join(clean(text).split())
+    return short if len(short) <= limit else short[: limit - 1] + "…"
+
+
+class Cleaner:
+    """``clean`` for text that comes in pieces: an escape sequence may be cut between two of them."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, piece: str) -> str:
+        """The safe text that is complete so far; the beginning of an escape sequence is held back."""
+        text = self._held + piece
+        unfinished = _UNFINISHED.search(text)
+        self._held = unfinished[0] if unfinished else ""
+        if len(self._held) > _LONGEST_ESCAPE:
+            self._held = ""  # a sequence that never ends must not swallow the rest
+        return clean(text[: unfinished.start()] if unfinished else text)
+
+
+def fit(text: str, columns: int) -> str:
+    """The beginning of ``text`` that fits into so many columns (East Asian letters take two)."""
+    used = 0
+    for position, letter in enumerate(text):
+        used += 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        if used > columns:
+            return text[:position]
+    return text
+
+
+class Style:
+    """Colours, or none."""
+
+    def __init__(self, color: bool) -> None:
+        self._color = color
+
+    def _wrap(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._color and text else text
+
+    def dim(self, text: str) -> str:
+        """For what matters less."""
+        return self._wrap("2", text)
+
+    def bold(self, text: str) -> str:
+        """For headings."""
+        return self._wrap("1", text)
+
+    def red(self, text: str) -> str:
+        """For failures and removed lines."""
+        return self._wrap("31", text)
+
+    def green(self, text: str) -> str:
+        """For success and added lines."""
+        return self._wrap("32", text)
+
+    def yellow(self, text: str) -> str:
+        """For warnings and questions."""
+        return self._wrap("33", text)
+
+    def cyan(self, text: str) -> str:
+        """For positions."""
+        return self._wrap("36", text)
+
+    def diff(self, text: str) -> str:
+        """A unified diff, cleaned and coloured. A carriage return at the end of a line is made visible."""
+        lines: list[str] = []
+        for raw in text.split("\n"):
+            line = clean(raw[:-1] + "␍" if raw.endswith("\r") else raw)
+            if line.startswith(("+++", "---")):
+                lines.append(self.bold(line))
+            elif line.startswith("@@"):
+                lines.append(self.cyan(line))
+            elif line.startswith("+"):
+                lines.append(self.green(line))
+            elif line.startswith("-"):
+                lines.append(self.red(line))
+            else:
+                lines.append(line)
+        return "\n".join(lines).rstrip("\n")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lsp_bridge.loose import mapping, mappings
-from lsp_bridge.plain import Style, one_line
+from lsp_bridge.terminal.loose import mapping, mappings
+from lsp_bridge.terminal.text import Style, one_line
 
 _MARK = {"completed": "✓", "in_progress": "→", "abandoned": "✗", "pending": "○"}
 

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 from lsp_bridge.client import Client, RpcError
 from lsp_bridge.handshake import UNKNOWN_REQUEST
-from lsp_bridge.loose import mapping, string
-from lsp_bridge.plain import one_line
-from lsp_bridge.terminal_view import TextView, rule_words, suggestion_words
+from lsp_bridge.terminal.loose import mapping, string
+from lsp_bridge.terminal.text import one_line
+from lsp_bridge.terminal.view import TextView, rule_words, suggestion_words
 
 
 @dataclass(frozen=True, slots=True)

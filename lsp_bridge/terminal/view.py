@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from lsp_bridge.goal_lines import GoalLines
-from lsp_bridge.loose import integer, mapping, mappings, number, string, strings
-from lsp_bridge.plain import Cleaner, Style, clean, fit, one_line
+from lsp_bridge.terminal.goal_lines import GoalLines
+from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string, strings
+from lsp_bridge.terminal.text import Cleaner, Style, clean, fit, one_line
 
 Write = Callable[[str], None]
 """Writes and flushes."""

@@ -1,0 +1,89 @@
+"""The terminal as a run sees it: where to write, whether it can show colours, and who can be asked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from lsp_bridge.terminal.text import Style
+
+
+@dataclass(slots=True)
+class Console:
+    """``out`` is stdout. ``tty`` is a file descriptor to ask a person on, None when there is nobody."""
+
+    out: TextIO
+    err: TextIO
+    color: bool = False
+    live: bool = False
+    """``out`` is a terminal that can rewrite its last line."""
+    columns: int = 80
+    tty: int | None = None
+    on_gone: Callable[[], None] = lambda: None
+    """Called once when nobody reads ``out`` any more (``| head``)."""
+    _gone: bool = field(default=False, init=False)
+
+    @staticmethod
+    def of_process(*, color: bool = True) -> Console:
+        """The one this process was started with. ``NO_COLOR`` and ``TERM=dumb`` are honoured."""
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError):
+                # A letter that the terminal's encoding lacks must not end the program.
+                stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        shown, told = _is_terminal(sys.stdout), _is_terminal(sys.stderr)
+        smart = shown and os.environ.get("TERM") != "dumb"
+        return Console(
+            out=sys.stdout,
+            err=sys.stderr,
+            color=color and smart and not os.environ.get("NO_COLOR"),
+            live=smart,
+            columns=shutil.get_terminal_size().columns,
+            tty=_descriptor() if shown or told else None,
+        )
+
+    @property
+    def style(self) -> Style:
+        """The colours of ``out``."""
+        return Style(self.color)
+
+    def write(self, text: str) -> None:
+        """To ``out``, at once."""
+        if self._gone:
+            return
+        try:
+            self.out.write(text)
+            self.out.flush()
+        except BrokenPipeError:
+            self._gone = True
+            # Else the interpreter fails once more when it flushes at exit.
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
+            self.on_gone()
+
+    def tell(self, text: str) -> None:
+        """To ``err``, at once. What cannot be told is dropped."""
+        with contextlib.suppress(OSError):
+            self.err.write(text)
+            self.err.flush()
+
+    def warn(self, text: str) -> None:
+        """A line to ``err``."""
+        self.tell(text + "\n")
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def _descriptor() -> int | None:
+    if _is_terminal(sys.stdin):
+        return sys.stdin.fileno()
+    # The task may have been piped in while a person sits at the terminal.
+    with contextlib.suppress(OSError):
+        return os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    return None

@@ -1,0 +1,337 @@
+"""``goalwright run``: one prompt from a terminal or script, followed to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
+from lsp_bridge.launch import Greeting, Launcher, LaunchError
+from lsp_bridge.terminal.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.loose import integer, mapping, mappings, string
+from lsp_bridge.terminal.text import Style, clean
+from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, View
+
+CLIENT_NAME = "terminal"
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DENIED, EXIT_CANCELED = 0, 1, 2, 3, 130
+_EXIT_CODES = {"end_turn": EXIT_OK, "permission_denied": EXIT_DENIED, "canceled": EXIT_CANCELED}
+_PROVIDER_VARIABLES = frozenset(
+    {"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE", "OLLAMA_HOST"}
+)
+_PROVIDER_SUFFIXES = ("_API_KEY", "_API_BASE")
+_LAST_EVENTS_S = 2.0
+"""How long the events of a turn may come after the answer to its prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What ``goalwright run`` was asked to do."""
+
+    workspace: Path
+    task: str
+    model: str | None = None
+    session: str | None = None
+    """Go on with this session."""
+    resume_last: bool = False
+    """Go on with the newest session."""
+    yes: bool = False
+    json: bool = False
+    verbose: bool = False
+    """Show the model's reasoning."""
+    trusted: bool = False
+    """The workspace's own configuration may loosen permissions and start programs."""
+    show_accepted: bool = False
+    """With ``yes``: show each diff that is accepted (the demo)."""
+
+
+def provider_env(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that choose and open model providers, as users of their SDKs know them."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in _PROVIDER_VARIABLES or name.endswith(_PROVIDER_SUFFIXES)
+    }
+
+
+async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
+    """Do it, show it, and return the exit code.
+
+    0 the turn ended by itself, 1 error or cut off, 3 permission denied, 130 canceled. The first Ctrl-C
+    cancels the turn and waits for its end, the second leaves at once.
+    """
+    text = TextView(
+        console.write,
+        style=console.style,
+        live=console.live,
+        columns=console.columns,
+        reasoning=options.verbose,
+        own_prompt=options.task,
+    )
+    view: View = JsonView(console.write) if options.json else text
+    turn = _Run(options, launcher, view, _answerer(options, console, text), console)
+    console.on_gone = turn.interrupt
+    async with _signals(turn.interrupt, turn.terminate):
+        outcome = await turn.play()
+    view.finish(outcome)
+    code = _EXIT_CODES.get(outcome.stop_reason, EXIT_FAILED)
+    if code == EXIT_FAILED and not options.json:
+        words = outcome.detail or f"the turn ended with {outcome.stop_reason}"
+        console.warn(console.style.red(f"error: {clean(words)}"))
+    return code
+
+
+def _answerer(options: RunOptions, console: Console, text: TextView) -> Answerer:
+    if options.yes:
+        note = "(demo: accepted)" if options.show_accepted else "accepted (--yes):"
+        return AcceptAll(None if options.json else text, console.style.dim(note), show=options.show_accepted)
+    if console.tty is None:
+        return RefuseAll(console.warn)
+    if options.json or not console.live:
+        # stdout is for a program or a file: the person is asked on stderr.
+        text = TextView(console.tell, style=Style(color=False))
+        return AskPerson(text, TtyReader(console.tty, console.tell))
+    return AskPerson(text, TtyReader(console.tty, console.write))
+
+
+class _Run:
+    def __init__(
+        self, options: RunOptions, launcher: Launcher, view: View, answerer: Answerer, console: Console
+    ) -> None:
+        self._options = options
+        self._launcher = launcher
+        self._view = view
+        self._answerer = answerer
+        self._interactive = isinstance(answerer, AskPerson)
+        self._console = console
+        self._prompt_id = f"terminal-{os.urandom(6).hex()}"
+        self._session_id: str | None = None
+        self._totals = Totals()
+        self._client: Client | None = None
+        self._approver: Approver | None = None
+        self._early: list[tuple[str, dict[str, Any]]] | None = []
+        self._last_event_id = 0
+        self._sent = False  # the prompt is on its way or being worked on
+        self._started = False
+        self._ended = asyncio.Event()
+        self._leave = asyncio.Event()
+        self._interrupts = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def play(self) -> Outcome:
+        """From connecting to the end. Expected failures are outcomes."""
+        work = asyncio.create_task(self._work())
+        leave = asyncio.create_task(self._leave.wait())
+        try:
+            await asyncio.wait({work, leave}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return self._outcome(*work.result())
+            return self._outcome("canceled", "left while the turn was being canceled" if self._sent else "")
+        except (LaunchError, ConnectionLost, RequestTimeout, RpcError) as error:
+            return self._outcome("error", str(error))
+        finally:
+            if self._client is not None:
+                # First of all: a cancelled request would tell the daemon to cancel it, too.
+                await self._client.close()
+            await _drop(work, leave, *self._tasks)
+
+    def interrupt(self) -> None:
+        """Ctrl-C: cancel the turn and wait for its end; a second time, or with no turn yet, leave."""
+        self._interrupts += 1
+        if self._interrupts > 1 or not self._sent:
+            self._leave.set()
+            return
+        self._note("canceling … (Ctrl-C again to leave at once)")
+        self._spawn(self._cancel())
+
+    def terminate(self) -> None:
+        """SIGTERM: tell the daemon to cancel, and leave without waiting for the end."""
+        self._interrupts += 2
+
+        async def cancel_and_leave() -> None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._cancel()
+            self._leave.set()
+
+        if self._sent:
+            self._spawn(cancel_and_leave())
+        else:
+            self._leave.set()
+
+    # -- the way of a prompt -------------------------------------------------------------------------------
+
+    async def _work(self) -> tuple[str, str]:
+        """Returns stop reason and detail. Raises LaunchError and what ``Client.request`` raises."""
+        options = self._options
+        greeting = Greeting(
+            client=CLIENT_NAME,
+            settings={"model": options.model} if options.model else {},
+            env=provider_env(os.environ),
+            trusted=options.trusted,
+        )
+        self._client, _ = await self._launcher.connect(options.workspace, greeting)
+        client = self._client
+        self._approver = Approver(client, self._answerer, self._note)
+        client.on_notification(self._notified)
+        session_id = self._session_id = await self._open_session(client)
+        loaded = await client.request("goalwright/session/load", {"sessionId": session_id, "messages": 0})
+        self._loaded(loaded)
+        params = {"sessionId": session_id, "text": options.task, "promptId": self._prompt_id}
+        self._sent = True
+        prompt = asyncio.create_task(client.request("goalwright/session/prompt", params))
+        approving = asyncio.create_task(self._approver.work())
+        try:
+            await asyncio.wait({prompt, approving}, return_when=asyncio.FIRST_COMPLETED)
+            if not prompt.done():
+                approving.result()  # it only ends by failing
+            result = await prompt
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_EVENTS_S if self._started else 0):
+                    await self._ended.wait()
+        finally:
+            await _drop(prompt, approving)
+        reason = "canceled" if result.get("removed") is True else string(result.get("stopReason"))
+        return reason or "error", string(result.get("detail"))
+
+    async def _open_session(self, client: Client) -> str:
+        options = self._options
+        session_id = options.session
+        if options.resume_last:
+            listed = await client.request("goalwright/session/list", {"limit": 1})
+            newest = next(iter(mappings(listed.get("sessions"))), None)
+            if newest is None:
+                raise RpcError(0, f"There is no session in {options.workspace} to go on with.")
+            session_id = string(mapping(newest.get("trace")).get("traceId"))
+        if session_id is None:
+            params = {"model": options.model} if options.model else {}
+            created = await client.request("goalwright/session/new", params)
+            return string(mapping(mapping(created.get("session")).get("trace")).get("traceId"))
+        if options.model:
+            params = {"sessionId": session_id, "model": options.model}
+            await client.request("goalwright/session/set", params)
+        return session_id
+
+    def _loaded(self, loaded: dict[str, Any]) -> None:
+        self._last_event_id = integer(loaded.get("lastEventId"))
+        self._view.opened(mapping(loaded.get("session")), mapping(loaded.get("goalTree")))
+        for request in mappings(loaded.get("pending")):
+            self._asked(request)
+        early, self._early = self._early or [], None
+        for method, params in early:
+            self._notified(method, params)
+
+    # -- what comes in -------------------------------------------------------------------------------------
+
+    def _notified(self, method: str, params: dict[str, Any]) -> None:
+        if self._early is not None:
+            self._early.append((method, params))  # comes after the state it changes has been loaded
+            return
+        session_id = string(params.get("sessionId"))
+        if session_id != self._session_id:
+            return
+        if method == "goalwright/session/delta":
+            self._view.delta(session_id, mapping(params.get("delta")))
+        elif method == "goalwright/session/update":
+            event = mapping(params.get("event"))
+            if integer(event.get("eventId")) > self._last_event_id:
+                self._last_event_id = integer(event.get("eventId"))
+                self._view.event(session_id, event)
+                self._follow(event)
+
+    def _follow(self, event: dict[str, Any]) -> None:
+        name, own = event.get("event"), event.get("promptId") == self._prompt_id
+        if name == "turn_started" and own:
+            self._started = True
+            if self._interrupts:
+                self._spawn(self._cancel())  # it began just when it was to be taken from the queue
+        elif name == "turn_ended" and own:
+            self._ended.set()
+        elif name == "message_added" and self._started:
+            self._totals.count(mapping(event.get("message")))
+        elif name == "permission_asked":
+            self._asked(mapping(event.get("request")))
+        elif name == "permission_replied" and self._approver is not None:
+            self._approver.settled(event)
+        elif name == "queue_changed" and self._sent and not self._started:
+            waiting = [string(item.get("promptId")) for item in mappings(event.get("queue"))]
+            if self._prompt_id in waiting:
+                self._note("waiting for the session's running turn to end …")
+
+    def _asked(self, request: dict[str, Any]) -> None:
+        # A script answers for its own turn only; a person may answer for anybody's.
+        if self._approver is not None and (self._interactive or self._started):
+            self._approver.asked(request)
+
+    # -- helpers -------------------------------------------------------------------------------------------
+
+    async def _cancel(self) -> None:
+        if self._client is None:
+            return
+        session = {"sessionId": self._session_id}
+        with contextlib.suppress(ConnectionLost):
+            if not self._started:
+                # Another client's turn is running: it is not ours to cancel.
+                with contextlib.suppress(RpcError):
+                    params = {**session, "promptId": self._prompt_id, "text": None}
+                    await self._client.request("goalwright/queue/edit", params)
+                    return
+            try:
+                await self._client.request("goalwright/session/cancel", session)
+            except RpcError as error:
+                self._note(f"not canceled: {clean(str(error))}")
+
+    def _note(self, text: str) -> None:
+        if isinstance(self._view, TextView):
+            self._view.line(self._console.style.dim(f"  {text}"))
+        else:
+            self._console.warn(text)
+
+    def _spawn(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _outcome(self, stop_reason: str, detail: str) -> Outcome:
+        return Outcome(stop_reason, detail, self._session_id, self._totals)
+
+
+@contextlib.asynccontextmanager
+async def _signals(interrupt: Callable[[], None], terminate: Callable[[], None]) -> AsyncGenerator[None]:
+    loop = asyncio.get_running_loop()
+    handlers = {signal.SIGINT: interrupt, signal.SIGTERM: terminate}
+    previous = {number: signal.getsignal(number) for number in handlers}
+    for number, handler in handlers.items():
+        try:
+            loop.add_signal_handler(number, handler)
+        except NotImplementedError:  # Windows
+            _handle_in_loop(number, loop, handler)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            with contextlib.suppress(NotImplementedError):
+                loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+def _handle_in_loop(
+    number: signal.Signals, loop: asyncio.AbstractEventLoop, handler: Callable[[], None]
+) -> None:
+    def received(_number: int, _frame: object) -> None:
+        loop.call_soon_threadsafe(handler)
+
+    signal.signal(number, received)
+
+
+async def _drop(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel ``tasks`` and wait until they have ended, whatever came of them."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

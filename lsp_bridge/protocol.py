@@ -18,8 +18,10 @@ from daemon.model.permissions import PermissionRequest, Reply
 from daemon.model.traces import QueuedPrompt, SessionStatus, Trace
 from lsp_bridge.handshake import BUSY as BUSY
 from lsp_bridge.handshake import INCOMPATIBLE as INCOMPATIBLE
+from lsp_bridge.handshake import INVALID_PARAMS as INVALID_PARAMS
 from lsp_bridge.handshake import PREAMBLE as PREAMBLE
 from lsp_bridge.handshake import PROTOCOL_VERSION as PROTOCOL_VERSION
+from lsp_bridge.handshake import STORE_FAILED as STORE_FAILED
 from lsp_bridge.handshake import UNAUTHORIZED as UNAUTHORIZED
 from lsp_bridge.handshake import UNKNOWN_REQUEST as UNKNOWN_REQUEST
 from lsp_bridge.handshake import UNKNOWN_SESSION as UNKNOWN_SESSION

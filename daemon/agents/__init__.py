@@ -1,1 +1,1 @@
-"""See ARCHITECTURE.md."""
+"""Agent profiles: who the model is, and what it may not do. One Markdown file an agent."""

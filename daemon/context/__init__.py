@@ -1,1 +1,1 @@
-"""See ARCHITECTURE.md."""
+"""What the model sees: the prompt's layers and the window on the history."""

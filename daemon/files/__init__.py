@@ -1,1 +1,1 @@
-"""See ARCHITECTURE.md."""
+"""What the session knows of the workspace's files: what was read, what was changed, what changes by itself."""

@@ -1,1 +1,1 @@
-"""See ARCHITECTURE.md."""
+"""The agent loop: sessions, turns and steps."""

@@ -32,6 +32,8 @@ class Trace(Model):
     total_cost: float = 0.0
     last_event_id: int = 0
     last_stop_reason: StopReason | None = None
+    running: bool = False
+    """A turn was under way when this was written: after a crash the log knows more than the snapshot."""
 
 
 class QueuedPrompt(Model):

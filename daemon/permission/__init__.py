@@ -1,1 +1,1 @@
-"""See ARCHITECTURE.md."""
+"""Who may do what: pure rules, and the service that asks the person."""

@@ -1,1 +1,1 @@
-"""See ARCHITECTURE.md."""
+"""The plan: operations on the goal tree, and the plan as text for the model."""

@@ -49,11 +49,14 @@ class ModelRequest:
     system: tuple[SystemBlock, ...]
     messages: tuple[PromptMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
+    tail: str = ""
+    """Text that changes from call to call (the current plan): sent at the very end of the last user-side message,
+    behind the last cache breakpoint, so that it never spoils the cached prefix."""
     max_tokens: int = 16_000
     thinking_tokens: int = 0
     """Budget of extended thinking; 0 switches it off."""
     temperature: float | None = None
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Keys and base URLs (``ANTHROPIC_API_KEY`` …) of whoever asked; never logged or stored."""
 
 

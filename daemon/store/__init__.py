@@ -1,1 +1,1 @@
-"""See ARCHITECTURE.md."""
+"""Where traces are kept: the ``TraceStore`` protocol and its back ends."""

@@ -1,0 +1,43 @@
+"""Loads agent profiles from their Markdown files."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+from dataclasses import dataclass
+
+from daemon.model.permissions import Rule
+
+
+class UnknownAgent(Exception):
+    """There is no such agent; the message names those that exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentProfile:
+    """An agent: its prompt, and the rules that bind it whatever the user's rules allow."""
+
+    name: str
+    description: str
+    prompt: str
+    rules: tuple[Rule, ...] = ()
+
+
+BUILTIN = ("build", "plan")
+
+
+@functools.cache
+def load_agent(name: str) -> AgentProfile:
+    """A shipped agent. Raises UnknownAgent."""
+    if name not in BUILTIN:
+        raise UnknownAgent(f"There is no agent {name!r}; there are: {', '.join(BUILTIN)}.")
+    text = importlib.resources.files("daemon.agents").joinpath(f"{name}.md").read_text("utf-8")
+    _, head, body = text.split("---\n", 2)
+    fields = dict(line.split(":", 1) for line in head.splitlines() if ":" in line)
+    denied = [entry.strip() for entry in fields.get("deny", "").split(",") if entry.strip()]
+    return AgentProfile(
+        name=name,
+        description=fields.get("description", "").strip(),
+        prompt=body.strip(),
+        rules=tuple(Rule(permission=p, pattern="*", action="deny", source="agent") for p in denied),
+    )

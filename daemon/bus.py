@@ -1,0 +1,47 @@
+"""Tells everybody who listens to a session what happens in it.
+
+Stored events must arrive; deltas may be dropped by a listener that is slow. Listeners are called on the event
+loop and must return at once (a connection only hands the message to its own writer).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from daemon.model.events import Delta, Event
+
+log = logging.getLogger(__name__)
+
+Listener = Callable[[Event | Delta], None]
+
+
+@dataclass(slots=True)
+class Bus:
+    """Listeners by session id."""
+
+    _listeners: dict[str, list[Listener]] = field(default_factory=dict[str, list[Listener]])
+
+    def subscribe(self, session_id: str, listener: Listener) -> None:
+        """Call ``listener`` with everything that happens in the session from now on; once is enough."""
+        listeners = self._listeners.setdefault(session_id, [])
+        if listener not in listeners:
+            listeners.append(listener)
+
+    def unsubscribe(self, listener: Listener) -> None:
+        """Forget a listener everywhere."""
+        for session_id in list(self._listeners):
+            listeners = self._listeners[session_id]
+            if listener in listeners:
+                listeners.remove(listener)
+            if not listeners:
+                del self._listeners[session_id]
+
+    def publish(self, item: Event | Delta) -> None:
+        """Tell the listeners of the item's session. A listener that fails harms nobody else."""
+        for listener in tuple(self._listeners.get(item.trace_id, ())):
+            try:
+                listener(item)
+            except Exception:
+                log.exception("a listener failed")

@@ -1,0 +1,145 @@
+"""Settings: shipped defaults < the user's file < the workspace's file < the editor < the command line.
+
+The workspace's file is untrusted input: from it only ``permission`` is taken, and that can only tighten.
+A wrong setting is reported in words and left out; it never stops the daemon.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from daemon.model.permissions import Rule, RuleSource
+from daemon.permission.rules import SHIPPED, rules_from_config
+
+WORKSPACE_FILE = Path(".goalwright") / "config.json"
+
+Action = Literal["allow", "ask", "deny"]
+
+
+class Settings(BaseModel):
+    """The keys of ``config.json``; the JSON schema that editors complete is made from this class."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, title="Goalwright settings")
+
+    model: str | None = Field(
+        default=None,
+        description="The model as provider/model, e.g. anthropic/claude-sonnet-5-5, openai/gpt-5, ollama/qwen3. "
+        "Without it the keys in the environment decide.",
+    )
+    permission: dict[str, Action | dict[str, Action]] | list[dict[str, str]] | None = Field(
+        default=None,
+        description='Rules: {"bash": "ask", "edit": {"*.lock": "deny"}}. The last rule that matches decides; a '
+        "workspace's file can only make things stricter.",
+    )
+    max_tokens: int = Field(
+        default=16_000, ge=256, le=1_000_000, description="Most tokens the model may answer with."
+    )
+    thinking_tokens: int = Field(
+        default=0,
+        ge=0,
+        le=200_000,
+        description="Tokens the model may think with before it answers; 0 switches it off.",
+    )
+    plan_placement: Literal["last_message", "system"] = Field(
+        default="last_message", description="Where the current plan stands in a request."
+    )
+    diagnostics: bool = Field(
+        default=True, description="Start language servers and tell the model what its edits break."
+    )
+    idle_timeout_s: float = Field(
+        default=1800.0,
+        ge=0,
+        description="Seconds without a client or a running turn after which the daemon stops; 0: never.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The merged settings, the rules by layer, and what was wrong on the way."""
+
+    settings: Settings = field(default_factory=lambda: Settings())
+    base_rules: tuple[Rule, ...] = SHIPPED
+    workspace_rules: tuple[Rule, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def overlaid(self, values: Mapping[str, Any], source: RuleSource, name: str) -> Config:
+        """This configuration with another layer of trusted settings over it."""
+        valid, problems = _valid(values, name)
+        rules, wrong = rules_from_config(valid.get("permission"), source)
+        merged = {**self.settings.model_dump(), **valid}
+        return Config(
+            settings=Settings.model_validate(merged),
+            base_rules=(*self.base_rules, *rules),
+            workspace_rules=self.workspace_rules,
+            problems=(*self.problems, *problems, *(f"{name}: {text}" for text in wrong)),
+        )
+
+
+def load_config(workspace: Path, user_file: Path) -> Config:
+    """Read the user's and the workspace's file; both may be missing."""
+    config = Config()
+    values, problems = _read(user_file)
+    config = config.overlaid(values, "user", str(user_file))
+    local, local_problems = _read(workspace / WORKSPACE_FILE)
+    rules, wrong = rules_from_config(local.get("permission"), "workspace")
+    name = WORKSPACE_FILE.as_posix()
+    ignored = sorted(set(local) - {"permission", "$schema"})
+    notes = (
+        [f"{name}: {', '.join(ignored)} ignored; a workspace's file can only tighten permissions."]
+        if ignored
+        else []
+    )
+    return Config(
+        settings=config.settings,
+        base_rules=config.base_rules,
+        workspace_rules=tuple(rules),
+        problems=(
+            *problems,
+            *config.problems,
+            *local_problems,
+            *notes,
+            *(f"{name}: {text}" for text in wrong),
+        ),
+    )
+
+
+def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
+    try:
+        value: object = json.loads(path.read_text("utf-8-sig"))
+    except FileNotFoundError:
+        return {}, []
+    except (OSError, ValueError) as error:
+        return {}, [f"{path} is not used: {error}"]
+    if not isinstance(value, dict):
+        return {}, [f"{path} is not used: it must hold a JSON object."]
+    return cast("dict[str, Any]", value), []
+
+
+def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[str]]:
+    valid: dict[str, Any] = {}
+    problems: list[str] = []
+    for key, value in values.items():
+        if key == "$schema" or value is None:
+            continue
+        try:
+            parsed = Settings.model_validate({key: value})
+        except ValidationError as error:
+            first = error.errors()[0]
+            what = "is not a setting" if first["type"] == "extra_forbidden" else first["msg"].lower()
+            problems.append(f"{name}: {key}: {what}")
+        else:
+            valid[key] = getattr(parsed, key)
+    return valid, problems
+
+
+def settings_schema() -> str:
+    """The JSON schema of ``config.json`` as text, for the extension (``make generate``)."""
+    schema = Settings.model_json_schema()
+    schema["properties"]["$schema"] = {"type": "string"}
+    return json.dumps(schema, indent=2) + "\n"

@@ -1,0 +1,222 @@
+"""The daemon's core: sessions over one workspace, shared by all clients.
+
+It knows nothing of sockets or protocols; ``lsp_bridge`` speaks for it, tests use it directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tools.registry import builtin_tools, run_tool
+
+from daemon.agents.loader import load_agent
+from daemon.bus import Bus
+from daemon.config import Config, load_config
+from daemon.files.watch import FileWatch
+from daemon.loop.recovery import close_what_is_open, read_state
+from daemon.loop.services import Models, Services
+from daemon.loop.session import Session
+from daemon.loop.state import SessionState
+from daemon.model.events import SessionCreated, SessionUpdated
+from daemon.model.messages import Message
+from daemon.model.traces import Trace
+from daemon.permission.service import PermissionService
+from daemon.store.base import StoreError
+from daemon.store.files import FileTraceStore
+from tools.base import Diagnostics, Tool
+
+log = logging.getLogger(__name__)
+
+
+class Daemon:
+    """One workspace's sessions, permissions and plan. Made and used on one event loop."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        *,
+        diagnostics: Diagnostics,
+        models: Models,
+        state_folder: Path,
+        config: Config | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        unsaved_text: Callable[[Path], str | None] = lambda path: None,
+    ) -> None:
+        self.workspace = workspace.resolve()
+        self.state_folder = state_folder
+        self.now = now
+        self.bus = Bus()
+        self.permissions = PermissionService(now)
+        self.diagnostics = diagnostics
+        self.started = time.monotonic()
+        self.clients = 0
+        self._config = config
+        self._sessions: dict[str, Session] = {}
+        self._opening: dict[str, asyncio.Task[Session]] = {}
+        self._watch = FileWatch(self._changed_outside)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._quiet_since = time.monotonic()
+        self.store, self.storage_notice = self._open_store()
+        self._tools: dict[str, Tool[Any]] = builtin_tools()
+        self._services = Services(
+            workspace=self.workspace,
+            store=self.store,
+            bus=self.bus,
+            permissions=self.permissions,
+            tools=self._tools,
+            run_tool=run_tool,
+            diagnostics=diagnostics,
+            models=models,
+            config=self.config,
+            now=now,
+            user_folder=state_folder,
+            trace_folder=lambda trace_id: self.store.root / trace_id,
+            unsaved_text=unsaved_text,
+            on_read=self._watch.add,
+            random=random.Random(),
+        )
+
+    def config(self) -> Config:
+        """The configuration, read once; ``reload_config`` reads it again."""
+        if self._config is None:
+            self._config = load_config(self.workspace, self.state_folder / "config.json")
+        return self._config
+
+    def reload_config(self) -> Config:
+        """Read the configuration files again: a new session sees what the person just changed."""
+        self._config = load_config(self.workspace, self.state_folder / "config.json")
+        return self._config
+
+    # -- sessions --
+
+    def new_session(self, *, model: str | None = None, agent: str = "build") -> Session:
+        """Begin a session. Raises UnknownAgent, StoreError."""
+        profile = load_agent(agent)
+        now = self.now()
+        trace = Trace(
+            trace_id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+            workspace=str(self.workspace),
+            agent=agent,
+            model=model,
+            created_at=now,
+            updated_at=now,
+        )
+        self.store.create(trace)
+        session = Session(SessionState(trace), profile, self._services)
+        self._sessions[trace.trace_id] = session
+        session.emit(SessionCreated(trace_id=trace.trace_id, time=now, trace=trace))
+        return session
+
+    async def session(self, session_id: str) -> Session:
+        """The live session, opened from the store when needed. Raises UnknownTrace, StoreError."""
+        live = self._sessions.get(session_id)
+        if live is not None:
+            return live
+        # Two clients may ask at once: both get the same session.
+        opening = self._opening.get(session_id)
+        if opening is None:
+            opening = asyncio.create_task(self._open(session_id))
+            self._opening[session_id] = opening
+            opening.add_done_callback(lambda _: self._opening.pop(session_id, None))
+        return await asyncio.shield(opening)
+
+    def live(self, session_id: str) -> Session | None:
+        """The session when it is open."""
+        return self._sessions.get(session_id)
+
+    async def traces(self, *, limit: int, before: str | None = None) -> list[Trace]:
+        """Stored sessions, newest first; open ones as they are now."""
+        stored = await asyncio.to_thread(self.store.traces, limit=limit, before=before)
+        return [self._sessions[t.trace_id].state.trace if t.trace_id in self._sessions else t for t in stored]
+
+    async def messages(self, session_id: str, *, before: int, limit: int) -> list[Message]:
+        """Older messages of a session, oldest first."""
+        session = await self.session(session_id)
+        older = [m for m in session.state.messages if m.sequence < before]
+        return older[max(0, len(older) - limit) :]
+
+    def update_session(self, session: Session, updates: Mapping[str, Any]) -> None:
+        """Change title or model."""
+        if updates:
+            session.emit(SessionUpdated(trace_id=session.session_id, time=self.now(), updates=dict(updates)))
+
+    @property
+    def running(self) -> list[Session]:
+        """Sessions with a turn under way."""
+        return [session for session in self._sessions.values() if session.running]
+
+    # -- life --
+
+    def client_attached(self) -> None:
+        """A client is there."""
+        self.clients += 1
+
+    def client_left(self) -> None:
+        """A client has gone; what runs goes on."""
+        self.clients -= 1
+        self._quiet_since = time.monotonic()
+
+    async def wait_until_idle(self, poll_s: float = 1.0) -> None:
+        """Return when nobody has been here and nothing has run for ``idle_timeout_s``."""
+        while True:
+            timeout = self.config().settings.idle_timeout_s
+            if self.clients > 0 or self.running:
+                self._quiet_since = time.monotonic()
+            elif timeout and time.monotonic() - self._quiet_since >= timeout:
+                return
+            await asyncio.sleep(min(poll_s, timeout) if timeout else poll_s)
+
+    async def close(self) -> None:
+        """Cancel all turns, store everything, let go of everything."""
+        await asyncio.gather(*(session.close() for session in self._sessions.values()))
+        await self._watch.close()
+        for task in set(self._tasks):
+            task.cancel()
+        self.store.close()
+
+    # -- inside --
+
+    async def _open(self, session_id: str) -> Session:
+        state = await asyncio.to_thread(read_state, self.store, session_id)
+        session = Session(state, load_agent(state.trace.agent), self._services)
+        close_what_is_open(session)
+        self._sessions[session_id] = session
+        return session
+
+    def _open_store(self) -> tuple[FileTraceStore, str]:
+        store = FileTraceStore(self.workspace / ".trace")
+        try:
+            store.prepare()
+            return store, ""
+        except StoreError as error:
+            # A folder that cannot be written can still be read and talked about.
+            fallback = FileTraceStore(self.state_folder / "traces" / self.workspace.name)
+            fallback.prepare()
+            log.warning("%s Using %s.", error, fallback.root)
+            return fallback, f"{error} This session is kept in {fallback.root} instead."
+
+    def _changed_outside(self, path: Path) -> None:
+        task = asyncio.create_task(self._tell_servers(path))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _tell_servers(self, path: Path) -> None:
+        await self.diagnostics.changed(path)
+
+
+def memory_mb() -> float | None:
+    """Resident memory of this process in MB, where the system tells (Linux)."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 1_048_576, 1)

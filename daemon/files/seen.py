@@ -1,0 +1,29 @@
+"""The port ``Files`` of tools: which version the model saw, and the editor's unsaved text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFiles:
+    """``seen`` is the session's own record (see SessionState.seen_files), shared and updated in place."""
+
+    seen: dict[str, str]
+    unsaved_text: Callable[[Path], str | None]
+    on_read: Callable[[Path], None] = lambda path: None
+
+    def unsaved(self, path: Path) -> str | None:
+        """See tools.base.Files."""
+        return self.unsaved_text(path)
+
+    def note_read(self, path: Path, sha256: str) -> None:
+        """See tools.base.Files."""
+        self.seen[str(path)] = sha256
+        self.on_read(path)
+
+    def last_read(self, path: Path) -> str | None:
+        """See tools.base.Files."""
+        return self.seen.get(str(path))

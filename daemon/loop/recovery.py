@@ -1,0 +1,92 @@
+"""Opens a stored session, also one whose daemon was killed (source: mission M1 "Crash or kill -9 at any point").
+
+A snapshot is trusted only when it was written at rest and the log has nothing newer; otherwise the state is
+replayed from the log. Then whatever was open is closed: half messages, tool calls without a result, questions
+without an answer, the turn itself.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from daemon.loop.session import Session
+from daemon.loop.state import SessionState
+from daemon.loop.turn import Turn
+from daemon.model.events import TurnEnded
+from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
+from daemon.plan.tree import PlanTree
+from daemon.store.base import StoreError, TraceStore, UnknownTrace
+
+log = logging.getLogger(__name__)
+
+STOPPED = "Goalwright was stopped in the middle of this."
+
+
+def read_state(store: TraceStore, trace_id: str) -> SessionState:
+    """The state of a stored session. Reads the whole trace: call it in a thread. Raises StoreError."""
+    try:
+        trace = store.trace(trace_id)
+        if not trace.running and trace.last_event_id == store.last_event_id(trace_id):
+            return SessionState(trace, PlanTree(store.goal_tree(trace_id)), store.messages(trace_id))
+    except UnknownTrace:
+        if store.last_event_id(trace_id) == 0:
+            raise
+    except StoreError as error:
+        log.warning("%s; rebuilding from the log", error)
+    return replay(store, trace_id)
+
+
+def replay(store: TraceStore, trace_id: str) -> SessionState:
+    """The state as the log tells it; messages whose file is missing are written again. Raises StoreError."""
+    events = store.events(trace_id)
+    first = events[0] if events else None
+    if first is None or first.event != "session_created":
+        raise StoreError(
+            f"The log of session {trace_id} is empty or has lost its beginning: it cannot be opened."
+        )
+    state = SessionState(first.trace)
+    for event in events:
+        state.apply(event)
+    stored = {message.message_id for message in store.messages(trace_id)}
+    for message in state.messages:
+        if message.message_id not in stored:
+            store.save_message(message)
+    return state
+
+
+def close_what_is_open(session: Session) -> None:
+    """Bring a session to rest after a crash. Does nothing on one that is at rest."""
+    state = session.state
+    queue = state.queue
+    turn = Turn(session)
+    for message_id in list(state.streaming):
+        parts = state.parts_so_far(message_id)
+        if any(isinstance(part, TextPart | ToolCallPart) for part in parts):
+            turn.add_assistant(message_id, parts, "error", detail=STOPPED)
+        else:
+            state.streaming.pop(message_id)
+    for _, call_id, name in state.open_tool_calls():
+        turn.add_result(
+            ToolResultPart(
+                tool_call_id=call_id,
+                name=name,
+                content=f"Interrupted: {STOPPED} It is not known how far the tool came; look before you repeat it.",
+                is_error=True,
+                metadata={"not_run": True},
+                title="interrupted",
+            )
+        )
+    for request in list(state.pending.values()):
+        session.replied(request, "canceled", None, "")
+    if state.turn is not None:
+        session.emit(
+            TurnEnded(
+                trace_id=session.session_id,
+                time=session.services.now(),
+                prompt_id=state.turn,
+                stop_reason="error",
+                detail=STOPPED,
+            )
+        )
+        session.snapshot()
+    session.restore_queue(queue)

@@ -1,0 +1,52 @@
+"""What a session uses of the daemon around it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from daemon.bus import Bus
+from daemon.config import Config
+from daemon.model.messages import Usage
+from daemon.permission.service import PermissionService
+from daemon.provider.base import ModelRequest, ProviderEvent
+from daemon.store.base import TraceStore
+from tools.base import Diagnostics, Tool
+
+
+class Models(Protocol):
+    """The way to the models; retries are behind it."""
+
+    def stream(self, model: str, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
+        """Call ``model`` (``provider/model``). Raises ProviderError."""
+        ...
+
+    def cost(self, model: str, usage: Usage) -> float | None:
+        """US dollars, or None when the price is not known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Shared by all sessions of a daemon."""
+
+    workspace: Path
+    store: TraceStore
+    bus: Bus
+    permissions: PermissionService
+    tools: Mapping[str, Tool[Any]]
+    run_tool: Callable[..., Awaitable[Any]]
+    diagnostics: Diagnostics
+    models: Models
+    config: Callable[[], Config]
+    now: Callable[[], datetime]
+    user_folder: Path
+    trace_folder: Callable[[str], Path]
+    """Where a session keeps file versions and full outputs, by session id."""
+    unsaved_text: Callable[[Path], str | None]
+    on_read: Callable[[Path], None]
+    random: random.Random = field(default_factory=random.Random)

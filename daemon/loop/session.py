@@ -1,0 +1,337 @@
+"""A session: one conversation, its queue of prompts, and the one turn that may run at a time.
+
+Everything that happens goes through ``emit``: appended to the log, applied to the state, told to the listeners,
+in this order and in one go on the event loop (source: architecture.md "Events").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from daemon.agents.loader import AgentProfile
+from daemon.config import Config
+from daemon.loop.services import Services
+from daemon.loop.state import SessionState
+from daemon.loop.step import Received
+from daemon.loop.turn import Turn
+from daemon.model.events import (
+    Delta,
+    Event,
+    Notice,
+    PermissionAsked,
+    PermissionReplied,
+    QueueChanged,
+    SessionUpdated,
+    TurnEnded,
+    TurnStarted,
+)
+from daemon.model.messages import FilePart, StopReason
+from daemon.model.permissions import PermissionRequest
+from daemon.model.traces import QueuedPrompt, SessionStatus
+from daemon.permission.rules import RuleSet
+from daemon.permission.service import Answer
+from daemon.store.base import StoreError
+
+log = logging.getLogger(__name__)
+
+TITLE_LENGTH = 60
+SUMMARY_LENGTH = 200
+MISSION_LENGTH = 2_000
+_SNAPSHOT_DELAY_S = 1.0
+
+
+class Busy(Exception):
+    """A turn is running and the client asked not to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """How the turn that worked on a prompt ended; ``removed``: it was taken from the queue instead."""
+
+    prompt_id: str
+    stop: StopReason
+    detail: str = ""
+    removed: bool = False
+
+
+@dataclass(slots=True)
+class _Waiting:
+    prompt: QueuedPrompt
+    attachments: tuple[FilePart, ...]
+    result: asyncio.Future[TurnResult]
+
+
+class Session:
+    """The live session. All methods run on the event loop of the daemon."""
+
+    def __init__(self, state: SessionState, agent: AgentProfile, services: Services) -> None:
+        self.state = state
+        self.agent = agent
+        self.services = services
+        self.config: Config = services.config()
+        """The settings in force: the files', and over them those of the client that prompted last."""
+        self.env: dict[str, str] = {}
+        """Provider variables of the client that prompted last; in memory only."""
+        self.default_model = ""
+        """The model for a session that has none of its own; set by whoever prompts."""
+        self.received: Received | None = None
+        """The message that is coming in right now."""
+        self.pruning = False
+        """The context overflowed once: old tool results are left out from now on."""
+        self._queue: list[_Waiting] = []
+        self._worker: asyncio.Task[None] | None = None
+        self._turn: asyncio.Task[tuple[StopReason, str]] | None = None
+        self._steered: list[_Waiting] = []
+        self._canceling = False
+        self._snapshot_due: asyncio.TimerHandle | None = None
+
+    # -- what happens --
+
+    def emit(self, event: Event) -> None:
+        """Store, apply, publish. Raises StoreError when the log cannot be written."""
+        stored = self.services.store.append(event)
+        self.state.apply(stored)
+        self.services.bus.publish(stored)
+        if self._snapshot_due is None:
+            self._snapshot_due = asyncio.get_running_loop().call_later(_SNAPSHOT_DELAY_S, self.snapshot)
+
+    def delta(self, delta: Delta) -> None:
+        """Publish something that is not stored."""
+        self.services.bus.publish(delta)
+
+    def notice(self, level: Literal["info", "warning", "error"], text: str, code: str = "") -> None:
+        """Tell the person something."""
+        self.emit(
+            Notice(trace_id=self.session_id, time=self.services.now(), level=level, text=text, code=code)
+        )
+
+    def snapshot(self) -> None:
+        """Write metadata and goal tree as they are now. A failure is logged: the event log has everything."""
+        if self._snapshot_due is not None:
+            self._snapshot_due.cancel()
+            self._snapshot_due = None
+        try:
+            self.services.store.save_snapshot(self.state.trace, self.state.plan.snapshot())
+        except StoreError as error:
+            log.warning("no snapshot: %s", error)
+
+    # -- Asker (permission service) --
+
+    @property
+    def session_id(self) -> str:
+        """Id of the session and of its trace."""
+        return self.state.trace.trace_id
+
+    @property
+    def rules(self) -> RuleSet:
+        """The rules that hold now."""
+        return RuleSet(
+            self.config.base_rules, self.config.workspace_rules, self.state.granted, self.agent.rules
+        )
+
+    def asked(self, request: PermissionRequest) -> None:
+        """See Asker."""
+        self.emit(PermissionAsked(trace_id=self.session_id, time=self.services.now(), request=request))
+
+    def replied(self, request: PermissionRequest, answer: Answer, feedback: str | None, by: str) -> None:
+        """See Asker."""
+        self.emit(
+            PermissionReplied(
+                trace_id=self.session_id,
+                time=self.services.now(),
+                request_id=request.request_id,
+                reply=answer,
+                feedback=feedback,
+                by=by,
+            )
+        )
+
+    # -- prompts --
+
+    @property
+    def status(self) -> SessionStatus:
+        """What the session does right now."""
+        if self.state.pending:
+            return "waiting"
+        return "running" if self.running else "idle"
+
+    @property
+    def model(self) -> str:
+        """The model that answers: the session's own, or the default."""
+        return self.state.trace.model or self.default_model
+
+    @property
+    def running(self) -> bool:
+        """Whether a turn is under way (or about to start)."""
+        return self._worker is not None and not self._worker.done()
+
+    async def prompt(
+        self,
+        text: str,
+        attachments: tuple[FilePart, ...] = (),
+        *,
+        prompt_id: str | None = None,
+        when_busy: Literal["queue", "refuse", "steer"] = "queue",
+    ) -> TurnResult:
+        """Work on a prompt; returns when the turn that did has ended.
+
+        Raises Busy when a turn is running and ``when_busy`` is ``refuse``. Cancelling the caller does not
+        cancel the turn: a window may close while the agent works.
+        """
+        if self.running and when_busy == "refuse":
+            raise Busy(
+                "The session is busy with another prompt. Wait for it, cancel it, or send the prompt with "
+                "whenBusy: queue."
+            )
+        prompt = QueuedPrompt(
+            prompt_id=prompt_id or f"prompt_{uuid.uuid4().hex[:12]}",
+            text=text,
+            steer=when_busy == "steer" and self.running,
+        )
+        waiting = _Waiting(prompt, attachments, asyncio.get_running_loop().create_future())
+        self._queue.append(waiting)
+        if self.running or self.state.queue:
+            self._queue_changed()
+        if not self.running:
+            self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
+        return await asyncio.shield(waiting.result)
+
+    def edit_queued(self, prompt_id: str, text: str | None) -> bool:
+        """Change a waiting prompt, or remove it with None. False when it is not waiting (any more)."""
+        for waiting in self._queue:
+            if waiting.prompt.prompt_id == prompt_id:
+                if text is None:
+                    self._queue.remove(waiting)
+                    waiting.result.set_result(TurnResult(prompt_id, "canceled", removed=True))
+                else:
+                    waiting.prompt = waiting.prompt.model_copy(update={"text": text})
+                self._queue_changed()
+                return True
+        return False
+
+    def cancel(self) -> bool:
+        """Stop the running turn; what was received so far is kept. False when nothing runs."""
+        if self._turn is None or self._turn.done():
+            return False
+        if not self._canceling:  # a second cancel must not interrupt the cleaning up of the first
+            self._canceling = True
+            self._turn.cancel()
+        return True
+
+    async def close(self) -> None:
+        """Cancel what runs, drop what waits, and write the last snapshot."""
+        for waiting in self._queue:
+            waiting.result.set_result(
+                TurnResult(waiting.prompt.prompt_id, "canceled", "Goalwright was stopped.")
+            )
+        self._queue.clear()
+        if self.running and self._worker is not None:
+            self.cancel()
+            await asyncio.wait({self._worker}, timeout=10)
+        if self._snapshot_due is not None:
+            self.snapshot()
+        self.services.store.close(self.session_id)
+
+    def queued(self) -> tuple[QueuedPrompt, ...]:
+        """What waits, in order."""
+        return tuple(waiting.prompt for waiting in self._queue)
+
+    def take_steered(self) -> list[tuple[QueuedPrompt, tuple[FilePart, ...]]]:
+        """Prompts to deliver between two steps; they end with the running turn."""
+        steered = [waiting for waiting in self._queue if waiting.prompt.steer]
+        if steered:
+            self._queue = [waiting for waiting in self._queue if not waiting.prompt.steer]
+            self._steered += steered
+            self._queue_changed()
+        return [(waiting.prompt, waiting.attachments) for waiting in steered]
+
+    def restore_queue(self, queue: Sequence[QueuedPrompt]) -> None:
+        """After a crash: what waited still waits, and runs after the person's next prompt."""
+        loop = asyncio.get_running_loop()
+        self._queue = [
+            _Waiting(p.model_copy(update={"steer": False}), (), loop.create_future()) for p in queue
+        ]
+
+    def _queue_changed(self) -> None:
+        self.emit(QueueChanged(trace_id=self.session_id, time=self.services.now(), queue=self.queued()))
+
+    async def _work(self) -> None:
+        while self._queue:
+            waiting = self._queue.pop(0)
+            try:
+                if self.state.queue:
+                    self._queue_changed()
+                stop, detail = await self._run(waiting)
+            except StoreError as error:
+                # The log is the truth: without it the turn cannot go on, but the person must hear of it.
+                log.error("the turn was stopped: %s", error)
+                stop, detail = "error", str(error)
+                self.services.bus.publish(
+                    Notice(trace_id=self.session_id, time=self.services.now(), level="error", text=detail)
+                )
+            except Exception as error:
+                log.exception("a turn failed")
+                stop, detail = (
+                    "error",
+                    f"Goalwright has a bug ({error.__class__.__name__}); its log has the details.",
+                )
+            for done in (waiting, *self._steered):
+                if not done.result.done():
+                    done.result.set_result(TurnResult(done.prompt.prompt_id, stop, detail))
+            self._steered.clear()
+
+    async def _run(self, waiting: _Waiting) -> tuple[StopReason, str]:
+        prompt = waiting.prompt
+        self._name_after(prompt.text)
+        self.emit(TurnStarted(trace_id=self.session_id, time=self.services.now(), prompt_id=prompt.prompt_id))
+        self._canceling = False
+        self._turn = asyncio.create_task(Turn(self).run(prompt.text, waiting.attachments))
+        try:
+            await asyncio.wait({self._turn})
+            stop, detail = self._turn.result()
+        except asyncio.CancelledError:
+            stop, detail = "canceled", "Canceled."
+        except StoreError:
+            raise
+        except Exception as error:
+            log.exception("a turn failed")
+            stop, detail = (
+                "error",
+                f"Goalwright has a bug ({error.__class__.__name__}: {error}); see its log.",
+            )
+        finally:
+            self._turn = None
+        self._finish(prompt.prompt_id, stop, detail)
+        return stop, detail
+
+    def _finish(self, prompt_id: str, stop: StopReason, detail: str) -> None:
+        now = self.services.now()
+        last = next((m for m in reversed(self.state.messages) if m.role == "assistant" and m.text()), None)
+        summary = _one_line(last.text(), SUMMARY_LENGTH) if last is not None else ""
+        if summary and summary != self.state.trace.summary:
+            self.emit(SessionUpdated(trace_id=self.session_id, time=now, updates={"summary": summary}))
+        self.emit(
+            TurnEnded(
+                trace_id=self.session_id, time=now, prompt_id=prompt_id, stop_reason=stop, detail=detail
+            )
+        )
+        self.snapshot()
+
+    def _name_after(self, text: str) -> None:
+        updates: dict[str, str] = {}
+        if not self.state.trace.title:
+            updates["title"] = _one_line(text, TITLE_LENGTH) or "Untitled"
+        if not self.state.plan.mission:
+            updates["mission"] = text.strip()[:MISSION_LENGTH]
+        if updates:
+            self.emit(SessionUpdated(trace_id=self.session_id, time=self.services.now(), updates=updates))
+
+
+def _one_line(text: str, length: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[: length - 1].rstrip() + "…"

@@ -1,0 +1,145 @@
+"""What a session is right now, as the sum of its events.
+
+The live session and the replay after a crash run the same ``apply``, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from daemon.model.events import (
+    Event,
+    GoalAdded,
+    GoalRemoved,
+    GoalUpdated,
+    MessageAdded,
+    MessageDiscarded,
+    MessagePartAdded,
+    PermissionAsked,
+    PermissionReplied,
+    QueueChanged,
+    SessionCreated,
+    SessionUpdated,
+    TurnEnded,
+    TurnStarted,
+)
+from daemon.model.messages import Message, Part, Usage
+from daemon.model.permissions import PermissionRequest, Rule
+from daemon.model.traces import QueuedPrompt, Trace
+from daemon.plan.tree import Added, PlanTree, Removed, Updated
+
+
+class SessionState:
+    """Messages, plan, queue, open questions and totals of one session."""
+
+    def __init__(self, trace: Trace, plan: PlanTree | None = None, messages: Iterable[Message] = ()) -> None:
+        self.trace = trace
+        self.plan = plan or PlanTree()
+        self.messages: list[Message] = list(messages)
+        self.queue: tuple[QueuedPrompt, ...] = ()
+        self.pending: dict[str, PermissionRequest] = {}
+        self.turn: str | None = None
+        """Prompt id of the turn under way."""
+        self.streaming: dict[str, tuple[MessagePartAdded, ...]] = {}
+        """Complete parts of messages that are not complete yet, by message id."""
+        self.granted: list[Rule] = []
+        """What the person allowed for the rest of the session by "always"."""
+        self.seen_files: dict[str, str] = {}
+        """Hash of the version of each file that the model saw last, by absolute path."""
+        for message in self.messages:
+            self._note_files(message)
+
+    def apply(self, event: Event) -> None:
+        """Take one event into account."""
+        if isinstance(event, MessageAdded):
+            self._add_message(event)
+        elif isinstance(event, MessagePartAdded):
+            self.streaming[event.message_id] = (*self.streaming.get(event.message_id, ()), event)
+        elif isinstance(event, MessageDiscarded):
+            self.streaming.pop(event.message_id, None)
+        elif isinstance(event, GoalAdded):
+            self.plan.apply(Added(event.goal, event.index))
+        elif isinstance(event, GoalUpdated):
+            self.plan.apply(Updated(event.goal_id, event.updates, event.current_id, event.affected_goals))
+        elif isinstance(event, GoalRemoved):
+            self.plan.apply(Removed(event.goal_id, event.current_id))
+        elif isinstance(event, TurnStarted):
+            self.turn = event.prompt_id
+            self.trace = self.trace.model_copy(update={"running": True})
+        elif isinstance(event, TurnEnded):
+            self.turn = None
+            self.streaming.clear()
+            self.trace = self.trace.model_copy(
+                update={"last_stop_reason": event.stop_reason, "running": False}
+            )
+        elif isinstance(event, QueueChanged):
+            self.queue = event.queue
+        elif isinstance(event, PermissionAsked):
+            self.pending[event.request.request_id] = event.request
+        elif isinstance(event, PermissionReplied):
+            request = self.pending.pop(event.request_id, None)
+            if request is not None and event.reply == "always":
+                self.granted += [
+                    Rule(permission=request.permission, pattern=pattern, action="allow", source="session")
+                    for pattern in request.suggestions or request.targets
+                ]
+        elif isinstance(event, SessionCreated):
+            self.trace = event.trace
+        elif isinstance(event, SessionUpdated):
+            updates = dict(event.updates)
+            mission = updates.pop("mission", None)
+            if isinstance(mission, str):
+                self.plan.mission = mission
+            self.trace = self.trace.model_copy(update=updates)
+        self.trace = self.trace.model_copy(update={"last_event_id": event.event_id, "updated_at": event.time})
+
+    def parts_so_far(self, message_id: str) -> tuple[Part, ...]:
+        """The complete parts of an unfinished message, in order."""
+        events = sorted(self.streaming.get(message_id, ()), key=lambda event: event.index)
+        return tuple(event.part for event in events)
+
+    def open_tool_calls(self) -> list[tuple[Message, str, str]]:
+        """Tool calls without a result: (assistant message, call id, tool name), in order."""
+        answered = {m.tool_call_id for m in self.messages if m.role == "tool"}
+        found: list[tuple[Message, str, str]] = []
+        for message in reversed(self.messages):
+            if message.role == "user":
+                break
+            if message.role == "assistant":
+                found[:0] = [(message, c.id, c.name) for c in message.tool_calls() if c.id not in answered]
+        return found
+
+    def next_sequence(self) -> int:
+        """Sequence of the next message; from 1, without gaps."""
+        return self.messages[-1].sequence + 1 if self.messages else 1
+
+    def _add_message(self, event: MessageAdded) -> None:
+        message = event.message
+        self.messages.append(message)
+        self.streaming.pop(message.message_id, None)
+        self.plan.apply_counts(event.affected_goals)
+        self._note_files(message)
+        usage = self.trace.usage
+        if message.usage is not None:
+            usage = Usage(
+                input=usage.input + message.usage.input,
+                output=usage.output + message.usage.output,
+                cache_read=usage.cache_read + message.usage.cache_read,
+                cache_write=usage.cache_write + message.usage.cache_write,
+            )
+        self.trace = self.trace.model_copy(
+            update={
+                "usage": usage,
+                "total_cost": self.trace.total_cost + (message.cost or 0.0),
+                "message_count": self.trace.message_count + 1,
+            }
+        )
+
+    def _note_files(self, message: Message) -> None:
+        # The writers' rule "read before you change" must hold across a restart of the daemon too.
+        result = message.tool_result() if message.role == "tool" else None
+        if result is None or result.is_error:
+            return
+        path, sha256 = result.metadata.get("path"), result.metadata.get("sha256")
+        if isinstance(path, str) and isinstance(sha256, str):
+            self.seen_files[path] = sha256

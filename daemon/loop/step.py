@@ -1,0 +1,261 @@
+"""One step: a model call, then its tools in order (source: seed 002 §2.3 "StreamAndHandleEvents")."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from daemon.loop.doom import is_doomed
+from daemon.model.messages import (
+    FilePart,
+    Message,
+    Part,
+    ReasoningPart,
+    StopReason,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Usage,
+)
+from daemon.provider.base import (
+    Complete,
+    PartStop,
+    ProviderError,
+    ProviderEvent,
+    ReasoningDelta,
+    Retry,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+)
+from tools.base import PermissionAsk, PermissionDenied, ToolContext, ToolResult
+
+log = logging.getLogger(__name__)
+
+
+class StepHost(Protocol):
+    """What a step needs of its session."""
+
+    def new_message_id(self) -> str: ...
+    def receiving(self, received: Received | None) -> None: ...
+    def delta(
+        self, message_id: str, event: TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta
+    ) -> None: ...
+    def part_done(self, message_id: str, index: int, part: Part) -> None: ...
+    def retrying(self, message_id: str, retry: Retry) -> None: ...
+    def add_assistant(
+        self,
+        message_id: str,
+        parts: tuple[Part, ...],
+        stop: StopReason,
+        *,
+        detail: str = "",
+        usage: Usage | None = None,
+        model: str | None = None,
+    ) -> Message: ...
+    def add_result(self, result: ToolResultPart) -> None: ...
+    def tool_started(self, call: ToolCallPart) -> None: ...
+    def history(self) -> list[Message]: ...
+    def tool_context(self, call: ToolCallPart) -> ToolContext: ...
+    async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """Why the step ended; ``tool_use`` means that every call has its result and the loop goes on."""
+
+    stop: StopReason
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A part that is still coming in; pieces are joined only when somebody needs the whole."""
+
+    kind: Literal["text", "reasoning", "tool_call"]
+    pieces: list[str] = field(default_factory=list[str])
+    id: str = ""
+    name: str = ""
+
+    def part(self) -> Part:
+        text = "".join(self.pieces)
+        if self.kind == "tool_call":
+            return ToolCallPart(id=self.id, name=self.name, input=text, finished=False)
+        return TextPart(text=text) if self.kind == "text" else ReasoningPart(text=text)
+
+
+@dataclass(slots=True)
+class Received:
+    """What has come of a message so far: for clients that join, and for the case that the rest never comes."""
+
+    message_id: str
+    _done: dict[int, Part] = field(default_factory=dict[int, Part])
+    _growing: dict[int, _Growing] = field(default_factory=dict[int, _Growing])
+
+    def parts(self) -> tuple[Part, ...]:
+        """All parts in order, unfinished ones as far as they got."""
+        indexes = sorted({*self._done, *self._growing})
+        return tuple(self._done[i] if i in self._done else self._growing[i].part() for i in indexes)
+
+    def clear(self) -> None:
+        """The call is made again from the start."""
+        self._done.clear()
+        self._growing.clear()
+
+    def add(self, event: TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | PartStop) -> None:
+        """Take one event in."""
+        if isinstance(event, PartStop):
+            self._growing.pop(event.index, None)
+            self._done[event.index] = event.part
+        elif isinstance(event, TextDelta):
+            self._growing.setdefault(event.index, _Growing("text")).pieces.append(event.text)
+        elif isinstance(event, ReasoningDelta):
+            self._growing.setdefault(event.index, _Growing("reasoning")).pieces.append(event.text)
+        elif isinstance(event, ToolCallStart):
+            self._growing[event.index] = _Growing("tool_call", id=event.id, name=event.name)
+        elif event.index in self._growing:
+            self._growing[event.index].pieces.append(event.json)
+
+
+async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> StepOutcome:
+    """Play one model call and run its tools. Cancellation keeps what was received and answers every call."""
+    received = Received(host.new_message_id())
+    message_id = received.message_id
+    host.receiving(received)
+    try:
+        complete = await _receive(host, stream, received)
+    except asyncio.CancelledError:
+        _keep_partial(host, received, "canceled", "Canceled by the person.")
+        raise
+    except ProviderError as error:
+        if error.kind == "overflow" and not received.parts():
+            raise
+        _keep_partial(host, received, "error", str(error))
+        return StepOutcome("error", str(error))
+    finally:
+        host.receiving(None)
+    calls = [part for part in complete.parts if isinstance(part, ToolCallPart)]
+    stop: StopReason = complete.stop_reason
+    if calls and stop == "end_turn":
+        stop = "tool_use"  # some servers say "stop" although there are calls to answer
+    if not calls and stop == "tool_use":
+        stop = "end_turn"
+    if not complete.parts and not calls:
+        return StepOutcome("error", "The model answered with nothing. Try again, or choose another model.")
+    message = host.add_assistant(
+        message_id, complete.parts, stop, detail=complete.detail, usage=complete.usage, model=complete.model
+    )
+    if stop == "tool_use":
+        return await _run_tools(host, message)
+    for call in calls:
+        # Cut off by max_tokens: the arguments may be incomplete, so nothing is run.
+        host.add_result(_refused(call, "Not run: the answer was cut off before the call was complete."))
+    return StepOutcome(stop, complete.detail)
+
+
+async def _receive(host: StepHost, stream: AsyncIterator[ProviderEvent], received: Received) -> Complete:
+    try:
+        async for event in stream:
+            if isinstance(event, Complete):
+                return event
+            if isinstance(event, Retry):
+                received.clear()
+                host.retrying(received.message_id, event)
+                continue
+            received.add(event)
+            if isinstance(event, PartStop):
+                host.part_done(received.message_id, event.index, event.part)
+            else:
+                host.delta(received.message_id, event)
+    finally:
+        # The HTTP request must not outlive the step, also when the loop is left early.
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
+    raise ProviderError("malformed", "The model's answer ended before it was complete. Try again.")
+
+
+def _keep_partial(host: StepHost, received: Received, stop: StopReason, detail: str) -> None:
+    # Reasoning without its signature cannot be sent back, and alone it says nothing to the person.
+    parts = received.parts()
+    if not any(isinstance(part, TextPart | ToolCallPart) for part in parts):
+        return
+    message = host.add_assistant(received.message_id, parts, stop, detail=detail)
+    for call in message.tool_calls():
+        host.add_result(_refused(call, "Not run: the answer was cut off. " + detail))
+
+
+async def _run_tools(host: StepHost, message: Message) -> StepOutcome:
+    calls = message.tool_calls()
+    for position, call in enumerate(calls):
+        try:
+            result = await _run_one(host, call)
+        except asyncio.CancelledError:
+            for rest in calls[position:]:
+                host.add_result(_refused(rest, "Canceled by the person."))
+            raise
+        except PermissionDenied as denied:
+            if denied.by_rule:
+                host.add_result(_refused(call, f"Permission denied. {denied.reason}", denied=True))
+                continue
+            return _denied(host, calls[position:], denied)
+        host.add_result(result)
+    return StepOutcome("tool_use")
+
+
+async def _run_one(host: StepHost, call: ToolCallPart) -> ToolResultPart:
+    context = host.tool_context(call)
+    host.tool_started(call)
+    if is_doomed(host.history(), call):
+        await context.permission.ask(
+            PermissionAsk(
+                permission="doom_loop",
+                targets=(call.name,),
+                title=f"The agent called {call.name} three times with the same input. Go on?",
+                detail=call.input[:2_000],
+            )
+        )
+    result = await host.run_tool(call, context)
+    return ToolResultPart(
+        tool_call_id=call.id,
+        name=call.name,
+        content=result.content,
+        metadata=dict(result.metadata),
+        is_error=result.is_error,
+        title=result.title,
+        images=tuple(
+            FilePart(name=f"image {n}", media_type=image.media_type, data=image.data)
+            for n, image in enumerate(result.images, 1)
+        ),
+    )
+
+
+def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionDenied) -> StepOutcome:
+    """The person said no: this and the later calls of the step are answered; feedback lets the loop go on."""
+    first, *rest = calls
+    if denied.feedback:
+        host.add_result(
+            _refused(
+                first, f"Permission denied. The person refused and wrote: {denied.feedback}", denied=True
+            )
+        )
+    else:
+        host.add_result(_refused(first, "Permission denied. The person refused this call.", denied=True))
+    for call in rest:
+        host.add_result(
+            _refused(call, "Permission denied: not run after the refusal before it.", denied=True)
+        )
+    return StepOutcome("tool_use") if denied.feedback else StepOutcome("permission_denied", denied.reason)
+
+
+def _refused(call: ToolCallPart, content: str, *, denied: bool = False) -> ToolResultPart:
+    return ToolResultPart(
+        tool_call_id=call.id,
+        name=call.name,
+        content=content,
+        is_error=True,
+        metadata={"denied": True} if denied else {"not_run": True},
+        title="denied" if denied else "not run",
+    )

@@ -1,0 +1,300 @@
+"""Traces as files, in the layout of seed 000::
+
+    .trace/{trace_id}/meta.json  goal.json  messages/{message_id}.json  events.jsonl
+
+Trace ids and message ids sort by age, so the newest are found by name without opening anything. Every event
+is one ``write`` of one line: what the kernel has taken survives a ``kill -9`` of the daemon. A torn last
+line (power loss) is cut off when the log is opened again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from daemon.model.events import Event
+from daemon.model.goals import GoalTree
+from daemon.model.messages import Message
+from daemon.model.traces import FORMAT, Trace
+from daemon.store.base import EventT, StoreError, UnknownTrace
+
+log = logging.getLogger(__name__)
+
+_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+_TAIL_BLOCK = 64 * 1024
+
+
+class FileTraceStore:
+    """A folder of traces. One daemon writes (it holds the workspace's lock); others may read."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._logs: dict[str, IO[bytes]] = {}
+        self._last_ids: dict[str, int] = {}
+
+    def prepare(self) -> None:
+        """Make the folder and keep git out of it. Raises StoreError when it cannot be written."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            ignore = self.root / ".gitignore"
+            if not ignore.exists():
+                _write_atomically(ignore, b"*\n")
+            elif not os.access(self.root, os.W_OK):
+                raise PermissionError(13, "not writable", str(self.root))
+        except OSError as error:
+            raise StoreError(
+                f"Sessions cannot be stored in {self.root}: {error.strerror or error}. "
+                "Make the folder writable, or remove what stands in its way."
+            ) from error
+
+    def create(self, trace: Trace) -> None:
+        """See TraceStore."""
+        folder = self.root / trace.trace_id
+        try:
+            self.prepare()
+            (folder / "messages").mkdir(parents=True)
+        except OSError as error:
+            raise StoreError(
+                f"The session cannot be stored in {folder}: {error.strerror or error}."
+            ) from error
+        self.save_snapshot(trace, GoalTree())
+
+    def append(self, event: EventT) -> EventT:
+        """See TraceStore. Raises StoreError when the disk refuses."""
+        trace_id = event.trace_id
+        handle = self._log(trace_id)
+        event_id = self._last_ids[trace_id] + 1
+        numbered = event.model_copy(update={"event_id": event_id})
+        line = json.dumps(numbered.stored(), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        try:
+            handle.write(line)
+        except OSError as error:
+            # A half-written line must not glue itself to the next event.
+            self.close(trace_id)
+            raise StoreError(f"The session's log cannot be written: {error.strerror or error}.") from error
+        self._last_ids[trace_id] = event_id
+        return numbered
+
+    def save_message(self, message: Message) -> None:
+        """See TraceStore."""
+        path = self._folder(message.trace_id) / "messages" / f"{message.message_id}.json"
+        _write_json(path, message.stored())
+
+    def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
+        """See TraceStore. Goals first: metadata that names an event id vouches for both."""
+        folder = self.root / trace.trace_id
+        _write_json(folder / "goal.json", tree.stored())
+        _write_json(folder / "meta.json", trace.stored())
+
+    def trace(self, trace_id: str) -> Trace:
+        """See TraceStore."""
+        path = self._folder(trace_id) / "meta.json"
+        try:
+            raw = cast("dict[str, Any]", json.loads(path.read_bytes()))
+            if int(raw.get("format", 1)) > FORMAT:
+                raise StoreError(
+                    f"Session {trace_id} was written by a newer Goalwright (format {raw['format']}, "
+                    f"this one reads up to {FORMAT}): update Goalwright to open it."
+                )
+            return Trace.model_validate(raw)
+        except FileNotFoundError as error:
+            raise UnknownTrace(f"There is no session {trace_id}.") from error
+        except (ValueError, ValidationError, OSError) as error:
+            raise StoreError(
+                f"{path} is damaged ({error.__class__.__name__}); the event log is intact."
+            ) from error
+
+    def goal_tree(self, trace_id: str) -> GoalTree:
+        """See TraceStore."""
+        path = self._folder(trace_id) / "goal.json"
+        try:
+            return GoalTree.model_validate_json(path.read_bytes())
+        except (ValueError, ValidationError, OSError) as error:
+            raise StoreError(
+                f"{path} is damaged ({error.__class__.__name__}); the event log is intact."
+            ) from error
+
+    def trace_ids(self) -> list[str]:
+        """All ids, newest first."""
+        try:
+            names = [entry.name for entry in os.scandir(self.root) if entry.is_dir()]
+        except OSError:
+            return []
+        return sorted(names, reverse=True)
+
+    def traces(self, *, limit: int, before: str | None = None) -> list[Trace]:
+        """See TraceStore. A damaged trace is logged and left out, not fatal to the list."""
+        found: list[Trace] = []
+        for trace_id in self.trace_ids():
+            if before is not None and trace_id >= before:
+                continue
+            try:
+                found.append(self.trace(trace_id))
+            except StoreError as error:
+                log.warning("left out of the list of sessions: %s", error)
+            if len(found) == limit:
+                break
+        return found
+
+    def messages(
+        self, trace_id: str, *, limit: int | None = None, before: int | None = None
+    ) -> list[Message]:
+        """See TraceStore. Reads newest first and only as many files as needed."""
+        folder = self._folder(trace_id) / "messages"
+        names = sorted(
+            (entry.name for entry in os.scandir(folder) if entry.name.endswith(".json")), reverse=True
+        )
+        found: list[Message] = []
+        for name in names:
+            if limit is not None and len(found) == limit:
+                break
+            if before is not None and _sequence_of(name) >= before:
+                continue
+            found.append(Message.model_validate_json((folder / name).read_bytes()))
+        found.reverse()
+        return found
+
+    def events(self, trace_id: str, *, after: int = 0) -> Sequence[Event]:
+        """See TraceStore. Reads from the end of the log, so recent events of a long trace are cheap."""
+        found: list[Event] = []
+        for line in _lines_from_the_end(self._folder(trace_id) / "events.jsonl"):
+            try:
+                raw = json.loads(line)
+            except ValueError:
+                log.warning("unreadable line in the log of %s", trace_id)
+                continue
+            if raw.get("event_id", 0) <= after:
+                break
+            try:
+                found.append(_EVENT.validate_python(raw))
+            except ValidationError:
+                # An event of a newer version: the log keeps it, this version has no use for it.
+                log.warning("unknown event %r in the log of %s", raw.get("event"), trace_id)
+        found.reverse()
+        return found
+
+    def last_event_id(self, trace_id: str) -> int:
+        """See TraceStore."""
+        if trace_id in self._last_ids:
+            return self._last_ids[trace_id]
+        for line in _lines_from_the_end(self._folder(trace_id) / "events.jsonl"):
+            try:
+                return int(json.loads(line)["event_id"])
+            except (ValueError, KeyError, TypeError):
+                continue
+        return 0
+
+    def close(self, trace_id: str | None = None) -> None:
+        """See TraceStore."""
+        for key in [trace_id] if trace_id is not None else list(self._logs):
+            handle = self._logs.pop(key, None)
+            self._last_ids.pop(key, None)
+            if handle is not None:
+                handle.close()
+
+    def _folder(self, trace_id: str) -> Path:
+        # Ids come from clients: one path segment, nothing that climbs.
+        if not trace_id or "/" in trace_id or "\\" in trace_id or trace_id.startswith("."):
+            raise UnknownTrace(f"{trace_id!r} is not the id of a session.")
+        folder = self.root / trace_id
+        if not folder.is_dir():
+            raise UnknownTrace(f"There is no session {trace_id}.")
+        return folder
+
+    def _log(self, trace_id: str) -> IO[bytes]:
+        handle = self._logs.get(trace_id)
+        if handle is None:
+            path = self._folder(trace_id) / "events.jsonl"
+            try:
+                _cut_torn_line(path)
+                last = self.last_event_id(trace_id)
+                handle = path.open("ab", buffering=0)
+            except OSError as error:
+                raise StoreError(f"The session's log cannot be opened: {error.strerror or error}.") from error
+            self._logs[trace_id] = handle
+            self._last_ids[trace_id] = last
+        return handle
+
+
+def _sequence_of(name: str) -> int:
+    """``msg_000012_ab12cd.json`` → 12."""
+    try:
+        return int(name.split("_")[1])
+    except (IndexError, ValueError):
+        return 0
+
+
+def _write_json(path: Path, value: object) -> None:
+    try:
+        _write_atomically(path, json.dumps(value, ensure_ascii=False, indent=1).encode())
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def _write_atomically(path: Path, data: bytes) -> None:
+    # A reader sees the old file or the new one, never half of it.
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(data)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _cut_torn_line(path: Path) -> None:
+    if not path.exists():
+        return
+    with path.open("rb+") as handle:
+        size = handle.seek(0, os.SEEK_END)
+        keep = size
+        while keep > 0:
+            start = max(0, keep - _TAIL_BLOCK)
+            handle.seek(start)
+            block = handle.read(keep - start)
+            newline = block.rfind(b"\n")
+            if newline >= 0:
+                keep = start + newline + 1
+                break
+            keep = start
+        if keep != size:
+            log.warning("cut a torn line of %d bytes off %s", size - keep, path)
+            handle.truncate(keep)
+
+
+def _lines_from_the_end(path: Path) -> Iterator[bytes]:
+    """Complete lines of a file, last first. What stands after the last newline is still being written."""
+    try:
+        handle = path.open("rb")
+    except FileNotFoundError:
+        return
+    with handle:
+        position = handle.seek(0, os.SEEK_END)
+        rest = b""
+        complete = False
+        while position > 0:
+            start = max(0, position - _TAIL_BLOCK)
+            handle.seek(start)
+            block = handle.read(position - start) + rest
+            position = start
+            if not complete:
+                end = block.rfind(b"\n")
+                if end < 0:
+                    rest = block
+                    continue
+                block = block[:end]
+                complete = True
+            rest, *lines = block.split(b"\n")
+            for line in reversed(lines):
+                if line:
+                    yield line
+        if complete and rest:
+            yield rest

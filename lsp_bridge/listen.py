@@ -1,0 +1,145 @@
+"""The daemon's door: an accept loop with one pygls server per connection over one shared core.
+
+pygls' own ``start_tcp`` ends the whole server when a client leaves; here a client that leaves, lies about its
+token or sends nonsense costs nobody else anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from daemon.core import Daemon
+from lsp_bridge.handshake import PREAMBLE, UNAUTHORIZED
+from lsp_bridge.server import Bridge, ClientServer
+
+log = logging.getLogger(__name__)
+
+HANDSHAKE_S = 5.0
+_MAX_BODY = 64 * 1024 * 1024
+_MAX_HEADER = 16 * 1024
+
+
+class Listener:
+    """Accepts clients until closed. ``stop`` is called when a client asks the daemon to stop."""
+
+    def __init__(self, core: Daemon, bridge: Bridge, token: str, stop: Callable[[], None]) -> None:
+        self._core = core
+        self._bridge = bridge
+        self._token = token
+        self._stop = stop
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def open(self, socket: Path | None) -> int | None:
+        """Listen on a Unix socket that only the user can use, or on 127.0.0.1 (returns the port)."""
+        if socket is not None:
+            self._server = await asyncio.start_unix_server(self._accepted, socket, limit=_MAX_HEADER)
+            socket.chmod(0o600)
+            return None
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0, limit=_MAX_HEADER)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stop accepting and hang up on everybody."""
+        if self._server is not None:
+            self._server.close()
+        for task in set(self._connections):
+            task.cancel()
+        if self._connections:
+            await asyncio.wait(self._connections, timeout=5)
+
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if not await self._welcome(reader, writer):
+                return
+            server = ClientServer(self._core, self._bridge, writer, self._stop)
+            try:
+                await read_messages(reader, server)
+            finally:
+                server.gone()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # clients leave as they like
+        except asyncio.CancelledError:
+            pass  # the daemon is closing
+        except Exception:
+            log.exception("a connection failed")
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        try:
+            line = await asyncio.wait_for(reader.readline(), HANDSHAKE_S)
+        except (TimeoutError, ValueError):
+            line = b""
+        name, _, token = line.strip().partition(b" ")
+        if name == PREAMBLE.encode() and secrets.compare_digest(token, self._token.encode()):
+            return True
+        log.warning(
+            "refused a connection: %s", "wrong token" if name == PREAMBLE.encode() else "no handshake"
+        )
+        message = (
+            f"The first line of a connection must be `{PREAMBLE} <token>`, with the token of this daemon. "
+            "Run `goalwright start --json` to get its address and token."
+        )
+        error = {"jsonrpc": "2.0", "id": None, "error": {"code": UNAUTHORIZED, "message": message}}
+        body = json.dumps(error).encode()
+        writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            await asyncio.wait_for(writer.drain(), HANDSHAKE_S)
+        return False
+
+
+async def read_messages(reader: asyncio.StreamReader, server: ClientServer) -> None:
+    """Feed a connection's messages to its server until it ends.
+
+    pygls' own loop structures every nested object that has a "jsonrpc" key; here only the message itself is one.
+    A message that cannot be read gets an error response, and the connection goes on with the next one.
+    """
+    while not server.closed:
+        length = await _content_length(reader)
+        if length is None:
+            return
+        body = await reader.readexactly(length)
+        try:
+            message = json.loads(body)
+        except ValueError as error:
+            server.refuse(None, -32700, f"The message is not JSON: {error}.")
+            continue
+        server.handle(message)
+
+
+async def _content_length(reader: asyncio.StreamReader) -> int | None:
+    length: int | None = None
+    while True:
+        try:
+            line = await reader.readline()
+        except ValueError as error:
+            raise ConnectionError("a header line is too long") from error
+        if not line:
+            return None
+        text = line.strip()
+        if not text:
+            if length is not None:
+                return length
+            continue
+        name, _, value = text.partition(b":")
+        if name.lower() == b"content-length":
+            try:
+                length = int(value)
+            except ValueError as error:
+                raise ConnectionError("Content-Length is not a number") from error
+            if not 0 <= length <= _MAX_BODY:
+                raise ConnectionError(f"a message of {length} bytes is too large")

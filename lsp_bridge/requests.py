@@ -1,0 +1,314 @@
+"""What a client can ask for: each ``goalwright/…`` request against the daemon's core, free of any transport."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from daemon.provider.choose import Choice, is_provider_variable, parse_model
+
+from daemon.agents.loader import UnknownAgent
+from daemon.config import Config
+from daemon.core import Daemon, memory_mb
+from daemon.loop.session import Busy, Session
+from daemon.model.base import Model
+from daemon.model.traces import Trace
+from daemon.store.base import StoreError, UnknownTrace
+from lsp_bridge import protocol as p
+from tools.base import ToolError
+from tools.text import decode
+
+
+class RequestError(Exception):
+    """Becomes a JSON-RPC error; the message says what to do."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ModelChooser(Protocol):
+    """Finds the model for a client's environment and settings."""
+
+    async def __call__(self, env: dict[str, str], configured: str | None) -> Choice: ...
+
+
+@dataclass(slots=True)
+class ClientState:
+    """What is known of one connection's client since ``initialize``."""
+
+    name: str = "client"
+    trusted: bool = False
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    env: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+Handler = Callable[[Any], Awaitable[Model]]
+
+
+class Requests:
+    """The requests of one connection."""
+
+    def __init__(
+        self,
+        core: Daemon,
+        client: ClientState,
+        *,
+        choose: ModelChooser,
+        subscribe: Callable[[Session], None],
+        stop: Callable[[], None],
+        version: str,
+    ) -> None:
+        self._core = core
+        self._client = client
+        self._choose = choose
+        self._subscribe = subscribe
+        self._stop = stop
+        self._version = version
+        self._told_problems: tuple[str, ...] = ()
+        self.handlers: dict[str, Handler] = {
+            "goalwright/daemon/status": self.status,
+            "goalwright/daemon/stop": self.stop,
+            "goalwright/session/new": self.new,
+            "goalwright/session/list": self.list,
+            "goalwright/session/load": self.load,
+            "goalwright/session/messages": self.messages,
+            "goalwright/session/events": self.events,
+            "goalwright/session/prompt": self.prompt,
+            "goalwright/session/cancel": self.cancel,
+            "goalwright/session/set": self.set,
+            "goalwright/queue/edit": self.edit_queue,
+            "goalwright/permission/list": self.permissions,
+            "goalwright/permission/content": self.permission_content,
+            "goalwright/permission/reply": self.permission_reply,
+        }
+
+    async def handle(self, method: str, params: object) -> dict[str, Any]:
+        """Answer a request with its result as JSON. Raises RequestError, and ValidationError for bad params."""
+        model = p.REQUESTS[method][0]
+        parsed = model.model_validate({} if params is None else params)
+        try:
+            return (await self.handlers[method](parsed)).wire()
+        except UnknownTrace as error:
+            raise RequestError(
+                p.UNKNOWN_SESSION, f"{error} `goalwright/session/list` lists the sessions."
+            ) from error
+        except StoreError as error:
+            raise RequestError(p.STORE_FAILED, str(error)) from error
+
+    # -- daemon --
+
+    async def status(self, params: p.Empty) -> p.DaemonStatus:
+        """What the daemon is and does."""
+        choice = await self._choice()
+        core = self._core
+        notices = [core.storage_notice, choice.notice, *self._config().problems]
+        return p.DaemonStatus(
+            version=self._version,
+            protocol_version=p.PROTOCOL_VERSION,
+            pid=os.getpid(),
+            workspace=str(core.workspace),
+            uptime_s=round(time.monotonic() - core.started, 3),
+            clients=core.clients,
+            running=len(core.running),
+            model=choice.model,
+            demo=choice.demo,
+            notice="\n".join(notice for notice in notices if notice),
+            trace_folder=str(core.store.root),
+            memory_mb=memory_mb(),
+        )
+
+    async def stop(self, params: p.Empty) -> p.Empty:
+        """Stop the daemon after this answer."""
+        asyncio.get_running_loop().call_soon(self._stop)
+        return p.Empty()
+
+    # -- sessions --
+
+    async def new(self, params: p.SessionNewParams) -> p.SessionResult:
+        """Begin a session."""
+        self._core.reload_config()
+        if params.model is not None:
+            self._check_model(params.model)
+        choice = await self._choice()
+        try:
+            session = self._core.new_session(model=params.model, agent=params.agent)
+        except UnknownAgent as error:
+            raise RequestError(p.INVALID_PARAMS, str(error)) from error
+        self._adopt(session, choice)
+        for problem in (self._core.storage_notice, *session.config.problems):
+            if problem:
+                session.notice("warning", problem, "config")
+        if choice.demo and params.model is None:
+            session.notice("info", choice.notice, "demo")
+        return p.SessionResult(session=self._info(session, choice))
+
+    async def list(self, params: p.SessionListParams) -> p.SessionListResult:
+        """Sessions, newest first."""
+        choice = await self._choice()
+        traces = await self._core.traces(limit=params.limit + 1, before=params.before)
+        sessions = tuple(self._trace_info(trace, choice) for trace in traces[: params.limit])
+        return p.SessionListResult(sessions=sessions, more=len(traces) > params.limit)
+
+    async def load(self, params: p.SessionLoadParams) -> p.SessionLoadResult:
+        """Open a session and subscribe."""
+        choice = await self._choice()
+        session = await self._core.session(params.session_id)
+        if not session.running:
+            self._adopt(session, choice)
+        # From here to the return nothing is awaited: the state and the subscription belong together.
+        self._subscribe(session)
+        state = session.state
+        newest = state.messages[max(0, len(state.messages) - params.messages) :]
+        received = session.received
+        return p.SessionLoadResult(
+            session=self._info(session, choice),
+            messages=tuple(newest),
+            has_earlier=len(newest) < len(state.messages),
+            streaming=(
+                p.Streaming(message_id=received.message_id, parts=received.parts())
+                if received is not None
+                else None
+            ),
+            goal_tree=state.plan.snapshot(),
+            goal_numbers=state.plan.numbers(),
+            pending=tuple(self._core.permissions.pending(session.session_id)),
+            queue=session.queued(),
+            last_event_id=state.trace.last_event_id,
+        )
+
+    async def messages(self, params: p.SessionMessagesParams) -> p.SessionMessagesResult:
+        """Older messages."""
+        found = await self._core.messages(params.session_id, before=params.before, limit=params.limit)
+        return p.SessionMessagesResult(
+            messages=tuple(found), has_earlier=bool(found) and found[0].sequence > 1
+        )
+
+    async def events(self, params: p.SessionEventsParams) -> p.SessionEventsResult:
+        """Events after the last one seen, and the subscription to those that follow."""
+        session = await self._core.session(params.session_id)
+        self._subscribe(session)
+        events = self._core.store.events(params.session_id, after=params.after_event_id)
+        return p.SessionEventsResult(events=tuple(events))
+
+    async def prompt(self, params: p.SessionPromptParams) -> p.SessionPromptResult:
+        """Work on a prompt; answers when its turn has ended."""
+        if not params.text.strip() and not params.attachments:
+            raise RequestError(p.INVALID_PARAMS, "The prompt is empty: write what should be done.")
+        choice = await self._choice()
+        session = await self._core.session(params.session_id)
+        self._adopt(session, choice)
+        try:
+            result = await session.prompt(
+                params.text, params.attachments, prompt_id=params.prompt_id, when_busy=params.when_busy
+            )
+        except Busy as error:
+            raise RequestError(p.BUSY, str(error)) from error
+        return p.SessionPromptResult(
+            prompt_id=result.prompt_id, stop_reason=result.stop, detail=result.detail, removed=result.removed
+        )
+
+    async def cancel(self, params: p.SessionParams) -> p.CanceledResult:
+        """Stop the running turn."""
+        session = self._core.live(params.session_id)
+        return p.CanceledResult(canceled=session is not None and session.cancel())
+
+    async def set(self, params: p.SessionSetParams) -> p.SessionResult:
+        """Change title or model."""
+        session = await self._core.session(params.session_id)
+        updates: dict[str, Any] = {}
+        if params.title is not None:
+            updates["title"] = " ".join(params.title.split())[:200]
+        if params.model is not None:
+            if params.model:
+                self._check_model(params.model)
+            updates["model"] = params.model or None
+        self._core.update_session(session, updates)
+        return p.SessionResult(session=self._info(session, await self._choice()))
+
+    async def edit_queue(self, params: p.QueueEditParams) -> p.Empty:
+        """Change or remove a waiting prompt."""
+        session = await self._core.session(params.session_id)
+        if not session.edit_queued(params.prompt_id, params.text):
+            raise RequestError(
+                p.UNKNOWN_REQUEST,
+                "This prompt is not waiting any more: it is being worked on or was removed.",
+            )
+        return p.Empty()
+
+    # -- permissions --
+
+    async def permissions(self, params: p.PermissionListParams) -> p.PermissionListResult:
+        """What waits for an answer."""
+        return p.PermissionListResult(requests=tuple(self._core.permissions.pending(params.session_id)))
+
+    async def permission_content(self, params: p.PermissionContentParams) -> p.PermissionContentResult:
+        """Both sides of a proposed change as text."""
+        try:
+            change = self._core.permissions.change(params.request_id, params.path)
+        except KeyError as error:
+            raise RequestError(p.UNKNOWN_REQUEST, "This request was answered already.") from error
+        if change is None:
+            raise RequestError(p.UNKNOWN_REQUEST, f"The request does not touch {params.path}.")
+        try:
+            return p.PermissionContentResult(
+                before=decode(change.before).text if change.before is not None else None,
+                after=decode(change.after).text if change.after is not None else None,
+            )
+        except ToolError:
+            return p.PermissionContentResult(before=None, after=None, binary=True)
+
+    async def permission_reply(self, params: p.PermissionReplyParams) -> p.PermissionReplyResult:
+        """Answer a request; the first answer wins."""
+        feedback = (params.feedback or "").strip() or None
+        try:
+            accepted, by = self._core.permissions.reply(
+                params.request_id, params.reply, feedback, self._client.name
+            )
+        except KeyError as error:
+            raise RequestError(
+                p.UNKNOWN_REQUEST, "There is no such request; it may have been canceled with its turn."
+            ) from error
+        return p.PermissionReplyResult(accepted=accepted, by=by)
+
+    # -- helpers --
+
+    def _config(self) -> Config:
+        return self._core.config().overlaid(self._client.settings, "editor", self._client.name)
+
+    async def _choice(self) -> Choice:
+        return await self._choose(self._provider_env(), self._config().settings.model)
+
+    def _provider_env(self) -> dict[str, str]:
+        """The daemon's own provider variables, and over them the client's."""
+        own = {name: value for name, value in os.environ.items() if is_provider_variable(name)}
+        return {**own, **self._client.env}
+
+    def _adopt(self, session: Session, choice: Choice) -> None:
+        """The session works with this client's settings and keys from now on."""
+        session.config = self._config()
+        session.env = self._provider_env()
+        session.default_model = choice.model
+
+    def _check_model(self, model: str) -> None:
+        try:
+            parse_model(model)
+        except ValueError as error:
+            raise RequestError(p.INVALID_PARAMS, str(error)) from error
+
+    def _info(self, session: Session, choice: Choice) -> p.SessionInfo:
+        model = session.state.trace.model or choice.model
+        return p.SessionInfo(
+            trace=session.state.trace, status=session.status, model=model, demo=model.startswith("demo/")
+        )
+
+    def _trace_info(self, trace: Trace, choice: Choice) -> p.SessionInfo:
+        session = self._core.live(trace.trace_id)
+        if session is not None:
+            return self._info(session, choice)
+        model = trace.model or choice.model
+        return p.SessionInfo(trace=trace, status="idle", model=model, demo=model.startswith("demo/"))

@@ -1,0 +1,264 @@
+"""One pygls language server per connection, over the shared daemon.
+
+Standard LSP for what LSP has (so any LSP editor can attach), ``goalwright/…`` requests for the rest. Handlers
+validate with the models of ``protocol``; everything the client may do wrong becomes a JSON-RPC error in words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import cattrs
+from daemon.provider.choose import is_provider_variable
+from lsprotocol import converters, types
+from pydantic import ValidationError
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol, lsp_method
+from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, JsonRPCResponseMessage
+
+from daemon.core import Daemon
+from daemon.loop.session import Session
+from daemon.model.events import Delta, Event
+from lsp_bridge import protocol as p
+from lsp_bridge.documents import OpenDocuments
+from lsp_bridge.requests import ClientState, ModelChooser, RequestError, Requests
+
+log = logging.getLogger(__name__)
+
+_SLOW_CLIENT = 512 * 1024
+"""Bytes waiting for a client above which deltas are dropped for it."""
+_DEAD_CLIENT = 64 * 1024 * 1024
+"""Bytes waiting above which a client is hung up on; it can come back and ask for what it missed."""
+
+
+@dataclass(slots=True)
+class Bridge:
+    """What the connections share."""
+
+    version: str
+    choose: ModelChooser
+    _documents: list[OpenDocuments] = field(default_factory=list[OpenDocuments])
+
+    def add_documents(self, documents: OpenDocuments) -> None:
+        """An editor with open documents is attached."""
+        self._documents.append(documents)
+
+    def remove_documents(self, documents: OpenDocuments) -> None:
+        """The editor has gone."""
+        self._documents.remove(documents)
+
+    def unsaved_text(self, path: Path) -> str | None:
+        """The unsaved text of a file in any attached editor."""
+        for documents in self._documents:
+            if (text := documents.unsaved(path)) is not None:
+                return text
+        return None
+
+
+class ClientServer:
+    """Serves one connection. Not thread-safe: everything happens on the daemon's event loop."""
+
+    def __init__(
+        self, core: Daemon, bridge: Bridge, writer: asyncio.StreamWriter, stop: Callable[[], None]
+    ) -> None:
+        self._core = core
+        self._bridge = bridge
+        self._writer = writer
+        self._client = ClientState()
+        self._documents: OpenDocuments | None = None
+        self._held: dict[str, list[Event | Delta]] = {}
+        """Sessions whose updates wait until the answer to the request that subscribed is on its way."""
+        self.closed = False
+        self._initialized = False
+        self._requests = Requests(
+            core,
+            self._client,
+            choose=bridge.choose,
+            subscribe=self._subscribe,
+            stop=stop,
+            version=bridge.version,
+        )
+        self._server = LanguageServer(
+            "goalwright", bridge.version, protocol_cls=_Protocol, converter_factory=_converter, max_workers=1
+        )
+        self._server.protocol.set_writer(writer)
+        self._server.protocol.connection = self
+        self._register()
+        core.client_attached()
+
+    def handle(self, message: object) -> None:
+        """Take one decoded message in."""
+        if not isinstance(message, dict):
+            self.refuse(None, -32600, "A message must be a JSON object; batches are not supported.")
+            return
+        fields = cast("dict[str, Any]", message)
+        message_id, method = fields.get("id"), fields.get("method")
+        if method is not None and method != "initialize" and not self._initialized and method != "exit":
+            if message_id is not None:
+                self.refuse(message_id, -32002, "Send `initialize` first.")
+            return
+        try:
+            structured: Any = self._server.protocol.structure_message(fields)
+        except Exception as error:
+            # cattrs' errors are groups of groups; the outermost text is what a client can use.
+            self.refuse(message_id, p.INVALID_PARAMS, f"{method or 'message'}: {error}")
+            return
+        if isinstance(structured, dict):
+            self.refuse(message_id, -32600, 'A message must have "jsonrpc": "2.0".')
+            return
+        self._server.protocol.handle_message(structured)
+
+    def refuse(self, message_id: object, code: int, text: str) -> None:
+        """Answer with an error outside of any handler."""
+        if isinstance(message_id, int | str) or message_id is None:
+            error = types.ResponseError(code=code, message=text)
+            # null is the wire's "no id", which pygls' types do not know; it has no public way to refuse either.
+            self._server.protocol._send_response(cast("int", message_id), error=error)  # pyright: ignore[reportPrivateUsage]
+
+    def hang_up(self) -> None:
+        """End the connection; the daemon goes on."""
+        self.closed = True
+        self._writer.close()
+
+    def gone(self) -> None:
+        """The connection has ended: forget it, and let what runs go on."""
+        self.closed = True
+        self._core.bus.unsubscribe(self._published)
+        if self._documents is not None:
+            self._bridge.remove_documents(self._documents)
+        self._core.client_left()
+
+    # -- updates to the client --
+
+    def _subscribe(self, session: Session) -> None:
+        self._core.bus.subscribe(session.session_id, self._published)
+        self._held.setdefault(session.session_id, [])
+        loop = asyncio.get_running_loop()
+        # The answer is sent by a callback that runs one round after the handler's return: wait two.
+        loop.call_soon(loop.call_soon, self._release, session.session_id)
+
+    def _release(self, session_id: str) -> None:
+        for item in self._held.pop(session_id, ()):
+            self._send(item)
+
+    def _published(self, item: Event | Delta) -> None:
+        held = self._held.get(item.trace_id)
+        if held is not None:
+            held.append(item)
+        else:
+            self._send(item)
+
+    def _send(self, item: Event | Delta) -> None:
+        if self.closed or self._writer.is_closing():
+            return
+        waiting = self._writer.transport.get_write_buffer_size()
+        if isinstance(item, Delta):
+            if waiting < _SLOW_CLIENT:
+                delta = p.SessionDelta(session_id=item.trace_id, delta=item)
+                self._server.protocol.notify("goalwright/session/delta", delta.wire())
+            return
+        if waiting > _DEAD_CLIENT:
+            log.warning("hung up on %s: it does not read", self._client.name)
+            self._writer.transport.abort()
+            return
+        update = p.SessionUpdate(session_id=item.trace_id, event=item)
+        self._server.protocol.notify("goalwright/session/update", update.wire())
+
+    # -- handlers --
+
+    def _register(self) -> None:
+        server = self._server
+        for method in p.REQUESTS:
+            server.feature(method)(self._handler(method))
+
+        @server.feature(types.INITIALIZE)
+        def _(params: types.InitializeParams) -> None:
+            self._initialize(params)
+
+        @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+        def _(params: types.DidOpenTextDocumentParams) -> None:
+            self._open_documents().opened(params.text_document.uri)
+
+        @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+        def _(params: types.DidChangeTextDocumentParams) -> None:
+            self._open_documents().changed(params.text_document.uri)
+
+        @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+        def _(params: types.DidSaveTextDocumentParams) -> None:
+            self._open_documents().saved(params.text_document.uri)
+
+        @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+        def _(params: types.DidCloseTextDocumentParams) -> None:
+            self._open_documents().closed(params.text_document.uri)
+
+    def _handler(self, method: str) -> Callable[[Any], Any]:
+        async def handle(params: Any) -> dict[str, Any]:
+            try:
+                return await self._requests.handle(method, params)
+            except RequestError as error:
+                raise JsonRpcException(message=str(error), code=error.code) from error
+            except ValidationError as error:
+                wrong = "; ".join(
+                    f"{'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}" for e in error.errors()
+                )
+                raise JsonRpcException(message=f"{method}: {wrong}", code=p.INVALID_PARAMS) from error
+            except Exception:
+                log.exception("%s failed", method)
+                raise
+
+        return handle
+
+    def _initialize(self, params: types.InitializeParams) -> None:
+        raw = params.initialization_options
+        options = p.InitializationOptions.model_validate(raw if isinstance(raw, dict) else {})
+        if options.protocol_version != p.PROTOCOL_VERSION:
+            raise JsonRpcException(
+                message=(
+                    f"The client speaks protocol version {options.protocol_version}, this daemon "
+                    f"{p.PROTOCOL_VERSION}: update the older of the two, then run `goalwright stop` once."
+                ),
+                code=p.INCOMPATIBLE,
+            )
+        self._client.name = options.client
+        self._client.trusted = options.trusted
+        self._client.settings.update(options.settings)
+        self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
+        self._initialized = True
+
+    def _open_documents(self) -> OpenDocuments:
+        if self._documents is None:
+            self._documents = OpenDocuments(self._server.workspace)
+            self._bridge.add_documents(self._documents)
+        return self._documents
+
+
+class _Protocol(LanguageServerProtocol):
+    """pygls' protocol, whose ``exit`` ends the connection and not the daemon."""
+
+    connection: ClientServer
+
+    @lsp_method(types.EXIT)
+    def lsp_exit(self, *args: object) -> Generator[Any, Any, None]:
+        """The client is done."""
+        self.connection.hang_up()
+        yield from ()
+
+
+def _converter() -> cattrs.Converter:
+    """pygls' converter, but with params and results of our own methods left as they are."""
+    converter = converters.get_converter()
+
+    def keep_fields(value: Any, cls: type[Any]) -> Any:
+        fields = {name: value.get(name) for name in ("id", "method", "jsonrpc", "params", "result")}
+        names = [attribute.name for attribute in cls.__attrs_attrs__]
+        return cls(**{name: fields[name] for name in names})
+
+    for cls in (JsonRPCRequestMessage, JsonRPCNotification, JsonRPCResponseMessage):
+        converter.register_structure_hook(cls, keep_fields)
+    return converter

@@ -6,6 +6,8 @@ The live session and the replay after a crash run the same ``apply``, so they ca
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
+from typing import cast
 
 from daemon.model.events import (
     Event,
@@ -140,6 +142,9 @@ class SessionState:
         result = message.tool_result() if message.role == "tool" else None
         if result is None or result.is_error:
             return
-        path, sha256 = result.metadata.get("path"), result.metadata.get("sha256")
-        if isinstance(path, str) and isinstance(sha256, str):
-            self.seen_files[path] = sha256
+        files = cast("list[object]", result.metadata.get("files") or [result.metadata])
+        for entry in files:
+            fields = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
+            path, sha256 = fields.get("path"), fields.get("sha256")
+            if isinstance(path, str) and isinstance(sha256, str):
+                self.seen_files[str(Path(self.trace.workspace, path))] = sha256

@@ -6,7 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tools.registry import unknown_tool
 
@@ -220,9 +220,10 @@ class Turn:
     def add_result(self, result: ToolResultPart) -> None:
         """See StepHost. A result belongs to the goal of its call, so that the pair is never parted."""
         self._add("tool", (result,), tool_call_id=result.tool_call_id, tokens=estimate_tokens(result.content))
-        changed = result.metadata.get("changes")
-        if not result.is_error and isinstance(changed, list):
-            self._files_changed(result.tool_call_id, changed)
+        for entry in _changed_files(result):
+            self._session.emit(
+                FileChanged(trace_id=self._id, time=self._services.now(), tool_call_id=result.tool_call_id, **entry)
+            )
 
     def tool_started(self, call: ToolCallPart) -> None:
         """See StepHost."""
@@ -326,12 +327,6 @@ class Turn:
             )
         self._session.emit(event)
 
-    def _files_changed(self, tool_call_id: str, changed: list[Any]) -> None:
-        for item in changed:
-            self._session.emit(
-                FileChanged(trace_id=self._id, time=self._services.now(), tool_call_id=tool_call_id, **item)
-            )
-
     def _shown_path(self, change: FileChange) -> str:
         workspace = self._services.workspace
         path = change.path
@@ -339,3 +334,10 @@ class Turn:
 
     def _message_id(self, sequence: int) -> str:
         return f"msg_{sequence:06d}_{uuid.uuid4().hex[:8]}"
+
+
+def _changed_files(result: ToolResultPart) -> list[dict[str, Any]]:
+    """The fields of FileChanged for each file a writer's result names."""
+    files = cast("list[dict[str, Any]]", result.metadata.get("files") or [])
+    names = ("path", "kind", "version", "added", "removed")
+    return [{name: entry[name] for name in names} for entry in files if all(name in entry for name in names)]

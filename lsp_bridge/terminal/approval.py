@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from daemon.runtime import state_dir
 from lsp_bridge.client import Client, RpcError
 from lsp_bridge.handshake import UNKNOWN_REQUEST
 from lsp_bridge.terminal.loose import mapping, string
@@ -66,8 +68,10 @@ class RefuseAll:
         )
         if not self._told:
             self._told = True
+            rule = json.dumps({"permission": {string(request.get("permission")): "allow"}})
             self._warn(
-                "  To allow it: run with --yes, add an allow rule to your config.json, or run at a terminal."
+                "  To allow it: run at a terminal and answer there, run with --yes to allow everything once, "
+                f"or put a rule such as {one_line(rule)} into {state_dir() / 'config.json'}."
             )
         return Answer("reject")
 

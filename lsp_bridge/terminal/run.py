@@ -45,8 +45,6 @@ class RunOptions:
     json: bool = False
     verbose: bool = False
     """Show the model's reasoning."""
-    trusted: bool = False
-    """The workspace's own configuration may loosen permissions and start programs."""
     show_accepted: bool = False
     """With ``yes``: show each diff that is accepted (the demo)."""
 
@@ -174,7 +172,6 @@ class _Run:
             client=CLIENT_NAME,
             settings={"model": options.model} if options.model else {},
             env=provider_env(os.environ),
-            trusted=options.trusted,
         )
         self._client, _ = await self._launcher.connect(options.workspace, greeting)
         client = self._client

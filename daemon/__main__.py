@@ -1,0 +1,163 @@
+"""Composition root and entry: the console script ``goalwright``, and ``python -I -m daemon``.
+
+The only module that may import both ``daemon`` and ``lsp_bridge``. Each command imports what it needs, so that
+none waits for the libraries of another.
+"""
+
+from __future__ import annotations
+
+import sys
+
+THROUGH_CURRENT_FOLDER = __name__ == "__main__" and not sys.flags.safe_path
+if THROUGH_CURRENT_FOLDER:
+    # `python -m` put the current folder there, and it may be an untrusted workspace: see daemon/safe_path.py.
+    # Before the next import, which would look there first.
+    del sys.path[0]
+
+import os  # noqa: E402
+from typing import TYPE_CHECKING  # noqa: E402
+
+if TYPE_CHECKING:
+    import argparse
+
+    from daemon.runtime import RuntimePaths
+    from lsp_bridge.launch import Launcher
+    from lsp_bridge.terminal.console import Console
+
+EXIT_ALREADY_RUNNING = 3
+
+
+def main() -> int:
+    """Run the command line and return the exit code."""
+    from daemon.safe_path import protect
+
+    try:
+        current = os.getcwd()  # noqa: PTH109 - pathlib is not to be imported yet
+    except OSError as error:
+        return _say(f"The current folder cannot be used: {error.strerror}")
+    protect(current, through_current_folder=THROUGH_CURRENT_FOLDER)  # for the imports until the workspace is known
+
+    from pathlib import Path
+
+    from daemon.cli import parse
+
+    args = parse(sys.argv[1:])
+    if "workspace" in args:
+        try:
+            args.workspace = (args.workspace or Path(current)).expanduser().absolute()
+        except RuntimeError as error:
+            return _say(f"The workspace cannot be found: {error}")
+        if problem := protect(str(args.workspace), through_current_folder=THROUGH_CURRENT_FOLDER):
+            return _say(problem)
+    try:
+        return _dispatch(args)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _say(problem: object, code: int = 1) -> int:
+    print(problem, file=sys.stderr)
+    return code
+
+
+def _dispatch(args: argparse.Namespace) -> int:
+    if args.command == "serve":
+        return _serve_command(args)
+    if args.command == "version":
+        from importlib.metadata import version
+
+        print(f"goalwright {version('goalwright')}")
+        return 0
+    if args.command == "connect":
+        return _connect_command(args)
+
+    import asyncio
+
+    return asyncio.run(_client_command(args))
+
+
+async def _client_command(args: argparse.Namespace) -> int:
+    from lsp_bridge.terminal.console import Console
+
+    console = Console.of_process(color=not getattr(args, "no_color", False))
+    if args.command == "run":
+        return await _run(args, console)
+    if args.command == "demo":
+        from lsp_bridge.terminal import demo
+
+        return await demo.play(console)
+
+    from lsp_bridge.terminal import commands
+
+    launcher = _launcher(args)
+    if args.command == "start":
+        return await commands.start(args.workspace, launcher, console, as_json=args.json)
+    if args.command == "status":
+        return await commands.status(args.workspace, launcher, console, as_json=args.json)
+    if args.command == "sessions":
+        return await commands.sessions(args.workspace, launcher, console, as_json=args.json)
+    return await commands.stop(args.workspace, launcher, console, force=args.force)
+
+
+async def _run(args: argparse.Namespace, console: Console) -> int:
+    from lsp_bridge.terminal.run import RunOptions, run
+
+    options = RunOptions(
+        workspace=args.workspace,
+        task=args.task,
+        model=args.model,
+        session=args.session,
+        resume_last=args.resume_last,
+        yes=args.yes,
+        json=args.json,
+        verbose=args.verbose,
+    )
+    return await run(options, _launcher(args), console)
+
+
+def _launcher(args: argparse.Namespace) -> Launcher:
+    from lsp_bridge.launch import Launcher
+
+    idle = getattr(args, "idle_timeout", None)
+    return Launcher(serve_args=() if idle is None else ("--idle-timeout", f"{idle:g}"))
+
+
+def _connect_command(args: argparse.Namespace) -> int:
+    import asyncio
+
+    from lsp_bridge.launch import LaunchError, ensure_daemon
+    from lsp_bridge.terminal.pipe import pump
+
+    try:
+        return pump(asyncio.run(ensure_daemon(args.workspace)))
+    except (LaunchError, OSError) as error:
+        return _say(error)
+
+
+def _serve_command(args: argparse.Namespace) -> int:
+    """Be the daemon until stopped. Exit code 3 when another one has the lock."""
+    import asyncio
+
+    from daemon.logfile import configure_logging
+    from daemon.runtime import AlreadyRunning, RuntimeFolderError, RuntimePaths
+
+    if not args.workspace.is_dir():
+        return _say(f"The workspace {args.workspace} is not a folder.")
+    paths = RuntimePaths.for_workspace(args.workspace)
+    try:
+        with paths.hold_lock():
+            configure_logging(None if args.foreground else paths.log_file)
+            os.chdir(paths.folder)  # nothing in the workspace may be found by a relative path
+            return asyncio.run(_serve(args, paths))
+    except AlreadyRunning as error:
+        return _say(error, EXIT_ALREADY_RUNNING)
+    except RuntimeFolderError as error:
+        return _say(error)
+
+
+async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
+    raise NotImplementedError("composed by the lead")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

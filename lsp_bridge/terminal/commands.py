@@ -1,0 +1,183 @@
+"""The small commands: start, status, sessions, stop."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from daemon.runtime import RuntimePaths
+from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
+from lsp_bridge.launch import Clock, Greeting, Launcher, LaunchError, SystemClock, runtime_paths
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string
+from lsp_bridge.terminal.run import CLIENT_NAME, EXIT_FAILED, EXIT_OK, provider_env
+from lsp_bridge.terminal.text import clean, fit, one_line
+
+_REQUEST_S = 10.0
+_STOP_S = 10.0
+"""How long a daemon may take to cancel its turns and close its language servers."""
+_KILL_S = 5.0
+
+
+async def start(workspace: Path, launcher: Launcher, console: Console, *, as_json: bool) -> int:
+    """``goalwright start``: make sure that a daemon runs, and print how to reach it.
+
+    With ``as_json`` stdout gets the content of ``daemon.json``, or ``{"error": {"code", "message"}}`` and
+    exit code 1; the codes are those of LaunchError.
+    """
+    try:
+        client, address = await launcher.connect(workspace, Greeting(client="launcher"))
+        await client.close()
+    except LaunchError as error:
+        return _failed(error, console, as_json)
+    if as_json:
+        console.write(json.dumps(address.to_json()) + "\n")
+    else:
+        where = address.socket or f"127.0.0.1:{address.port}"
+        console.write(f"The daemon for {address.workspace} runs (process {address.pid}, {where}).\n")
+    return EXIT_OK
+
+
+async def status(workspace: Path, launcher: Launcher, console: Console, *, as_json: bool) -> int:
+    """``goalwright status``. Starts nothing; exit code 1 when no daemon runs."""
+    try:
+        found = await _ask(workspace, launcher, "goalwright/daemon/status", start=False)
+    except LaunchError as error:
+        return _failed(error, console, as_json)
+    if as_json:
+        console.write(json.dumps(found) + "\n")
+        return EXIT_OK
+    model = string(found.get("model")) + (" (demo)" if found.get("demo") is True else "")
+    rows = {
+        "workspace": string(found.get("workspace")),
+        "daemon": f"version {string(found.get('version'))}, process {integer(found.get('pid'))}, "
+        f"up {_duration(number(found.get('uptimeS')))}",
+        "clients": f"{integer(found.get('clients'))}, sessions at work: {integer(found.get('running'))}",
+        "model": model,
+        "traces": string(found.get("traceFolder")),
+    }
+    if found.get("memoryMb") is not None:
+        rows["memory"] = f"{number(found['memoryMb']):.0f} MB"
+    for name, value in rows.items():
+        console.write(f"{name + ':':<11}{one_line(value)}\n")
+    if notice := string(found.get("notice")):
+        console.write(f"\n{clean(notice)}\n")
+    return EXIT_OK
+
+
+async def sessions(workspace: Path, launcher: Launcher, console: Console, *, as_json: bool) -> int:
+    """``goalwright sessions``: newest first, to go on with by ``run --session ID``."""
+    try:
+        found = await _ask(workspace, launcher, "goalwright/session/list", start=True)
+    except LaunchError as error:
+        return _failed(error, console, as_json)
+    if as_json:
+        console.write(json.dumps(found) + "\n")
+        return EXIT_OK
+    rows = [_session_row(info) for info in mappings(found.get("sessions"))]
+    if not rows:
+        console.write(f"No sessions in {workspace} yet.\n")
+        return EXIT_OK
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        start = "  ".join(cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True))
+        line = f"{start}  {row[3]}"
+        console.write((fit(line, console.columns) if console.live else line) + "\n")
+    if found.get("more") is True:
+        console.write("… and older ones\n")
+    return EXIT_OK
+
+
+def _session_row(info: dict[str, Any]) -> tuple[str, str, str, str]:
+    trace = mapping(info.get("trace"))
+    when = string(trace.get("updatedAt"))[:16].replace("T", " ")
+    title = one_line(string(trace.get("title")) or string(trace.get("summary"))) or "(no title)"
+    return one_line(string(trace.get("traceId"))), when, one_line(string(info.get("status"))), title
+
+
+async def stop(
+    workspace: Path,
+    launcher: Launcher,
+    console: Console,
+    *,
+    force: bool = False,
+    clock: Clock | None = None,
+) -> int:
+    """``goalwright stop``: ask; then SIGTERM; with ``force`` SIGKILL at last. No daemon is fine, too."""
+    clock = clock or SystemClock()
+    try:
+        paths = runtime_paths(workspace, launcher.home)
+    except LaunchError as error:
+        return _failed(error, console, as_json=False)
+    if not paths.is_locked():
+        console.write(f"No Goalwright daemon is running for {paths.workspace}.\n")
+        return EXIT_OK
+    with contextlib.suppress(LaunchError):  # then by signal: it may hang, or be of another version
+        await _ask(workspace, launcher, "goalwright/daemon/stop", start=False)
+        if await _ended(paths, _STOP_S, clock):
+            console.write("Stopped.\n")
+            return EXIT_OK
+    # The lock is held, so the address file is that of the process that holds it.
+    address = paths.read_address()
+    if address is None:
+        if await _ended(paths, _KILL_S, clock):
+            console.write("Stopped.\n")
+            return EXIT_OK
+        console.warn(f"The daemon is starting or stopping just now; try again. Log: {paths.log_file}")
+        return EXIT_FAILED
+    signals = [signal.SIGTERM] + ([signal.SIGKILL] if force and hasattr(signal, "SIGKILL") else [])
+    for number_ in signals:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(address.pid, number_)
+        if await _ended(paths, _KILL_S, clock):
+            console.write(f"Stopped by {number_.name}.\n")
+            return EXIT_OK
+    console.warn(f"The daemon (process {address.pid}) does not end. Try `goalwright stop --force`.")
+    return EXIT_FAILED
+
+
+async def _ended(paths: RuntimePaths, within_s: float, clock: Clock) -> bool:
+    deadline = clock.now() + within_s
+    while paths.is_locked():
+        if clock.now() > deadline:
+            return False
+        await clock.sleep(0.05)
+    return True
+
+
+async def _ask(workspace: Path, launcher: Launcher, method: str, *, start: bool) -> dict[str, Any]:
+    """One request to the daemon. Raises LaunchError for all expected failures."""
+    greeting = Greeting(client=CLIENT_NAME, env=provider_env(os.environ))
+    connect = launcher.connect if start else launcher.connect_running
+    client: Client | None = None
+    try:
+        client, _ = await connect(workspace, greeting)
+        return await client.request(method, {}, _REQUEST_S)
+    except (RequestTimeout, RpcError) as error:
+        raise LaunchError("unresponsive", str(error)) from error
+    except ConnectionLost as error:
+        if method == "goalwright/daemon/stop":
+            return {}  # it went away at once
+        raise LaunchError("notRunning", str(error)) from error
+    finally:
+        if client is not None:
+            await client.close()
+
+
+def _failed(error: LaunchError, console: Console, as_json: bool) -> int:
+    if as_json:
+        console.write(json.dumps({"error": {"code": error.code, "message": str(error)}}) + "\n")
+    else:
+        console.warn(str(error))
+    return EXIT_FAILED
+
+
+def _duration(seconds: float) -> str:
+    minutes = int(seconds) // 60
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.vscode.install import BUILD, ROOT, ensure
-from tests.e2e.vscode.server import VSCodeServer
+from tests.e2e.vscode.server import VSCodeServer, goalwright
 from tests.e2e.vscode.window import Theme, Window, open_window
 
 VSIX = ROOT / "vscode-extension" / "goalwright.vsix"
@@ -115,19 +114,7 @@ def open_vscode(
 
     yield opener
     for env in envs:
-        stop_daemon(workspace, env)
-
-
-def stop_daemon(workspace: Path, env: Mapping[str, str]) -> None:
-    """End the daemon that VS Code's extension left running for the workspace, as designed."""
-    subprocess.run(
-        [sys.executable, "-I", "-m", "daemon", "stop", "--workspace", str(workspace)],
-        env=dict(env),
-        cwd=workspace.parent,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=60,
-    )
+        goalwright("stop", "--force", workspace=workspace, env=env)
 
 
 async def keep_evidence(window: Window, name: str) -> None:

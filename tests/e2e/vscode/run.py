@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 from tests.e2e.vscode.desktop import DesktopError, DesktopVSCode, desktop_command, has_screen
 from tests.e2e.vscode.install import InstallError, ensure
-from tests.e2e.vscode.server import ServerError, VSCodeServer, remove
+from tests.e2e.vscode.server import ServerError, VSCodeServer, goalwright, remove
 
 
 class Stopped(Exception):
@@ -58,18 +58,6 @@ def parse(arguments: list[str]) -> Options:
         parser.error(f"port {found.port} is in use; choose another (PORT=) or none, for any free one")
     workspace = found.workspace.resolve() if found.workspace else None
     return Options(found.vsix.resolve(), found.port, workspace, found.browser)
-
-
-def goalwright(*arguments: str, workspace: Path) -> subprocess.CompletedProcess[str]:
-    """Run the daemon's own command line for a workspace. ``-I``: nothing is imported from where we stand."""
-    return subprocess.run(
-        [sys.executable, "-I", "-m", "daemon", *arguments, "--workspace", str(workspace)],
-        cwd=workspace.parent,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
 
 
 def describe_model(status: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -49,6 +50,21 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def goalwright(
+    *arguments: str, workspace: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the product's command line for a workspace. ``-I``: nothing is imported from where we stand."""
+    return subprocess.run(
+        [sys.executable, "-I", "-m", "daemon", *arguments, "--workspace", str(workspace)],
+        cwd=workspace.parent,
+        env=None if env is None else dict(env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 def write_settings(folder: Path, python: Path, more: Mapping[str, object] | None = None) -> None:

@@ -5,6 +5,8 @@ Names are those of ``vscode-extension/test/README.md``. All waits are for what i
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -14,7 +16,7 @@ from typing import Literal
 from playwright.async_api import Browser, FrameLocator, Locator, Page, async_playwright, expect
 
 from tests.e2e.vscode.browser import FLAGS, MISSING, find
-from tests.e2e.vscode.server import EXTENSION_ID, VSCodeServer
+from tests.e2e.vscode.server import EXTENSION_ID, VSCodeServer, goalwright
 
 Theme = Literal["dark", "light"]
 THEMES: dict[Theme, str] = {"dark": "Default Dark Modern", "light": "Default Light Modern"}
@@ -147,6 +149,16 @@ class Window:
     def title_action(self, name: str) -> Locator:
         """A button in the editor's title bar."""
         return self.page.locator(f'.editor-actions .action-label[aria-label^="{name}"]').first
+
+    # -- the daemon
+
+    async def daemon_pid(self) -> int:
+        """Process id of the workspace's daemon, as ``goalwright status`` tells it."""
+        done = await asyncio.to_thread(
+            goalwright, "status", "--json", workspace=self.server.workspace, env=self.server.env
+        )
+        assert done.returncode == 0, done.stderr
+        return int(json.loads(done.stdout)["pid"])
 
     # -- pictures
 

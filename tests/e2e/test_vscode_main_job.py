@@ -53,6 +53,7 @@ async def test_a_task_is_planned_approved_corrected_and_done(
         await expect(window.approval).to_be_visible()
         await expect(window.tool("edit", "waiting for approval")).to_be_visible()
         assert cart.read_text() == task.CART
+        await window.pictures("approval")
         await window.title_action("Accept").click()
 
         # The language server objects to it: the person sees why, and so does the model.
@@ -62,6 +63,8 @@ async def test_a_task_is_planned_approved_corrected_and_done(
         await expect(window.button("Accept", window.approval)).to_be_visible()
         assert cart.read_text() == task.CART.replace(task.BEFORE, task.FLOAT)
         assert task.COMPLAINT in str(model.requests[4].json["messages"][-1])
+
+        await window.pictures("diagnostic")
 
         # The second edit is accepted on the chat's card, without leaving the chat.
         await expect(window.approval).to_contain_text("cart.py")
@@ -80,6 +83,7 @@ async def test_a_task_is_planned_approved_corrected_and_done(
         await expect(window.approval).to_be_hidden()
         await expect(window.tab("proposed by Goalwright")).to_have_count(0)
         await expect(window.button("Stop")).to_be_hidden()
+        await window.pictures("done")
         assert model.rejected == []
     assert cart.read_text() == task.FIXED
     assert task.tests_pass(workspace)

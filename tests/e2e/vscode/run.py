@@ -70,13 +70,11 @@ def describe_model(status: Mapping[str, Any]) -> str:
 
 def model_line(workspace: Path) -> str:
     """Start the workspace's daemon and ask it; what it answers is what the window will say too."""
-    goalwright("start", workspace=workspace)
+    started = goalwright("start", workspace=workspace)
     asked = goalwright("status", "--json", workspace=workspace)
-    try:
-        status = json.loads(asked.stdout)
-    except ValueError:
-        return f"not known: {(asked.stderr or asked.stdout).strip()[-500:]}"
-    return describe_model(status)
+    if started.returncode or asked.returncode:
+        return f"not known, the daemon did not start: {(started.stderr + started.stdout).strip()[-2000:]}"
+    return describe_model(json.loads(asked.stdout))
 
 
 @contextlib.contextmanager
@@ -88,11 +86,14 @@ def prepared_workspace(chosen: Path | None) -> Generator[Path]:
 
         workspace = Path(tempfile.mkdtemp(prefix="goalwright-")).resolve() / "sample"
         copy_workspace(workspace)
+    # A daemon that somebody else's window uses is not ours to stop.
+    was_running = goalwright("status", workspace=workspace).returncode == 0
     try:
         yield workspace
     finally:
-        with contextlib.suppress(subprocess.TimeoutExpired, OSError):
-            goalwright("stop", workspace=workspace)
+        if not was_running:
+            with contextlib.suppress(subprocess.TimeoutExpired, OSError):
+                goalwright("stop", "--force", workspace=workspace)
         print(f"Stopped. The workspace is still in {workspace}", flush=True)
 
 

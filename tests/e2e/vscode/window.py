@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,10 +17,10 @@ from typing import Literal
 from playwright.async_api import Browser, FrameLocator, Locator, Page, async_playwright, expect
 
 from tests.e2e.vscode.browser import FLAGS, MISSING, find
+from tests.e2e.vscode.install import BUILD, ROOT
 from tests.e2e.vscode.server import EXTENSION_ID, VSCodeServer, goalwright
 
 Theme = Literal["dark", "light"]
-THEMES: dict[Theme, str] = {"dark": "Default Dark Modern", "light": "Default Light Modern"}
 
 DEADLINE_MS = 30_000
 """For anything to appear; generous, because machines are slow and a passing test does not wait."""
@@ -168,12 +169,21 @@ class Window:
         wanted = "vs-dark" if theme == "dark" else "vs"
         await expect(self.page.locator(f".monaco-workbench.{wanted}")).to_be_visible()
 
-    async def screenshot(self, file: Path) -> Path:
+    async def screenshot(self, file: Path) -> None:
         """A picture of the whole window, with the pointer and carets out of the way."""
         file.parent.mkdir(parents=True, exist_ok=True)
         await self.page.mouse.move(0, 0)
         await self.page.screenshot(path=file, animations="disabled", caret="hide")
-        return file
+
+    async def pictures(self, name: str) -> None:
+        """The present state in both themes, as ``NAME-dark.png`` and ``NAME-light.png``.
+
+        They go to ``.build/screenshots``; ``make screenshots`` names ``docs/screenshots`` instead.
+        """
+        folder = ROOT / os.environ.get("GOALWRIGHT_SCREENSHOTS", str(BUILD / "screenshots"))
+        for theme in ("light", "dark"):
+            await self.theme(theme)
+            await self.screenshot(folder / f"{name}-{theme}.png")
 
 
 @asynccontextmanager

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
+from lsp_bridge.handshake import UNAUTHORIZED
+from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse
+
+
+@pytest.fixture
+async def fake(tmp_path: Path) -> AsyncGenerator[FakeDaemon]:
+    async with FakeDaemon(tmp_path, tmp_path / "home") as fake:
+        yield fake
+
+
+@contextlib.asynccontextmanager
+async def connected(fake: FakeDaemon) -> AsyncGenerator[Client]:
+    client = await Client.connect(fake.address)
+    try:
+        await client.initialize(client="terminal", workspace=fake.paths.workspace, env={"X_API_KEY": "k"})
+        yield client
+    finally:
+        await client.close()
+
+
+async def test_initialize_says_who_and_where(fake: FakeDaemon) -> None:
+    async with connected(fake) as client:
+        await client.request("goalwright/daemon/status")
+    (params,) = fake.params("initialize")
+    assert params["rootUri"] == fake.paths.workspace.as_uri()
+    assert params["initializationOptions"]["client"] == "terminal"
+    assert params["initializationOptions"]["env"] == {"X_API_KEY": "k"}
+    assert [name for name, _ in fake.seen][:2] == ["initialize", "initialized"]
+
+
+async def test_initialization_options_are_those_of_the_protocol(fake: FakeDaemon) -> None:
+    from lsp_bridge.protocol import InitializationOptions
+
+    async with connected(fake):
+        (params,) = fake.params("initialize")
+    options = params["initializationOptions"]
+    assert InitializationOptions.model_validate(options).wire() == options
+
+
+async def test_wrong_token_is_told_in_the_words_of_the_daemon(fake: FakeDaemon) -> None:
+    client = await Client.connect(replace(fake.address, token="wrong"))
+    with pytest.raises(RpcError, match="wrong token") as caught:
+        await client.request("initialize")
+    assert caught.value.code == UNAUTHORIZED
+    with pytest.raises(RpcError, match="wrong token"):
+        await client.request("initialize")
+    await client.close()
+
+
+async def test_nobody_listening_is_a_lost_connection(fake: FakeDaemon, tmp_path: Path) -> None:
+    for socket in (tmp_path / "missing", tmp_path / "home"):
+        with pytest.raises(ConnectionLost, match="No daemon answers"):
+            await Client.connect(replace(fake.address, socket=str(socket)))
+
+
+async def test_error_answer_keeps_code_and_message(fake: FakeDaemon) -> None:
+    async with connected(fake) as client:
+        with pytest.raises(RpcError, match="no such method") as caught:
+            await client.request("nonsense")
+        assert caught.value.code == -32601
+        assert (await client.request("goalwright/daemon/status"))["model"] == "fake/model"
+
+
+async def test_large_messages_pass_both_ways(fake: FakeDaemon) -> None:
+    async def echo(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        return params
+
+    fake.handlers["echo"] = echo
+    text = "häß\u2028😀" * 600_000
+    async with connected(fake) as client:
+        assert await client.request("echo", {"text": text}) == {"text": text}
+
+
+async def test_many_requests_at_once_get_their_own_answers(fake: FakeDaemon) -> None:
+    first = asyncio.Event()
+
+    async def echo(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        if params["n"] == 0:
+            await first.wait()
+        else:
+            first.set()
+        return params
+
+    fake.handlers["echo"] = echo
+    async with connected(fake) as client:
+        answers = await asyncio.gather(*(client.request("echo", {"n": n}) for n in range(50)))
+    assert [answer["n"] for answer in answers] == list(range(50))
+
+
+async def test_message_in_single_bytes_is_put_together(tmp_path: Path) -> None:
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        body = b'{"jsonrpc":"2.0","id":1,"result":{"a":"\xc3\xa4"}}'
+        head = b"content-type: x\r\ncontent-length:  %d\r\n\r\n" % len(body)
+        for byte in head + body:
+            writer.write(bytes([byte]))
+            await writer.drain()
+        await reader.read()
+        writer.close()
+
+    async with raw_server(tmp_path, drip) as client:
+        assert await client.request("x") == {"a": "ä"}
+
+
+async def test_notifications_come_in_order_and_before_a_later_answer(fake: FakeDaemon) -> None:
+    async def count(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        for n in range(20):
+            connection.send({"method": "tick", "params": {"n": n}})
+        return {}
+
+    fake.handlers["count"] = count
+    seen: list[int] = []
+    async with connected(fake) as client:
+        client.on_notification(lambda method, params: seen.append(params["n"]))
+        await client.request("count")
+        assert seen == list(range(20))
+
+
+async def test_request_of_the_server_is_answered_with_method_not_found(tmp_path: Path) -> None:
+    answers: list[bytes] = []
+
+    async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        frame(writer, b'{"jsonrpc":"2.0","id":"q","method":"workspace/configuration","params":{}}')
+        answers.append(await reader.readuntil(b"}}"))
+        frame(writer, b'{"jsonrpc":"2.0","method":"done"}')
+        writer.close()
+
+    async with raw_server(tmp_path, ask) as client:
+        await client.wait_closed()
+    assert b'"id":"q"' in answers[0]
+    assert b"-32601" in answers[0]
+
+
+async def test_death_of_the_daemon_fails_what_is_pending_and_what_follows(fake: FakeDaemon) -> None:
+    async def die(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        connection.writer.transport.abort()
+        return {}
+
+    fake.handlers["die"] = die
+    async with connected(fake) as client:
+        with pytest.raises(ConnectionLost, match="broke off"):
+            await client.request("die")
+        with pytest.raises(ConnectionLost, match="broke off"):
+            await client.request("goalwright/daemon/status")
+        with pytest.raises(ConnectionLost):
+            await client.notify("anything")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        b"Content-Length: -5\r\n\r\n",
+        b"Content-Length: x\r\n\r\n",
+        b"Content-Length: 2\r\n\r\n[]",
+        b"Content-Length: 1\r\n\r\n{",
+        b"Content-Length: 99999999999\r\n\r\n",
+        b"x" * 200_000,
+    ],
+)
+async def test_what_is_not_json_rpc_is_a_lost_connection(tmp_path: Path, garbage: bytes) -> None:
+    async def send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(garbage)
+        await reader.read()
+        writer.close()
+
+    async with raw_server(tmp_path, send) as client:
+        with pytest.raises(ConnectionLost, match="not JSON-RPC"):
+            await client.request("x")
+
+
+async def test_request_that_times_out_is_cancelled_and_its_late_answer_ignored(fake: FakeDaemon) -> None:
+    release = asyncio.Event()
+
+    async def slow(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        await release.wait()
+        return {"late": True}
+
+    fake.handlers["slow"] = slow
+    async with connected(fake) as client:
+        with pytest.raises(RequestTimeout, match=r"slow within 0\.01 s"):
+            await client.request("slow", timeout=0.01)
+        release.set()
+        assert (await client.request("goalwright/daemon/status"))["pid"]
+        assert len(fake.params("$/cancelRequest")) == 1
+
+
+async def test_failing_handler_shows_in_the_next_answer(fake: FakeDaemon) -> None:
+    async def tick(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        connection.send({"method": "tick"})
+        return {}
+
+    def fail(method: str, params: dict[str, Any]) -> None:
+        raise ValueError("bug in a handler")
+
+    fake.handlers["tick"] = tick
+    async with connected(fake) as client:
+        client.on_notification(fail)
+        with pytest.raises(ValueError, match="bug in a handler"):
+            await client.request("tick")
+
+
+async def test_null_and_odd_results_read_as_empty(fake: FakeDaemon) -> None:
+    async def null(connection: Connection, params: dict[str, Any]) -> None:
+        return None
+
+    async def refuse(connection: Connection, params: dict[str, Any]) -> None:
+        raise Refuse(1, "")
+
+    fake.handlers |= {"null": null, "refuse": refuse}
+    async with connected(fake) as client:
+        assert await client.request("null") == {}
+        with pytest.raises(RpcError):
+            await client.request("refuse")
+
+
+async def test_closing_fails_what_is_pending(fake: FakeDaemon) -> None:
+    async def never(connection: Connection, params: dict[str, Any]) -> None:
+        await asyncio.Event().wait()
+
+    fake.handlers["never"] = never
+    async with connected(fake) as client:
+        pending = asyncio.create_task(client.request("never"))
+        while not fake.params("never"):
+            await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(ConnectionLost, match="closed"):
+            await pending
+        assert not fake.params("$/cancelRequest")
+
+
+def frame(writer: asyncio.StreamWriter, body: bytes) -> None:
+    writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+
+
+@contextlib.asynccontextmanager
+async def raw_server(tmp_path: Path, serve: Any) -> AsyncGenerator[Client]:
+    fake = FakeDaemon(tmp_path, tmp_path / "home")
+    fake.paths.prepare()
+    tasks: list[asyncio.Task[None]] = []
+
+    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.append(asyncio.create_task(serve(reader, writer)))
+
+    server = await asyncio.start_unix_server(accepted, fake.paths.socket_path)
+    client = await Client.connect(fake.address)
+    try:
+        yield client
+    finally:
+        await client.close()
+        server.close()
+        await asyncio.gather(*tasks, return_exceptions=True)

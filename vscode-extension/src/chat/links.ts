@@ -1,0 +1,39 @@
+/** What a link in an answer may lead to. Pure. */
+
+export type Target =
+  | { kind: "web"; url: string }
+  | { kind: "file"; path: string; line: number | undefined; column: number | undefined }
+  | { kind: "none" };
+
+/**
+ * `http(s)` addresses, and files of the workspace as models write them: `src/a.py`, `src/a.py:12:3`, `a.py#L12`,
+ * `file:///…`. Everything else (`command:`, `javascript:`, `vscode:`, …) leads nowhere.
+ */
+export function target(href: string): Target {
+  const trimmed = href.trim();
+  if (/^https?:\/\/[^\s]+$/i.test(trimmed)) return { kind: "web", url: trimmed };
+  const scheme = /^([a-z][a-z0-9+.-]+):/i.exec(trimmed)?.[1]?.toLowerCase();
+  // `a.py:12` looks like a scheme; a real one is not followed by digits only.
+  const positioned = /:\d+(:\d+)?$/.test(trimmed);
+  if (scheme && scheme !== "file" && !(positioned && scheme.includes("."))) return { kind: "none" };
+  if (trimmed.startsWith("//") || trimmed.startsWith("#") || trimmed === "") return { kind: "none" };
+  let path = scheme === "file" ? trimmed.replace(/^file:(\/\/[^/]*)?/i, "") : trimmed;
+  const position = /(?:#L(\d+)(?:C(\d+))?(?:-L?\d+(?:C\d+)?)?|:(\d+)(?::(\d+))?)$/.exec(path);
+  if (position) path = path.slice(0, position.index);
+  path = path.replace(/[?#].*$/, "");
+  try {
+    path = decodeURIComponent(path);
+  } catch {
+    // A lone % is part of the name.
+  }
+  if (/^\/[a-z]:\//i.test(path)) path = path.slice(1);
+  if (!path || path.includes("\0")) return { kind: "none" };
+  const line = position?.[1] ?? position?.[3];
+  const column = position?.[2] ?? position?.[4];
+  return {
+    kind: "file",
+    path,
+    line: line === undefined ? undefined : Number(line),
+    column: column === undefined ? undefined : Number(column),
+  };
+}

@@ -1,0 +1,48 @@
+/** What the extension host and the webview say to each other. */
+import type { ActionId } from "../daemon/problems";
+import type { Reply, SessionMessagesResult } from "../protocol.gen";
+import type { Outgoing } from "../session/controller";
+import type { SessionState, Update } from "../session/state";
+
+/** What surrounds the session: connection, model, folder, recent sessions. */
+export interface Surrounding {
+  connection: {
+    phase: "idle" | "noFolder" | "starting" | "connected" | "reconnecting" | "stopped" | "failed" | "installing";
+    text: string;
+    actions: readonly { id: ActionId; label: string }[];
+  };
+  /** Empty while there is no connection. */
+  model: string;
+  demo: boolean;
+  /** What the daemon has to say about the model. */
+  notice: string;
+  folder: string;
+  /** Said when the window has more than one folder. */
+  folderNote: string;
+  recent: readonly { id: string; title: string; when: string; busy: boolean }[];
+  keys: { accept: string; reject: string };
+}
+
+export type ToWebview =
+  | { type: "all"; surrounding: Surrounding; session: SessionState | null; outbox: readonly Outgoing[] }
+  | { type: "surrounding"; surrounding: Surrounding }
+  | { type: "outbox"; outbox: readonly Outgoing[] }
+  | { type: "updates"; updates: readonly Update[] }
+  | { type: "earlier"; sessionId: string; earlier: SessionMessagesResult }
+  | { type: "focus" }
+  | { type: "restore"; text: string };
+
+export type FromWebview =
+  | { type: "ready" }
+  | { type: "prompt"; text: string }
+  | { type: "cancel" }
+  | { type: "reply"; requestId: string; reply: Reply; feedback?: string }
+  | { type: "openDiff"; requestId: string; path?: string }
+  | { type: "editQueue"; promptId: string; text: string | null }
+  | { type: "earlier"; sessionId: string; before: number }
+  | { type: "openSession"; sessionId: string }
+  | { type: "moreSessions" }
+  | { type: "action"; id: ActionId }
+  | { type: "openLink"; href: string }
+  | { type: "openFile"; path: string; line?: number; column?: number }
+  | { type: "copy"; text: string };

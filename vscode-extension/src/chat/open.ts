@@ -1,0 +1,33 @@
+import { stat } from "node:fs/promises";
+import * as path from "node:path";
+import * as vscode from "vscode";
+import { workspaceFolder } from "../daemon/environment";
+import { target } from "./links";
+
+/** Follows a link of an answer. */
+export async function openLink(href: string): Promise<void> {
+  const where = target(href);
+  if (where.kind === "web") await vscode.env.openExternal(vscode.Uri.parse(where.url, true));
+  if (where.kind === "file") await openFile(where.path, where.line, where.column);
+}
+
+/** Opens a file, relative to the folder Goalwright works in. Lines and columns count from 1. */
+export async function openFile(name: string, line?: number, column?: number): Promise<void> {
+  const folder = workspaceFolder()?.uri.fsPath;
+  const file = path.isAbsolute(name) ? name : folder && path.join(folder, name);
+  const found = file && (await stat(file).catch(() => undefined));
+  if (!file || !found) {
+    vscode.window.setStatusBarMessage(`Goalwright: there is no file ${name}`, 4_000);
+    return;
+  }
+  const uri = vscode.Uri.file(file);
+  if (found.isDirectory()) {
+    await vscode.commands.executeCommand("revealInExplorer", uri);
+    return;
+  }
+  const position = line === undefined ? undefined : new vscode.Position(Math.max(0, line - 1), Math.max(0, (column ?? 1) - 1));
+  await vscode.commands.executeCommand("vscode.open", uri, {
+    preview: true,
+    ...(position ? { selection: new vscode.Range(position, position) } : {}),
+  });
+}

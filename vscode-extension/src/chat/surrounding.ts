@@ -1,0 +1,108 @@
+import * as vscode from "vscode";
+import type { Daemon, DaemonState } from "../daemon/daemon";
+import { workspaceFolder } from "../daemon/environment";
+import { ACTIONS, type ActionId } from "../daemon/problems";
+import type { SessionInfo } from "../protocol.gen";
+import type { SessionController } from "../session/controller";
+import type { Surrounding } from "./messages";
+import { ago } from "./time";
+
+const RECENT = 6;
+
+/** Keeps `Surrounding` up to date for the webview. */
+export class SurroundingModel implements vscode.Disposable {
+  private readonly changed = new vscode.EventEmitter<Surrounding>();
+  readonly onDidChange = this.changed.event;
+  private readonly disposables: vscode.Disposable[];
+  private recent: readonly SessionInfo[] = [];
+  private installing = false;
+
+  constructor(
+    private readonly daemon: Daemon,
+    private readonly sessions: SessionController,
+  ) {
+    this.disposables = [
+      this.changed,
+      daemon.onDidChangeState((state) => {
+        this.fire();
+        if (state.phase === "connected") void this.readRecent();
+      }),
+      sessions.onDidChange((change) => {
+        if (change.kind === "reset" && !sessions.state && daemon.state.phase === "connected") void this.readRecent();
+      }),
+      vscode.workspace.onDidChangeWorkspaceFolders(() => this.fire()),
+    ];
+  }
+
+  get value(): Surrounding {
+    const { state } = this.daemon;
+    const status = state.phase === "connected" ? state.status : undefined;
+    const folder = workspaceFolder();
+    const several = (vscode.workspace.workspaceFolders?.length ?? 0) > 1;
+    const mac = process.platform === "darwin";
+    return {
+      connection: this.installing
+        ? { phase: "installing", text: "Installing Goalwright…", actions: buttons(["showLog"]) }
+        : connection(state),
+      model: status?.model ?? "",
+      demo: status?.demo ?? false,
+      notice: status?.notice ?? "",
+      folder: folder?.name ?? "",
+      folderNote: several && folder ? `This window has several folders; Goalwright works in the first one, ${folder.name}.` : "",
+      recent: this.recent.map(({ trace, status: now }) => ({
+        id: trace.traceId,
+        title: trace.title || "Untitled session",
+        when: ago(trace.updatedAt, Date.now()),
+        busy: now !== "idle",
+      })),
+      keys: mac ? { accept: "⌥⌘Y", reject: "⌥⌘N" } : { accept: "Shift+Alt+Y", reject: "Shift+Alt+N" },
+    };
+  }
+
+  setInstalling(installing: boolean): void {
+    this.installing = installing;
+    this.fire();
+  }
+
+  dispose(): void {
+    vscode.Disposable.from(...this.disposables).dispose();
+  }
+
+  private async readRecent(): Promise<void> {
+    try {
+      this.recent = (await this.sessions.list(RECENT)).sessions;
+      this.fire();
+    } catch {
+      // A list for convenience only; Open Session… tells what is wrong.
+    }
+  }
+
+  private fire(): void {
+    this.changed.fire(this.value);
+  }
+}
+
+function connection(state: DaemonState): Surrounding["connection"] {
+  switch (state.phase) {
+    case "idle":
+    case "connected":
+      return { phase: state.phase, text: "", actions: [] };
+    case "noFolder":
+      return {
+        phase: "noFolder",
+        text: "Open a folder to let Goalwright work in it.",
+        actions: buttons(["openFolder"]),
+      };
+    case "starting":
+    case "reconnecting":
+      return { phase: state.phase, text: state.detail, actions: [] };
+    case "stopped":
+      return { phase: "stopped", text: "The daemon was stopped.", actions: [{ id: "tryAgain", label: "Start Again" }] };
+    case "failed":
+      return { phase: "failed", text: state.problem.message, actions: buttons(state.problem.actions) };
+  }
+}
+
+function buttons(ids: readonly ActionId[]): { id: ActionId; label: string }[] {
+  return ids.map((id) => ({ id, label: ACTIONS[id].label }));
+}

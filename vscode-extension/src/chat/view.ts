@@ -1,0 +1,184 @@
+import * as vscode from "vscode";
+import type { Daemon } from "../daemon/daemon";
+import { ACTIONS, asProblem } from "../daemon/problems";
+import type { Review } from "../diff/review";
+import type { SessionController } from "../session/controller";
+import type { Update } from "../session/state";
+import { add } from "./batch";
+import { page } from "./html";
+import type { FromWebview, ToWebview } from "./messages";
+import { openFile, openLink } from "./open";
+import type { SurroundingModel } from "./surrounding";
+
+/** Text that streams is posted to the webview at most this often. */
+const FRAME_MS = 16;
+
+/** The chat in the side bar. All that is shown lives in the host: the page can be thrown away at any time. */
+export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
+  static readonly id = "goalwright.chat";
+  private readonly disposables: vscode.Disposable[];
+  private view: vscode.WebviewView | undefined;
+  private ready = false;
+  private focusWanted = false;
+  private waiting: Update[] = [];
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly extension: vscode.Uri,
+    private readonly daemon: Daemon,
+    private readonly sessions: SessionController,
+    private readonly review: Review,
+    private readonly surrounding: SurroundingModel,
+    private readonly log: vscode.LogOutputChannel,
+  ) {
+    this.disposables = [
+      vscode.window.registerWebviewViewProvider(ChatView.id, this, {
+        // Hiding the panel keeps scroll position, selection and half-written feedback.
+        webviewOptions: { retainContextWhenHidden: true },
+      }),
+      sessions.onDidChange((change) => {
+        if (change.kind === "reset") this.postAll();
+        else if (change.kind === "outbox") this.post({ type: "outbox", outbox: sessions.outbox });
+        else for (const update of change.updates) this.enqueue(update);
+        this.showBadge();
+      }),
+      sessions.onUndelivered((text) => this.post({ type: "restore", text })),
+      surrounding.onDidChange((value) => this.post({ type: "surrounding", surrounding: value })),
+    ];
+  }
+
+  resolveWebviewView(view: vscode.WebviewView): void {
+    this.view = view;
+    this.ready = false;
+    view.webview.options = {
+      enableScripts: true,
+      localResourceRoots: [vscode.Uri.joinPath(this.extension, "dist")],
+    };
+    const received = view.webview.onDidReceiveMessage((message: FromWebview) => void this.receive(message));
+    const visibility = view.onDidChangeVisibility(() => {
+      if (view.visible) this.connectQuietly();
+    });
+    view.onDidDispose(() => {
+      received.dispose();
+      visibility.dispose();
+      if (this.view === view) this.view = undefined;
+    });
+    view.webview.html = page(view.webview, this.extension);
+    this.showBadge();
+    this.connectQuietly();
+  }
+
+  /** Shows the panel and puts the caret into the composer. */
+  async focus(): Promise<void> {
+    this.focusWanted = true;
+    await vscode.commands.executeCommand(`${ChatView.id}.focus`);
+    this.giveFocus();
+  }
+
+  dispose(): void {
+    clearTimeout(this.timer);
+    vscode.Disposable.from(...this.disposables).dispose();
+  }
+
+  private async receive(message: FromWebview): Promise<void> {
+    try {
+      await this.handle(message);
+    } catch (error) {
+      const problem = asProblem(error);
+      this.log.error(`${message.type}: ${problem.message}`);
+      // The panel itself tells when there is no connection.
+      if (this.daemon.state.phase === "connected") void vscode.window.showErrorMessage(problem.message);
+    }
+  }
+
+  private async handle(message: FromWebview): Promise<void> {
+    const { sessions } = this;
+    switch (message.type) {
+      case "ready":
+        this.ready = true;
+        this.postAll();
+        return this.giveFocus();
+      case "prompt":
+        return sessions.prompt(message.text);
+      case "cancel":
+        return sessions.cancel();
+      case "reply":
+        return sessions.reply(message.requestId, message.reply, message.feedback);
+      case "openDiff": {
+        const request = sessions.state?.pending.find(({ requestId }) => requestId === message.requestId);
+        if (request) await this.review.open(request, message.path);
+        return;
+      }
+      case "editQueue":
+        return sessions.editQueue(message.promptId, message.text);
+      case "earlier": {
+        if (message.sessionId !== sessions.sessionId) return;
+        const earlier = await sessions.earlier(message.before);
+        return this.post({ type: "earlier", sessionId: message.sessionId, earlier });
+      }
+      case "openSession":
+        return sessions.open(message.sessionId);
+      case "moreSessions":
+        await vscode.commands.executeCommand("goalwright.openSession");
+        return;
+      case "action": {
+        const action = Object.hasOwn(ACTIONS, message.id) ? ACTIONS[message.id] : undefined;
+        if (action) await vscode.commands.executeCommand(action.command, ...(action.args ?? []));
+        return;
+      }
+      case "openLink":
+        return openLink(message.href);
+      case "openFile":
+        return openFile(message.path, message.line, message.column);
+      case "copy":
+        await vscode.env.clipboard.writeText(message.text);
+        return;
+    }
+  }
+
+  private enqueue(update: Update): void {
+    add(this.waiting, update);
+    this.timer ??= setTimeout(() => this.flush(), FRAME_MS);
+  }
+
+  private flush(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    const updates = this.waiting;
+    this.waiting = [];
+    if (updates.length > 0) this.post({ type: "updates", updates });
+  }
+
+  private postAll(): void {
+    // What waits is part of the whole already.
+    this.waiting = [];
+    this.post({
+      type: "all",
+      surrounding: this.surrounding.value,
+      session: this.sessions.state ?? null,
+      outbox: this.sessions.outbox,
+    });
+  }
+
+  private post(message: ToWebview): void {
+    if (this.ready) void this.view?.webview.postMessage(message);
+  }
+
+  private giveFocus(): void {
+    if (!this.focusWanted || !this.ready) return;
+    this.focusWanted = false;
+    this.post({ type: "focus" });
+  }
+
+  private connectQuietly(): void {
+    const { phase } = this.daemon.state;
+    // A failure is shown in the panel, with its buttons; it is not tried again behind the person's back.
+    if (phase === "idle") this.daemon.connect().catch(() => undefined);
+  }
+
+  private showBadge(): void {
+    if (!this.view) return;
+    const count = this.sessions.state?.pending.length ?? 0;
+    this.view.badge = count > 0 ? { value: count, tooltip: "Goalwright needs your approval" } : undefined;
+  }
+}

@@ -1,0 +1,155 @@
+import type { JSX } from "preact";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { firstSequence } from "../../session/state";
+import type { Surrounding, ToWebview } from "../messages";
+import { Approval } from "./approval";
+import { Composer } from "./composer";
+import { Welcome } from "./welcome";
+import { post, save } from "./host";
+import { Icon } from "./icons";
+import { Queue } from "./queue";
+import { useScroll } from "./scroll";
+import { EMPTY, reduce, type ViewState } from "./store";
+import { Transcript } from "./transcript";
+
+export function App(): JSX.Element {
+  const [view, setView] = useState<ViewState>(EMPTY);
+  const [composerKey, setComposerKey] = useState(0);
+  const latest = useRef(view);
+  const box = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  const field = useRef<HTMLTextAreaElement>(null);
+
+  const change = useCallback((next: ViewState) => {
+    latest.current = next;
+    setView(next);
+  }, []);
+
+  const loadEarlier = useCallback(() => {
+    const { session, loadingEarlier } = latest.current;
+    const before = session && firstSequence(session);
+    if (!session?.hasEarlier || loadingEarlier || before === undefined || before === null) return;
+    change({ ...latest.current, loadingEarlier: true });
+    post({ type: "earlier", sessionId: session.session.trace.traceId, before });
+  }, [change]);
+
+  const scroll = useScroll(box, content, loadEarlier);
+  const { following, hold, toEnd } = scroll;
+
+  useEffect(() => {
+    const onMessage = (event: MessageEvent<ToWebview>): void => {
+      const message = event.data;
+      const sessionId = latest.current.session?.session.trace.traceId;
+      if (message.type === "earlier") hold();
+      change(reduce(latest.current, message, following.current));
+      if (message.type === "focus") field.current?.focus();
+      if (message.type === "restore" && !field.current?.value) {
+        save({ draft: message.text });
+        setComposerKey((n) => n + 1);
+      }
+      if (message.type === "all" && message.session?.session.trace.traceId !== sessionId) toEnd();
+    };
+    window.addEventListener("message", onMessage);
+    post({ type: "ready" });
+    return () => window.removeEventListener("message", onMessage);
+  }, [change, following, hold, toEnd]);
+
+  const { session, surrounding, outbox } = view;
+  const empty = (!session || session.items.length === 0) && !session?.streaming && outbox.length === 0;
+  return (
+    <>
+      <Header view={view} />
+      <main>
+        <div class="scroller" ref={box}>
+          <div class="transcript" role="log" aria-label="Conversation" aria-live="off" ref={content}>
+            {session?.hasEarlier && (
+              <button type="button" class="quiet earlier" disabled={view.loadingEarlier} onClick={loadEarlier}>
+                {view.loadingEarlier ? "Loading…" : "Show earlier messages"}
+              </button>
+            )}
+            {empty && <Welcome surrounding={surrounding} />}
+            {session && <Transcript session={session} outbox={outbox} />}
+            {!session &&
+              outbox.map((one) => (
+                <article key={one.promptId} class="message user unsent" aria-label="You">
+                  <p class="said">{one.text}</p>
+                </article>
+              ))}
+          </div>
+        </div>
+        {!scroll.atEnd && (
+          <button type="button" class="round to-end" aria-label="Scroll to the latest message" onClick={toEnd}>
+            <Icon name="down" />
+          </button>
+        )}
+      </main>
+      <footer>
+        <Connection connection={surrounding.connection} />
+        {session && <Approval requests={session.pending} keys={surrounding.keys} />}
+        {session && <Queue queue={session.queue} />}
+        <Composer key={composerKey} view={view} field={field} onSent={toEnd} />
+      </footer>
+      <Announcer view={view} />
+    </>
+  );
+}
+
+function Header({ view }: { view: ViewState }): JSX.Element {
+  const { session, surrounding } = view;
+  const demo = session?.session.demo ?? surrounding.demo;
+  const title = session ? session.session.trace.title || "Untitled session" : "New session";
+  return (
+    <header class="bar">
+      <h1 title={title}>{title}</h1>
+      {demo && (
+        <span class="demo" title="A scripted model answers. Set a key or a model to use a real one.">
+          DEMO
+        </span>
+      )}
+    </header>
+  );
+}
+
+/** What is wrong with the connection, and the buttons that mend it. */
+function Connection({ connection }: { connection: Surrounding["connection"] }): JSX.Element | null {
+  const { phase, text, actions } = connection;
+  if (phase === "connected" || phase === "idle" || !text) return null;
+  const calm = phase === "starting" || phase === "installing" || phase === "reconnecting";
+  return (
+    <div class={calm ? "connection calm" : "connection"} role={calm ? "status" : "alert"}>
+      <p class={calm ? "shimmer" : ""}>{text}</p>
+      {actions.length > 0 && (
+        <div class="buttons">
+          {actions.map(({ id, label }, index) => (
+            <button
+              key={id}
+              type="button"
+              class={index === 0 ? "primary" : ""}
+              onClick={() => post({ type: "action", id })}
+            >
+              {label}
+            </button>
+          ))}
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** Tells a screen reader what a glance would tell; the text itself is not read out while it grows. */
+function Announcer({ view }: { view: ViewState }): JSX.Element {
+  const { session } = view;
+  const asked = session?.pending[0];
+  const text = asked
+    ? `Approval needed: ${asked.title}`
+    : session?.session.status === "running"
+      ? "Goalwright is working"
+      : session && session.items.length > 0
+        ? "Goalwright is ready"
+        : "";
+  return (
+    <div class="only-spoken" aria-live="polite">
+      {text}
+    </div>
+  );
+}

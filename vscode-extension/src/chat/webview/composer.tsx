@@ -1,0 +1,104 @@
+import type { JSX, RefObject } from "preact";
+import { useLayoutEffect, useState } from "preact/hooks";
+import { money, short } from "../../goals/model";
+import { post, save, saved } from "./host";
+import { Icon } from "./icons";
+import { isBusy, type ViewState } from "./store";
+
+interface ComposerProps {
+  view: ViewState;
+  field: RefObject<HTMLTextAreaElement | null>;
+  /** Called when a prompt is sent: the reader wants to see what comes. */
+  onSent: () => void;
+}
+
+export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
+  const [text, setText] = useState(saved().draft);
+  const busy = isBusy(view);
+  const { phase } = view.surrounding.connection;
+  const possible = phase !== "noFolder" && phase !== "failed" && phase !== "installing";
+  const change = (value: string): void => {
+    setText(value);
+    save({ draft: value });
+  };
+  useLayoutEffect(() => {
+    // As high as its text, up to what the style allows.
+    const element = field.current;
+    if (!element) return;
+    element.style.height = "auto";
+    element.style.height = `${element.scrollHeight + 2}px`;
+  }, [text, field]);
+  const send = (): void => {
+    if (!text.trim() || !possible) return;
+    post({ type: "prompt", text: text.trim() });
+    change("");
+    field.current?.focus();
+    onSent();
+  };
+  return (
+    <form
+      class="composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+    >
+      <textarea
+        ref={field}
+        rows={1}
+        aria-label="Message Goalwright"
+        placeholder={busy ? "Add to the queue…" : "Describe a task…"}
+        value={text}
+        onInput={(event) => change(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          send();
+        }}
+      />
+      <div class="composer-bar">
+        <Spent view={view} />
+        {busy && (
+          <button type="button" class="round" aria-label="Stop" title="Stop" onClick={() => post({ type: "cancel" })}>
+            <Icon name="stop" />
+          </button>
+        )}
+        <button
+          type="submit"
+          class="round send"
+          aria-label="Send"
+          title={busy ? "Send when the running turn ends (Enter)" : "Send (Enter)"}
+          disabled={!text.trim() || !possible}
+        >
+          <Icon name="send" />
+        </button>
+      </div>
+    </form>
+  );
+}
+
+/** Model, tokens and cost of the session. */
+function Spent({ view }: { view: ViewState }): JSX.Element {
+  const trace = view.session?.session.trace;
+  const model = trace?.model ?? view.surrounding.model;
+  const usage = trace?.usage;
+  const sent = usage ? usage.input + usage.cacheRead + usage.cacheWrite : 0;
+  const total = sent + (usage?.output ?? 0);
+  const details =
+    usage && total > 0
+      ? `${sent} tokens in (${Math.round((100 * usage.cacheRead) / Math.max(1, sent))} % from the cache), ${usage.output} out`
+      : "";
+  return (
+    <span class="spent">
+      <span class="model" title={model}>
+        {model.split("/").at(-1)}
+      </span>
+      {total > 0 && (
+        <span class="cost" title={details}>
+          {`${short(total)} tokens`}
+          {(trace?.totalCost ?? 0) > 0 && ` · ${money(trace?.totalCost ?? 0)}`}
+        </span>
+      )}
+    </span>
+  );
+}

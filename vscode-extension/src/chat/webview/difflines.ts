@@ -1,0 +1,80 @@
+/** A unified diff as lines to show. Pure. */
+
+export interface DiffLine {
+  kind: "add" | "remove" | "same" | "gap" | "note";
+  oldLine: number | undefined;
+  newLine: number | undefined;
+  text: string;
+  /** What differs from the line it replaces: start and end in `text`. */
+  changed?: readonly [number, number];
+}
+
+const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)$/;
+
+export function diffLines(diff: string): DiffLine[] {
+  const lines: DiffLine[] = [];
+  let [oldLine, newLine, oldLeft, newLeft] = [0, 0, 0, 0];
+  let hunks = 0;
+  for (const raw of diff.split("\n")) {
+    const line = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
+    const hunk = oldLeft <= 0 && newLeft <= 0 ? HUNK.exec(line) : null;
+    if (hunk) {
+      [oldLine, newLine] = [Number(hunk[1]), Number(hunk[3])];
+      [oldLeft, newLeft] = [Number(hunk[2] ?? 1), Number(hunk[4] ?? 1)];
+      if (hunks++ > 0 || oldLine > 1) lines.push(plain("gap", hunk[5] ?? ""));
+    } else if (line.startsWith("\\")) {
+      lines.push(plain("note", line.slice(1).trim()));
+    } else if (oldLeft <= 0 && newLeft <= 0) {
+      // Headers: the file's name stands above the diff.
+      continue;
+    } else if (line.startsWith("+")) {
+      lines.push({ kind: "add", oldLine: undefined, newLine: newLine++, text: line.slice(1) });
+      newLeft--;
+    } else if (line.startsWith("-")) {
+      lines.push({ kind: "remove", oldLine: oldLine++, newLine: undefined, text: line.slice(1) });
+      oldLeft--;
+    } else {
+      lines.push({ kind: "same", oldLine: oldLine++, newLine: newLine++, text: line.slice(1) });
+      oldLeft--;
+      newLeft--;
+    }
+  }
+  markChanges(lines);
+  return lines;
+}
+
+function plain(kind: "gap" | "note", text: string): DiffLine {
+  return { kind, oldLine: undefined, newLine: undefined, text };
+}
+
+/** Marks the changed middle of lines that replace each other one for one. */
+function markChanges(lines: DiffLine[]): void {
+  for (let at = 0; at < lines.length; ) {
+    const removed = run(lines, at, "remove");
+    const added = run(lines, at + removed, "add");
+    if (removed > 0 && removed === added) {
+      for (let n = 0; n < removed; n++) markPair(lines[at + n], lines[at + removed + n]);
+    }
+    at += removed + added || 1;
+  }
+}
+
+function run(lines: DiffLine[], from: number, kind: DiffLine["kind"]): number {
+  let count = 0;
+  while (lines[from + count]?.kind === kind) count++;
+  return count;
+}
+
+function markPair(before: DiffLine | undefined, after: DiffLine | undefined): void {
+  if (!before || !after) return;
+  const [a, b] = [before.text, after.text];
+  const most = Math.min(a.length, b.length);
+  let head = 0;
+  while (head < most && a[head] === b[head]) head++;
+  let tail = 0;
+  while (tail < most - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++;
+  // Lines with little in common are simply two lines.
+  if (head + tail < most * 0.4) return;
+  if (a.length - tail > head) before.changed = [head, a.length - tail];
+  if (b.length - tail > head) after.changed = [head, b.length - tail];
+}

@@ -1,0 +1,28 @@
+import type { FromWebview } from "../messages";
+
+interface Api {
+  postMessage(message: FromWebview): void;
+  getState(): Saved | undefined;
+  setState(state: Saved): void;
+}
+
+/** What survives when VS Code throws the page away. */
+export interface Saved {
+  draft: string;
+}
+
+declare function acquireVsCodeApi(): Api;
+
+const api = acquireVsCodeApi();
+
+export function post(message: FromWebview): void {
+  api.postMessage(message);
+}
+
+export function saved(): Saved {
+  return api.getState() ?? { draft: "" };
+}
+
+export function save(state: Saved): void {
+  api.setState(state);
+}

@@ -1,0 +1,49 @@
+import type { JSX } from "preact";
+
+const PATHS = {
+  chevron: <path d="M6 4l4 4-4 4" />,
+  check: <path d="M3 8.5l3.2 3.2L13 4.8" />,
+  cross: <path d="M4 4l8 8M12 4l-8 8" />,
+  denied: (
+    <>
+      <circle cx="8" cy="8" r="5.5" />
+      <path d="M4.2 4.2l7.6 7.6" />
+    </>
+  ),
+  pending: <circle cx="8" cy="8" r="5.5" stroke-dasharray="2.2 2.2" />,
+  running: <path d="M8 2.5a5.5 5.5 0 1 1-5.5 5.5" class="spin" />,
+  waiting: (
+    <>
+      <circle cx="8" cy="8" r="5.5" />
+      <path d="M8 5v3.5M8 10.7v.3" />
+    </>
+  ),
+  send: <path d="M8 13V3.5M3.8 7.5L8 3.3l4.2 4.2" />,
+  stop: <rect x="4" y="4" width="8" height="8" rx="1.2" fill="currentColor" stroke="none" />,
+  down: <path d="M8 3v9.5M3.8 8.5L8 12.7l4.2-4.2" />,
+  edit: <path d="M10.8 2.9l2.3 2.3-7.6 7.6-2.9.6.6-2.9z" />,
+  goal: (
+    <>
+      <circle cx="8" cy="8" r="5.5" />
+      <circle cx="8" cy="8" r="1.6" fill="currentColor" stroke="none" />
+    </>
+  ),
+  warning: <path d="M8 2.8l5.8 10.4H2.2zM8 6.8v3M8 11.5v.2" />,
+  info: (
+    <>
+      <circle cx="8" cy="8" r="5.5" />
+      <path d="M8 7.4V11M8 5v.2" />
+    </>
+  ),
+} satisfies Record<string, JSX.Element>;
+
+export type IconName = keyof typeof PATHS;
+
+/** A drawing; what it means is said by the element it stands in. */
+export function Icon({ name }: { name: IconName }): JSX.Element {
+  return (
+    <svg class={`icon icon-${name}`} viewBox="0 0 16 16" aria-hidden="true" focusable="false">
+      {PATHS[name]}
+    </svg>
+  );
+}

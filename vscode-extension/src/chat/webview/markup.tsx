@@ -1,0 +1,16 @@
+import type { JSX } from "preact";
+import { memo } from "./hooks";
+import { renderBlocks } from "./markdown";
+
+const Block = memo(
+  ({ html }: { html: string }): JSX.Element => <div class="block" dangerouslySetInnerHTML={{ __html: html }} />,
+);
+
+/** Markdown. The blocks of a growing text that did not change stay as they are on the page, selection included. */
+export const Markdown = memo(({ text }: { text: string }): JSX.Element => (
+  <div class="markdown">
+    {renderBlocks(text).map((html, index) => (
+      <Block key={index} html={html} />
+    ))}
+  </div>
+));

@@ -1,0 +1,122 @@
+import type { JSX } from "preact";
+import type { Part, ReasoningPart, Role } from "../../protocol.gen";
+import { stopNotice } from "../../session/read";
+import type { SessionState } from "../../session/state";
+import { toolView } from "../../session/tools";
+import { memo, useOpen } from "./hooks";
+import { Icon } from "./icons";
+import { Markdown } from "./markup";
+import { ToolCard } from "./tool";
+
+interface MessageProps {
+  id: string;
+  role: Role;
+  parts: readonly (Part | undefined)[];
+  session: SessionState;
+  streaming: boolean;
+}
+
+/**
+ * A message, while it grows and when it is stored: the same component, so that nothing on the page jumps when it is
+ * complete. Drawn again only when its parts change or one of its own tool calls moves on.
+ */
+export const MessageView = memo(
+  (props: MessageProps): JSX.Element =>
+    props.role === "user" ? <UserMessage id={props.id} parts={props.parts} /> : <AssistantMessage {...props} />,
+  (a, b) => a.parts === b.parts && a.streaming === b.streaming && sameCalls(b.parts, a.session, b.session),
+);
+
+function sameCalls(parts: MessageProps["parts"], a: SessionState, b: SessionState): boolean {
+  if (a.results === b.results && a.progress === b.progress && a.pending === b.pending) return true;
+  return parts.every((part) => {
+    if (part?.type !== "tool_call") return true;
+    const request = (state: SessionState): unknown => state.pending.find((one) => one.toolCallId === part.id);
+    return (
+      a.results[part.id] === b.results[part.id] &&
+      a.progress[part.id] === b.progress[part.id] &&
+      request(a) === request(b)
+    );
+  });
+}
+
+function UserMessage({ id, parts }: Pick<MessageProps, "id" | "parts">): JSX.Element {
+  return (
+    <article class="message user" aria-label="You">
+      {parts.map((part, index) => {
+        if (part?.type === "text") return <UserText key={index} id={id} text={part.text} />;
+        if (part?.type === "file") return <span class="chip">{part.name}</span>;
+        if (part?.type === "subtask") return <p>{`Task for ${part.agent}: ${part.prompt}`}</p>;
+        if (part?.type === "compaction") return <p class="dim">Earlier messages were summarised here.</p>;
+        return null;
+      })}
+    </article>
+  );
+}
+
+const LONG_PROMPT = 1_200;
+
+/** What the person wrote, as it was written; a pasted log does not push the conversation away. */
+export function UserText({ id, text }: { id: string; text: string }): JSX.Element {
+  const [open, toggle] = useOpen(`prompt-${id}`);
+  const long = text.length > LONG_PROMPT || text.split("\n").length > 16;
+  return (
+    <>
+      <p class={long && !open ? "said clipped" : "said"}>{text}</p>
+      {long && (
+        <button type="button" class="quiet" aria-expanded={open} onClick={toggle}>
+          {open ? "Show less" : "Show all"}
+        </button>
+      )}
+    </>
+  );
+}
+
+function AssistantMessage({ id, parts, session, streaming }: MessageProps): JSX.Element {
+  const last = parts.length - 1;
+  return (
+    <article class="message assistant" aria-label="Goalwright" aria-busy={streaming}>
+      {parts.map((part, index) => {
+        const growing = streaming && index === last;
+        switch (part?.type) {
+          case "text":
+            return part.text.trim() ? <Markdown key={index} text={part.text} /> : null;
+          case "reasoning":
+            return <Reasoning key={index} id={`${id}-${index}`} part={part} growing={growing} />;
+          case "tool_call":
+            return <ToolCard key={index} view={toolView(session, part)} />;
+          case "finish": {
+            const notice = stopNotice(part.reason, part.detail);
+            return notice && <NoticeLine key={index} level={notice.level} text={notice.text} />;
+          }
+          default:
+            return null;
+        }
+      })}
+    </article>
+  );
+}
+
+function Reasoning({ id, part, growing }: { id: string; part: ReasoningPart; growing: boolean }): JSX.Element | null {
+  const [open, toggle] = useOpen(`reasoning-${id}`);
+  if (!part.text.trim() && !growing) return null;
+  return (
+    <div class="reasoning">
+      <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
+        <Icon name="chevron" />
+        <span class={growing ? "shimmer" : ""}>{growing ? "Thinking…" : "Thought"}</span>
+        {!open && growing && <span class="glimpse">{part.text.trim().split("\n").at(-1)}</span>}
+      </button>
+      {open && <Markdown text={part.text} />}
+    </div>
+  );
+}
+
+/** An error is announced at once, everything else when the reader has a moment. */
+export function NoticeLine({ level, text }: { level: "info" | "warning" | "error"; text: string }): JSX.Element {
+  return (
+    <div class={`notice notice-${level}`} role={level === "error" ? "alert" : "status"}>
+      <Icon name={level === "info" ? "info" : "warning"} />
+      <span>{text}</span>
+    </div>
+  );
+}

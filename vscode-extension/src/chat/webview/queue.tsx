@@ -1,0 +1,72 @@
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import type { QueuedPrompt } from "../../protocol.gen";
+import { post } from "./host";
+import { Icon } from "./icons";
+
+/** Prompts that wait for the running turn to end. */
+export function Queue({ queue }: { queue: readonly QueuedPrompt[] }): JSX.Element | null {
+  if (queue.length === 0) return null;
+  return (
+    <ul class="queue" aria-label="Waiting prompts">
+      {queue.map((prompt) => (
+        <Waiting key={prompt.promptId} prompt={prompt} />
+      ))}
+    </ul>
+  );
+}
+
+function Waiting({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
+  const [draft, setDraft] = useState<string | null>(null);
+  const save = (): void => {
+    if (draft !== null && draft.trim() && draft !== prompt.text) {
+      post({ type: "editQueue", promptId: prompt.promptId, text: draft });
+    }
+    setDraft(null);
+  };
+  if (draft !== null) {
+    return (
+      <li class="editing">
+        <textarea
+          ref={(field) => field?.focus()}
+          rows={2}
+          aria-label="Edit waiting prompt"
+          value={draft}
+          onInput={(event) => setDraft(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Escape") setDraft(null);
+            if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+            event.preventDefault();
+            save();
+          }}
+        />
+        <div class="buttons">
+          <button type="button" class="primary" onClick={save}>
+            Save
+          </button>
+          <button type="button" onClick={() => setDraft(null)}>
+            Discard
+          </button>
+        </div>
+      </li>
+    );
+  }
+  return (
+    <li>
+      <span class="dim">{prompt.steer ? "Next step" : "Next"}</span>
+      <span class="queued-text">{prompt.text}</span>
+      <button type="button" class="symbol" aria-label="Edit" title="Edit" onClick={() => setDraft(prompt.text)}>
+        <Icon name="edit" />
+      </button>
+      <button
+        type="button"
+        class="symbol"
+        aria-label="Remove"
+        title="Remove"
+        onClick={() => post({ type: "editQueue", promptId: prompt.promptId, text: null })}
+      >
+        <Icon name="cross" />
+      </button>
+    </li>
+  );
+}

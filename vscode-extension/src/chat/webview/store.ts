@@ -1,0 +1,63 @@
+/** The webview's copy of what is shown; components read it, messages of the host change it. */
+import type { Outgoing } from "../../session/controller";
+import { apply, prepend, trim, type SessionState } from "../../session/state";
+import type { Surrounding, ToWebview } from "../messages";
+
+export interface ViewState {
+  surrounding: Surrounding;
+  session: SessionState | null;
+  outbox: readonly Outgoing[];
+  loadingEarlier: boolean;
+}
+
+const MOST_ITEMS = 500;
+const KEPT_ITEMS = 300;
+
+export const EMPTY: ViewState = {
+  surrounding: {
+    connection: { phase: "starting", text: "", actions: [] },
+    model: "",
+    demo: false,
+    notice: "",
+    folder: "",
+    folderNote: "",
+    recent: [],
+    keys: { accept: "", reject: "" },
+  },
+  session: null,
+  outbox: [],
+  loadingEarlier: false,
+};
+
+/** The state after a message of the host. `following`: the reader is at the end, so old lines may go. */
+export function reduce(state: ViewState, message: ToWebview, following: boolean): ViewState {
+  switch (message.type) {
+    case "all":
+      return {
+        surrounding: message.surrounding,
+        session: message.session,
+        outbox: message.outbox,
+        loadingEarlier: false,
+      };
+    case "surrounding":
+      return { ...state, surrounding: message.surrounding };
+    case "outbox":
+      return { ...state, outbox: message.outbox };
+    case "updates": {
+      if (!state.session) return state;
+      const session = message.updates.reduce(apply, state.session);
+      return { ...state, session: following ? trim(session, MOST_ITEMS, KEPT_ITEMS) : session };
+    }
+    case "earlier":
+      if (!state.session || state.session.session.trace.traceId !== message.sessionId) return state;
+      return { ...state, session: prepend(state.session, message.earlier), loadingEarlier: false };
+    case "focus":
+    case "restore":
+      return state;
+  }
+}
+
+/** True while a turn runs or waits for an answer. */
+export function isBusy(state: ViewState): boolean {
+  return state.session !== null && state.session.session.status !== "idle";
+}

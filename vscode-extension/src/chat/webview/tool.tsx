@@ -1,0 +1,165 @@
+import type { JSX } from "preact";
+import { argumentsOf, type ProblemLine, type ToolState, type ToolView } from "../../session/tools";
+import { Counts, Diff } from "./diff";
+import { useOpen } from "./hooks";
+import { post } from "./host";
+import { Icon, type IconName } from "./icons";
+
+const ICONS: Record<ToolState, IconName> = {
+  pending: "pending",
+  running: "running",
+  "waiting for approval": "waiting",
+  done: "check",
+  failed: "cross",
+  denied: "denied",
+};
+const VERBS: Record<string, string> = {
+  read: "Read",
+  ls: "List",
+  glob: "Find",
+  grep: "Search",
+  edit: "Edit",
+  write: "Write",
+  patch: "Patch",
+  bash: "Run",
+  goal: "Plan",
+  diagnostics: "Check",
+};
+/** Words beside the title for the states that an icon alone does not make clear. */
+const REMARKS: Partial<Record<ToolState, string>> = {
+  "waiting for approval": "waiting for approval",
+  failed: "failed",
+  denied: "rejected",
+};
+const FIRST_PROBLEMS = 5;
+
+/** One tool call: a line, and below it on demand what went in and came out. */
+export function ToolCard({ view }: { view: ToolView }): JSX.Element {
+  const [open, toggle] = useOpen(`tool-${view.call.id}`);
+  const live = view.state === "running" && view.output !== "";
+  const remark = REMARKS[view.state];
+  return (
+    <article class={`tool tool-${view.state.split(" ", 1)[0]}`} aria-label={`Tool ${view.call.name}: ${view.state}`}>
+      <button type="button" class="tool-head" aria-expanded={open} onClick={toggle} title={view.path ?? view.title}>
+        <Icon name={ICONS[view.state]} />
+        <span class="verb">{VERBS[view.call.name] ?? view.call.name}</span>
+        <span class="tool-title">{bare(view)}</span>
+        <Counts added={view.added} removed={view.removed} />
+        {remark && <span class="remark">{remark}</span>}
+        <Icon name="chevron" />
+      </button>
+      {live && !open && <pre class="tail">{view.output.trimEnd().split("\n").slice(-4).join("\n")}</pre>}
+      {view.state === "failed" && !open && <p class="failure">{firstLine(view.output)}</p>}
+      <Problems view={view} />
+      {open && <Details view={view} />}
+    </article>
+  );
+}
+
+/** The title without what stands beside it anyway: the counts, and the verb where the title begins with it. */
+function bare({ title, call, added }: ToolView): string {
+  const verb = VERBS[call.name] ?? call.name;
+  const counted = added === undefined ? title : title.replace(/\s+\+\d+\s+[-−–]\d+\s*$/, "");
+  const first = counted.split(" ", 1)[0]?.toLowerCase();
+  return first === verb.toLowerCase() || first === call.name ? counted.slice(first.length).trimStart() : counted;
+}
+
+function Problems({ view }: { view: ToolView }): JSX.Element | null {
+  const [all, toggle] = useOpen(`problems-${view.call.id}`);
+  const { problems, verdict } = view;
+  if (problems.length === 0) {
+    if (verdict === "clean") return <p class="verdict verdict-clean">No new problems</p>;
+    if (verdict === "no_fresh_answer") return <p class="verdict">The language server did not answer in time</p>;
+    return null;
+  }
+  const shown = all ? problems : problems.slice(0, FIRST_PROBLEMS);
+  return (
+    <>
+      <ul class="problems" aria-label="Problems">
+        {shown.map((problem, index) => (
+          <li key={index}>
+            <ProblemButton problem={problem} />
+          </li>
+        ))}
+      </ul>
+      {shown.length < problems.length && (
+        <button type="button" class="quiet" onClick={toggle}>
+          {problems.length - shown.length} more
+        </button>
+      )}
+    </>
+  );
+}
+
+function ProblemButton({ problem }: { problem: ProblemLine }): JSX.Element {
+  const { path, line, column, severity, message, source } = problem;
+  const name = path.split(/[\\/]/).at(-1) ?? path;
+  return (
+    <button
+      type="button"
+      class={`problem problem-${severity}`}
+      title={`${path}:${line}:${column}`}
+      onClick={() => post({ type: "openFile", path, line, column })}
+    >
+      <Icon name={severity === "error" ? "cross" : severity === "warning" ? "warning" : "info"} />
+      <span>
+        {message} <span class="dim">{`${source ? `${source} · ` : ""}${name}:${line}:${column}`}</span>
+      </span>
+    </button>
+  );
+}
+
+function Details({ view }: { view: ToolView }): JSX.Element {
+  const { call, diff, output, result, path } = view;
+  return (
+    <div class="details">
+      {path && (
+        <button type="button" class="path" onClick={() => post({ type: "openFile", path })}>
+          {path}
+        </button>
+      )}
+      {diff ? <Diff diff={diff} /> : <Section title="Input" text={input(call.input)} />}
+      {output && <Section title={result ? "Result" : "Output"} text={output} />}
+      {diff && <Section title="Input" text={input(call.input)} folded={`input-${call.id}`} />}
+    </div>
+  );
+}
+
+function Section({ title, text, folded }: { title: string; text: string; folded?: string }): JSX.Element | null {
+  const [open, toggle] = useOpen(folded ?? "", folded === undefined);
+  if (!text) return null;
+  return (
+    <section>
+      {folded === undefined ? (
+        <h3>{title}</h3>
+      ) : (
+        <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
+          <Icon name="chevron" /> {title}
+        </button>
+      )}
+      {(open || folded === undefined) && (
+        <pre class="io" tabIndex={0}>
+          {text}
+        </pre>
+      )}
+    </section>
+  );
+}
+
+/** Arguments to read: a line for each, and the JSON as it is when it cannot be taken apart. */
+function input(json: string): string {
+  const entries = Object.entries(argumentsOf(json));
+  if (entries.length === 0) return json === "{}" ? "" : json;
+  const [only] = entries;
+  if (entries.length === 1 && only && typeof only[1] === "string") return only[1];
+  return entries
+    .map(([name, value]) => {
+      const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+      return text.includes("\n") ? `${name}:\n${text.replace(/^/gm, "  ")}` : `${name}: ${text}`;
+    })
+    .join("\n");
+}
+
+function firstLine(text: string): string {
+  return text.trim().split("\n", 1)[0] ?? "";
+}

@@ -1,0 +1,102 @@
+import type { JSX } from "preact";
+import type { GoalTree } from "../../protocol.gen";
+import { goalNumbers } from "../../session/numbers";
+import type { Item, SessionState } from "../../session/state";
+import type { Outgoing } from "../../session/controller";
+import { memo } from "./hooks";
+import { Icon } from "./icons";
+import { MessageView, NoticeLine, UserText } from "./message";
+
+interface TranscriptProps {
+  session: SessionState;
+  outbox: readonly Outgoing[];
+}
+
+/** The lines of the conversation, with a mark where work on another goal begins. */
+export function Transcript({ session, outbox }: TranscriptProps): JSX.Element {
+  const { items, streaming, retry, goalTree } = session;
+  const busy = session.session.status === "running";
+  const marks = goalMarks(items);
+  return (
+    <>
+      {items.map((item) => (
+        <div class="line" key={item.key}>
+          {mark(marks.get(item.key), goalTree)}
+          {item.kind === "message" ? (
+            <MessageView
+              id={item.key}
+              role={item.message.role}
+              parts={item.message.content}
+              session={session}
+              streaming={false}
+            />
+          ) : (
+            <NoticeLine level={item.level} text={item.text} />
+          )}
+        </div>
+      ))}
+      {streaming && streaming.parts.length > 0 && (
+        <div class="line" key={streaming.messageId}>
+          {null}
+          <MessageView
+            id={streaming.messageId}
+            role="assistant"
+            parts={streaming.parts}
+            session={session}
+            streaming={true}
+          />
+        </div>
+      )}
+      {outbox.map((one) => (
+        <article key={one.promptId} class="message user unsent" aria-label="You">
+          <UserText id={one.promptId} text={one.text} />
+        </article>
+      ))}
+      {retry ? (
+        <NoticeLine
+          level="warning"
+          text={`${retry.reason} Trying again in ${Math.max(1, Math.round(retry.delayS))} s (attempt ${retry.attempt}).`}
+        />
+      ) : (
+        busy && !isTelling(session) && <p class="working shimmer">Working…</p>
+      )}
+    </>
+  );
+}
+
+/** Something on the page is moving already: a text that grows, or a tool that runs. */
+function isTelling(session: SessionState): boolean {
+  if (session.streaming && session.streaming.parts.length > 0) return true;
+  const last = session.items.at(-1);
+  if (last?.kind !== "message") return false;
+  return last.message.content.some((part) => part.type === "tool_call" && !session.results[part.id]);
+}
+
+/** Goal of each line at which the goal changes, by the line's key. */
+function goalMarks(items: readonly Item[]): Map<string, string> {
+  const marks = new Map<string, string>();
+  let current: string | null = null;
+  for (const item of items) {
+    if (item.kind !== "message" || item.message.role !== "assistant") continue;
+    const { goalId } = item.message;
+    if (goalId && goalId !== current) marks.set(item.key, goalId);
+    current = goalId;
+  }
+  return marks;
+}
+
+function mark(goalId: string | undefined, tree: GoalTree): JSX.Element | null {
+  return goalId === undefined ? null : <GoalMark goalId={goalId} tree={tree} />;
+}
+
+const GoalMark = memo(({ goalId, tree }: { goalId: string; tree: GoalTree }): JSX.Element | null => {
+  const goal = tree.goals.find((one) => one.id === goalId);
+  if (!goal) return null;
+  const number = goalNumbers(tree).get(goalId);
+  return (
+    <p class="goal-mark" title={goal.description}>
+      <Icon name="goal" />
+      <span>{number ? `${number} ${goal.description}` : goal.description}</span>
+    </p>
+  );
+});

@@ -1,0 +1,37 @@
+import type { JSX } from "preact";
+import type { Surrounding } from "../messages";
+import { post } from "./host";
+import { NoticeLine } from "./message";
+
+/** The empty chat: what this is, what to know about the model, and the way back to earlier sessions. */
+export function Welcome({ surrounding }: { surrounding: Surrounding }): JSX.Element {
+  const { notice, folder, folderNote, recent, demo } = surrounding;
+  return (
+    <div class="welcome">
+      <p class="lead">What should be done{folder ? ` in ${folder}` : ""}?</p>
+      <p class="dim">
+        Goalwright plans your task as a tree of goals, shows every change as a diff, and writes only what you accept.
+      </p>
+      {notice && <NoticeLine level={demo ? "warning" : "info"} text={notice} />}
+      {folderNote && <NoticeLine level="info" text={folderNote} />}
+      {recent.length > 0 && (
+        <section aria-label="Recent sessions">
+          <h2>Recent</h2>
+          <ul class="recent">
+            {recent.map(({ id, title, when, busy }) => (
+              <li key={id}>
+                <button type="button" onClick={() => post({ type: "openSession", sessionId: id })}>
+                  <span class="recent-title">{title}</span>
+                  <span class="dim">{busy ? "working" : when}</span>
+                </button>
+              </li>
+            ))}
+          </ul>
+          <button type="button" class="quiet" onClick={() => post({ type: "moreSessions" })}>
+            All sessions…
+          </button>
+        </section>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,168 @@
+import * as vscode from "vscode";
+import type { ChatView } from "./chat/view";
+import type { SurroundingModel } from "./chat/surrounding";
+import { ago } from "./chat/time";
+import type { Daemon } from "./daemon/daemon";
+import { expand, setting } from "./daemon/environment";
+import type { Installation } from "./daemon/install";
+import { ACTIONS, asProblem } from "./daemon/problems";
+import type { Review } from "./diff/review";
+import { proposedBy } from "./diff/uris";
+import type { Reply } from "./protocol.gen";
+import type { SessionController } from "./session/controller";
+
+export interface Parts {
+  daemon: Daemon;
+  sessions: SessionController;
+  chat: ChatView;
+  review: Review;
+  surrounding: SurroundingModel;
+  installation: Installation;
+  log: vscode.LogOutputChannel;
+}
+
+/** All commands of the manifest, and two that only buttons use (`connect`, `downloadPython`). */
+export function registerCommands(parts: Parts): vscode.Disposable {
+  const { daemon, sessions, chat, log } = parts;
+  const commands: Record<string, (...args: unknown[]) => unknown> = {
+    focusChat: () => chat.focus(),
+    newSession: async () => {
+      await sessions.startNew();
+      await chat.focus();
+    },
+    openSession: () => chooseSession(parts),
+    cancel: () => sessions.cancel(),
+    accept: (uri) => answer(parts, uri, "once"),
+    reject: (uri) => answer(parts, uri, "reject"),
+    rejectWithFeedback: (uri) => rejectWithFeedback(parts, uri),
+    openDiff: async () => {
+      const request = parts.review.target();
+      if (request) await parts.review.open(request);
+    },
+    showLog: () => log.show(),
+    restartDaemon: async () => {
+      await daemon.stop();
+      await daemon.connect();
+    },
+    stopDaemon: () => daemon.stop(),
+    connect: () => daemon.connect(),
+    install: () => install(parts),
+    choosePython: () => choosePython(parts),
+    downloadPython: () => vscode.env.openExternal(vscode.Uri.parse("https://www.python.org/downloads/")),
+  };
+  return vscode.Disposable.from(
+    ...Object.entries(commands).map(([name, command]) =>
+      vscode.commands.registerCommand(`goalwright.${name}`, async (...args: unknown[]) => {
+        try {
+          await command(...args);
+        } catch (error) {
+          await tell(parts, error);
+        }
+      }),
+    ),
+  );
+}
+
+/** Shows a failure with the buttons that mend it, unless the chat shows it already. */
+async function tell({ daemon, log }: Parts, error: unknown): Promise<void> {
+  const problem = asProblem(error);
+  log.error(`${problem.code}: ${problem.message}`);
+  if (problem.code === "canceled") return;
+  const choice = await vscode.window.showErrorMessage(
+    problem.message,
+    ...problem.actions.map((id) => ({ title: ACTIONS[id].label, action: ACTIONS[id] })),
+  );
+  if (choice) await vscode.commands.executeCommand(choice.action.command, ...(choice.action.args ?? []));
+  else if (daemon.state.phase === "failed") log.info("left as it is");
+}
+
+async function answer(parts: Parts, uri: unknown, reply: Reply, feedback?: string): Promise<void> {
+  const request = parts.review.target(proposal(uri));
+  if (request) await parts.sessions.reply(request.requestId, reply, feedback);
+}
+
+async function rejectWithFeedback(parts: Parts, uri: unknown): Promise<void> {
+  const request = parts.review.target(proposal(uri));
+  if (!request) return;
+  const feedback = await vscode.window.showInputBox({
+    title: `Reject: ${request.title}`,
+    prompt: "Tell Goalwright what to do instead; the turn goes on with it.",
+    ignoreFocusOut: true,
+  });
+  if (feedback !== undefined) await parts.sessions.reply(request.requestId, "reject", feedback);
+}
+
+/** The document whose title bar was clicked; a key press brings none. */
+function proposal(uri: unknown): vscode.Uri | undefined {
+  return uri instanceof vscode.Uri && proposedBy(uri) ? uri : undefined;
+}
+
+async function chooseSession({ sessions, chat }: Parts): Promise<void> {
+  const { sessions: found } = await sessions.list(200);
+  const picked = await vscode.window.showQuickPick(
+    found.map(({ trace, status }) => ({
+      label: trace.title || "Untitled session",
+      description: [ago(trace.updatedAt, Date.now()), status === "idle" ? "" : status].filter(Boolean).join(" · "),
+      detail: trace.summary || trace.model || "",
+      iconPath: new vscode.ThemeIcon(trace.traceId === sessions.sessionId ? "check" : "comment"),
+      id: trace.traceId,
+    })),
+    { placeHolder: found.length > 0 ? "Open a session" : "No sessions yet", matchOnDetail: true },
+  );
+  if (!picked) return;
+  await sessions.open(picked.id);
+  await chat.focus();
+}
+
+/** The installer, once at a time; its progress is a notification that can be cancelled. */
+let installing: Promise<void> | undefined;
+
+function install(parts: Parts): Promise<void> {
+  installing ??= runInstall(parts).finally(() => {
+    installing = undefined;
+  });
+  return installing;
+}
+
+async function runInstall({ daemon, installation, surrounding, log }: Parts): Promise<void> {
+  surrounding.setInstalling(true);
+  try {
+    const options = { location: vscode.ProgressLocation.Notification, title: "Installing Goalwright", cancellable: true };
+    await vscode.window.withProgress(options, async (progress, token) => {
+      const abort = new AbortController();
+      token.onCancellationRequested(() => abort.abort());
+      await installation.install({
+        basePython: expand(setting("basePython"), undefined),
+        signal: abort.signal,
+        log: (line) => log.info(line),
+        report: (message) => progress.report({ message }),
+      });
+    });
+  } finally {
+    surrounding.setInstalling(false);
+  }
+  if (setting("python")) {
+    // The setting would win over what was just installed.
+    await vscode.workspace.getConfiguration("goalwright").update("python", undefined, vscode.ConfigurationTarget.Global);
+  }
+  await daemon.reconnect();
+}
+
+async function choosePython(parts: Parts): Promise<void> {
+  const installed = await parts.installation.python().catch(() => undefined);
+  const purpose = await vscode.window.showQuickPick(
+    [
+      { label: "A Python 3.11 or newer to install Goalwright from", detail: "Sets goalwright.basePython", name: "basePython" },
+      { label: "A Python that has Goalwright installed already", detail: "Sets goalwright.python", name: "python" },
+    ],
+    { title: "Choose Python", placeHolder: installed ? `In use: ${installed}` : "What kind of Python is it?" },
+  );
+  if (!purpose) return;
+  const picked = await vscode.window.showOpenDialog({ title: "Choose the Python program", openLabel: "Choose" });
+  const file = picked?.[0];
+  if (!file) return;
+  const configuration = vscode.workspace.getConfiguration("goalwright");
+  await configuration.update(purpose.name, file.fsPath, vscode.ConfigurationTarget.Global);
+  if (purpose.name === "basePython") await install(parts);
+  else await parts.daemon.reconnect();
+}

@@ -1,0 +1,123 @@
+import * as net from "node:net";
+import * as vscode from "vscode";
+import {
+  CloseAction,
+  ErrorAction,
+  LanguageClient,
+  State,
+  type LanguageClientOptions,
+  type StreamInfo,
+} from "vscode-languageclient/node";
+import { ErrorCode, PREAMBLE, type InitializationOptions, type Notifications, type Requests } from "../protocol.gen";
+import type { Endpoint } from "./launch";
+import { Problem } from "./problems";
+
+export type Method = keyof Requests;
+export type Params<M extends Method> = Requests[M]["params"];
+export type Result<M extends Method> = Requests[M]["result"];
+
+export interface Handlers {
+  onUpdate: (params: Notifications["goalwright/session/update"]) => void;
+  onDelta: (params: Notifications["goalwright/session/delta"]) => void;
+  onClosed: () => void;
+}
+
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/** One connection to the daemon: LSP for the open buffers, and Goalwright's own requests. */
+export class Connection {
+  private started = false;
+  private closed = false;
+
+  private constructor(private readonly client: LanguageClient) {}
+
+  /** Connects and initializes. Throws a Problem. */
+  static async open(
+    endpoint: Endpoint,
+    options: InitializationOptions,
+    output: vscode.LogOutputChannel,
+    handlers: Handlers,
+  ): Promise<Connection> {
+    const socket = await connect(endpoint);
+    const client = new LanguageClient(
+      "goalwright",
+      "Goalwright",
+      (): Promise<StreamInfo> => Promise.resolve({ reader: socket, writer: socket, detached: true }),
+      clientOptions(options, output),
+    );
+    const connection = new Connection(client);
+    client.onDidChangeState(({ newState }) => {
+      if (newState === State.Stopped && !connection.closed) {
+        connection.closed = true;
+        if (connection.started) handlers.onClosed();
+      }
+    });
+    client.onNotification("goalwright/session/update", handlers.onUpdate);
+    client.onNotification("goalwright/session/delta", handlers.onDelta);
+    try {
+      await client.start();
+    } catch (error) {
+      connection.closed = true;
+      socket.destroy();
+      throw startProblem(error);
+    }
+    connection.started = true;
+    return connection;
+  }
+
+  request<M extends Method>(method: M, params: Params<M>): Promise<Result<M>> {
+    return this.client.sendRequest<Result<M>>(method, params);
+  }
+
+  /** Says good-bye and closes; the daemon goes on. Never throws. */
+  async close(): Promise<void> {
+    if (this.closed) return;
+    this.closed = true;
+    await this.client.dispose(1_000).catch(() => undefined);
+  }
+}
+
+function connect(endpoint: Endpoint): Promise<net.Socket> {
+  return new Promise((resolve, reject) => {
+    const socket =
+      endpoint.socket !== undefined
+        ? net.connect({ path: endpoint.socket })
+        : net.connect({ host: "127.0.0.1", port: endpoint.port ?? 0 });
+    const fail = (why: string): void => {
+      socket.destroy();
+      reject(new Problem("unreachable", `The Goalwright daemon cannot be reached: ${why}`, undefined, true));
+    };
+    socket.setTimeout(CONNECT_TIMEOUT_MS, () => fail("no answer in time"));
+    socket.once("error", (error) => fail(error.message));
+    socket.once("connect", () => {
+      socket.setTimeout(0);
+      socket.removeAllListeners("error");
+      socket.setNoDelay(true);
+      socket.write(`${PREAMBLE} ${endpoint.token}\n`);
+      resolve(socket);
+    });
+  });
+}
+
+function clientOptions(options: InitializationOptions, output: vscode.LogOutputChannel): LanguageClientOptions {
+  return {
+    // Open files only: the daemon must see unsaved text, and nothing else of the editor.
+    documentSelector: [{ scheme: "file" }],
+    initializationOptions: options,
+    outputChannel: output,
+    // Reconnecting is the business of daemon.ts, which can also start a daemon that died.
+    errorHandler: {
+      error: () => ({ action: ErrorAction.Continue, handled: true }),
+      closed: () => ({ action: CloseAction.DoNotRestart, handled: true, message: "The connection to the daemon closed." }),
+    },
+    initializationFailedHandler: () => false,
+  };
+}
+
+function startProblem(error: unknown): Problem {
+  const message = error instanceof Error ? error.message : String(error);
+  const code = (error as { code?: unknown }).code;
+  if (code === ErrorCode.INCOMPATIBLE) return new Problem("incompatible", message, ["restartDaemon", "showLog"]);
+  if (code === ErrorCode.UNAUTHORIZED) return new Problem("unauthorized", message, ["restartDaemon", "showLog"]);
+  return new Problem("unreachable", `The Goalwright daemon closed the connection: ${message}`, undefined, true);
+}

@@ -1,0 +1,170 @@
+import * as vscode from "vscode";
+import type { DaemonStatus, InitializationOptions, SessionDelta, SessionUpdate } from "../protocol.gen";
+import { backoff, MAX_ATTEMPTS } from "./backoff";
+import { Connection, type Method, type Params, type Result } from "./connection";
+import { launch } from "./launch";
+import { asProblem, Problem } from "./problems";
+
+export type DaemonState =
+  | { phase: "idle" }
+  | { phase: "noFolder" }
+  | { phase: "starting"; detail: string }
+  | { phase: "connected"; status: DaemonStatus }
+  | { phase: "reconnecting"; detail: string }
+  | { phase: "stopped" }
+  | { phase: "failed"; problem: Problem };
+
+export interface Surroundings {
+  output: vscode.LogOutputChannel;
+  /** Workspace folder, or undefined when none is open. */
+  folder: () => string | undefined;
+  /** The interpreter that has Goalwright. Throws a Problem when there is none. */
+  python: () => Promise<string>;
+  options: () => InitializationOptions;
+}
+
+/**
+ * The daemon of this window's folder: found or started when first needed, connected again when the connection breaks.
+ * All attempts at the same time are one attempt.
+ */
+export class Daemon implements vscode.Disposable {
+  private readonly stateChanged = new vscode.EventEmitter<DaemonState>();
+  private readonly updated = new vscode.EventEmitter<SessionUpdate>();
+  private readonly grown = new vscode.EventEmitter<SessionDelta>();
+  readonly onDidChangeState = this.stateChanged.event;
+  readonly onUpdate = this.updated.event;
+  readonly onDelta = this.grown.event;
+
+  private current: DaemonState = { phase: "idle" };
+  private connection: Connection | undefined;
+  private connecting: Promise<Connection> | undefined;
+  /** Grows when what is under way is no longer wanted. */
+  private generation = 0;
+  private wake: (() => void) | undefined;
+
+  constructor(private readonly around: Surroundings) {}
+
+  get state(): DaemonState {
+    return this.current;
+  }
+
+  /** Connects when that has not been done. Throws a Problem, which `state` then shows too. */
+  async connect(): Promise<void> {
+    this.wake?.();
+    await this.ensure();
+  }
+
+  async request<M extends Method>(method: M, params: Params<M>): Promise<Result<M>> {
+    const connection = await this.ensure();
+    return connection.request(method, params);
+  }
+
+  /** Drops the connection and connects anew, to tell the daemon about changed settings or trust. */
+  async reconnect(): Promise<void> {
+    await this.disconnect();
+    await this.connect();
+  }
+
+  /** Ends the daemon's process; turns that run there end with it. */
+  async stop(): Promise<void> {
+    const connection = this.connection;
+    // The daemon may be gone before its answer is written.
+    await connection?.request("goalwright/daemon/stop", {}).catch(() => undefined);
+    await this.disconnect();
+    this.set({ phase: "stopped" });
+  }
+
+  async disconnect(): Promise<void> {
+    this.generation++;
+    this.wake?.();
+    const connection = this.connection;
+    this.connection = undefined;
+    this.connecting = undefined;
+    await connection?.close();
+  }
+
+  dispose(): void {
+    this.generation++;
+    this.wake?.();
+    void this.connection?.close();
+    for (const emitter of [this.stateChanged, this.updated, this.grown]) emitter.dispose();
+  }
+
+  private ensure(): Promise<Connection> {
+    if (this.connection) return Promise.resolve(this.connection);
+    this.connecting ??= this.attempt(this.generation, false);
+    return this.connecting;
+  }
+
+  private async attempt(generation: number, lost: boolean): Promise<Connection> {
+    const { output } = this.around;
+    for (let n = 0; ; n++) {
+      await this.pause(backoff(n));
+      if (generation !== this.generation) throw new Problem("canceled", "The connection is no longer wanted.");
+      this.set(
+        lost || n > 0
+          ? { phase: "reconnecting", detail: "Connecting to the daemon again…" }
+          : { phase: "starting", detail: "Starting Goalwright…" },
+      );
+      try {
+        const connection = await this.open(generation);
+        this.connecting = undefined;
+        return connection;
+      } catch (error) {
+        const problem = asProblem(error);
+        if (generation !== this.generation) throw problem;
+        output.warn(`${problem.code}: ${problem.message}`);
+        if (problem.passing && n + 1 < MAX_ATTEMPTS) continue;
+        this.connecting = undefined;
+        this.set(problem.code === "no_folder" ? { phase: "noFolder" } : { phase: "failed", problem });
+        throw problem;
+      }
+    }
+  }
+
+  private async open(generation: number): Promise<Connection> {
+    const folder = this.around.folder();
+    if (!folder) throw new Problem("no_folder", "Open a folder to let Goalwright work in it.", ["openFolder"]);
+    const python = await this.around.python();
+    const endpoint = await launch(python, folder, (line) => this.around.output.info(line));
+    const connection = await Connection.open(endpoint, this.around.options(), this.around.output, {
+      onUpdate: (params) => this.updated.fire(params),
+      onDelta: (params) => this.grown.fire(params),
+      onClosed: () => this.onClosed(connection),
+    });
+    const status = await connection.request("goalwright/daemon/status", {});
+    if (generation !== this.generation) {
+      await connection.close();
+      throw new Problem("canceled", "The connection is no longer wanted.");
+    }
+    this.connection = connection;
+    this.around.output.info(`connected to daemon ${status.version}, process ${status.pid}, model ${status.model}`);
+    this.set({ phase: "connected", status });
+    return connection;
+  }
+
+  private onClosed(connection: Connection): void {
+    if (this.connection !== connection) return;
+    this.connection = undefined;
+    this.around.output.warn("the connection to the daemon broke");
+    this.connecting = this.attempt(this.generation, true);
+    // Nobody may be waiting for it; the state tells.
+    this.connecting.catch(() => undefined);
+  }
+
+  private pause(milliseconds: number): Promise<void> {
+    if (milliseconds === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, milliseconds);
+      this.wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  private set(state: DaemonState): void {
+    this.current = state;
+    this.stateChanged.fire(state);
+  }
+}

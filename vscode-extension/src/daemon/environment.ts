@@ -1,0 +1,53 @@
+import * as os from "node:os";
+import * as path from "node:path";
+import * as vscode from "vscode";
+import type { InitializationOptions } from "../protocol.gen";
+import { PROTOCOL_VERSION } from "../protocol.gen";
+import type { Installation } from "./install";
+import { Problem } from "./problems";
+import { providerEnvironment } from "./process";
+
+/** The folder Goalwright works in: the first one of a multi-root workspace. */
+export function workspaceFolder(): vscode.WorkspaceFolder | undefined {
+  return vscode.workspace.workspaceFolders?.find((folder) => folder.uri.scheme === "file");
+}
+
+export function setting(name: "python" | "basePython" | "model"): string {
+  return vscode.workspace.getConfiguration("goalwright").get<string>(name, "").trim();
+}
+
+/** `~` and `${workspaceFolder}` written out, as people are used to in settings that hold a path. */
+export function expand(value: string, folder: string | undefined, home: string = os.homedir()): string {
+  const rooted = folder ? value.replaceAll("${workspaceFolder}", folder) : value;
+  return rooted.startsWith("~/") || rooted.startsWith("~\\") ? path.join(home, rooted.slice(2)) : rooted;
+}
+
+/** The interpreter that has Goalwright: the setting, else the extension's own environment. Throws a Problem. */
+export async function findPython(installation: Installation): Promise<string> {
+  const configured = setting("python");
+  if (configured) return expand(configured, workspaceFolder()?.uri.fsPath);
+  const installed = await installation.python();
+  if (installed) return installed;
+  if (await installation.isOutdated()) {
+    throw new Problem("outdated", "This version of the extension brings a new daemon. Install it to go on.", [
+      "install",
+      "showLog",
+    ]);
+  }
+  throw new Problem(
+    "not_installed",
+    "Goalwright's daemon runs in a Python environment of its own. Installing it takes about a minute and leaves your projects alone.",
+    ["install", "choosePython"],
+  );
+}
+
+export function initializationOptions(): InitializationOptions {
+  const model = setting("model");
+  return {
+    protocolVersion: PROTOCOL_VERSION,
+    client: "VS Code",
+    trusted: vscode.workspace.isTrusted,
+    settings: model ? { model } : {},
+    env: providerEnvironment(process.env),
+  };
+}

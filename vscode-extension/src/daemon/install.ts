@@ -1,0 +1,172 @@
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import * as path from "node:path";
+import { Problem } from "./problems";
+import { run } from "./process";
+import { findBasePython } from "./python";
+
+export interface InstallOptions {
+  basePython: string;
+  signal: AbortSignal;
+  log: (line: string) => void;
+  report: (message: string) => void;
+}
+
+interface Bundle {
+  wheel: string;
+  constraints: string;
+  version: string;
+  /** First characters of the wheel's hash: a rebuilt wheel of the same version is another one. */
+  id: string;
+}
+
+/**
+ * The extension's own Python environment, one folder for each bundled wheel: a daemon of the previous version that is
+ * still running keeps its files until nobody needs them.
+ */
+export class Installation {
+  private bundled: Promise<Bundle> | undefined;
+
+  constructor(
+    private readonly bundleFolder: string,
+    private readonly storageFolder: string,
+  ) {}
+
+  /** Version of the bundled daemon. */
+  async version(): Promise<string> {
+    return (await this.bundle()).version;
+  }
+
+  /** The interpreter of the finished environment for the bundled wheel, or undefined. */
+  async python(): Promise<string | undefined> {
+    const folder = await this.folder();
+    return existsSync(path.join(folder, MARKER)) ? interpreter(folder) : undefined;
+  }
+
+  /** An environment of another version is there: what is missing is an update, not an installation. */
+  async isOutdated(): Promise<boolean> {
+    return (await this.python()) === undefined && (await this.others()).length > 0;
+  }
+
+  /** Makes the environment. Throws a Problem when that is not possible; what is half done is removed. */
+  async install(options: InstallOptions): Promise<string> {
+    const bundle = await this.bundle();
+    options.report("looking for Python…");
+    const base = await findBasePython(options.basePython, options.log);
+    const folder = await this.folder();
+    await rm(folder, { recursive: true, force: true });
+    await mkdir(this.storageFolder, { recursive: true });
+    try {
+      options.report("making a virtual environment…");
+      await this.step(options, "make the virtual environment", base.command, ["-I", "-m", "venv", folder]);
+      const python = interpreter(folder);
+      options.report("installing packages…");
+      const pip = ["-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"];
+      await this.step(
+        options,
+        "install the packages",
+        [python],
+        [...pip, "-c", bundle.constraints, `${bundle.wheel}[servers]`],
+      );
+      await writeFile(path.join(folder, MARKER), JSON.stringify({ version: bundle.version, base: base.executable }));
+      return python;
+    } catch (error) {
+      await rm(folder, { recursive: true, force: true });
+      throw error;
+    }
+  }
+
+  /** Removes environments of other versions. A daemon that runs from one goes on with what it has loaded. */
+  async prune(log: (line: string) => void): Promise<void> {
+    for (const folder of await this.others()) {
+      log(`removing ${folder}`);
+      await rm(folder, { recursive: true, force: true }).catch((error: unknown) => log(String(error)));
+    }
+  }
+
+  private async step(
+    options: InstallOptions,
+    what: string,
+    command: readonly string[],
+    args: readonly string[],
+  ): Promise<void> {
+    const [program = "", ...first] = command;
+    options.log(`> ${[...command, ...args].join(" ")}`);
+    const onLine = (line: string): void => {
+      options.log(line);
+      const message = progress(line);
+      if (message) options.report(message);
+    };
+    const done = await run(program, [...first, ...args], { signal: options.signal, onLine }).catch((error: Error) => {
+      if (error.name === "AbortError") throw new Problem("canceled", "The installation was stopped.", ["install"]);
+      throw new Problem("install_failed", `Could not ${what}: ${error.message}`, ["install", "choosePython", "showLog"]);
+    });
+    if (done.code === 0) return;
+    const reason = lastWords(done.stderr) || lastWords(done.stdout) || `exit code ${done.code}`;
+    throw new Problem("install_failed", `Could not ${what}: ${reason}`, ["install", "choosePython", "showLog"]);
+  }
+
+  private async folder(): Promise<string> {
+    return path.join(this.storageFolder, PREFIX + (await this.bundle()).id);
+  }
+
+  private async others(): Promise<string[]> {
+    const current = await this.folder();
+    const names = await readdir(this.storageFolder).catch(() => []);
+    return names
+      .filter((name) => name.startsWith(PREFIX))
+      .map((name) => path.join(this.storageFolder, name))
+      .filter((folder) => folder !== current);
+  }
+
+  private bundle(): Promise<Bundle> {
+    this.bundled ??= readBundle(this.bundleFolder).catch((error: unknown) => {
+      this.bundled = undefined;
+      throw error;
+    });
+    return this.bundled;
+  }
+}
+
+const PREFIX = "env-";
+const MARKER = "goalwright.json";
+
+async function readBundle(folder: string): Promise<Bundle> {
+  const names = await readdir(folder).catch(() => []);
+  const name = names.find((candidate) => /^goalwright-.+\.whl$/.test(candidate));
+  if (!name) {
+    throw new Problem(
+      "no_bundle",
+      "This build of the extension carries no daemon. Set goalwright.python to a Python that has Goalwright installed.",
+      ["choosePython", "openSettings"],
+    );
+  }
+  const wheel = path.join(folder, name);
+  const id = createHash("sha256").update(await readFile(wheel)).digest("hex").slice(0, 12);
+  return { wheel, constraints: path.join(folder, "constraints.txt"), version: name.split("-")[1] ?? "", id };
+}
+
+export function interpreter(environment: string, platform: NodeJS.Platform = process.platform): string {
+  return platform === "win32"
+    ? path.win32.join(environment, "Scripts", "python.exe")
+    : path.posix.join(environment, "bin", "python");
+}
+
+/** pip's line as words for the progress notification, or undefined. */
+export function progress(line: string): string | undefined {
+  const collecting = /^Collecting ([A-Za-z0-9_.-]+)/.exec(line);
+  if (collecting) return `collecting ${collecting[1]}…`;
+  if (/^Installing collected packages/.test(line)) return "writing packages…";
+  return undefined;
+}
+
+/** The last line that says something: pip and venv put the reason there. */
+export function lastWords(output: string): string {
+  const lines = output
+    .split(/\r?\n/)
+    .map((line) => line.trim())
+    .filter((line) => line && !line.startsWith("[notice]"));
+  const error = lines.filter((line) => /^(ERROR|Error)\b/.test(line)).at(-1);
+  return (error ?? lines.at(-1) ?? "").slice(0, 300);
+}

@@ -1,0 +1,84 @@
+import { PROTOCOL_VERSION } from "../protocol.gen";
+import { Problem, type ActionId } from "./problems";
+import { run, type Finished } from "./process";
+
+/** Where the daemon listens. */
+export interface Endpoint {
+  socket?: string;
+  /** Windows: a port of 127.0.0.1. */
+  port?: number;
+  token: string;
+  pid: number;
+  version: string;
+  protocolVersion: number;
+}
+
+/** Finds the workspace's daemon or starts it. Throws a Problem. */
+export async function launch(python: string, folder: string, log: (line: string) => void): Promise<Endpoint> {
+  const args = ["-I", "-m", "daemon", "start", "--workspace", folder, "--json"];
+  log(`> ${python} ${args.join(" ")}`);
+  const done = await run(python, args, { cwd: folder, timeoutMs: 60_000 }).catch((error: NodeJS.ErrnoException) => {
+    if (error.name === "TimeoutError") {
+      throw new Problem("timeout", "The Goalwright daemon did not answer within a minute.", undefined, true);
+    }
+    throw new Problem("no_python", `${python} cannot be started: ${error.message}`, ["choosePython", "openSettings"]);
+  });
+  for (const line of done.stderr.split(/\r?\n/)) if (line) log(line);
+  return readAnswer(done, python);
+}
+
+/** What `goalwright start --json` printed, as an endpoint. Throws a Problem for everything else. */
+export function readAnswer(done: Finished, python: string): Endpoint {
+  const answer = lastObject(done.stdout);
+  if (answer?.error) {
+    const { code, message } = answer.error;
+    throw new Problem(code || "start_failed", message || "The daemon could not be started.", actionsFor(code));
+  }
+  if (done.code === 0 && answer && isEndpoint(answer)) {
+    if (answer.protocolVersion === PROTOCOL_VERSION) return answer;
+    const older = answer.protocolVersion < PROTOCOL_VERSION;
+    throw new Problem(
+      "incompatible",
+      `The running daemon (${answer.version}) is ${older ? "older" : "newer"} than this extension: ` +
+        `${older ? "restart the daemon, or update the Goalwright of your Python" : "update the extension"}.`,
+      older ? ["restartDaemon", "openSettings"] : ["showLog"],
+    );
+  }
+  if (/No module named '?daemon'?/.test(done.stderr)) {
+    throw new Problem("not_installed", `Goalwright is not installed in ${python}.`, [
+      "install",
+      "choosePython",
+      "openSettings",
+    ]);
+  }
+  const reason = done.stderr.trim().split(/\r?\n/).at(-1) || `exit code ${done.code}`;
+  throw new Problem("start_failed", `The Goalwright daemon could not be started: ${reason}`, undefined, true);
+}
+
+interface Answer extends Partial<Endpoint> {
+  error?: { code?: string; message?: string };
+}
+
+function lastObject(output: string): Answer | undefined {
+  for (const line of output.trim().split(/\r?\n/).reverse()) {
+    try {
+      const value: unknown = JSON.parse(line);
+      if (typeof value === "object" && value !== null) return value as Answer;
+    } catch {
+      // Not the answer: somebody's print.
+    }
+  }
+  return undefined;
+}
+
+function isEndpoint(answer: Answer): answer is Endpoint {
+  return (
+    (typeof answer.socket === "string" || typeof answer.port === "number") &&
+    typeof answer.token === "string" &&
+    typeof answer.protocolVersion === "number"
+  );
+}
+
+function actionsFor(code: string | undefined): ActionId[] {
+  return code === "incompatible" ? ["restartDaemon", "showLog"] : ["tryAgain", "showLog"];
+}

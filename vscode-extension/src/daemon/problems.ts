@@ -1,0 +1,42 @@
+/** What can be wrong with the daemon, in words for the person, and what the person can do about it. */
+
+export type ActionId =
+  | "install"
+  | "choosePython"
+  | "downloadPython"
+  | "openSettings"
+  | "openFolder"
+  | "tryAgain"
+  | "restartDaemon"
+  | "showLog";
+
+/** The buttons: what is written on them, and the command behind them. */
+export const ACTIONS: Record<ActionId, { label: string; command: string; args?: unknown[] }> = {
+  install: { label: "Install Goalwright", command: "goalwright.install" },
+  choosePython: { label: "Choose Python…", command: "goalwright.choosePython" },
+  downloadPython: { label: "Download Python", command: "goalwright.downloadPython" },
+  openSettings: { label: "Open Settings", command: "workbench.action.openSettings", args: ["goalwright.python"] },
+  openFolder: { label: "Open Folder", command: "workbench.action.files.openFolder" },
+  tryAgain: { label: "Try Again", command: "goalwright.connect" },
+  restartDaemon: { label: "Restart Daemon", command: "goalwright.restartDaemon" },
+  showLog: { label: "Show Log", command: "goalwright.showLog" },
+};
+
+export class Problem extends Error {
+  constructor(
+    readonly code: string,
+    message: string,
+    readonly actions: readonly ActionId[] = ["tryAgain", "showLog"],
+    /** It may pass by itself: worth another attempt. */
+    readonly passing = false,
+  ) {
+    super(message);
+    this.name = "Problem";
+  }
+}
+
+/** Any thrown thing as a Problem. */
+export function asProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error;
+  return new Problem("unexpected", error instanceof Error ? error.message : String(error), undefined, true);
+}

@@ -1,0 +1,82 @@
+import { spawn } from "node:child_process";
+
+export interface Finished {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+export interface RunOptions {
+  cwd?: string;
+  timeoutMs?: number;
+  signal?: AbortSignal;
+  onLine?: (line: string) => void;
+}
+
+/**
+ * Runs a program to its end. Rejects with the system's error (`ENOENT`, …) when it cannot be started, and with an
+ * Error named `AbortError` or `TimeoutError` when it was stopped.
+ */
+export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, {
+      cwd: options.cwd,
+      env: cleanEnvironment(process.env),
+      stdio: ["ignore", "pipe", "pipe"],
+      windowsHide: true,
+    });
+    const streams = { stdout: "", stderr: "" };
+    for (const name of ["stdout", "stderr"] as const) {
+      let rest = "";
+      child[name].setEncoding("utf8").on("data", (chunk: string) => {
+        streams[name] += chunk;
+        const lines = (rest + chunk).split(/\r?\n/);
+        rest = lines.pop() ?? "";
+        for (const line of lines) options.onLine?.(line);
+      });
+    }
+    let stopped: string | undefined;
+    const stop = (name: string): void => {
+      stopped = name;
+      child.kill();
+    };
+    const onAbort = (): void => stop("AbortError");
+    options.signal?.addEventListener("abort", onAbort, { once: true });
+    const timer = options.timeoutMs ? setTimeout(() => stop("TimeoutError"), options.timeoutMs) : undefined;
+    const finish = (settle: () => void): void => {
+      clearTimeout(timer);
+      options.signal?.removeEventListener("abort", onAbort);
+      settle();
+    };
+    child.once("error", (error) => finish(() => reject(error)));
+    const settle = (code: number | null): void =>
+      finish(() => {
+        if (!stopped) return resolve({ code, ...streams });
+        const error = new Error(`${command} was stopped`);
+        error.name = stopped;
+        reject(error);
+      });
+    child.once("close", settle);
+    // A detached grandchild may hold the pipes open for as long as it lives: do not wait for that.
+    child.once("exit", (code) => setTimeout(() => settle(code), 1_000).unref());
+    if (options.signal?.aborted) onAbort();
+  });
+}
+
+/** The environment without what VS Code and an activated virtual environment put in for themselves. */
+export function cleanEnvironment(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const foreign = /^(VSCODE_|ELECTRON_|NODE_OPTIONS$|PYTHONHOME$|PYTHONPATH$|PYTHONSTARTUP$)/;
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !foreign.test(name)));
+}
+
+/** Variables by which the known model SDKs are configured: keys, addresses, regions. */
+export function providerEnvironment(environment: NodeJS.ProcessEnv): Record<string, string> {
+  const provider =
+    /^(ANTHROPIC|OPENAI|AZURE|GEMINI|GOOGLE|VERTEXAI|MISTRAL|GROQ|OPENROUTER|DEEPSEEK|XAI|COHERE|TOGETHERAI|FIREWORKS_AI|CEREBRAS|BEDROCK|MOONSHOT|LITELLM)_/;
+  const ours = /^(OLLAMA_HOST|OLLAMA_API_BASE|AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|REGION|DEFAULT_REGION|PROFILE))$/;
+  const found: Record<string, string> = {};
+  for (const [name, value] of Object.entries(environment)) {
+    if (value && (provider.test(name) || ours.test(name))) found[name] = value;
+  }
+  return found;
+}

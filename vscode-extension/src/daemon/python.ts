@@ -1,0 +1,85 @@
+import { Problem } from "./problems";
+import { run } from "./process";
+
+export interface Python {
+  /** What to put before the arguments, e.g. `["py", "-3"]`. */
+  command: readonly string[];
+  executable: string;
+  version: readonly [number, number, number];
+}
+
+const MINIMUM = [3, 11] as const;
+const PROBE = `
+import json, sys
+missing = []
+for name in ("venv", "ensurepip"):
+    try:
+        __import__(name)
+    except ImportError:
+        missing.append(name)
+print(json.dumps({"executable": sys.executable, "version": list(sys.version_info[:3]), "missing": missing}))
+`;
+
+interface Probe {
+  executable: string;
+  version: [number, number, number];
+  missing: string[];
+}
+
+/** What one command says about itself, or why it cannot be used. */
+async function probe(command: readonly string[]): Promise<Probe | string> {
+  try {
+    const [program = "", ...args] = command;
+    const done = await run(program, [...args, "-I", "-c", PROBE], { timeoutMs: 20_000 });
+    if (done.code !== 0) return `${command.join(" ")} ended with code ${done.code}`;
+    return JSON.parse(done.stdout) as Probe;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ENOENT"
+      ? `${command.join(" ")} was not found`
+      : `${command.join(" ")}: ${(error as Error).message}`;
+  }
+}
+
+/** Why a Python will not do, or undefined when it will. */
+export function objection(found: Probe, platform: NodeJS.Platform = process.platform): string | undefined {
+  const [major, minor] = found.version;
+  const version = found.version.join(".");
+  if (major !== MINIMUM[0] || minor < MINIMUM[1]) return `${found.executable} is Python ${version}`;
+  if (found.missing.length > 0) {
+    const hint = platform === "linux" ? ` (on Debian and Ubuntu: sudo apt install python${major}.${minor}-venv)` : "";
+    return `${found.executable} (${version}) has no module ${found.missing.join(" and ")}${hint}`;
+  }
+  return undefined;
+}
+
+export function candidates(configured: string, platform: NodeJS.Platform = process.platform): string[][] {
+  if (configured) return [[configured]];
+  if (platform === "win32") return [["py", "-3"], ["python"], ["python3"]];
+  return ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python"].map((name) => [name]);
+}
+
+/** The first Python from which an environment can be made. Throws a Problem that says what was tried. */
+export async function findBasePython(configured: string, log: (line: string) => void): Promise<Python> {
+  const reasons: string[] = [];
+  for (const command of candidates(configured)) {
+    const found = await probe(command);
+    const reason = typeof found === "string" ? found : objection(found);
+    if (reason === undefined && typeof found !== "string") {
+      log(`Python ${found.version.join(".")} at ${found.executable}`);
+      return { command, executable: found.executable, version: found.version };
+    }
+    reasons.push(String(reason));
+  }
+  for (const reason of reasons) log(reason);
+  const telling = reasons.filter((reason) => !reason.endsWith("was not found"));
+  const tried = configured
+    ? `The setting goalwright.basePython does not help: ${reasons[0]}.`
+    : telling.length > 0
+      ? `What there is: ${telling.slice(0, 2).join("; ")}.`
+      : "None was found on PATH.";
+  throw new Problem("no_python", `Goalwright needs Python 3.11 or newer. ${tried}`, [
+    "choosePython",
+    "downloadPython",
+    "tryAgain",
+  ]);
+}

@@ -1,0 +1,73 @@
+import * as vscode from "vscode";
+import type { SessionController } from "../session/controller";
+import type { Daemon } from "./daemon";
+import { setting } from "./environment";
+import type { Installation } from "./install";
+
+export interface Watched {
+  daemon: Daemon;
+  sessions: SessionController;
+  installation: Installation;
+  log: vscode.LogOutputChannel;
+}
+
+/** Reacts to what changes around the daemon: settings, trust, folders, versions; and keeps the context keys. */
+export function watchSurroundings({ daemon, sessions, installation, log }: Watched): vscode.Disposable {
+  const again = (): void => {
+    // Nobody needs a daemon yet, or the person stopped it.
+    if (daemon.state.phase === "idle" || daemon.state.phase === "stopped") return;
+    daemon.reconnect().catch((error: unknown) => log.warn(String(error)));
+  };
+  const keys = new ContextKeys();
+  const offered = new Set<string>();
+  const disposable = vscode.Disposable.from(
+    vscode.workspace.onDidChangeConfiguration((event) => {
+      const mine = ["goalwright.python", "goalwright.basePython", "goalwright.model"];
+      if (mine.some((name) => event.affectsConfiguration(name))) again();
+    }),
+    vscode.workspace.onDidGrantWorkspaceTrust(again),
+    vscode.workspace.onDidChangeWorkspaceFolders(again),
+    sessions.onDidChange(() => {
+      const { state } = sessions;
+      keys.set("goalwright.pending", (state?.pending.length ?? 0) > 0);
+      keys.set("goalwright.running", state !== undefined && state.session.status !== "idle");
+    }),
+    daemon.onDidChangeState((state) => {
+      if (state.phase !== "connected") return;
+      const { version } = state.status;
+      if (!offered.has(version)) {
+        offered.add(version);
+        offerUpdate(version, installation, log).catch((error: unknown) => log.debug(String(error)));
+      }
+    }),
+  );
+  // Something was running when the window closed: its questions should not wait for the panel to be opened.
+  if (sessions.wasBusy) daemon.connect().catch(() => undefined);
+  return disposable;
+}
+
+/** Tells when the daemon that answers is not the one this extension brings. */
+async function offerUpdate(running: string, installation: Installation, log: vscode.LogOutputChannel): Promise<void> {
+  const bundled = await installation.version();
+  if (running === bundled) {
+    if (!setting("python")) await installation.prune((line) => log.info(line));
+    return;
+  }
+  log.info(`the daemon is version ${running}, the extension brings ${bundled}`);
+  const text = `The Goalwright daemon is version ${running}; this extension brings ${bundled}.`;
+  const button = setting("python") ? "Install Goalwright" : "Restart Daemon";
+  const choice = await vscode.window.showInformationMessage(text, button);
+  if (choice === "Restart Daemon") await vscode.commands.executeCommand("goalwright.restartDaemon");
+  if (choice === "Install Goalwright") await vscode.commands.executeCommand("goalwright.install");
+}
+
+/** Context keys, set only when they change. */
+class ContextKeys {
+  private readonly values = new Map<string, boolean>();
+
+  set(key: string, value: boolean): void {
+    if (this.values.get(key) === value) return;
+    this.values.set(key, value);
+    void vscode.commands.executeCommand("setContext", key, value);
+  }
+}

@@ -1,0 +1,44 @@
+/** Addresses of the two virtual documents of a proposed file. Pure: no part of VS Code in here. */
+
+export const BEFORE = "goalwright-before";
+export const AFTER = "goalwright-after";
+
+export interface Address {
+  scheme: string;
+  path: string;
+  query: string;
+}
+
+export interface Proposed {
+  requestId: string;
+  /** As in `FileDiff.path`. */
+  path: string;
+}
+
+/** The path keeps its name and extension, by which VS Code finds the language; the query has what is exact. */
+export function address(scheme: typeof BEFORE | typeof AFTER, proposed: Proposed): Address {
+  const slashed = proposed.path.replaceAll("\\", "/");
+  return {
+    scheme,
+    path: slashed.startsWith("/") ? slashed : `/${slashed}`,
+    query: JSON.stringify({ request: proposed.requestId, path: proposed.path }),
+  };
+}
+
+/** What an address is about, or undefined when it is not one of ours. */
+export function proposedBy(uri: Address): Proposed | undefined {
+  if (uri.scheme !== BEFORE && uri.scheme !== AFTER) return undefined;
+  try {
+    const { request, path } = JSON.parse(uri.query) as { request?: unknown; path?: unknown };
+    return typeof request === "string" && typeof path === "string" ? { requestId: request, path } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Title of the tab: the file's name, and where it comes from. */
+export function title(path: string, kind: "create" | "update" | "delete"): string {
+  const name = path.split(/[\\/]/).at(-1) || path;
+  const what = { create: "new file proposed", update: "proposed", delete: "deletion proposed" }[kind];
+  return `${name} — ${what} by Goalwright`;
+}

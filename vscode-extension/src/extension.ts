@@ -1,0 +1,42 @@
+import * as vscode from "vscode";
+import { ChatView } from "./chat/view";
+import { SurroundingModel } from "./chat/surrounding";
+import { registerCommands } from "./commands";
+import { Daemon } from "./daemon/daemon";
+import { findPython, initializationOptions, workspaceFolder } from "./daemon/environment";
+import { Installation } from "./daemon/install";
+import { watchSurroundings } from "./daemon/watch";
+import { Review } from "./diff/review";
+import { GoalsView } from "./goals/view";
+import { SessionController } from "./session/controller";
+import { StatusItem } from "./status/item";
+
+/** Wiring only: makes the parts and hands them to each other. */
+export function activate(context: vscode.ExtensionContext): void {
+  const log = vscode.window.createOutputChannel("Goalwright", { log: true });
+  const bundle = vscode.Uri.joinPath(context.extensionUri, "bundled").fsPath;
+  const installation = new Installation(bundle, context.globalStorageUri.fsPath);
+  const daemon = new Daemon({
+    output: log,
+    folder: () => workspaceFolder()?.uri.fsPath,
+    python: () => findPython(installation),
+    options: initializationOptions,
+  });
+  const sessions = new SessionController(daemon, context.workspaceState, log);
+  const review = new Review(daemon, sessions, log);
+  const surrounding = new SurroundingModel(daemon, sessions);
+  const chat = new ChatView(context.extensionUri, daemon, sessions, review, surrounding, log);
+  const parts = { daemon, sessions, chat, review, surrounding, installation, log };
+  context.subscriptions.push(
+    log,
+    daemon,
+    sessions,
+    review,
+    surrounding,
+    chat,
+    new GoalsView(sessions),
+    new StatusItem(daemon, sessions),
+    registerCommands(parts),
+    watchSurroundings(parts),
+  );
+}

@@ -1,0 +1,232 @@
+import { randomUUID } from "node:crypto";
+import * as vscode from "vscode";
+import { asProblem } from "../daemon/problems";
+import type { Daemon } from "../daemon/daemon";
+import {
+  ErrorCode,
+  type PermissionRequest,
+  type Reply,
+  type SessionInfo,
+  type SessionLoadResult,
+  type SessionMessagesResult,
+} from "../protocol.gen";
+import { apply, fromLoad, trim, type SessionState, type Update } from "./state";
+
+/** A prompt that was sent and of which the daemon has not told yet. */
+export interface Outgoing {
+  promptId: string;
+  text: string;
+}
+
+export type Change = { kind: "reset" } | { kind: "updates"; updates: readonly Update[] } | { kind: "outbox" };
+
+const LAST_SESSION = "goalwright.session";
+const LOADED_MESSAGES = 200;
+/** Lines the host keeps; older ones are in the store. */
+const MOST_ITEMS = 600;
+const KEPT_ITEMS = 400;
+
+/** The session on display, kept equal to the daemon's by its events. All views show what is here. */
+export class SessionController implements vscode.Disposable {
+  private readonly changed = new vscode.EventEmitter<Change>();
+  private readonly answered = new vscode.EventEmitter<{ request: PermissionRequest; by: string }>();
+  private readonly undelivered = new vscode.EventEmitter<string>();
+  readonly onDidChange = this.changed.event;
+  /** A request was answered by somebody, here or elsewhere. */
+  readonly onDidAnswer = this.answered.event;
+  /** Text of a prompt that did not reach the daemon. */
+  readonly onUndelivered = this.undelivered.event;
+
+  state: SessionState | undefined;
+  outbox: readonly Outgoing[] = [];
+
+  private readonly disposables: vscode.Disposable[] = [];
+  private loading: { sessionId: string; updates: Update[] } | undefined;
+  private loads = 0;
+
+  constructor(
+    private readonly daemon: Daemon,
+    private readonly memory: vscode.Memento,
+    private readonly log: vscode.LogOutputChannel,
+  ) {
+    this.disposables.push(
+      this.changed,
+      this.answered,
+      this.undelivered,
+      daemon.onUpdate(({ sessionId, event }) => this.receive(sessionId, { event })),
+      daemon.onDelta(({ sessionId, delta }) => this.receive(sessionId, { delta })),
+      daemon.onDidChangeState((state) => {
+        if (state.phase === "connected") void this.resume();
+      }),
+    );
+  }
+
+  get sessionId(): string | undefined {
+    return this.state?.session.trace.traceId;
+  }
+
+  /** Work was under way when this window was last open: worth connecting at once. */
+  get wasBusy(): boolean {
+    return this.memory.get<boolean>(BUSY_KEY, false);
+  }
+
+  /** An empty chat; the session is made with its first prompt, so that none stays empty. */
+  async startNew(): Promise<void> {
+    this.loads++;
+    this.loading = undefined;
+    this.state = undefined;
+    await this.memory.update(LAST_SESSION, undefined);
+    this.changed.fire({ kind: "reset" });
+  }
+
+  /** Opens a session. Throws what the daemon says when it does not know it. */
+  async open(sessionId: string): Promise<void> {
+    const load = ++this.loads;
+    this.loading = { sessionId, updates: [] };
+    let loaded: SessionLoadResult;
+    try {
+      loaded = await this.daemon.request("goalwright/session/load", { sessionId, messages: LOADED_MESSAGES });
+    } catch (error) {
+      if (load === this.loads) this.loading = undefined;
+      throw error;
+    }
+    if (load !== this.loads) return;
+    // What came in the meantime is newer than the answer, or is skipped by its id.
+    const early = this.loading.updates;
+    this.loading = undefined;
+    const before = this.state?.pending ?? [];
+    this.state = early.reduce(apply, fromLoad(loaded));
+    this.settleOutbox();
+    this.tellAnswered(before, "");
+    await this.memory.update(LAST_SESSION, sessionId);
+    this.changed.fire({ kind: "reset" });
+  }
+
+  list(limit: number, before?: string): Promise<{ sessions: SessionInfo[]; more: boolean }> {
+    return this.daemon.request("goalwright/session/list", before ? { limit, before } : { limit });
+  }
+
+  /** Messages before the given one, for display only: the host's own copy stays small. */
+  earlier(before: number): Promise<SessionMessagesResult> {
+    const sessionId = this.required();
+    return this.daemon.request("goalwright/session/messages", { sessionId, before, limit: 100 });
+  }
+
+  /** Sends a prompt; a running turn makes it wait in the queue. Never throws: failures are told by notification. */
+  async prompt(text: string): Promise<void> {
+    const promptId = randomUUID();
+    this.setOutbox([...this.outbox, { promptId, text }]);
+    try {
+      await this.daemon.connect();
+      if (!this.state) {
+        const { session } = await this.daemon.request("goalwright/session/new", {});
+        await this.open(session.trace.traceId);
+      }
+      const sessionId = this.required();
+      const done = await this.daemon.request("goalwright/session/prompt", { sessionId, text, promptId });
+      this.log.debug(`prompt ${promptId}: ${done.stopReason} ${done.detail}`);
+    } catch (error) {
+      // Without an answer the prompt may be running all the same; the next load tells (see settleOutbox).
+      const unsent = this.outbox.some((one) => one.promptId === promptId);
+      this.log.warn(`prompt ${promptId}: ${asProblem(error).message}`);
+      if (unsent) {
+        this.undelivered.fire(text);
+        if (this.daemon.state.phase === "connected") void vscode.window.showErrorMessage(asProblem(error).message);
+      }
+    } finally {
+      this.setOutbox(this.outbox.filter((one) => one.promptId !== promptId));
+    }
+  }
+
+  async cancel(): Promise<void> {
+    const sessionId = this.sessionId;
+    if (sessionId) await this.daemon.request("goalwright/session/cancel", { sessionId });
+  }
+
+  async editQueue(promptId: string, text: string | null): Promise<void> {
+    await this.daemon.request("goalwright/queue/edit", { sessionId: this.required(), promptId, text });
+  }
+
+  /** Answers a request; the first answer wins, wherever it was given. */
+  async reply(requestId: string, reply: Reply, feedback?: string): Promise<void> {
+    try {
+      const params = { requestId, reply, feedback: feedback?.trim() || null };
+      const { accepted, by } = await this.daemon.request("goalwright/permission/reply", params);
+      if (!accepted) void vscode.window.showInformationMessage(`Already answered${by ? ` by ${by}` : ""}.`);
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== ErrorCode.UNKNOWN_REQUEST) throw error;
+      void vscode.window.showInformationMessage("This request is no longer open.");
+      if (this.sessionId) await this.open(this.sessionId);
+    }
+  }
+
+  dispose(): void {
+    vscode.Disposable.from(...this.disposables).dispose();
+  }
+
+  private required(): string {
+    if (!this.sessionId) throw new Error("no session is open");
+    return this.sessionId;
+  }
+
+  /** After a connect: the last session is loaded again, which brings whatever happened meanwhile. */
+  private async resume(): Promise<void> {
+    const sessionId = this.sessionId ?? this.memory.get<string>(LAST_SESSION);
+    if (!sessionId) return this.changed.fire({ kind: "reset" });
+    try {
+      await this.open(sessionId);
+    } catch (error) {
+      this.log.warn(`session ${sessionId}: ${asProblem(error).message}`);
+      if ((error as { code?: unknown }).code === ErrorCode.UNKNOWN_SESSION) await this.startNew();
+    }
+  }
+
+  private receive(sessionId: string, update: Update): void {
+    if (this.loading?.sessionId === sessionId) {
+      this.loading.updates.push(update);
+      return;
+    }
+    if (!this.state || sessionId !== this.sessionId) return;
+    const before = this.state;
+    this.state = trim(apply(before, update), MOST_ITEMS, KEPT_ITEMS);
+    if ("event" in update) {
+      const { event } = update;
+      if (event.event === "turn_started") this.setOutbox(this.outbox.filter((one) => one.promptId !== event.promptId));
+      if (event.event === "queue_changed") this.settleOutbox();
+      if (event.event === "message_added" && event.message.role === "user") this.settleOutbox();
+      if (event.event === "permission_replied") this.tellAnswered(before.pending, event.by);
+      this.rememberBusy();
+    }
+    this.changed.fire({ kind: "updates", updates: [update] });
+  }
+
+  /** Takes out what the daemon has: it waits in the queue, or is a message. */
+  private settleOutbox(): void {
+    if (!this.state || this.outbox.length === 0) return;
+    const queued = new Set(this.state.queue.map((prompt) => prompt.promptId));
+    const said = new Set<string>();
+    for (const item of this.state.items.slice(-10)) {
+      if (item.kind !== "message" || item.message.role !== "user") continue;
+      for (const part of item.message.content) if (part.type === "text") said.add(part.text);
+    }
+    this.setOutbox(this.outbox.filter((one) => !queued.has(one.promptId) && !said.has(one.text)));
+  }
+
+  private setOutbox(outbox: readonly Outgoing[]): void {
+    if (outbox.length === this.outbox.length) return;
+    this.outbox = outbox;
+    this.changed.fire({ kind: "outbox" });
+  }
+
+  private tellAnswered(before: readonly PermissionRequest[], by: string): void {
+    const open = new Set(this.state?.pending.map((request) => request.requestId));
+    for (const request of before) if (!open.has(request.requestId)) this.answered.fire({ request, by });
+  }
+
+  private rememberBusy(): void {
+    const busy = this.state?.session.status !== "idle";
+    if (busy !== this.wasBusy) void this.memory.update(BUSY_KEY, busy);
+  }
+}
+
+const BUSY_KEY = "goalwright.busy";

@@ -1,0 +1,41 @@
+import type { FinishPart, Message, StopReason } from "../protocol.gen";
+
+/** Keys in camelCase at every depth: `updates` of an event are stored, and so sent, as they are in the store. */
+export function camelKeys(value: Record<string, unknown>): Record<string, unknown> {
+  return convert(value) as Record<string, unknown>;
+}
+
+function convert(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(convert);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [
+      key.replace(/(?<=[a-z0-9])_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()),
+      convert(inner),
+    ]),
+  );
+}
+
+export function finishOf(message: Message): FinishPart | undefined {
+  return message.content.find((part) => part.type === "finish");
+}
+
+/** What to tell the person about a stop; undefined for the ordinary ones. */
+export function stopNotice(
+  reason: StopReason,
+  detail: string,
+): { level: "info" | "warning" | "error"; text: string } | undefined {
+  switch (reason) {
+    case "end_turn":
+    case "tool_use":
+      return undefined;
+    case "canceled":
+      return { level: "info", text: detail || "Stopped." };
+    case "permission_denied":
+      return { level: "info", text: detail || "Stopped: you rejected the request." };
+    case "max_tokens":
+      return { level: "warning", text: detail || "The answer was cut off at the model's output limit." };
+    case "error":
+      return { level: "error", text: detail || "The turn ended with an error. The log has more." };
+  }
+}

@@ -1,0 +1,278 @@
+/**
+ * What is known of the session on display, and how stored events and deltas change it. Pure: the extension host and
+ * the webview both hold a copy and apply the same updates to it.
+ */
+import type {
+  Delta,
+  Event,
+  GoalTree,
+  Message,
+  Part,
+  PermissionRequest,
+  QueuedPrompt,
+  SessionInfo,
+  SessionLoadResult,
+  SessionMessagesResult,
+  ToolResultPart,
+} from "../protocol.gen";
+import { applyToGoals } from "./goals";
+import { camelKeys, finishOf, stopNotice } from "./read";
+
+export type Level = "info" | "warning" | "error";
+
+/** A line of the transcript. Tool messages are no lines: they complete the card of their call. */
+export type Item =
+  | { kind: "message"; key: string; message: Message }
+  | { kind: "notice"; key: string; level: Level; text: string; code: string };
+
+export interface StreamingMessage {
+  messageId: string;
+  /** Sparse: a delta of a later part may come before an earlier one. */
+  parts: (Part | undefined)[];
+  /** Parts that have been stored; a late delta does not change them. */
+  complete: boolean[];
+}
+
+export interface ToolProgress {
+  started: boolean;
+  /** The end of what it wrote so far. */
+  output: string;
+  denied: boolean;
+}
+
+export interface SessionState {
+  session: SessionInfo;
+  items: readonly Item[];
+  hasEarlier: boolean;
+  streaming: StreamingMessage | null;
+  /** By id of the tool call. */
+  results: Readonly<Record<string, ToolResultPart>>;
+  progress: Readonly<Record<string, ToolProgress>>;
+  pending: readonly PermissionRequest[];
+  queue: readonly QueuedPrompt[];
+  /** The model call that is tried again, until it goes on. */
+  retry: { attempt: number; delayS: number; reason: string } | null;
+  goalTree: GoalTree;
+  lastEventId: number;
+}
+
+export type Update = { event: Event } | { delta: Delta };
+
+const OUTPUT_KEPT = 20_000;
+
+export function fromLoad(loaded: SessionLoadResult): SessionState {
+  const { streaming } = loaded;
+  return {
+    session: loaded.session,
+    ...place(loaded.messages),
+    hasEarlier: loaded.hasEarlier,
+    streaming: streaming && {
+      messageId: streaming.messageId,
+      parts: [...streaming.parts],
+      // The last one may still be growing; all others are stored.
+      complete: streaming.parts.map((_, index) => index < streaming.parts.length - 1),
+    },
+    progress: {},
+    pending: loaded.pending,
+    queue: loaded.queue,
+    retry: null,
+    goalTree: loaded.goalTree,
+    lastEventId: loaded.lastEventId,
+  };
+}
+
+/** Lines and tool results of stored messages. */
+function place(messages: readonly Message[]): Pick<SessionState, "items" | "results"> {
+  const items: Item[] = [];
+  const results: Record<string, ToolResultPart> = {};
+  for (const message of messages) {
+    if (message.role !== "tool") items.push({ kind: "message", key: message.messageId, message });
+    for (const part of message.content) if (part.type === "tool_result") results[part.toolCallId] = part;
+  }
+  return { items, results };
+}
+
+/** Puts older messages before those that are there. */
+export function prepend(state: SessionState, earlier: SessionMessagesResult): SessionState {
+  const { items, results } = place(earlier.messages);
+  const known = new Set(state.items.map((item) => item.key));
+  return {
+    ...state,
+    items: [...items.filter((item) => !known.has(item.key)), ...state.items],
+    results: { ...results, ...state.results },
+    hasEarlier: earlier.hasEarlier,
+  };
+}
+
+/** Forgets the oldest lines when there are more than `most`, down to `keep`; they can be loaded again. */
+export function trim(state: SessionState, most: number, keep: number): SessionState {
+  if (state.items.length <= most) return state;
+  const items = state.items.slice(-keep);
+  const calls = new Set<string>();
+  for (const item of items) {
+    if (item.kind !== "message") continue;
+    for (const part of item.message.content) if (part.type === "tool_call") calls.add(part.id);
+  }
+  for (const part of state.streaming?.parts ?? []) if (part?.type === "tool_call") calls.add(part.id);
+  const only = <T>(record: Readonly<Record<string, T>>): Record<string, T> =>
+    Object.fromEntries(Object.entries(record).filter(([id]) => calls.has(id)));
+  return { ...state, items, results: only(state.results), progress: only(state.progress), hasEarlier: true };
+}
+
+/** The `sequence` before which older messages begin. */
+export function firstSequence(state: SessionState): number | undefined {
+  for (const item of state.items) if (item.kind === "message") return item.message.sequence;
+  return undefined;
+}
+
+export function apply(state: SessionState, update: Update): SessionState {
+  return "event" in update ? applyEvent(state, update.event) : applyDelta(state, update.delta);
+}
+
+function applyEvent(state: SessionState, event: Event): SessionState {
+  // After a load, updates that were already under way repeat what the load has told.
+  if (event.eventId !== 0 && event.eventId <= state.lastEventId) return state;
+  const next = { ...state, lastEventId: Math.max(state.lastEventId, event.eventId) };
+  next.goalTree = applyToGoals(state.goalTree, event);
+  switch (event.event) {
+    case "session_created":
+      return { ...next, session: { ...next.session, trace: event.trace } };
+    case "session_updated":
+      return withTrace(next, camelKeys(event.updates));
+    case "message_added":
+      return messageAdded(next, event.message);
+    case "message_part_added":
+      return partAdded(next, event.messageId, event.index, event.part);
+    case "message_discarded":
+      return next.streaming?.messageId === event.messageId ? { ...next, streaming: null } : next;
+    case "turn_started":
+      return withStatus({ ...next, retry: null }, "running");
+    case "turn_ended": {
+      const said = lastFinish(next) === event.stopReason;
+      const notice = said ? undefined : stopNotice(event.stopReason, event.detail);
+      const ended = withStatus({ ...next, streaming: null, retry: null }, "idle");
+      return notice ? withNotice(ended, event.eventId, notice.level, notice.text, event.stopReason) : ended;
+    }
+    case "queue_changed":
+      return { ...next, queue: event.queue };
+    case "tool_started":
+      return withProgress(next, event.toolCallId, { started: true });
+    case "permission_asked":
+      return withStatus({ ...next, pending: [...without(next.pending, event.request.requestId), event.request] }, "waiting");
+    case "permission_replied":
+      return replied(next, event.requestId, event.reply === "reject");
+    case "model_retry":
+      return { ...next, retry: { attempt: event.attempt, delayS: event.delayS, reason: event.reason } };
+    case "notice":
+      return withNotice(next, event.eventId, event.level, event.text, event.code);
+    case "file_changed":
+    case "goal_added":
+    case "goal_updated":
+    case "goal_removed":
+      return next;
+    default:
+      // An event of a newer daemon: nothing to show for it here.
+      return next;
+  }
+}
+
+function messageAdded(state: SessionState, message: Message): SessionState {
+  const placed = place([message]);
+  const known = state.items.some((item) => item.key === message.messageId);
+  return {
+    ...state,
+    items: known ? state.items : [...state.items, ...placed.items],
+    results: message.role === "tool" ? { ...state.results, ...placed.results } : state.results,
+    streaming: state.streaming?.messageId === message.messageId ? null : state.streaming,
+    retry: message.role === "assistant" ? null : state.retry,
+  };
+}
+
+function partAdded(state: SessionState, messageId: string, index: number, part: Part): SessionState {
+  const streaming = streamingOf(state, messageId);
+  if (!streaming) return state;
+  const parts = [...streaming.parts];
+  const complete = [...streaming.complete];
+  parts[index] = part;
+  complete[index] = true;
+  return { ...state, streaming: { messageId, parts, complete }, retry: null };
+}
+
+function applyDelta(state: SessionState, delta: Delta): SessionState {
+  if (delta.kind === "tool_output") {
+    const id = delta.toolCallId;
+    if (!id || state.results[id]) return state;
+    const output = ((state.progress[id]?.output ?? "") + delta.text).slice(-OUTPUT_KEPT);
+    return withProgress(state, id, { started: true, output });
+  }
+  const streaming = streamingOf(state, delta.messageId);
+  if (!streaming || streaming.complete[delta.index]) return state;
+  const parts = [...streaming.parts];
+  parts[delta.index] = grown(parts[delta.index], delta);
+  return { ...state, streaming: { ...streaming, parts }, retry: null };
+}
+
+function grown(part: Part | undefined, delta: Delta): Part {
+  if (delta.kind === "tool_input") {
+    const call = part?.type === "tool_call" ? part : undefined;
+    const id = delta.toolCallId ?? call?.id ?? `${delta.messageId}:${delta.index}`;
+    const name = delta.name ?? call?.name ?? "tool";
+    return { type: "tool_call", id, name, input: (call?.input ?? "") + delta.text, finished: false };
+  }
+  if (delta.kind === "reasoning") {
+    const text = (part?.type === "reasoning" ? part.text : "") + delta.text;
+    return { type: "reasoning", text, signature: null, redacted: null };
+  }
+  return { type: "text", text: (part?.type === "text" ? part.text : "") + delta.text };
+}
+
+/** The growing message, begun when it is new; null when that message is complete already. */
+function streamingOf(state: SessionState, messageId: string): StreamingMessage | null {
+  if (state.streaming?.messageId === messageId) return state.streaming;
+  // Only the newest lines can be the one that just ended.
+  if (state.items.slice(-3).some((item) => item.key === messageId)) return null;
+  return { messageId, parts: [], complete: [] };
+}
+
+function replied(state: SessionState, requestId: string, rejected: boolean): SessionState {
+  const request = state.pending.find((candidate) => candidate.requestId === requestId);
+  if (!request) return state;
+  const pending = without(state.pending, requestId);
+  const next = withStatus({ ...state, pending }, pending.length > 0 ? "waiting" : "running");
+  return rejected ? withProgress(next, request.toolCallId, { denied: true }) : next;
+}
+
+function without(pending: readonly PermissionRequest[], requestId: string): PermissionRequest[] {
+  return pending.filter((request) => request.requestId !== requestId);
+}
+
+function withProgress(state: SessionState, id: string, change: Partial<ToolProgress>): SessionState {
+  const before = state.progress[id] ?? { started: false, output: "", denied: false };
+  return { ...state, progress: { ...state.progress, [id]: { ...before, ...change } } };
+}
+
+function withStatus(state: SessionState, status: SessionInfo["status"]): SessionState {
+  return state.session.status === status ? state : { ...state, session: { ...state.session, status } };
+}
+
+function withTrace(state: SessionState, updates: Record<string, unknown>): SessionState {
+  const { demo, ...rest } = updates;
+  const trace = { ...state.session.trace, ...rest };
+  return { ...state, session: { ...state.session, trace, demo: typeof demo === "boolean" ? demo : state.session.demo } };
+}
+
+function withNotice(state: SessionState, eventId: number, level: Level, text: string, code: string): SessionState {
+  return { ...state, items: [...state.items, { kind: "notice", key: `notice-${eventId}`, level, text, code }] };
+}
+
+function lastFinish(state: SessionState): string | undefined {
+  for (const item of [...state.items].reverse()) {
+    if (item.kind === "message" && item.message.role === "assistant") {
+      const finish = finishOf(item.message);
+      // Without words the message says nothing about why it ended.
+      return finish && stopNotice(finish.reason, finish.detail) ? finish.reason : undefined;
+    }
+    if (item.kind === "message" && item.message.role === "user") return undefined;
+  }
+  return undefined;
+}

@@ -1,0 +1,134 @@
+import type { PermissionRequest, ToolCallPart, ToolResultPart } from "../protocol.gen";
+import type { SessionState } from "./state";
+
+export type ToolState = "pending" | "running" | "waiting for approval" | "done" | "failed" | "denied";
+
+export interface ProblemLine {
+  path: string;
+  line: number;
+  column: number;
+  severity: string;
+  message: string;
+  source: string;
+}
+
+/** All that a tool card shows. */
+export interface ToolView {
+  call: ToolCallPart;
+  result: ToolResultPart | undefined;
+  request: PermissionRequest | undefined;
+  state: ToolState;
+  /** What it does, in words: the result's title, the request's, or the main argument. */
+  title: string;
+  path: string | undefined;
+  added: number | undefined;
+  removed: number | undefined;
+  diff: string | undefined;
+  output: string;
+  problems: ProblemLine[];
+  /** The language servers' verdict, where there is one. */
+  verdict: string | undefined;
+}
+
+
+export function toolView(state: SessionState, call: ToolCallPart): ToolView {
+  const result = state.results[call.id];
+  const progress = state.progress[call.id];
+  const request = state.pending.find((candidate) => candidate.toolCallId === call.id);
+  const metadata = result?.metadata ?? {};
+  const input = argumentsOf(call.input);
+  const [file] = request?.files ?? [];
+  const verdict = verdictOf(metadata);
+  return {
+    call,
+    result,
+    request,
+    state: stateOf(result, request !== undefined, progress?.denied ?? false, progress?.started ?? false),
+    title: result?.title || request?.title || summary(input),
+    path: text(metadata["path"]) ?? file?.path ?? text(input["file_path"]) ?? text(input["path"]),
+    added: number(metadata["added"]) ?? file?.added,
+    removed: number(metadata["removed"]) ?? file?.removed,
+    diff: text(metadata["diff"]) ?? request?.files.map((one) => one.diff).join("\n"),
+    output: result?.content ?? progress?.output ?? "",
+    problems: problemsOf(metadata["diagnostics"]),
+    verdict,
+  };
+}
+
+function stateOf(
+  result: ToolResultPart | undefined,
+  waiting: boolean,
+  denied: boolean,
+  started: boolean,
+): ToolState {
+  if (result) {
+    if (!result.isError) return "done";
+    return denied || isDenial(result) ? "denied" : "failed";
+  }
+  if (waiting) return "waiting for approval";
+  return started ? "running" : "pending";
+}
+
+function isDenial(result: ToolResultPart): boolean {
+  return result.metadata["denied"] === true || /^permission denied\b/i.test(result.content);
+}
+
+/** The arguments, also of JSON that is still being received: what is complete so far. */
+export function argumentsOf(input: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(input || "{}");
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    const found: Record<string, unknown> = {};
+    for (const match of input.matchAll(/"(\w+)"\s*:\s*("(?:[^"\\]|\\.)*")/g)) {
+      try {
+        found[match[1] ?? ""] = JSON.parse(match[2] ?? '""');
+      } catch {
+        // An escape that is cut in two: the next delta brings the rest.
+      }
+    }
+    return found;
+  }
+}
+
+/** The argument that tells most, on one line. */
+function summary(input: Record<string, unknown>): string {
+  for (const name of ["command", "file_path", "path", "pattern", "query", "add", "done", "focus", "description", "prompt"]) {
+    const value = input[name];
+    if (typeof value === "string" && value) return value.split("\n", 1)[0] ?? "";
+    if (Array.isArray(value) && value.length > 0) return value.map(String).join(", ");
+  }
+  return "";
+}
+
+function verdictOf(metadata: Record<string, unknown>): string | undefined {
+  const { diagnostics } = metadata;
+  const inside = isRecord(diagnostics) ? text(diagnostics["verdict"]) : undefined;
+  return inside ?? text(metadata["verdict"]);
+}
+
+/** Problems of a result, given as a list or within a report. */
+function problemsOf(value: unknown): ProblemLine[] {
+  const list = isRecord(value) ? value["problems"] : value;
+  if (!Array.isArray(list)) return [];
+  return list.filter(isRecord).map((problem) => ({
+    path: text(problem["path"]) ?? "",
+    line: number(problem["line"]) ?? 1,
+    column: number(problem["column"]) ?? 1,
+    severity: text(problem["severity"]) ?? "error",
+    message: text(problem["message"]) ?? "",
+    source: [text(problem["source"]), text(problem["code"])].filter(Boolean).join(" "),
+  }));
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" && value ? value : undefined;
+}
+
+function number(value: unknown): number | undefined {
+  return typeof value === "number" ? value : undefined;
+}

@@ -1,0 +1,37 @@
+import * as vscode from "vscode";
+import type { Daemon } from "../daemon/daemon";
+import type { SessionController } from "../session/controller";
+import { statusWords } from "./words";
+
+/** The item in the status bar; a click opens the chat. */
+export class StatusItem implements vscode.Disposable {
+  private readonly item = vscode.window.createStatusBarItem("goalwright.status", vscode.StatusBarAlignment.Right, 90);
+  private readonly disposables: vscode.Disposable[];
+  private shown = "";
+
+  constructor(daemon: Daemon, sessions: SessionController) {
+    this.item.name = "Goalwright";
+    this.item.command = "goalwright.focusChat";
+    const update = (): void => this.update(daemon, sessions);
+    this.disposables = [this.item, daemon.onDidChangeState(update), sessions.onDidChange(update)];
+    update();
+    this.item.show();
+  }
+
+  dispose(): void {
+    vscode.Disposable.from(...this.disposables).dispose();
+  }
+
+  private update(daemon: Daemon, sessions: SessionController): void {
+    const words = statusWords(daemon.state, sessions.state);
+    // Deltas come many a second and change nothing here.
+    const key = JSON.stringify(words);
+    if (key === this.shown) return;
+    this.shown = key;
+    this.item.text = `$(${words.icon}) Goalwright`;
+    if (words.state !== "idle") this.item.text += `: ${words.state}`;
+    this.item.tooltip = words.tooltip;
+    this.item.accessibilityInformation = { label: `Goalwright: ${words.state}` };
+    this.item.backgroundColor = words.alarm ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
+  }
+}

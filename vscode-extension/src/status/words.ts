@@ -1,0 +1,43 @@
+import type { DaemonState } from "../daemon/daemon";
+import type { SessionState } from "../session/state";
+
+export interface StatusWords {
+  icon: string;
+  state: string;
+  tooltip: string;
+  /** Worth a coloured background. */
+  alarm: boolean;
+}
+
+/** What the status bar says. Pure. */
+export function statusWords(daemon: DaemonState, session: SessionState | undefined): StatusWords {
+  switch (daemon.phase) {
+    case "idle":
+      return { icon: "circle-outline", state: "not started", tooltip: "Open the chat to start Goalwright.", alarm: false };
+    case "noFolder":
+      return { icon: "folder", state: "no folder", tooltip: "Open a folder to let Goalwright work in it.", alarm: false };
+    case "starting":
+      return { icon: "loading~spin", state: "starting", tooltip: daemon.detail, alarm: false };
+    case "reconnecting":
+      return { icon: "debug-disconnect", state: "disconnected", tooltip: daemon.detail, alarm: true };
+    case "stopped":
+      return { icon: "circle-slash", state: "stopped", tooltip: "The daemon was stopped.", alarm: false };
+    case "failed":
+      return { icon: "warning", state: "disconnected", tooltip: daemon.problem.message, alarm: true };
+    case "connected": {
+      const { status } = daemon;
+      const demo = session?.session.demo ?? status.demo;
+      const model = session?.session.trace.model ?? status.model;
+      const tooltip = demo ? "DEMO: a scripted model answers. " + status.notice : `Model: ${model}`;
+      if (session && session.pending.length > 0) {
+        return { icon: "bell-dot", state: "needs you", tooltip: session.pending[0]?.title ?? "", alarm: true };
+      }
+      if (session && session.session.status !== "idle") {
+        return { icon: "loading~spin", state: "working", tooltip, alarm: false };
+      }
+      return demo
+        ? { icon: "beaker", state: "demo", tooltip, alarm: false }
+        : { icon: "check", state: "idle", tooltip, alarm: false };
+    }
+  }
+}

@@ -1,0 +1,171 @@
+"""A ToolContext made of recording fakes: a tool can be run with nothing but a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from tools.base import (
+    Action,
+    DiagnosticsReport,
+    FileChange,
+    PermissionAsk,
+    PermissionDenied,
+    ToolContext,
+    ToolError,
+)
+
+
+@dataclass
+class FakePermission:
+    """Records every ask. ``on_ask`` runs inside of it: look at the disk there, wait, or raise PermissionDenied."""
+
+    asks: list[PermissionAsk] = field(default_factory=list[PermissionAsk])
+    on_ask: Callable[[PermissionAsk], Awaitable[None]] | None = None
+    refuse: set[str] = field(default_factory=set[str])
+    """Permissions that are refused, e.g. ``edit``."""
+    rules: list[tuple[str, str, Action]] = field(default_factory=list[tuple[str, str, Action]])
+    """``(permission, pattern, action)`` for ``decide``; the last match wins, else "allow"."""
+
+    async def ask(self, ask: PermissionAsk) -> None:
+        self.asks.append(ask)
+        if self.on_ask is not None:
+            await self.on_ask(ask)
+        if ask.permission in self.refuse:
+            raise PermissionDenied(f"{ask.permission} was refused")
+
+    def decide(self, permission: str, target: str) -> Action:
+        action: Action = "allow"
+        for wanted, pattern, then in self.rules:
+            if wanted == permission and fnmatchcase(target, pattern):
+                action = then
+        return action
+
+    @property
+    def asked(self) -> list[str]:
+        """The permissions asked for, in order."""
+        return [ask.permission for ask in self.asks]
+
+
+@dataclass
+class FakeFiles:
+    """``buffers``: unsaved texts by path. ``seen``: hash of the version the model saw last, by path."""
+
+    buffers: dict[Path, str] = field(default_factory=dict[Path, str])
+    seen: dict[Path, str] = field(default_factory=dict[Path, str])
+
+    def unsaved(self, path: Path) -> str | None:
+        return self.buffers.get(path)
+
+    def note_read(self, path: Path, sha256: str) -> None:
+        self.seen[path] = sha256
+
+    def last_read(self, path: Path) -> str | None:
+        return self.seen.get(path)
+
+
+@dataclass
+class FakeHistory:
+    """``kept``: changes in order; ``fail`` is raised instead of keeping."""
+
+    kept: list[tuple[FileChange, str]] = field(default_factory=list[tuple[FileChange, str]])
+    fail: Exception | None = None
+
+    async def keep(self, change: FileChange, tool_call_id: str) -> str:
+        if self.fail is not None:
+            raise self.fail
+        self.kept.append((change, tool_call_id))
+        return f"v{len(self.kept)}"
+
+
+@dataclass
+class FakeDiagnostics:
+    """Answers every change with ``answer`` (or raises ``fail`` at the baseline)."""
+
+    answer: DiagnosticsReport = field(default_factory=lambda: DiagnosticsReport("no_server"))
+    fail: Exception | None = None
+    begun: list[tuple[Path, ...]] = field(default_factory=list[tuple[Path, ...]])
+    warmed: list[Path] = field(default_factory=list[Path])
+    told: list[Path] = field(default_factory=list[Path])
+    reported: int = 0
+
+    def warm(self, path: Path) -> None:
+        self.warmed.append(path)
+
+    async def begin(self, paths: Sequence[Path]) -> FakeRun:
+        self.begun.append(tuple(paths))
+        if self.fail is not None:
+            raise self.fail
+        return FakeRun(self)
+
+    async def changed(self, path: Path) -> None:
+        self.told.append(path)
+
+
+@dataclass
+class FakeRun:
+    owner: FakeDiagnostics
+
+    async def report(self) -> DiagnosticsReport:
+        self.owner.reported += 1
+        return self.owner.answer
+
+
+@dataclass
+class FakePlan:
+    """``calls``: the arguments of every update; ``fail`` is what it raises."""
+
+    calls: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
+    text: str = "## Current Plan"
+    fail: ToolError | None = None
+
+    async def update(
+        self,
+        *,
+        add: Sequence[str] = (),
+        reason: str | None = None,
+        done: str | None = None,
+        abandon: str | None = None,
+        focus: str | None = None,
+    ) -> str:
+        if self.fail is not None:
+            raise self.fail
+        self.calls.append(
+            {"add": list(add), "reason": reason, "done": done, "abandon": abandon, "focus": focus}
+        )
+        return self.text
+
+
+@dataclass(frozen=True)
+class FakeToolContext(ToolContext):
+    """A ToolContext whose ports are the fakes above, so that tests can look into them."""
+
+    permission: FakePermission
+    files: FakeFiles
+    history: FakeHistory
+    diagnostics: FakeDiagnostics
+    plan: FakePlan
+    output: list[str] = field(default_factory=list[str])
+    """What the tool sent to ``on_output``."""
+
+
+def fake_context(
+    workspace: Path, *, tool_call_id: str = "call_1", scratch: Path | None = None
+) -> FakeToolContext:
+    """A context over ``workspace``; ``scratch`` is a folder beside it when not given. Nothing is created."""
+    root = workspace.resolve()
+    output: list[str] = []
+    return FakeToolContext(
+        workspace=root,
+        tool_call_id=tool_call_id,
+        permission=FakePermission(),
+        files=FakeFiles(),
+        history=FakeHistory(),
+        diagnostics=FakeDiagnostics(),
+        plan=FakePlan(),
+        scratch=scratch or root.parent / f"{root.name}-scratch",
+        on_output=output.append,
+        output=output,
+    )

@@ -1,0 +1,65 @@
+"""The ``edit`` tool: replace a text in a file."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from tools.base import FileChange, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.change import apply_changes, base_of
+from tools.match import find_edit
+from tools.paths import ask_outside, did_you_mean, resolve
+from tools.text import Text, decode, splice_bytes
+
+
+class EditInput(ToolInput):
+    """Arguments of ``edit``."""
+
+    file_path: str = Field(description="The file, absolute or relative to the workspace.")
+    old_string: str = Field(description="Text to replace; empty to create a new file.")
+    new_string: str = Field(description="Text to put there; empty to delete old_string.")
+    replace_all: bool = Field(default=False, description="Replace every occurrence of old_string.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    after: bytes
+    note: str = ""
+
+
+class EditTool(Tool[EditInput]):
+    """Finds ``old_string`` by the ladder of ``tools.match`` and writes through ``tools.change``."""
+
+    name = "edit"
+    permission = "edit"
+    Input = EditInput
+
+    async def run(self, args: EditInput, ctx: ToolContext) -> ToolResult:
+        """See ``Tool.run``."""
+        target = resolve(args.file_path, ctx)
+        await ask_outside(target, ctx)
+        before = await base_of(target, ctx)
+        if before is None and args.old_string:
+            names = did_you_mean(target.path)
+            hint = f" Did you mean: {', '.join(names)}?" if names else ""
+            message = f"{target.rule} does not exist.{hint} To create it, send an empty old_string."
+            raise ToolError(message)
+        planned = await asyncio.to_thread(_plan, before, args, target.rule)
+        change = FileChange(target.path, before, planned.after)
+        outcome = await apply_changes([change], ctx, tool_name=self.name)
+        return outcome.result(planned.note)
+
+
+def _plan(before: bytes | None, args: EditInput, name: str) -> _Planned:
+    if before is None:
+        return _Planned(Text("", "utf-8").encode(args.new_string))
+    decoded = decode(before)
+    if not args.old_string:
+        if decoded.text:
+            raise ToolError(f"{name} exists and is not empty: old_string must say which text to replace.")
+        return _Planned(decoded.encode(args.new_string))
+    edit = find_edit(decoded.text, args.old_string, args.new_string, args.replace_all)
+    spans = [(span.start, span.end, span.replacement) for span in edit.spans]
+    return _Planned(splice_bytes(before, decoded, spans), edit.note)

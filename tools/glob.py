@@ -1,0 +1,77 @@
+"""The ``glob`` tool: files by the pattern of their names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from tools import search
+from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.glob_pattern import compile_glob, split_base
+from tools.paths import ask_outside, resolve, rule_target
+
+MAX_RESULTS = 100
+
+
+class GlobInput(ToolInput):
+    """Arguments of ``glob``."""
+
+    pattern: str = Field(min_length=1, description="E.g. **/*.py, src/*.{ts,tsx} or test_*.py.")
+    path: str = Field(default=".", description="Folder to search, absolute or relative to the workspace.")
+
+
+class GlobTool(Tool[GlobInput]):
+    """File names by pattern, newest first."""
+
+    name = "glob"
+    permission = "glob"
+    Input = GlobInput
+
+    async def run(self, args: GlobInput, ctx: ToolContext) -> ToolResult:
+        """See ``Tool.run``."""
+        base, pattern = args.path, args.pattern
+        if Path(pattern).is_absolute():
+            base, pattern = split_base(pattern)
+        target = resolve(base, ctx)
+        await ask_outside(target, ctx, is_dir=True)
+        await ctx.permission.ask(
+            PermissionAsk(self.permission, (args.pattern,), f"Find files {args.pattern}", suggestions=("*",))
+        )
+        if not target.path.is_dir():
+            raise ToolError(f"{target.rule} is not a folder.")
+        wanted = compile_glob(pattern)
+        found = await search.list_files(target.path, search.ripgrep(ctx.workspace))
+        names = await asyncio.to_thread(lambda: [name for name in found.files if wanted.match(name)])
+        allowed = [
+            name
+            for name in names
+            if ctx.permission.decide("read", rule_target(target.path / name, ctx.workspace)) != "deny"
+        ]
+        newest = await asyncio.to_thread(newest_first, target.path, allowed)
+        shown = [rule_target(target.path / name, ctx.workspace) for name in newest[:MAX_RESULTS]]
+        return _result(args.pattern, shown, len(allowed), found.cut)
+
+
+def newest_first(root: Path, names: Sequence[str]) -> list[str]:
+    """Names of files below ``root``, the last modified first, those of the same time by name; blocking."""
+
+    def key(name: str) -> tuple[int, str]:
+        try:
+            return -(root / name).stat().st_mtime_ns, name
+        except OSError:
+            return 0, name
+
+    return sorted(names, key=key)
+
+
+def _result(pattern: str, shown: Sequence[str], total: int, cut: bool) -> ToolResult:
+    lines = list(shown) or ["No files match."]
+    if total > len(shown):
+        lines.append(f"({total} files match; the {len(shown)} newest are shown. Use a narrower pattern.)")
+    if cut:
+        lines.append("(The search was stopped before its end: too many files.)")
+    title = f"{pattern} ({total} files)" if total != 1 else f"{pattern} (1 file)"
+    return ToolResult("\n".join(lines), title=title, metadata={"count": total})

@@ -1,0 +1,93 @@
+"""The ``grep`` tool: lines by regular expression."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from pydantic import Field
+
+from tools import search
+from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.glob import newest_first
+from tools.glob_pattern import compile_glob
+from tools.paths import ask_outside, ask_read, resolve, rule_target
+
+MAX_RESULTS = 100
+MAX_COLUMNS = 500
+
+
+class GrepInput(ToolInput):
+    """Arguments of ``grep``."""
+
+    pattern: str = Field(min_length=1, description="Regular expression, one line at a time.")
+    path: str = Field(default=".", description="Folder or file, absolute or relative to the workspace.")
+    include: str = Field(default="", description="Only files that match this glob, e.g. *.py.")
+
+
+class GrepTool(Tool[GrepInput]):
+    """Matching lines, those of the newest files first."""
+
+    name = "grep"
+    permission = "grep"
+    Input = GrepInput
+
+    async def run(self, args: GrepInput, ctx: ToolContext) -> ToolResult:
+        """See ``Tool.run``."""
+        target = resolve(args.path, ctx)
+        is_file = target.path.is_file()
+        if not is_file and not target.path.is_dir():
+            raise ToolError(f"{target.rule} does not exist.")
+        await ask_outside(target, ctx, is_dir=not is_file)
+        ask = PermissionAsk(self.permission, (args.pattern,), f"Search {args.pattern}", suggestions=("*",))
+        await ctx.permission.ask(ask)
+        if is_file:
+            await ask_read(target, ctx)
+        root = target.path.parent if is_file else target.path
+        found = await search.find_lines(
+            root,
+            args.pattern,
+            compile_glob(args.include) if args.include and not is_file else None,
+            search.ripgrep(ctx.workspace),
+            only=target.path.name if is_file else None,
+        )
+        return await _result(args.pattern, root, found, ctx, is_file)
+
+
+async def _result(
+    pattern: str, root: Path, found: search.Found, ctx: ToolContext, is_file: bool
+) -> ToolResult:
+    by_file: dict[str, list[tuple[int, str]]] = {}
+    for path, number, text in found.lines:
+        by_file.setdefault(path, []).append((number, text))
+    # The person has just allowed this one file; for all others the rules alone decide.
+    readable = [
+        path
+        for path in by_file
+        if is_file or ctx.permission.decide("read", rule_target(root / path, ctx.workspace)) == "allow"
+    ]
+    left_out = len(by_file) - len(readable)
+    total = sum(len(by_file[path]) for path in readable)
+    lines: list[str] = []
+    shown = 0
+    for path in await asyncio.to_thread(newest_first, root, readable):
+        if shown >= MAX_RESULTS:
+            break
+        lines.append(rule_target(root / path, ctx.workspace))
+        for number, text in by_file[path][: MAX_RESULTS - shown]:
+            shown += 1
+            lines.append(f"{number}→{text[:MAX_COLUMNS]}{'…' if len(text) > MAX_COLUMNS else ''}")
+    if not lines:
+        lines.append("No lines match.")
+    if total > shown:
+        lines.append(
+            f"({total} lines match; the first {shown} of the newest files are shown. Narrow the search.)"
+        )
+    if left_out:
+        lines.append(
+            f"({left_out} files with matches are left out: reading them is not allowed without asking.)"
+        )
+    if found.cut:
+        lines.append("(The search was stopped before its end: too many matches, or too long.)")
+    title = f"{pattern} ({total} line{'' if total == 1 else 's'})"
+    return ToolResult("\n".join(lines), title=title, metadata={"count": total, "left_out": left_out})

@@ -1,0 +1,218 @@
+"""Carrying ``new_string`` over to the place where ``old_string`` was found. Pure.
+
+What ``new_string`` repeats from ``old_string`` keeps the file's own bytes (blanks, line ends, look-alike
+characters); what it adds is adapted the way the two differ, e.g. re-indented.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tools.text import line_end_at, split_lines
+
+_SINGLE = "\u2018\u2019\u201a\u201b\u2032\u02bc\uff07"
+_DOUBLE = "\u201c\u201d\u201e\u201f\u2033\uff02"
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d"
+_SPACES = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+
+LOOK_ALIKES: dict[int, str] = {
+    ord(character): plain
+    for group, plain in ((_SINGLE, "'"), (_DOUBLE, '"'), (_DASHES, "-"), (_SPACES, " "))
+    for character in group
+}
+"""For ``str.translate``; one character for one, so that offsets stay."""
+
+Reindent = Callable[[str], "str | None"]
+"""Gives a line of old_string or new_string the file's indentation; None when that is not possible."""
+
+_TAB_WIDTHS = (4, 2, 8, 3)
+
+
+def _indent(body: str) -> str:
+    return body[: len(body) - len(body.lstrip(" \t"))]
+
+
+def _pairs(old: Sequence[str], found: Sequence[str]) -> list[tuple[str, str]]:
+    both = zip(old, found, strict=True)
+    return [(_indent(theirs), _indent(ours)) for theirs, ours in both if theirs.strip(" \t")]
+
+
+def shift(old: Sequence[str], found: Sequence[str]) -> Reindent | None:
+    """How to re-indent when all lines of ``found`` are ``old``'s with one more (or less) common prefix."""
+    pairs = _pairs(old, found)
+    theirs, ours = pairs[0]
+    if ours.endswith(theirs):
+        more = ours[: len(ours) - len(theirs)]
+        if all(there == more + here for here, there in pairs):
+            return lambda body: more + body if body.strip(" \t") else body
+    if theirs.endswith(ours):
+        less = theirs[: len(theirs) - len(ours)]
+        if all(here == less + there for here, there in pairs):
+            return lambda body: _without(body, less)
+    return None
+
+
+def _without(body: str, prefix: str) -> str | None:
+    if not body.strip(" \t"):
+        return body.removeprefix(prefix)
+    return body[len(prefix) :] if body.startswith(prefix) else None
+
+
+def retab(old: Sequence[str], found: Sequence[str]) -> Reindent | None:
+    """How to re-indent when the indentations are equal in columns (up to one common distance).
+
+    With a distance other than zero the tab width must be beyond doubt, or None is returned.
+    """
+    pairs = _pairs(old, found)
+    fits: list[tuple[int, int]] = []
+    for width in _TAB_WIDTHS:
+        distances = {_columns(ours, width) - _columns(theirs, width) for theirs, ours in pairs}
+        if distances == {0}:
+            return _retabber(pairs, width, 0)
+        if len(distances) == 1:
+            fits.append((width, distances.pop()))
+    return _retabber(pairs, *fits[0]) if len(fits) == 1 else None
+
+
+def _columns(indent: str, width: int) -> int:
+    return len(indent.expandtabs(width))
+
+
+def _retabber(pairs: Sequence[tuple[str, str]], width: int, distance: int) -> Reindent:
+    known = dict(pairs)
+    tabs = any("\t" in ours for _, ours in pairs)
+
+    def adapt(body: str) -> str | None:
+        if not body.strip(" \t"):
+            return body
+        indent = _indent(body)
+        if indent in known:
+            return known[indent] + body[len(indent) :]
+        columns = _columns(indent, width) + distance
+        if columns < 0:
+            return None
+        made = "\t" * (columns // width) + " " * (columns % width) if tabs else " " * columns
+        return made + body[len(indent) :]
+
+    return adapt
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    body: str
+    end: str
+
+
+def _pieces(text: str, count: int = 0) -> list[_Piece]:
+    pieces = [_Piece(line.body, line.end) for line in split_lines(text)]
+    return pieces + [_Piece("", "")] * (count - len(pieces))
+
+
+def transfer(
+    text: str, start: int, end: int, old: str, new: str, reindent: Reindent | None, folded: bool
+) -> str | None:
+    """What to put at ``text[start:end]``, where ``old`` was found, so that it says what ``new`` says.
+
+    ``old`` and ``new`` have ``\\n`` line ends; the result has those of the file. ``folded``: the two may
+    differ in look-alike characters. None when ``new`` cannot be re-indented like ``old``.
+    """
+    there, wanted = _pieces(text[start:end]), _pieces(old)
+    size = max(len(there), len(wanted))
+    there, wanted = _pieces(text[start:end], size), _pieces(old, size)
+    made = _pieces(new)
+    outer_end = line_end_at(text, end)
+    out: list[str] = []
+    for tag, i1, i2, j1, j2 in _line_opcodes([p.body for p in wanted], [p.body for p in made]):
+        if tag == "equal":
+            for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
+                out += there[i].body, (there[i].end or outer_end) if made[j].end else ""
+            continue
+        bodies = _adapt_block(there[i1:i2], wanted[i1:i2], made[j1:j2], reindent)
+        if bodies is None:
+            return None
+        if folded:
+            bodies = _restore(there, wanted, there[i1:i2], wanted[i1:i2], bodies, reindent)
+        for k, body in enumerate(bodies):
+            near = there[min(i1 + k, i2 - 1)] if i2 > i1 else there[i1 - 1] if i1 else there[0]
+            out += body, (near.end or outer_end) if made[j1 + k].end else ""
+    result = "".join(out)
+    lacks_final = bool(wanted[-1].end) and not there[-1].end
+    if lacks_final and made and made[-1].end:
+        # The file has no final line end where old_string has one: it stays without.
+        result = result[: len(result) - len(out[-1])]
+    return result
+
+
+def _line_opcodes(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
+    """Like ``difflib``'s, without its cost for what the two have in common at both ends."""
+    top = 0
+    while top < min(len(a), len(b)) and a[top] == b[top]:
+        top += 1
+    tail = 0
+    while tail < min(len(a), len(b)) - top and a[-1 - tail] == b[-1 - tail]:
+        tail += 1
+    middle = difflib.SequenceMatcher(None, a[top : len(a) - tail], b[top : len(b) - tail], autojunk=False)
+    codes: list[tuple[str, int, int, int, int]] = [("equal", 0, top, 0, top)] if top else []
+    codes += [(tag, i1 + top, i2 + top, j1 + top, j2 + top) for tag, i1, i2, j1, j2 in middle.get_opcodes()]
+    if tail:
+        codes.append(("equal", len(a) - tail, len(a), len(b) - tail, len(b)))
+    return codes
+
+
+def _adapt_block(
+    there: Sequence[_Piece], wanted: Sequence[_Piece], made: Sequence[_Piece], reindent: Reindent | None
+) -> list[str] | None:
+    if reindent is None:
+        return [piece.body for piece in made]
+    bodies: list[str] = []
+    for piece in made:
+        body = reindent(piece.body)
+        if body is None:
+            return None
+        bodies.append(body)
+    return bodies
+
+
+def _restore(
+    all_there: Sequence[_Piece],
+    all_wanted: Sequence[_Piece],
+    there: Sequence[_Piece],
+    wanted: Sequence[_Piece],
+    bodies: list[str],
+    reindent: Reindent | None,
+) -> list[str]:
+    """The file's look-alike characters in what the new lines repeat of the old ones.
+
+    Elsewhere a fancy character is made plain when old_string had it, everywhere, where the file has the plain
+    one: then it is the model's spelling, not its intention.
+    """
+    spelling = _misspelt(all_there, all_wanted, reindent)
+    ours = "\n".join(piece.body.rstrip(" \t") for piece in there)
+    theirs = "\n".join(_aligned(piece.body, reindent) for piece in wanted)
+    new = "\n".join(bodies)
+    if len(ours) == len(theirs) and len(new) * max(len(theirs), 1) <= 4_000_000:
+        chars = list(new)
+        kept: set[int] = set()
+        for block in difflib.SequenceMatcher(None, theirs, new, autojunk=False).get_matching_blocks():
+            kept.update(range(block.b, block.b + block.size))
+            chars[block.b : block.b + block.size] = ours[block.a : block.a + block.size]
+        new = "".join(c if i in kept else spelling.get(c, c) for i, c in enumerate(chars))
+    return new.split("\n")
+
+
+def _aligned(body: str, reindent: Reindent | None) -> str:
+    adapted = body if reindent is None else reindent(body)
+    return (body if adapted is None else adapted).rstrip(" \t")
+
+
+def _misspelt(there: Sequence[_Piece], wanted: Sequence[_Piece], reindent: Reindent | None) -> dict[str, str]:
+    seen: dict[str, set[str]] = {}
+    for piece, theirs in zip(there, wanted, strict=True):
+        ours, aligned = piece.body.rstrip(" \t"), _aligned(theirs.body, reindent)
+        if len(ours) == len(aligned):
+            for file_char, model_char in zip(ours, aligned, strict=True):
+                if ord(model_char) in LOOK_ALIKES:
+                    seen.setdefault(model_char, set()).add(file_char)
+    return {c: next(iter(kinds)) for c, kinds in seen.items() if len(kinds) == 1 and ord(min(kinds)) < 128}

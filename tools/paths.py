@@ -1,0 +1,116 @@
+"""Paths as the model gives them, made safe: absolute, symlinks resolved, and named as rules name them."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.base import PermissionAsk, ToolContext, ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A resolved path. ``rule`` is what permission rules match: relative to the workspace, else absolute."""
+
+    path: Path
+    rule: str
+    outside: bool
+    """Outside of the workspace and of the session's scratch folder."""
+
+
+def resolve(raw: str, ctx: ToolContext) -> Target:
+    """The file a model-given path means: absolute or relative to the workspace, ``~`` expanded.
+
+    The real path decides, so ``..`` and symlinks lead nowhere unseen. Raises ToolError for what is no path.
+    """
+    if not raw.strip():
+        raise ToolError("The path is empty.")
+    if "\0" in raw:
+        raise ToolError("The path contains a NUL character.")
+    try:
+        path = Path(raw).expanduser()
+        path = Path(os.path.realpath(path if path.is_absolute() else ctx.workspace / path))
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ToolError(f"Not a usable path: {raw!r} ({error}).") from error
+    rule, inside = _rule(path, ctx.workspace)
+    scratch = Path(os.path.realpath(ctx.scratch))
+    return Target(path, rule, outside=not inside and not path.is_relative_to(scratch))
+
+
+def rule_target(path: Path, workspace: Path) -> str:
+    """The name of an absolute, resolved path in permission rules, diffs and results (always with ``/``)."""
+    return _rule(path, workspace)[0]
+
+
+def _rule(path: Path, workspace: Path) -> tuple[str, bool]:
+    try:
+        return path.relative_to(workspace).as_posix(), True
+    except ValueError:
+        return path.as_posix(), False
+
+
+async def ask_outside(target: Target, ctx: ToolContext, *, is_dir: bool = False) -> None:
+    """Ask ``external_directory`` when the path lies outside of the workspace. Raises PermissionDenied."""
+    if not target.outside:
+        return
+    folder = target.path if is_dir else target.path.parent
+    pattern = folder.as_posix().rstrip("/") + "/*"
+    await ctx.permission.ask(
+        PermissionAsk(
+            permission="external_directory",
+            targets=(pattern,),
+            title=f"Use {target.path.as_posix()}, which is outside of the workspace",
+            suggestions=(pattern,),
+        )
+    )
+
+
+async def ask_read(target: Target, ctx: ToolContext, permission: str = "read") -> None:
+    """Ask for reading a file or listing a folder. Raises PermissionDenied."""
+    await ctx.permission.ask(
+        PermissionAsk(
+            permission=permission,
+            targets=(target.rule,),
+            title=f"{permission.capitalize()} {target.rule}",
+            suggestions=(folder_pattern(target.rule),),
+        )
+    )
+
+
+def folder_pattern(rule: str) -> str:
+    """The pattern that "always" would remember for a file: its folder; at the top level the file."""
+    folder, slash, _ = rule.rpartition("/")
+    return f"{folder}/*" if slash and folder else rule
+
+
+def did_you_mean(path: Path, hidden: Iterable[str] = ()) -> list[str]:
+    """Up to three names in the folder of a missing file that resemble its name. ``hidden`` are left out."""
+    try:
+        names = sorted({entry.name for entry in path.parent.iterdir()} - set(hidden))[:5000]
+    except OSError:
+        return []
+    wanted = path.name.casefold()
+    by_key = {name.casefold(): name for name in names}
+    inside = [
+        name for key, name in by_key.items() if wanted and (wanted in key or key in wanted) and len(key) > 2
+    ]
+    close = [by_key[key] for key in difflib.get_close_matches(wanted, by_key, n=3, cutoff=0.6)]
+    return list(dict.fromkeys([*close, *inside]))[:3]
+
+
+def explain_os_error(error: OSError, doing: str) -> str:
+    """An OSError in words for the model: what failed, and what it means."""
+    reasons = {
+        FileNotFoundError: "it does not exist",
+        PermissionError: "the operating system does not permit it",
+        NotADirectoryError: "a part of the path is a file, not a folder",
+        IsADirectoryError: "it is a folder",
+        FileExistsError: "something is there already",
+    }
+    for kind, reason in reasons.items():
+        if isinstance(error, kind):
+            return f"{doing}: {reason}."
+    return f"{doing}: {error.strerror or error}."

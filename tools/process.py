@@ -1,0 +1,190 @@
+"""Running programs so that nothing of them is left: own session, no stdin, everything killed at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+KILL_GRACE_S = 3.0
+"""Time between TERM and KILL (source: conventions.md, "Limits")."""
+LINGER_S = 0.3
+"""How long background children of a finished command may go on writing before they are stopped."""
+
+_SECRET = re.compile(r".*_(API_KEY|TOKEN|SECRET)|(ANTHROPIC|OPENAI|GOALWRIGHT)_.*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a program ended. ``exit_code`` is negative for a signal (POSIX)."""
+
+    exit_code: int
+    timed_out: bool = False
+    stopped_background: bool = False
+    """Children outlived the program and were stopped."""
+
+
+def scrubbed_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without keys and tokens, and set so that nothing pages, prompts or colours."""
+    kept = {name: value for name, value in environment.items() if not _SECRET.fullmatch(name)}
+    quiet = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "TERM": "dumb", "NO_COLOR": "1"}
+    return kept | quiet
+
+
+def find_program(name: str, workspace: Path) -> str | None:
+    """A program on PATH that does not lie in the workspace, whose files are untrusted."""
+    found = shutil.which(name)
+    if found is None:
+        return None
+    real = Path(os.path.realpath(found))
+    inside = real.is_relative_to(workspace) or Path(found).absolute().is_relative_to(workspace)
+    return None if inside else str(Path(found).absolute())
+
+
+class _Protocol(asyncio.SubprocessProtocol):
+    """Tells the end of the process from the end of its pipes: a background child keeps the pipes open."""
+
+    def __init__(self, on_output: Callable[[int, bytes], bool | None], pipes: int) -> None:
+        self._on_output = on_output
+        self._open = pipes
+        self.exited = asyncio.Event()
+        self.closed = asyncio.Event()
+        self.enough = asyncio.Event()
+
+    def pipe_data_received(self, fd: int, data: bytes | str) -> None:
+        if not self.enough.is_set() and self._on_output(fd, cast("bytes", data)) is False:
+            self.enough.set()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._open -= 1
+        if self._open == 0:
+            self.closed.set()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+
+
+async def run(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    on_output: Callable[[int, bytes], bool | None],
+    timeout_s: float,
+    merge_stderr: bool = False,
+    grace_s: float = KILL_GRACE_S,
+) -> Ended:
+    """Run a program to its end, or until ``timeout_s``, ``on_output`` returning False, or cancellation.
+
+    ``on_output(fd, data)`` gets stdout (1) and stderr (2) as they come. When this returns or raises, the program
+    and all processes of its session are dead. Raises OSError when it cannot be started.
+    """
+    loop = asyncio.get_running_loop()
+    windows = sys.platform == "win32"
+    transport, protocol = await loop.subprocess_exec(
+        lambda: _Protocol(on_output, 1 if merge_stderr else 2),
+        *argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
+        cwd=cwd,
+        env=dict(env),
+        start_new_session=not windows,
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+    )
+    pid = transport.get_pid()
+    background = False
+    try:
+        timed_out = not await _first([protocol.exited, protocol.enough], timeout_s)
+        if protocol.exited.is_set():
+            await _first([protocol.closed, protocol.enough], LINGER_S)
+            background = not protocol.closed.is_set() if windows else bool(await _members(pid))
+    finally:
+        # Shielded: a second cancellation must not stop the killing half-way.
+        killing = asyncio.ensure_future(_kill_all(pid, protocol, grace_s))
+        while not killing.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({killing})
+        transport.close()
+    code = transport.get_returncode()
+    return Ended(-signal.SIGTERM if code is None else code, timed_out, background)
+
+
+async def _first(events: Sequence[asyncio.Event], timeout_s: float) -> bool:
+    """Whether one of the events came in time."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        done, _ = await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+async def _kill_all(pid: int, protocol: _Protocol, grace_s: float) -> None:
+    if sys.platform == "win32":
+        if not (protocol.exited.is_set() and protocol.closed.is_set()):
+            killer = await asyncio.create_subprocess_exec(
+                "taskkill", "/F", "/T", "/PID", str(pid), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            await killer.wait()
+        return
+    loop = asyncio.get_running_loop()
+    for kind, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 2.0)):
+        alive = await _members(pid)
+        if not alive and protocol.exited.is_set():
+            return
+        _signal(pid, alive, kind)
+        deadline, pause = loop.time() + patience, 0.005
+        while loop.time() < deadline:
+            if protocol.exited.is_set() and not await _members(pid):
+                return
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 0.1)
+
+
+def _signal(pid: int, members: Sequence[int], kind: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, kind)
+    # Job control (``set -m``) gives children groups of their own in the same session.
+    for member in members:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(member, kind)
+
+
+async def _members(session: int) -> list[int]:
+    # Reading /proc takes milliseconds on a busy machine.
+    return await asyncio.to_thread(_members_now, session)
+
+
+def _members_now(session: int) -> list[int]:
+    """Living processes of a session (on Linux), else of its first group. Zombies are dead."""
+    proc = Path("/proc")
+    if not (proc / "self/stat").exists():
+        try:
+            os.killpg(session, 0)
+        except (ProcessLookupError, PermissionError):
+            return []
+        return [session]
+    found: list[int] = []
+    for entry in proc.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = (entry / "stat").read_bytes()
+        except OSError:
+            continue
+        # The name in brackets may contain anything, so the fields are counted from its end.
+        state, _, group, its_session = stat[stat.rindex(b")") + 2 :].split()[:4]
+        if session in (int(group), int(its_session)) and state not in (b"Z", b"X"):
+            found.append(int(entry.name))
+    return found

@@ -1,0 +1,172 @@
+"""The ``read`` tool: a file with line numbers, a folder, or an image."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from tools.atomic import read_or_none
+from tools.base import Image, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.change import sha256
+from tools.listing import tree
+from tools.paths import Target, ask_outside, ask_read, did_you_mean, explain_os_error, resolve, rule_target
+from tools.text import BinaryFile, Text, decode, split_lines
+
+MAX_LINES = 2000
+MAX_COLUMNS = 2000
+MAX_BYTES = 50 * 1024
+MAX_FILE_BYTES = 100 * 1024 * 1024
+MAX_IMAGE_BYTES = 4 * 1024 * 1024
+SEPARATOR = "→"
+"""Between line number and text. Not a tab: it must not be taken for a part of the text."""
+
+_MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+
+
+class ReadInput(ToolInput):
+    """Arguments of ``read``."""
+
+    path: str = Field(description="File or folder, absolute or relative to the workspace.")
+    offset: int = Field(default=1, ge=1, description="First line to show, from 1.")
+    limit: int = Field(default=MAX_LINES, ge=1, description=f"Lines to show, at most {MAX_LINES}.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    body: str
+    first: int
+    last: int
+    total: int
+
+
+class ReadTool(Tool[ReadInput]):
+    """Shows a file as the person sees it, and remembers that the model has seen this version."""
+
+    name = "read"
+    permission = "read"
+    Input = ReadInput
+
+    async def run(self, args: ReadInput, ctx: ToolContext) -> ToolResult:
+        """See ``Tool.run``."""
+        target = resolve(args.path, ctx)
+        is_dir = target.path.is_dir()
+        await ask_outside(target, ctx, is_dir=is_dir)
+        await ask_read(target, ctx)
+        if is_dir:
+            return await asyncio.to_thread(_folder, target)
+        data = await _load(target, ctx)
+        if (image := _image_type(data)) is not None:
+            return _image(target, data, image)
+        unsaved = ctx.files.unsaved(target.path)
+        try:
+            decoded = await asyncio.to_thread(decode, data)
+        except BinaryFile as error:
+            message = f"{target.rule} is a binary file of {len(data)} bytes and cannot be shown as text."
+            raise ToolError(message) from error
+        digest = sha256(data if unsaved is None else _as_saved(decoded, unsaved))
+        text = decoded.text if unsaved is None else unsaved
+        page = await asyncio.to_thread(_page, text, args.offset, args.limit)
+        if page.total and args.offset > page.total:
+            raise ToolError(
+                f"{target.rule} has only {page.total} lines; offset {args.offset} is beyond its end."
+            )
+        ctx.files.note_read(target.path, digest)
+        ctx.diagnostics.warm(target.path)
+        return _result(target, page, digest, decoded, unsaved is not None)
+
+
+async def _load(target: Target, ctx: ToolContext) -> bytes:
+    try:
+        size = target.path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise ToolError(
+                f"{target.rule} has {size} bytes: too large to read. Search it with grep instead."
+            )
+        data = await asyncio.to_thread(read_or_none, target.path)
+    except FileNotFoundError:
+        data = None
+    except OSError as error:
+        raise ToolError(explain_os_error(error, f"{target.rule} cannot be read")) from error
+    if data is not None:
+        return data
+    names = [
+        name
+        for name in did_you_mean(target.path)
+        if ctx.permission.decide("read", rule_target(target.path.parent / name, ctx.workspace)) != "deny"
+    ]
+    hint = f" Did you mean: {', '.join(names)}?" if names else ""
+    raise ToolError(f"{target.rule} does not exist.{hint}")
+
+
+def _as_saved(decoded: Text, unsaved: str) -> bytes:
+    """The bytes the editor would write: the hash then still fits after the person has saved."""
+    try:
+        return decoded.encode(unsaved)
+    except ToolError:
+        return unsaved.encode("utf-8", "replace")
+
+
+def _folder(target: Target) -> ToolResult:
+    listing = tree(target.path, depth=1)
+    return ToolResult(
+        f"{target.rule} is a folder:\n{listing.text}", title=target.rule, metadata={"path": target.rule}
+    )
+
+
+def _image_type(data: bytes) -> str | None:
+    for magic, media_type in _MAGIC:
+        if data.startswith(magic):
+            return media_type
+    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
+
+
+def _image(target: Target, data: bytes, media_type: str) -> ToolResult:
+    if len(data) > MAX_IMAGE_BYTES:
+        raise ToolError(f"{target.rule} is an image of {len(data)} bytes: too large to show.")
+    image = Image(media_type, base64.b64encode(data).decode("ascii"))
+    return ToolResult(
+        f"{target.rule} is an image ({media_type}, {len(data)} bytes).",
+        title=target.rule,
+        metadata={"path": target.rule, "sha256": sha256(data)},
+        images=(image,),
+    )
+
+
+def _page(text: str, offset: int, limit: int) -> _Page:
+    lines = split_lines(text)
+    shown: list[str] = []
+    size = 0
+    for number, line in enumerate(lines[offset - 1 : offset - 1 + min(limit, MAX_LINES)], offset):
+        body = line.body
+        if len(body) > MAX_COLUMNS:
+            body = f"{body[:MAX_COLUMNS]}… [line cut: {len(body)} characters]"
+        row = f"{number}{SEPARATOR}{body}"
+        size += len(row.encode("utf-8", "replace")) + 1
+        if size > MAX_BYTES and shown:
+            break
+        shown.append(row)
+    return _Page("\n".join(shown), offset, offset + len(shown) - 1, len(lines))
+
+
+def _result(target: Target, page: _Page, digest: str, decoded: Text, unsaved: bool) -> ToolResult:
+    parts: list[str] = []
+    if unsaved:
+        parts.append("(As in the editor, with UNSAVED changes: the file on disk differs.)")
+    parts.append(page.body if page.total else "(The file is empty.)")
+    if page.total > page.last:
+        parts.append(f"(Lines {page.first}-{page.last} of {page.total}. Go on with offset={page.last + 1}.)")
+    elif page.first > 1:
+        parts.append(f"(Lines {page.first}-{page.last} of {page.total}: the end of the file.)")
+    whole = page.first == 1 and page.last == page.total
+    title = target.rule if whole else f"{target.rule} {page.first}-{page.last}"
+    metadata = {
+        "path": target.rule,
+        "sha256": digest,
+        "lines": page.total,
+        "encoding": decoded.codec,
+        "unsaved": unsaved,
+    }
+    return ToolResult("\n".join(parts), title=title, metadata=metadata)

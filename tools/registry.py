@@ -1,0 +1,106 @@
+"""The built-in tools, and the one way to run a call of the model: it always ends in exactly one result."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import ValidationError
+
+from tools.base import PermissionDenied, Tool, ToolContext, ToolError, ToolInput, ToolResult
+
+_log = logging.getLogger(__name__)
+
+# Any: a registry holds tools of all input types; ``run_tool`` pairs each with its own input.
+AnyTool = Tool[Any]
+
+
+def builtin_tools() -> dict[str, AnyTool]:
+    """All built-in tools by name, in the order in which they are offered to the model."""
+    from tools.bash import BashTool
+    from tools.edit import EditTool
+    from tools.glob import GlobTool
+    from tools.goal import GoalTool
+    from tools.grep import GrepTool
+    from tools.ls import LsTool
+    from tools.read import ReadTool
+    from tools.write import WriteTool
+
+    tools: list[AnyTool] = [
+        GoalTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), EditTool(), WriteTool(), BashTool(),
+    ]  # fmt: skip
+    return {tool.name: tool for tool in tools}
+
+
+async def run_tool(tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResult:
+    """Validate the arguments and run the tool.
+
+    Bad arguments, ToolError and bugs become results with ``is_error``; bugs are logged with their traceback.
+    PermissionDenied and asyncio.CancelledError pass through.
+    """
+    try:
+        arguments = parse_input(tool, input_json)
+        return await tool.run(arguments, ctx)
+    except ToolError as error:
+        return ToolResult(str(error), title=str(error).split("\n", 1)[0][:160], is_error=True)
+    except (PermissionDenied, asyncio.CancelledError):
+        raise
+    except Exception as error:
+        _log.exception("tool %s failed (call %s)", tool.name, ctx.tool_call_id)
+        message = f"Internal error in the {tool.name} tool: {type(error).__name__}: {error}"
+        return ToolResult(message, title=f"internal error: {type(error).__name__}", is_error=True)
+
+
+def parse_input(tool: AnyTool, input_json: str) -> ToolInput:
+    """The typed arguments of a call. Raises ToolError that lists all that is wrong and what is expected."""
+    try:
+        value: object = json.loads(input_json or "{}")
+    except ValueError as error:
+        message = f"The arguments of {tool.name} are not valid JSON: {error}. {_expected(tool)}"
+        raise ToolError(message) from error
+    if not isinstance(value, dict):
+        raise ToolError(f"The arguments of {tool.name} must be a JSON object. {_expected(tool)}")
+    try:
+        return tool.Input.model_validate(value)
+    except ValidationError as error:
+        lines = [f"The arguments of {tool.name} are wrong:"]
+        for problem in error.errors(include_url=False, include_context=False):
+            where = ".".join(str(part) for part in problem["loc"]) or "arguments"
+            lines.append(f"- {where}: {_problem(problem['type'], problem['msg'], where, tool)}")
+        lines.append(_expected(tool))
+        raise ToolError("\n".join(lines)) from error
+
+
+def unknown_tool(name: str, names: Iterable[str]) -> str:
+    """What the model is told when it calls a tool that does not exist."""
+    known = sorted(names)
+    close = difflib.get_close_matches(name.casefold(), known, n=1, cutoff=0.5)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return f"There is no tool named {name!r}.{hint} Available: {', '.join(known)}."
+
+
+def _problem(kind: str, message: str, where: str, tool: AnyTool) -> str:
+    if kind == "missing":
+        return "is required"
+    if kind == "extra_forbidden":
+        fields: list[str] = list(tool.Input.model_fields)
+        close = difflib.get_close_matches(where, fields, n=1, cutoff=0.4)
+        return "is not known" + (f"; did you mean {close[0]}?" if close else "")
+    return message[:1].lower() + message[1:]
+
+
+def _expected(tool: AnyTool) -> str:
+    properties: dict[str, dict[str, Any]] = tool.schema().get("properties", {})
+    required = tool.schema().get("required", [])
+    parts = [f"{name}{'' if name in required else '?'}: {_kind(spec)}" for name, spec in properties.items()]
+    return f"Expected: {{{', '.join(parts)}}}"
+
+
+def _kind(spec: dict[str, Any]) -> str:
+    options: list[dict[str, Any]] = spec.get("anyOf", [spec])
+    kinds = [str(option.get("type", "any")) for option in options]
+    return " | ".join(kind for kind in kinds if kind != "null")

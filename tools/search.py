@@ -1,0 +1,131 @@
+"""Files and lines of a folder, by ripgrep when it is installed and by Python when not, with the same answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools import plain_search, process
+from tools.base import ToolError
+
+EXCLUDED = (".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__", ".trace")
+"""Folders that are never searched. ripgrep leaves out what git ignores besides."""
+MAX_COLUMNS = 500
+MAX_BYTES = 8 * 1024 * 1024
+"""Output of one search after which it is stopped: far more than the results that are shown."""
+MAX_FILES = 200_000
+TIMEOUT_S = 30.0
+
+_COMMON = ("--no-config", "--no-messages", "--hidden", "--null", "--color=never")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Results, and whether the search was stopped before its end (too much, or too long)."""
+
+    files: tuple[str, ...] = ()
+    """Paths with ``/``, relative to the searched folder."""
+    lines: tuple[tuple[str, int, str], ...] = ()
+    """Path, line number from 1, text."""
+    cut: bool = False
+
+
+def ripgrep(workspace: Path) -> str | None:
+    """The ``rg`` program, if there is one outside of the workspace."""
+    return process.find_program("rg", workspace)
+
+
+async def list_files(root: Path, rg: str | None) -> Found:
+    """All files below a folder but the excluded ones."""
+    if rg is None:
+        return await asyncio.to_thread(_walk, root)
+    data, cut, _ = await _collect(
+        [rg, "--files", *_COMMON, *_exclusions(), "./"], root, limit=MAX_FILES * 200
+    )
+    names = await asyncio.to_thread(lambda: tuple(_relative(name) for name in data.split("\0")[:-1]))
+    return Found(files=names, cut=cut)
+
+
+def _walk(root: Path) -> Found:
+    files: list[str] = []
+    for path in plain_search.walk(str(root), frozenset(EXCLUDED)):
+        if len(files) >= MAX_FILES:
+            return Found(files=tuple(files), cut=True)
+        files.append(path)
+    return Found(files=tuple(files))
+
+
+async def find_lines(
+    root: Path, pattern: str, include: re.Pattern[str] | None, rg: str | None, only: str | None = None
+) -> Found:
+    """Lines below a folder that match a regular expression. ``only``: a single file of the folder.
+
+    Raises ToolError when the pattern is malformed.
+    """
+    if rg is not None:
+        limits = (f"--max-columns={MAX_COLUMNS}", "--max-columns-preview", "--crlf", "--engine=auto")
+        argv = [rg, *_COMMON, "--with-filename", "--line-number", "--no-heading", *limits]
+        argv += [f"--regexp={pattern}", *([] if only else _exclusions()), "--", only or "./"]
+    else:
+        wanted = {
+            "pattern": pattern,
+            "include": include.pattern if include is not None else "",
+            "excluded": EXCLUDED,
+            "max_columns": MAX_COLUMNS,
+            "paths": [only] if only else [],
+        }
+        argv = [sys.executable, "-I", str(Path(plain_search.__file__)), json.dumps(wanted)]
+    data, cut, error = await _collect(argv, root, MAX_BYTES)
+    if not data and error:
+        raise ToolError(f"The search failed: {error.strip()[:1000]}")
+    return Found(lines=await asyncio.to_thread(_parse, data, include), cut=cut)
+
+
+def _parse(data: str, include: re.Pattern[str] | None) -> tuple[tuple[str, int, str], ...]:
+    found: list[tuple[str, int, str]] = []
+    for line in data.split("\n"):
+        path, separator, rest = line.partition("\0")
+        number, colon, text = rest.partition(":")
+        if separator and colon and number.isdigit():
+            path = _relative(path)
+            if include is None or include.match(path):
+                found.append((path, int(number), text.rstrip("\r")))
+    return tuple(found)
+
+
+def _exclusions() -> list[str]:
+    return [f"--glob=!{name}" for name in EXCLUDED]
+
+
+def _relative(path: str) -> str:
+    return path.replace(os.sep, "/").removeprefix("./")
+
+
+async def _collect(argv: Sequence[str], cwd: Path, limit: int) -> tuple[str, bool, str]:
+    """Output of a program, whether it was cut, and what it said on stderr when it failed."""
+    out, err = bytearray(), bytearray()
+
+    def keep(fd: int, data: bytes) -> bool:
+        (out if fd == 1 else err).extend(data)
+        return len(out) + len(err) < limit
+
+    try:
+        ended = await process.run(
+            argv,
+            cwd=cwd,
+            env=process.scrubbed_environment(os.environ),
+            on_output=keep,
+            timeout_s=TIMEOUT_S,
+            grace_s=0.5,
+        )
+    except OSError as error:
+        raise ToolError(f"The search could not be started: {error}") from error
+    cut = ended.timed_out or len(out) >= limit
+    failed = ended.exit_code not in (0, 1) and not cut
+    return out.decode("utf-8", "replace"), cut, err.decode("utf-8", "replace") if failed else ""

@@ -1,0 +1,63 @@
+"""The ``write`` tool: a whole file at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pydantic import Field
+
+from tools.base import FileChange, Tool, ToolContext, ToolInput, ToolResult
+from tools.change import apply_changes, base_of
+from tools.diff import opcodes
+from tools.paths import ask_outside, resolve
+from tools.text import Text, decode, split_lines
+
+
+class WriteInput(ToolInput):
+    """Arguments of ``write``."""
+
+    file_path: str = Field(description="The file, absolute or relative to the workspace.")
+    content: str = Field(description="The whole content of the file.")
+
+
+class WriteTool(Tool[WriteInput]):
+    """Creates or replaces a file; an existing one keeps its encoding and line ends."""
+
+    name = "write"
+    permission = "edit"
+    Input = WriteInput
+
+    async def run(self, args: WriteInput, ctx: ToolContext) -> ToolResult:
+        """See ``Tool.run``."""
+        target = resolve(args.file_path, ctx)
+        await ask_outside(target, ctx)
+        before = await base_of(target, ctx)
+        after = await asyncio.to_thread(_plan, before, args.content)
+        outcome = await apply_changes([FileChange(target.path, before, after)], ctx, tool_name=self.name)
+        return outcome.result()
+
+
+def _plan(before: bytes | None, content: str) -> bytes:
+    if before is None:
+        return Text("", "utf-8").encode(content)
+    decoded = decode(before)
+    return decoded.encode(_keep_line_ends(decoded.text, content))
+
+
+def _keep_line_ends(old: str, new: str) -> str:
+    """``new`` with the line ends of ``old`` when it has only plain ones: a model does not see the others.
+
+    Lines that stay keep their own; new ones get the commonest.
+    """
+    if "\r" in new or "\r" not in old:
+        return new
+    before, after = split_lines(old), split_lines(new)
+    kinds = [line.end for line in before if line.end]
+    usual = max(sorted(set(kinds)), key=kinds.count) if kinds else "\n"
+    ends = [usual] * len(after)
+    if len(set(kinds)) > 1:
+        for tag, i1, i2, j1, _ in opcodes([line.body for line in before], [line.body for line in after]):
+            if tag == "equal":
+                for offset in range(i2 - i1):
+                    ends[j1 + offset] = before[i1 + offset].end or usual
+    return "".join(line.body + (end if line.end else "") for line, end in zip(after, ends, strict=True))

@@ -67,7 +67,7 @@ class PlanTree:
             self._children.setdefault(goal.parent_id, []).append(goal.id)
         self._next_id = max((int(i) for i in self.goals if i.isdigit()), default=0) + 1
         self._replaceable: str | None = None
-        """The goal abandoned last, until a goal at its level takes its place."""
+        """The goal abandoned last, until a goal at its level takes its place or work goes on elsewhere."""
 
     # -- reading --
 
@@ -90,11 +90,10 @@ class PlanTree:
 
     def ancestors(self, goal_id: str) -> Iterator[Goal]:
         """Parent, grandparent, … of a goal."""
-        parent = self.goals[goal_id].parent_id
-        while parent is not None:
-            goal = self.goals[parent]
+        goal = self.goals[goal_id]
+        # A damaged log may have lost a parent: its children then count as the top.
+        while (goal := self.goals.get(goal.parent_id or "")) is not None:
             yield goal
-            parent = goal.parent_id
 
     def numbers(self) -> dict[str, str]:
         """Display number by id: consecutive, abandoned goals (and all below them) left out."""
@@ -118,7 +117,8 @@ class PlanTree:
         parent: str | None = None
         for step in wanted.split("."):
             live = [i for i in self._children.get(parent, ()) if self.goals[i].status != "abandoned"]
-            if not step.isdigit() or not 1 <= int(step) <= len(live):
+            # Not isdigit(): it also takes "²", which int() refuses.
+            if not step.isdecimal() or len(step) > 9 or not 1 <= int(step) <= len(live):
                 raise PlanError(self._no_such_goal(number))
             parent = live[int(step) - 1]
         assert parent is not None
@@ -197,18 +197,16 @@ class PlanTree:
                 f"Goal {numbers[goal.id]} still has open goals: {names}. Focus each and finish or abandon it."
             )
         cascade: list[AffectedGoal] = []
-        finished = {goal.id}
+        finished = {goal.id: summary}
         current = goal.parent_id
         for ancestor in self.ancestors(goal.id):
             live = [child for child in self.children(ancestor.id) if child.status != "abandoned"]
             if any(child.status != "completed" and child.id not in finished for child in live):
                 break
-            parts = [
-                summary if child.id == goal.id else (child.summary or child.description) for child in live
-            ]
+            parts = [finished.get(child.id) or child.summary or child.description for child in live]
             combined = ancestor.summary or "; ".join(parts)[:MAX_SUMMARY]
             cascade.append(AffectedGoal(goal_id=ancestor.id, status="completed", summary=combined))
-            finished.add(ancestor.id)
+            finished[ancestor.id] = combined
             current = ancestor.parent_id
         updates = {"status": "completed", "summary": summary}
         return [Updated(goal.id, updates, current_id=current, affected=tuple(cascade))]
@@ -256,17 +254,16 @@ class PlanTree:
         if isinstance(change, Added):
             self._insert(change.goal, change.index)
         elif isinstance(change, Updated):
-            if change.updates.get("status") == "abandoned":
-                self._replaceable = change.goal_id
+            if (status := change.updates.get("status")) is not None:
+                self._replaceable = change.goal_id if status == "abandoned" else None
             self._update(change.goal_id, change.updates)
             for affected in change.affected:
                 self._update(affected.goal_id, affected.model_dump(exclude={"goal_id"}, exclude_none=True))
-            self.current_id = change.current_id
-        else:
-            goal = self.goals.pop(change.goal_id)
+        elif (goal := self.goals.pop(change.goal_id, None)) is not None:
             self._order.remove(goal.id)
             self._children[goal.parent_id].remove(goal.id)
-            self.current_id = change.current_id
+        if not isinstance(change, Added):
+            self.current_id = change.current_id if change.current_id in self.goals else None
 
     def _insert(self, goal: Goal, index: int | None) -> None:
         siblings = self._children.setdefault(goal.parent_id, [])

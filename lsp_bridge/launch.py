@@ -25,7 +25,6 @@ EXIT_ALREADY_RUNNING = 3
 
 START_DEADLINE_S = 15.0
 ANSWER_DEADLINE_S = 5.0
-"""How long a daemon that took the connection may take for ``initialize``."""
 LOG_LIMIT = 1_000_000
 """Bytes. A longer log is moved to ``daemon.log.1`` when a daemon is started."""
 _TAIL = 2_000
@@ -90,6 +89,8 @@ class Launcher:
     serve_args: Sequence[str] = ()
     """More arguments for ``serve``, e.g. ``("--idle-timeout", "600")``; a running daemon keeps its own."""
     deadline_s: float = START_DEADLINE_S
+    answer_s: float = ANSWER_DEADLINE_S
+    """How long a running daemon that took the connection may take for ``initialize``."""
     clock: Clock = field(default_factory=SystemClock)
     on_start: Callable[[], None] = lambda: None
     """Called when a daemon has to be started, which takes a moment."""
@@ -100,7 +101,7 @@ class Launcher:
         Raises LaunchError.
         """
         paths = runtime_paths(workspace, self.home)
-        found = await self._try(paths, greeting)
+        found = await self._try(paths, greeting, self.answer_s)
         if found is not None:
             return found
         try:
@@ -115,13 +116,13 @@ class Launcher:
     async def connect_running(self, workspace: Path, greeting: Greeting) -> tuple[Client, Address]:
         """As ``connect``, but starts nothing: LaunchError with code ``notRunning`` when there is none."""
         paths = runtime_paths(workspace, self.home)
-        found = await self._try(paths, greeting)
+        found = await self._try(paths, greeting, self.answer_s)
         if found is None:
             raise LaunchError("notRunning", f"No Goalwright daemon is running for {paths.workspace}.")
         return found
 
     async def _try(
-        self, paths: RuntimePaths, greeting: Greeting, wait_s: float = ANSWER_DEADLINE_S
+        self, paths: RuntimePaths, greeting: Greeting, wait_s: float
     ) -> tuple[Client, Address] | None:
         """Connect and shake hands; None when nobody is there. Raises LaunchError when somebody else is."""
         address = paths.read_address()
@@ -189,7 +190,7 @@ class Launcher:
         pause = _FIRST_PAUSE_S
         while True:
             # First of all, because somebody else may have started it while this client waited for its turn.
-            found = await self._try(paths, greeting, max(ANSWER_DEADLINE_S, deadline - self.clock.now()))
+            found = await self._try(paths, greeting, max(self.answer_s, deadline - self.clock.now()))
             if found is not None:
                 return found
             if self.clock.now() > deadline:

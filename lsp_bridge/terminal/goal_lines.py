@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lsp_bridge.terminal.loose import mapping, mappings
+from lsp_bridge.terminal.loose import mapping, mappings, string
 from lsp_bridge.terminal.text import Style, one_line
 
 _MARK = {"completed": "✓", "in_progress": "→", "abandoned": "✗", "pending": "○"}
@@ -18,7 +18,7 @@ def display_numbers(goals: list[dict[str, Any]]) -> dict[str, str]:
     children: dict[str | None, list[dict[str, Any]]] = {}
     for goal in goals:
         if goal.get("status") != "abandoned":
-            children.setdefault(goal.get("parentId"), []).append(goal)
+            children.setdefault(string(goal.get("parentId")) or None, []).append(goal)
     numbers: dict[str, str] = {}
     todo: list[tuple[str | None, str]] = [(None, "")]
     while todo:
@@ -39,7 +39,7 @@ class GoalLines:
 
     def load(self, tree: dict[str, Any]) -> None:
         """Begin with the tree of a session (``GoalTree`` of the wire)."""
-        self._goals = mappings(tree.get("goals"))
+        self._goals = [goal for goal in mappings(tree.get("goals")) if string(goal.get("id"))]
         self._current = tree.get("currentId")
 
     def apply(self, event: dict[str, Any]) -> list[str]:
@@ -47,8 +47,10 @@ class GoalLines:
         before = display_numbers(self._goals)
         if event["event"] == "goal_added":
             goal: dict[str, Any] = {"parentId": event.get("parentId"), **mapping(event.get("goal"))}
+            if not string(goal.get("id")):
+                return []
             index = event.get("index")
-            self._goals.insert(len(self._goals) if index is None else index, goal)
+            self._goals.insert(index if isinstance(index, int) else len(self._goals), goal)
             return [self._line(goal, display_numbers(self._goals))]
         if event["event"] == "goal_removed":
             gone = self._find(event.get("goalId"))

@@ -18,7 +18,7 @@ Write = Callable[[str], None]
 _OUTPUT_TAIL = 8
 _CLEAR_LINE = "\r\x1b[K"
 _DIAGNOSTICS = re.compile(
-    r"<diagnostics\b[^>]*?(?:file=\"([^\"]*)\")?[^>]*>\n?(.*?)</diagnostics>", re.DOTALL
+    r"<diagnostics(?:\s+file=\"([^\"]*)\")?[^>]*>\n?(.*?)</diagnostics>", re.DOTALL
 )
 _MAIN_ARGUMENTS = ("command", "file_path", "path", "pattern", "focus", "done", "abandon", "add")
 

@@ -12,6 +12,7 @@ import pytest
 from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.handshake import UNAUTHORIZED
 from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse
+from tests.fakes.waiting import until
 
 
 @pytest.fixture
@@ -235,8 +236,7 @@ async def test_closing_fails_what_is_pending(fake: FakeDaemon) -> None:
     fake.handlers["never"] = never
     async with connected(fake) as client:
         pending = asyncio.create_task(client.request("never"))
-        while not fake.params("never"):
-            await asyncio.sleep(0)
+        await until(lambda: fake.params("never"))
         await client.close()
         with pytest.raises(ConnectionLost, match="closed"):
             await pending

@@ -237,7 +237,9 @@ def test_runtime_folder_of_the_login_is_used_for_long_paths_when_private(
         runtime.rmdir()
 
 
-def test_foreign_folder_in_the_shared_temp_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_folder_in_the_shared_temp_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", "/tmp")
     paths = RuntimePaths.for_workspace(tmp_path, tmp_path / ("long" * 30))

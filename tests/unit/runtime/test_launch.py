@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from daemon.runtime import RuntimePaths
+from lsp_bridge.client import Client
+from lsp_bridge.launch import Greeting, Launcher, LaunchError, daemon_command, ensure_daemon
+from tests.fakes import daemon_server
+from tests.fakes.daemon_server import FakeDaemon
+from tests.fakes.waiting import until
+
+FAKE = (sys.executable, daemon_server.__file__)
+HELLO = Greeting(client="test")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def launcher(tmp_path: Path, workspace: Path) -> Iterator[Launcher]:
+    launcher = Launcher(home=tmp_path / "home", command=FAKE)
+    yield launcher
+    address = RuntimePaths.for_workspace(workspace, launcher.home).read_address()
+    if address is not None and address.pid != os.getpid():
+        kill(address.pid)
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    # A child of this process: waiting also makes sure that the kernel has freed its lock.
+    os.waitpid(pid, 0)
+
+
+class Impatient:
+    """A clock on which every look takes long."""
+
+    def __init__(self, step_s: float) -> None:
+        self.time = 0.0
+        self.step_s = step_s
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.time += self.step_s
+        await asyncio.sleep(0.005)
+
+
+async def test_daemon_is_started_once_and_found_again(launcher: Launcher, workspace: Path) -> None:
+    first = await ensure_daemon(workspace, launcher=launcher)
+    assert await ensure_daemon(workspace, launcher=launcher) == first
+    assert first.pid != os.getpid()
+
+
+async def test_clients_that_come_together_start_one_daemon(launcher: Launcher, workspace: Path) -> None:
+    addresses = await asyncio.gather(*(ensure_daemon(workspace, launcher=launcher) for _ in range(5)))
+    assert len({address.pid for address in addresses}) == 1
+
+
+async def test_daemon_does_not_run_in_the_workspace_and_has_its_own_session(
+    launcher: Launcher, workspace: Path
+) -> None:
+    address = await ensure_daemon(workspace, launcher=launcher)
+    assert os.getsid(address.pid) == address.pid
+    process = Path("/proc", str(address.pid))
+    assert (process / "cwd").readlink() == RuntimePaths.for_workspace(workspace, launcher.home).folder
+    assert (process / "fd" / "0").readlink() == Path(os.devnull)
+
+
+async def test_daemon_that_was_killed_is_replaced(launcher: Launcher, workspace: Path) -> None:
+    first = await ensure_daemon(workspace, launcher=launcher)
+    kill(first.pid)
+    paths = RuntimePaths.for_workspace(workspace, launcher.home)
+    assert paths.address_file.exists()
+    assert paths.socket_path.exists()
+    second = await ensure_daemon(workspace, launcher=launcher)
+    assert second.pid != first.pid
+    assert second.token != first.token
+
+
+async def test_address_file_of_another_program_s_process_is_stale(
+    launcher: Launcher, workspace: Path
+) -> None:
+    paths = RuntimePaths.for_workspace(workspace, launcher.home)
+    paths.prepare()
+    stale = replace(FakeDaemon(workspace, launcher.home).address, pid=os.getpid(), protocol_version=99)
+    paths.write_address(stale)
+    address = await ensure_daemon(workspace, launcher=launcher)
+    assert address.pid != os.getpid()
+
+
+async def test_port_that_went_to_another_program_is_never_spoken_to(
+    launcher: Launcher, workspace: Path
+) -> None:
+    contacted: list[str] = []
+
+    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        contacted.append("somebody")
+        writer.close()
+
+    stranger = await asyncio.start_server(accepted, "127.0.0.1", 0)
+    paths = RuntimePaths.for_workspace(workspace, launcher.home)
+    paths.prepare()
+    port = stranger.sockets[0].getsockname()[1]
+    paths.write_address(replace(FakeDaemon(workspace, launcher.home).address, socket=None, port=port))
+    await ensure_daemon(workspace, launcher=launcher)
+    stranger.close()
+    assert contacted == []
+
+
+async def test_connect_running_starts_nothing(launcher: Launcher, workspace: Path) -> None:
+    with pytest.raises(LaunchError, match="No Goalwright daemon is running") as caught:
+        await launcher.connect_running(workspace, HELLO)
+    assert caught.value.code == "notRunning"
+    assert not (launcher.home or Path()).exists()
+
+
+async def test_missing_workspace_and_file_are_clear_errors(launcher: Launcher, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name, words in (("missing", "does not exist"), ("file", "is not a folder")):
+        with pytest.raises(LaunchError, match=words) as caught:
+            await launcher.connect(tmp_path / name, HELLO)
+        assert caught.value.code == "workspace"
+
+
+async def test_daemon_that_ends_at_once_shows_its_last_words(launcher: Launcher, workspace: Path) -> None:
+    failing = replace(launcher, serve_args=("--fail", "the disk is full"))
+    paths = RuntimePaths.for_workspace(workspace, launcher.home)
+    paths.prepare()
+    paths.log_file.write_text("words of an older run\n")
+    with pytest.raises(LaunchError, match="the disk is full") as caught:
+        await failing.connect(workspace, HELLO)
+    assert caught.value.code == "startFailed"
+    assert "older run" not in str(caught.value)
+    assert str(paths.log_file) in str(caught.value)
+
+
+async def test_program_that_is_missing_is_a_clear_error(launcher: Launcher, workspace: Path) -> None:
+    with pytest.raises(LaunchError, match="/no/such/python"):
+        await replace(launcher, command=("/no/such/python",)).connect(workspace, HELLO)
+
+
+async def test_daemon_that_never_answers_is_given_up(launcher: Launcher, workspace: Path) -> None:
+    deaf = replace(launcher, serve_args=("--deaf",), deadline_s=15, clock=Impatient(5.0))
+    with pytest.raises(LaunchError, match="did not answer within 15 s") as caught:
+        await deaf.connect(workspace, HELLO)
+    assert caught.value.code == "startTimeout"
+    kill_children()
+
+
+async def test_client_whose_turn_to_start_never_comes_gives_up(launcher: Launcher, workspace: Path) -> None:
+    import filelock
+
+    paths = RuntimePaths.for_workspace(workspace, launcher.home)
+    paths.prepare()
+    with filelock.FileLock(paths.start_lock_file), pytest.raises(LaunchError, match="did not answer"):
+        await replace(launcher, clock=Impatient(5.0)).connect(workspace, HELLO)
+
+
+async def test_daemon_that_holds_its_lock_while_it_ends_is_waited_for(
+    launcher: Launcher, workspace: Path
+) -> None:
+    paths = RuntimePaths.for_workspace(workspace, launcher.home)
+    with paths.hold_lock():
+        starting = asyncio.create_task(ensure_daemon(workspace, launcher=launcher))
+        # At least one daemon was started in vain.
+        await until(lambda: paths.log_file.exists() and b"running already" in paths.log_file.read_bytes())
+    assert (await starting).pid != os.getpid()
+
+
+async def test_daemon_that_takes_connections_and_says_nothing_is_reported(
+    launcher: Launcher, workspace: Path
+) -> None:
+    fake = FakeDaemon(workspace, launcher.home)
+
+    async def silent(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    fake.handlers["initialize"] = silent
+    async with fake:
+        with pytest.raises(LaunchError, match=r"does not answer.*stop --force") as caught:
+            await replace(launcher, answer_s=0.05).connect(workspace, HELLO)
+    assert caught.value.code == "unresponsive"
+
+
+async def test_daemon_of_another_protocol_is_reported_and_left_alone(
+    launcher: Launcher, workspace: Path
+) -> None:
+    fake = FakeDaemon(workspace, launcher.home)
+    fake.protocol_version = 99
+    async with fake:
+        with pytest.raises(LaunchError, match=r"protocol 99.*goalwright stop") as caught:
+            await launcher.connect(workspace, HELLO)
+    assert caught.value.code == "incompatible"
+
+
+async def test_refused_token_is_reported(launcher: Launcher, workspace: Path) -> None:
+    async with FakeDaemon(workspace, launcher.home) as fake:
+        fake.paths.write_address(replace(fake.address, token="wrong"))
+        with pytest.raises(LaunchError, match="does not accept the token") as caught:
+            await launcher.connect(workspace, HELLO)
+    assert caught.value.code == "unauthorized"
+
+
+async def test_folder_that_cannot_be_made_is_a_clear_error(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "home").touch()
+    with pytest.raises(LaunchError, match="GOALWRIGHT_HOME") as caught:
+        await Launcher(home=tmp_path / "home", command=FAKE).connect(workspace, HELLO)
+    assert caught.value.code == "runtimeFolder"
+
+
+async def test_long_log_is_moved_away_and_private(
+    launcher: Launcher, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lsp_bridge.launch.LOG_LIMIT", 10)
+    paths = RuntimePaths.for_workspace(workspace, launcher.home)
+    paths.prepare()
+    paths.log_file.write_text("a long log of yesterday")
+    await ensure_daemon(workspace, launcher=launcher)
+    assert paths.log_file.with_suffix(".log.1").read_text() == "a long log of yesterday"
+    assert paths.log_file.stat().st_mode & 0o077 == 0
+
+
+async def test_relative_home_means_the_same_folder_for_the_daemon(
+    launcher: Launcher, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GOALWRIGHT_HOME", "home")
+    await ensure_daemon(workspace, launcher=replace(launcher, home=None))
+
+
+async def test_idle_timeout_reaches_the_daemon(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    async def connect(self: Launcher, workspace: Path, greeting: Greeting) -> tuple[Client, object]:
+        seen.append(tuple(self.serve_args))
+        raise LaunchError("startFailed", "not today")
+
+    monkeypatch.setattr(Launcher, "connect", connect)
+    for timeout in (None, 90):
+        with pytest.raises(LaunchError):
+            await ensure_daemon(workspace, idle_timeout_s=timeout)
+    assert seen == [(), ("--idle-timeout", "90")]
+
+
+def test_daemon_runs_isolated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert daemon_command() == [sys.executable, "-I", "-m", "daemon"]
+
+
+def test_daemon_is_found_when_this_code_came_by_pythonpath(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = str(Path(daemon_server.__file__).parents[2])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/elsewhere", root]))
+    program, isolated, _, bootstrap = daemon_command()
+    assert (program, isolated) == (sys.executable, "-I")
+    assert json.dumps(root)[1:-1] in bootstrap
+    compile(bootstrap, "bootstrap", "exec")
+
+
+def kill_children() -> None:
+    for child in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split():
+        kill(int(child))

@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.model.goals import Goal, GoalTree
+from daemon.plan.tree import PlanTree
+from lsp_bridge.terminal.goal_lines import GoalLines, display_numbers
+from lsp_bridge.terminal.text import Style
+from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, diagnostics_lines
+
+
+class Screen:
+    def __init__(self, **options: Any) -> None:
+        self.raw = ""
+        self.view = TextView(self.write, style=Style(color=False), **options)
+
+    def write(self, text: str) -> None:
+        self.raw += text
+
+    def delta(self, kind: str, text: str, index: int = 0, **fields: Any) -> None:
+        self.view.delta("s", {"kind": kind, "text": text, "messageId": "m", "index": index, **fields})
+
+    def event(self, name: str, /, **fields: Any) -> None:
+        self.view.event("s", {"event": name, **fields})
+
+    def part(self, part: dict[str, Any], index: int = 0) -> None:
+        self.event("message_part_added", messageId="m", role="assistant", index=index, part=part)
+
+    def message(self, role: str, *content: dict[str, Any], message_id: str = "m") -> None:
+        self.event("message_added", message={"messageId": message_id, "role": role, "content": list(content)})
+
+    def result(self, name: str, content: str = "", **fields: Any) -> None:
+        part = {"type": "tool_result", "name": name, "toolCallId": "c1", "content": content, **fields}
+        self.message("tool", part, message_id="t")
+
+    @property
+    def lines(self) -> list[str]:
+        return self.raw.splitlines()
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"type": "tool_call", "id": "c1", "name": name, "input": json.dumps(arguments)}
+
+
+def test_streamed_text_is_shown_once() -> None:
+    screen = Screen()
+    for piece in ("Hello ", "wor", "ld."):
+        screen.delta("text", piece)
+    screen.part(text("Hello world."))
+    screen.message("assistant", text("Hello world."), {"type": "finish", "reason": "end_turn"})
+    assert screen.raw == "Hello world.\n"
+
+
+def test_text_whose_deltas_were_dropped_is_completed_from_the_stored_part() -> None:
+    screen = Screen()
+    screen.delta("text", "Hello ")
+    screen.message("assistant", text("Hello world."))
+    assert screen.raw == "Hello world.\n"
+
+
+def test_text_with_a_hole_in_the_middle_is_shown_again_as_stored() -> None:
+    screen = Screen()
+    screen.delta("text", "Hello ")
+    screen.delta("text", "ld.")
+    screen.message("assistant", text("Hello world."))
+    assert screen.lines == ["Hello ld.", "Hello world."]
+
+
+def test_text_without_any_delta_is_shown() -> None:
+    screen = Screen()
+    screen.message("assistant", text("One."), call("read", file_path="a.py"), text("Two."))
+    assert screen.lines == ["One.", "Two."]
+
+
+def test_reasoning_is_shown_only_when_wanted() -> None:
+    for wanted in (False, True):
+        screen = Screen(reasoning=wanted)
+        screen.delta("reasoning", "hmm")
+        screen.part({"type": "reasoning", "text": "hmm, well"})
+        screen.delta("text", "Yes.", index=1)
+        screen.message("assistant", {"type": "reasoning", "text": "hmm, well"}, text("Yes."))
+        assert screen.lines == (["hmm, well", "Yes."] if wanted else ["Yes."])
+
+
+def test_answer_that_breaks_off_begins_again() -> None:
+    screen = Screen()
+    screen.delta("text", "Hel")
+    screen.event("message_discarded", messageId="m", reason="the stream broke off")
+    screen.delta("text", "Hel")
+    screen.delta("text", "lo.")
+    screen.message("assistant", text("Hello."))
+    assert screen.lines == [
+        "Hel",
+        "  ⟲ the answer broke off and begins again (the stream broke off)",
+        "Hello.",
+    ]
+
+
+def test_own_prompt_is_not_repeated_but_that_of_others_is_shown() -> None:
+    screen = Screen(own_prompt="do it")
+    screen.message("user", text("do it"))
+    screen.message("user", text("and that"))
+    assert screen.lines == ["› and that"]
+
+
+def test_tool_call_is_one_line_with_its_title() -> None:
+    screen = Screen()
+    screen.part(call("edit", file_path="shop/cart.py", old_string="a\nb"))
+    screen.event("tool_started", toolCallId="c1", name="edit")
+    screen.result("edit", "The file was edited.", title="shop/cart.py +3 -1")
+    assert screen.lines == ["✓ edit shop/cart.py +3 -1"]
+
+
+def test_tool_call_without_title_is_told_by_its_main_argument() -> None:
+    screen = Screen()
+    screen.part(call("grep", pattern="def total"))
+    screen.result("grep", "cart.py")
+    assert screen.lines == ["✓ grep def total"]
+
+
+def test_failed_tool_call_shows_the_beginning_of_the_error() -> None:
+    screen = Screen()
+    screen.part({**call("edit"), "input": "{not json"})
+    screen.result("edit", "old_string was not found.\nNearest place: …", isError=True)
+    assert screen.lines == ["✗ edit old_string was not found. Nearest place: …"]
+
+
+def test_end_of_long_command_output_is_shown_with_its_indentation() -> None:
+    screen = Screen()
+    screen.result("bash", "\n".join(f"  line {n}" for n in range(20)), title="pytest -q")
+    assert screen.lines[0] == "✓ bash pytest -q"
+    assert screen.lines[1] == "    … 12 lines"
+    assert screen.lines[-1] == "      line 19"
+    assert len(screen.lines) == 10
+
+
+def test_diagnostics_are_lines_of_their_own() -> None:
+    content = (
+        'Edit applied.\n<diagnostics file="/w/a.py">\nERROR [3:7] "x" is not defined\n'
+        "WARNING [9:1] unused\n</diagnostics>\n"
+    )
+    screen = Screen()
+    screen.result("edit", content, title="a.py +1 -1")
+    assert screen.lines == [
+        "✓ edit a.py +1 -1",
+        '    ERROR /w/a.py [3:7] "x" is not defined',
+        "    WARNING /w/a.py [9:1] unused",
+    ]
+    assert diagnostics_lines("no diagnostics here") == []
+
+
+def test_nothing_of_model_or_tool_can_drive_the_terminal() -> None:
+    evil = "\x1b]0;owned\x07\x1b[2Jtext\r\x08"
+    screen = Screen()
+    screen.delta("text", evil)
+    screen.message("assistant", text(evil), call("bash", command=evil))
+    screen.result("bash", evil, title=evil)
+    screen.message("user", text(evil))
+    for name in ("notice", "model_retry", "message_discarded"):
+        screen.event(name, text=evil, reason=evil, level="error", delayS=1.0, messageId="m")
+    screen.event("goal_added", goal={"id": "1", "description": evil}, parentId=None)
+    screen.view.request({"title": evil, "detail": evil, "files": [{"diff": evil}], "rule": {"pattern": evil}})
+    assert not set(screen.raw) & {"\x1b", "\x07", "\r", "\x08"}
+
+
+def test_status_line_is_replaced_and_never_breaks_text() -> None:
+    screen = Screen(live=True, columns=20)
+    screen.event("tool_started", toolCallId="c1", name="a tool with a long name")
+    assert screen.raw == "\r\x1b[Ka tool with a long "
+    screen.raw = ""
+    screen.delta("text", "Hi")
+    assert screen.raw == "\r\x1b[KHi"
+    screen.event("tool_started", toolCallId="c1", name="x")
+    assert screen.raw == "\r\x1b[KHi"
+
+
+def test_live_output_of_a_command_is_the_status_line() -> None:
+    screen = Screen(live=True)
+    screen.part(call("bash", command="make"))
+    screen.delta("tool_output", "one\ntwo\n", toolCallId="c1")
+    assert screen.raw == "\r\x1b[Kbash make │ two"
+
+
+def test_status_line_is_not_for_files() -> None:
+    screen = Screen(live=False)
+    screen.event("tool_started", toolCallId="c1", name="x")
+    screen.delta("tool_output", "one", toolCallId="c1")
+    assert screen.raw == ""
+
+
+def test_odd_events_of_a_newer_daemon_are_passed_over() -> None:
+    screen = Screen()
+    for event in ("something_new", "message_added", "goal_updated", "goal_added", "notice", "goal_removed"):
+        screen.event(event)
+        screen.event(event, message=7, goal=[], updates=3, content="x", affectedGoals={}, goalId={})
+    screen.delta("new kind", "x")
+    screen.view.delta("s", {})
+
+
+def test_request_shows_diff_and_the_rule_that_asked() -> None:
+    screen = Screen()
+    rule = {"permission": "edit", "pattern": "*", "action": "ask", "source": "shipped"}
+    screen.view.request({"title": "edit a.py", "rule": rule, "files": [{"diff": "-a\n+b\n"}]})
+    assert screen.lines == ["? edit a.py", "-a", "+b", "  asked by the shipped rule: edit * → ask"]
+
+
+def test_retry_and_notice_are_told() -> None:
+    screen = Screen()
+    screen.event("model_retry", attempt=1, delayS=2.4, reason="The model is overloaded")
+    screen.event("notice", level="warning", text="No key is set.")
+    assert screen.lines == ["  ⟲ The model is overloaded: trying again in 2 s", "  No key is set."]
+
+
+def test_last_line_has_session_tokens_and_cost() -> None:
+    screen = Screen()
+    totals = Totals()
+    totals.count({"usage": {"input": 1000, "output": 200, "cacheRead": 30000}, "cost": 0.0123})
+    totals.count({"usage": None})
+    screen.delta("text", "done")
+    screen.view.finish(Outcome("end_turn", "", "s1", totals))
+    assert screen.lines == ["done", "session s1 · 31,200 tokens (30,000 from the cache) · $0.0123"]
+
+
+def test_json_lines_carry_events_and_end_with_the_result() -> None:
+    lines: list[str] = []
+    view = JsonView(lines.append)
+    view.event("s1", {"event": "notice", "text": "two\nlines\u2028"})
+    view.delta("s1", {"kind": "text"})
+    view.finish(Outcome("error", "why", None))
+    parsed = [json.loads(line) for line in lines]
+    assert [line["type"] for line in parsed] == ["event", "delta", "result"]
+    assert all(line.count("\n") == 1 for line in lines)
+    assert parsed[-1]["usage"]["cost"] is None
+    assert (parsed[-1]["stopReason"], parsed[-1]["detail"], parsed[-1]["sessionId"]) == ("error", "why", None)
+
+
+def goal(goal_id: str, parent: str | None = None, status: str = "pending", **fields: Any) -> dict[str, Any]:
+    return {"id": goal_id, "parentId": parent, "description": f"goal {goal_id}", "status": status, **fields}
+
+
+def test_life_of_a_plan_is_told_in_small_lines() -> None:
+    lines = GoalLines(Style(color=False))
+    told: list[str] = []
+    for number in ("1", "2"):
+        told += lines.apply({"event": "goal_added", "goal": goal(number), "parentId": None})
+    told += lines.apply(
+        {"event": "goal_updated", "goalId": "1", "updates": {"status": "in_progress"}, "currentId": "1"}
+    )
+    told += lines.apply({"event": "goal_added", "goal": goal("3", "1"), "parentId": "1"})
+    told += lines.apply({"event": "goal_updated", "goalId": "3", "updates": {}, "currentId": "3"})
+    told += lines.apply(
+        {
+            "event": "goal_updated",
+            "goalId": "3",
+            "updates": {"status": "completed", "summary": "read it"},
+            "affectedGoals": [{"goalId": "1", "status": "completed", "summary": "all read"}],
+            "currentId": None,
+        }
+    )
+    told += lines.apply(
+        {"event": "goal_updated", "goalId": "2", "updates": {"status": "abandoned", "summary": "too hard"}}
+    )
+    told += lines.apply({"event": "goal_added", "goal": goal("4"), "parentId": None})
+    told += lines.apply({"event": "goal_removed", "goalId": "4", "currentId": None})
+    assert told == [
+        "  ○ 1. goal 1",
+        "  ○ 2. goal 2",
+        "  → 1. goal 1",
+        "  ○ 1.1. goal 3",
+        "  → 1.1. goal 3",
+        "  ✓ 1.1. goal 3 → read it",
+        "  ✓ 1. goal 1 → all read",
+        "  ✗ 2. goal 2 → too hard",
+        "  ○ 2. goal 4",
+        "  − 2. goal 4",
+    ]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.sampled_from(["pending", "completed", "abandoned"])), max_size=9)
+)
+def test_numbers_are_those_of_the_daemon(spec: list[tuple[int, str]]) -> None:
+    goals = [
+        Goal.model_validate(goal(str(n), str(parent) if parent < n else None, status))
+        for n, (parent, status) in enumerate(spec)
+    ]
+    tree = GoalTree(goals=goals)
+    assert display_numbers([g.wire() for g in goals]) == PlanTree(tree).numbers()

@@ -156,7 +156,73 @@ def _serve_command(args: argparse.Namespace) -> int:
 
 
 async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
-    raise NotImplementedError("composed by the lead")
+    """Build the daemon, open the door, and stay until stopped, signalled or idle."""
+    import asyncio
+    import contextlib
+    import logging
+    import signal
+    from datetime import UTC, datetime
+
+    from daemon.core import Daemon
+    from daemon.version import product_version
+    from daemon.provider.models import ProviderModels
+    from daemon.runtime import Address, new_token, state_dir
+    from lsp_bridge.diagnostics import ServerDiagnostics
+    from lsp_bridge.handshake import PROTOCOL_VERSION
+    from lsp_bridge.language_servers import LanguageServers
+    from lsp_bridge.listen import Listener
+    from lsp_bridge.server import Bridge
+
+    log = logging.getLogger("goalwright")
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):  # Windows
+            loop.add_signal_handler(number, stopping.set)
+
+    workspace = paths.workspace
+    user_folder = state_dir()
+    command_line = {"model": args.model, "idle_timeout_s": args.idle_timeout}
+    models = ProviderModels()
+    bridge = Bridge(product_version(), models.choose)
+    servers = LanguageServers(workspace)
+    core = Daemon(
+        workspace,
+        diagnostics=ServerDiagnostics(servers),
+        models=models,
+        state_folder=user_folder,
+        command_line=command_line,
+        unsaved_text=bridge.unsaved_text,
+    )
+    token = new_token()
+    listener = Listener(core, bridge, token, stopping.set)
+    socket = paths.prepare_socket() if hasattr(asyncio, "start_unix_server") else None
+    port = await listener.open(socket)
+    address = Address(
+        pid=os.getpid(),
+        token=token,
+        version=product_version(),
+        protocol_version=PROTOCOL_VERSION,
+        workspace=str(workspace),
+        started_at=datetime.now(UTC).isoformat(),
+        socket=str(socket) if socket is not None else None,
+        port=port,
+    )
+    paths.write_address(address)
+    log.info("serving %s (process %d)", workspace, os.getpid())
+    warming = asyncio.create_task(models.warm(core.config().settings.model))
+    idle = asyncio.create_task(core.wait_until_idle())
+    stopped = asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        log.info("stopping")
+        for task in (warming, idle, stopped):
+            task.cancel()
+        await listener.close()  # whoever comes now is told at once, and starts a new daemon
+        await core.close()
+        await servers.close()
+    return 0
 
 
 if __name__ == "__main__":

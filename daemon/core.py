@@ -47,7 +47,7 @@ class Daemon:
         diagnostics: Diagnostics,
         models: Models,
         state_folder: Path,
-        config: Config | None = None,
+        command_line: Mapping[str, Any] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         unsaved_text: Callable[[Path], str | None] = lambda path: None,
     ) -> None:
@@ -59,7 +59,8 @@ class Daemon:
         self.diagnostics = diagnostics
         self.started = time.monotonic()
         self.clients = 0
-        self._config = config
+        self._command_line = dict(command_line or {})
+        self._config: Config | None = None
         self._sessions: dict[str, Session] = {}
         self._opening: dict[str, asyncio.Task[Session]] = {}
         self._watch = FileWatch(self._changed_outside)
@@ -87,13 +88,12 @@ class Daemon:
 
     def config(self) -> Config:
         """The configuration, read once; ``reload_config`` reads it again."""
-        if self._config is None:
-            self._config = load_config(self.workspace, self.state_folder / "config.json")
-        return self._config
+        return self._config or self.reload_config()
 
     def reload_config(self) -> Config:
         """Read the configuration files again: a new session sees what the person just changed."""
-        self._config = load_config(self.workspace, self.state_folder / "config.json")
+        files = load_config(self.workspace, self.state_folder / "config.json")
+        self._config = files.overlaid(self._command_line, "user", "command line")
         return self._config
 
     # -- sessions --

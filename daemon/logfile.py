@@ -39,6 +39,8 @@ def configure_logging(path: Path | None, *, level: int = logging.INFO) -> None:
     root.setLevel(level)
     root.addHandler(handler)
     # Libraries that tell about each request, keys in the address included.
-    for name in ("httpx", "httpcore", "asyncio", "pygls"):
+    for name in ("httpx", "httpx2", "httpcore", "httpcore2", "asyncio", "watchdog"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    # pygls logs whole messages when something is wrong with them, and `initialize` carries keys.
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)
     faulthandler.enable(file=2)

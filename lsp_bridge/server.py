@@ -88,7 +88,7 @@ class ClientServer:
             "goalwright", bridge.version, protocol_cls=_Protocol, converter_factory=_converter, max_workers=1
         )
         self._server.protocol.set_writer(writer)
-        self._server.protocol.connection = self
+        cast("_Protocol", self._server.protocol).hang_up = self.hang_up
         self._register()
         core.client_attached()
 
@@ -241,12 +241,12 @@ class ClientServer:
 class _Protocol(LanguageServerProtocol):
     """pygls' protocol, whose ``exit`` ends the connection and not the daemon."""
 
-    connection: ClientServer
+    hang_up: Callable[[], None]
 
     @lsp_method(types.EXIT)
     def lsp_exit(self, *args: object) -> Generator[Any, Any, None]:
         """The client is done."""
-        self.connection.hang_up()
+        self.hang_up()
         yield from ()
 
 

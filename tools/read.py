@@ -6,7 +6,7 @@ import asyncio
 import base64
 from dataclasses import dataclass
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from tools.atomic import read_or_none
 from tools.base import Image, Tool, ToolContext, ToolError, ToolInput, ToolResult
@@ -29,7 +29,11 @@ _MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), 
 class ReadInput(ToolInput):
     """Arguments of ``read``."""
 
-    path: str = Field(description="File or folder, absolute or relative to the workspace.")
+    file_path: str = Field(
+        # Half of the models' own habits call it "path": taken, but not offered.
+        validation_alias=AliasChoices("file_path", "path"),
+        description="File or folder, absolute or relative to the workspace.",
+    )
     offset: int = Field(default=1, ge=1, description="First line to show, from 1.")
     limit: int = Field(default=MAX_LINES, ge=1, description=f"Lines to show, at most {MAX_LINES}.")
 
@@ -51,7 +55,7 @@ class ReadTool(Tool[ReadInput]):
 
     async def run(self, args: ReadInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
-        target = resolve(args.path, ctx)
+        target = resolve(args.file_path, ctx)
         is_dir = target.path.is_dir()
         await ask_outside(target, ctx, is_dir=is_dir)
         await ask_read(target, ctx)

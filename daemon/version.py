@@ -1,0 +1,13 @@
+"""The version of the product."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def product_version() -> str:
+    """The installed version, e.g. ``0.1.0``."""
+    try:
+        return version("goalwright")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,27 @@
+"""What the system knows of another process."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+def memory_mb(pid: int) -> float:
+    """Resident memory in MB of 1024² bytes."""
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text("ascii").splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+    except FileNotFoundError:  # macOS
+        shown = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, check=True)
+        return int(shown.stdout) / 1024
+    raise AssertionError(f"process {pid} has ended")
+
+
+def has_litellm(pid: int) -> bool | None:
+    """Whether the process has imported litellm, told by the tokenizers it loads; None where that cannot be seen."""
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace")
+    except OSError:
+        return None
+    return "/tiktoken/" in maps or "/tokenizers/" in maps

@@ -1,0 +1,36 @@
+"""What the harness adds between the end of one answer of the model and the arrival of the next request."""
+
+from __future__ import annotations
+
+import statistics
+
+from tests.benchmarks.measures import Measure, percentile
+from tests.benchmarks.stage import TOOL_CALLS, Played, Stage
+
+_EDGE = 10
+_KINDS = {".txt": "text files", ".py": "Python files, servers start"}
+
+
+async def measure(stage: Stage) -> list[Measure]:
+    """Per session: the median, the 95th percentile, and how the last steps compare with the first."""
+    found: list[Measure] = []
+    for suffix, kind in _KINDS.items():
+        sessions = await stage.sessions(suffix)
+        floor = await stage.baselines.sdk_gap(sessions[0].bodies)
+        medians = tuple(statistics.median(played.gaps_ms) for played in sessions)
+        tails = tuple(percentile(played.gaps_ms, 0.95) for played in sessions)
+        growth = tuple(_growth(played) for played in sessions)
+        found += [
+            Measure(f"step: median gap ({kind})", "ms", medians, target=10.0, baseline=floor),
+            Measure(f"step: 95th percentile ({kind})", "ms", tails, baseline=floor),
+            Measure(f"step: last {_EDGE} to first {_EDGE} ({kind})", "×", growth),
+        ]
+    note = f"{TOOL_CALLS} steps with one read each; the gap holds the tool, the log, the next request and the wire"
+    return [
+        Measure(m.name, m.unit, m.values, m.target, m.baseline, note if not n else "")
+        for n, m in enumerate(found)
+    ]
+
+
+def _growth(played: Played) -> float:
+    return statistics.median(played.gaps_ms[-_EDGE:]) / statistics.median(played.gaps_ms[:_EDGE])

@@ -1,0 +1,375 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.tool_context import FakeToolContext, fake_context
+from tools import atomic
+from tools.base import (
+    DiagnosticsReport,
+    FileChange,
+    PermissionAsk,
+    PermissionDenied,
+    Problem,
+    ToolError,
+)
+from tools.change import apply_changes, sha256
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    return folder.resolve()
+
+
+@pytest.fixture
+def ctx(workspace: Path) -> FakeToolContext:
+    return fake_context(workspace)
+
+
+def known(ctx: FakeToolContext, path: Path, data: bytes) -> Path:
+    """A file that the model has read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    ctx.files.note_read(path, sha256(data))
+    return path
+
+
+def update(path: Path, after: bytes | None) -> FileChange:
+    return FileChange(path, path.read_bytes(), after)
+
+
+def snapshot(root: Path) -> dict[str, bytes | None]:
+    return {str(p.relative_to(root)): p.read_bytes() if p.is_file() else None for p in root.rglob("*")}
+
+
+async def test_a_change_is_asked_kept_written_and_reported(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "src/a.py", b"one\ntwo\n")
+    outcome = await apply_changes([update(path, b"one\n2\n3\n")], ctx, tool_name="edit")
+    assert path.read_bytes() == b"one\n2\n3\n"
+    (ask,) = ctx.permission.asks
+    assert (ask.permission, ask.targets, ask.suggestions) == ("edit", ("src/a.py",), ("src/*",))
+    assert ask.changes[0].after == b"one\n2\n3\n"
+    assert ask.title == "Edit src/a.py (+2 -1)"
+    assert [(c.before, call) for c, call in ctx.history.kept] == [(b"one\ntwo\n", "call_1")]
+    assert ctx.files.last_read(path) == sha256(b"one\n2\n3\n")
+    result = outcome.result()
+    assert result.content.startswith("Edit applied: src/a.py (+2 -1)\n@@")
+    assert result.metadata["sha256"] == sha256(b"one\n2\n3\n")
+    assert result.metadata["files"][0]["version"] == "v1"
+    assert (result.metadata["added"], result.metadata["removed"]) == (2, 1)
+    assert result.title == "src/a.py +2 -1"
+
+
+async def test_nothing_is_on_disk_before_approval(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    before = snapshot(workspace)
+    seen: list[dict[str, bytes | None]] = []
+
+    async def look(ask: PermissionAsk) -> None:
+        seen.append(snapshot(workspace))
+        assert not ctx.history.kept
+
+    ctx.permission.on_ask = look
+    plan = [update(path, b"two\n"), FileChange(workspace / "new/deep/b.py", None, b"b\n")]
+    await apply_changes(plan, ctx, tool_name="edit")
+    assert seen == [before]
+    assert (workspace / "new/deep/b.py").read_bytes() == b"b\n"
+
+
+async def test_a_refusal_passes_through_and_touches_nothing(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    before = snapshot(workspace)
+    ctx.permission.refuse = {"edit"}
+    plan = [update(path, b"two\n"), FileChange(workspace / "new/b.py", None, b"b\n")]
+    with pytest.raises(PermissionDenied):
+        await apply_changes(plan, ctx, tool_name="edit")
+    assert snapshot(workspace) == before
+    assert not ctx.history.kept
+    assert ctx.diagnostics.reported == 0
+
+
+@pytest.mark.parametrize("meanwhile", [b"other\n", b"one\n\n", None])
+async def test_a_file_changed_during_the_approval_is_not_overwritten(
+    ctx: FakeToolContext, workspace: Path, meanwhile: bytes | None
+) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+
+    async def change(ask: PermissionAsk) -> None:
+        if meanwhile is None:
+            path.unlink()
+        else:
+            path.write_bytes(meanwhile)
+
+    ctx.permission.on_ask = change
+    with pytest.raises(ToolError, match="while the approval was awaited"):
+        await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+    assert (path.read_bytes() if path.exists() else None) == meanwhile
+    assert not ctx.history.kept
+
+
+async def test_a_file_created_during_the_approval_is_not_overwritten(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    path = workspace / "a.py"
+
+    async def create(ask: PermissionAsk) -> None:
+        path.write_bytes(b"the person's\n")
+
+    ctx.permission.on_ask = create
+    with pytest.raises(ToolError, match="while the approval was awaited"):
+        await apply_changes([FileChange(path, None, b"mine\n")], ctx, tool_name="write")
+    assert path.read_bytes() == b"the person's\n"
+
+
+async def test_a_buffer_made_dirty_during_the_approval_stops_the_write(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+
+    async def type_something(ask: PermissionAsk) -> None:
+        ctx.files.buffers[path] = "typed"
+
+    ctx.permission.on_ask = type_something
+    with pytest.raises(ToolError, match="unsaved changes in the editor"):
+        await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+    assert path.read_bytes() == b"one\n"
+
+
+async def test_a_folder_swapped_for_a_link_during_the_approval_is_noticed(
+    ctx: FakeToolContext, workspace: Path, tmp_path: Path
+) -> None:
+    path = known(ctx, workspace / "src/a.py", b"one\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "a.py").write_bytes(b"one\n")
+
+    async def swap(ask: PermissionAsk) -> None:
+        path.unlink()
+        path.parent.rmdir()
+        path.parent.symlink_to(elsewhere, target_is_directory=True)
+
+    ctx.permission.on_ask = swap
+    with pytest.raises(ToolError, match="leads somewhere else now"):
+        await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+    assert (elsewhere / "a.py").read_bytes() == b"one\n"
+
+
+async def test_a_file_that_was_never_read_is_refused_before_asking(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    path = workspace / "a.py"
+    path.write_bytes(b"one\n")
+    with pytest.raises(ToolError, match="have not read it"):
+        await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+    assert not ctx.permission.asks
+
+
+async def test_a_file_changed_since_it_was_read_is_refused_but_a_touch_is_not(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    os.utime(path, (1, 1))
+    await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+    path.write_bytes(b"three\n")
+    with pytest.raises(ToolError, match="changed since you read it"):
+        await apply_changes([update(path, b"four\n")], ctx, tool_name="edit")
+
+
+async def test_what_would_change_nothing_is_refused(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    with pytest.raises(ToolError, match="stay as it is"):
+        await apply_changes([update(path, b"one\n")], ctx, tool_name="edit")
+    with pytest.raises(ToolError, match="nothing to change"):
+        await apply_changes([], ctx, tool_name="edit")
+    with pytest.raises(ToolError, match="twice"):
+        await apply_changes([update(path, b"2"), update(path, b"3")], ctx, tool_name="edit")
+
+
+async def test_a_delete_removes_the_file(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    outcome = await apply_changes([update(path, None)], ctx, tool_name="patch")
+    assert not path.exists()
+    assert outcome.result().content.startswith("Edit applied: a.py (+0 -1, deleted)")
+
+
+async def test_mode_bits_are_kept_and_no_temporary_file_is_left(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    path = known(ctx, workspace / "run.sh", b"one\n")
+    path.chmod(0o751)
+    await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+    assert path.stat().st_mode & 0o777 == 0o751
+    assert [p.name for p in workspace.iterdir()] == ["run.sh"]
+
+
+async def test_a_read_only_file_is_refused_in_clear_words(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    path.chmod(0o444)
+    with pytest.raises(ToolError, match=r"a\.py could not be written: .* Nothing was changed"):
+        await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+    assert path.read_bytes() == b"one\n"
+
+
+async def test_a_parent_that_is_a_file_is_explained(ctx: FakeToolContext, workspace: Path) -> None:
+    (workspace / "a").write_bytes(b"file")
+    with pytest.raises(ToolError, match="a part of the path is a file"):
+        await apply_changes([FileChange(workspace / "a/b.py", None, b"x")], ctx, tool_name="write")
+    assert (workspace / "a").read_bytes() == b"file"
+
+
+async def test_a_history_that_fails_stops_the_write(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    ctx.history.fail = OSError(28, "No space left on device")
+    with pytest.raises(ToolError, match="No space left on device"):
+        await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+    assert path.read_bytes() == b"one\n"
+
+
+@pytest.mark.parametrize("fail_at", [0, 1, 2])
+def test_several_files_are_written_all_or_none(tmp_path: Path, fail_at: int) -> None:
+    root = tmp_path.resolve()
+    (root / "a").write_bytes(b"a1")
+    (root / "c").write_bytes(b"c1")
+    plan = [
+        FileChange(root / "a", b"a1", b"a2"),
+        FileChange(root / "new/dir/b", None, b"b2"),
+        FileChange(root / "c", b"c1", b"c2"),
+    ]
+    before = snapshot(root)
+    count = 0
+
+    def replace(source: Path, target: Path) -> None:
+        nonlocal count
+        count += 1
+        if count == fail_at + 1:
+            raise OSError(28, "No space left on device")
+        source.replace(target)
+
+    with pytest.raises(OSError, match="No space"):
+        atomic.write_all(plan, replace)
+    assert snapshot(root) == before
+
+
+def test_a_change_between_staging_and_renaming_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path.resolve() / "a"
+    path.write_bytes(b"changed")
+    with pytest.raises(atomic.Moved):
+        atomic.write_all([FileChange(path, b"old", b"new")])
+    assert snapshot(tmp_path) == {"a": b"changed"}
+
+
+def test_a_pipe_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        atomic.read_or_none(tmp_path / "pipe")
+
+
+async def test_two_changes_of_one_file_do_not_both_win(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    plans = [[update(path, b"two\n")], [update(path, b"three\n")]]
+    results = await asyncio.gather(
+        *(apply_changes(plan, ctx, tool_name="edit") for plan in plans), return_exceptions=True
+    )
+    assert sum(isinstance(result, ToolError) for result in results) == 1
+    assert len(ctx.history.kept) == 1
+
+
+async def test_a_cancellation_during_the_write_takes_effect_after_it(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    keeping, go_on = asyncio.Event(), asyncio.Event()
+    keep = ctx.history.keep
+
+    async def slow(change: FileChange, tool_call_id: str) -> str:
+        keeping.set()
+        await go_on.wait()
+        return await keep(change, tool_call_id)
+
+    ctx.history.keep = slow  # type: ignore[method-assign]  # to hold the write half-way
+    task = asyncio.create_task(apply_changes([update(path, b"two\n")], ctx, tool_name="edit"))
+    await keeping.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert path.read_bytes() == b"two\n"
+    assert ctx.files.last_read(path) == sha256(b"two\n")
+
+
+async def test_a_cancellation_while_asking_touches_nothing(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    asked = asyncio.Event()
+
+    async def wait(ask: PermissionAsk) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    ctx.permission.on_ask = wait
+    task = asyncio.create_task(apply_changes([update(path, b"two\n")], ctx, tool_name="edit"))
+    await asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert path.read_bytes() == b"one\n"
+
+
+def report_with(path: Path, count: int) -> DiagnosticsReport:
+    problems = [Problem(path, n, 5, "error", f"bad {n}", "basedpyright", "x") for n in range(1, count + 1)]
+    problems.append(Problem(path, 1, 1, "hint", "not shown"))
+    return DiagnosticsReport("problems", tuple(problems), ("basedpyright",))
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (
+            lambda p: DiagnosticsReport("clean", servers=("ruff",)),
+            "Diagnostics: clean, no new problems (ruff).",
+        ),
+        (
+            lambda p: report_with(p, 1),
+            "Diagnostics: 1 new problem since this edit (basedpyright):\n"
+            '<diagnostics file="a.py">\nERROR [1:5] bad 1 (basedpyright x)\n</diagnostics>',
+        ),
+        (lambda p: report_with(p, 23), "… and 3 more\n</diagnostics>"),
+        (
+            lambda p: DiagnosticsReport("no_fresh_answer"),
+            "Diagnostics: NO FRESH ANSWER in time. This does not mean",
+        ),
+    ],
+)
+async def test_the_verdicts_of_language_servers_cannot_be_confused(
+    ctx: FakeToolContext, workspace: Path, answer: Callable[[Path], DiagnosticsReport], expected: str
+) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    ctx.diagnostics.answer = answer(path)
+    result = (await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")).result("a note")
+    assert result.content.startswith("Edit applied: a.py (+1 -1)\na note\n")
+    assert expected in result.content
+    assert result.metadata["verdict"] == ctx.diagnostics.answer.verdict
+    assert len(result.metadata["diagnostics"]) == len(ctx.diagnostics.answer.problems)
+
+
+async def test_without_a_language_server_nothing_is_said(ctx: FakeToolContext, workspace: Path) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    result = (await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")).result()
+    assert "Diagnostics" not in result.content
+
+
+async def test_a_broken_baseline_does_not_stop_an_edit_and_is_not_called_clean(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    ctx.diagnostics.fail = RuntimeError("server died")
+    result = (await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")).result()
+    assert path.read_bytes() == b"two\n"
+    assert "NO FRESH ANSWER" in result.content

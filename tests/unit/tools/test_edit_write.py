@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.tool_context import FakeToolContext, fake_context
+from tools.base import PermissionAsk, PermissionDenied, ToolError, ToolResult
+from tools.change import sha256
+from tools.edit import EditInput, EditTool
+from tools.write import WriteInput, WriteTool
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> FakeToolContext:
+    (tmp_path / "ws").mkdir()
+    return fake_context(tmp_path / "ws")
+
+
+def put(ctx: FakeToolContext, name: str, data: bytes) -> Path:
+    path = ctx.workspace / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    ctx.files.note_read(path, sha256(data))
+    return path
+
+
+async def edit(ctx: FakeToolContext, path: str, old: str, new: str, replace_all: bool = False) -> ToolResult:
+    args = EditInput(file_path=path, old_string=old, new_string=new, replace_all=replace_all)
+    return await EditTool().run(args, ctx)
+
+
+async def write(ctx: FakeToolContext, path: str, content: str) -> ToolResult:
+    return await WriteTool().run(WriteInput(file_path=path, content=content), ctx)
+
+
+async def test_edit_replaces_and_says_so_first(ctx: FakeToolContext) -> None:
+    path = put(ctx, "a.py", b"x = 1\ny = 2\n")
+    result = await edit(ctx, "a.py", "y = 2", "y = 3")
+    assert path.read_bytes() == b"x = 1\ny = 3\n"
+    assert result.content.split("\n")[0] == "Edit applied: a.py (+1 -1)"
+
+
+async def test_edit_twice_is_refused_and_changes_nothing(ctx: FakeToolContext) -> None:
+    path = put(ctx, "a.py", b"x = 1\n")
+    await edit(ctx, "a.py", "x = 1", "x = 1\ny = 2")
+    with pytest.raises(ToolError, match="Already applied"):
+        await edit(ctx, "a.py", "x = 1", "x = 1\ny = 2")
+    assert path.read_bytes() == b"x = 1\ny = 2\n"
+
+
+async def test_edit_tells_how_old_string_differed(ctx: FakeToolContext) -> None:
+    put(ctx, "a.py", b"def f():\n\treturn 1\n")
+    result = await edit(ctx, "a.py", "    return 1", "    return 2")
+    assert "tabs and spaces" in result.content
+
+
+async def test_edit_with_empty_old_string_creates_a_file_with_its_folders(ctx: FakeToolContext) -> None:
+    result = await edit(ctx, "pkg/new.py", "", "a = 1\n")
+    assert (ctx.workspace / "pkg/new.py").read_bytes() == b"a = 1\n"
+    assert result.content.startswith("Edit applied: pkg/new.py (+1 -0, new file)")
+
+
+async def test_edit_with_empty_old_string_does_not_overwrite(ctx: FakeToolContext) -> None:
+    put(ctx, "a.py", b"x\n")
+    with pytest.raises(ToolError, match="not empty"):
+        await edit(ctx, "a.py", "", "y")
+    put(ctx, "empty.py", b"")
+    await edit(ctx, "empty.py", "", "y")
+    assert (ctx.workspace / "empty.py").read_bytes() == b"y"
+
+
+async def test_edit_of_a_missing_file_suggests_names(ctx: FakeToolContext) -> None:
+    put(ctx, "cart.py", b"x\n")
+    with pytest.raises(ToolError, match=r"does not exist\. Did you mean: cart\.py"):
+        await edit(ctx, "carts.py", "x", "y")
+
+
+async def test_edit_of_a_binary_file_is_refused(ctx: FakeToolContext) -> None:
+    put(ctx, "a.bin", b"\0\1\2")
+    with pytest.raises(ToolError, match="binary"):
+        await edit(ctx, "a.bin", "x", "y")
+
+
+async def test_edit_of_an_unread_or_dirty_file_is_refused_before_matching(ctx: FakeToolContext) -> None:
+    path = put(ctx, "a.py", b"x = 1\n")
+    ctx.files.buffers[path] = "x = 2\n"
+    with pytest.raises(ToolError, match="unsaved changes"):
+        await edit(ctx, "a.py", "nonsense", "y")
+    ctx.files.buffers.clear()
+    ctx.files.seen.clear()
+    with pytest.raises(ToolError, match="have not read it"):
+        await edit(ctx, "a.py", "nonsense", "y")
+
+
+async def test_edit_through_a_link_writes_its_target_and_keeps_the_link(ctx: FakeToolContext) -> None:
+    path = put(ctx, "real/a.py", b"x = 1\n")
+    link = ctx.workspace / "link.py"
+    link.symlink_to(path)
+    await edit(ctx, "link.py", "x = 1", "x = 2")
+    assert link.is_symlink()
+    assert path.read_bytes() == b"x = 2\n"
+    assert ctx.permission.asks[0].targets == ("real/a.py",)
+
+
+async def test_edit_outside_of_the_workspace_asks_for_the_folder_first(
+    ctx: FakeToolContext, tmp_path: Path
+) -> None:
+    outside = tmp_path / "other/a.py"
+    put(ctx, str(outside), b"x = 1\n")
+    (ctx.workspace / "way").symlink_to(outside.parent, target_is_directory=True)
+    for name in (str(outside), "../other/a.py", "way/a.py"):
+        ctx.permission.asks.clear()
+        ctx.permission.refuse = {"external_directory"}
+        with pytest.raises(PermissionDenied):
+            await edit(ctx, name, "x = 1", "x = 2")
+        (ask,) = ctx.permission.asks
+        assert ask.targets == (outside.parent.resolve().as_posix() + "/*",)
+    ctx.permission.refuse = set()
+    await edit(ctx, "../other/a.py", "x = 1", "x = 2")
+    assert ctx.permission.asks[-1].targets == (outside.resolve().as_posix(),)
+
+
+@pytest.mark.parametrize("path", ["", "  ", "a\0b"])
+async def test_what_is_no_path_is_refused(ctx: FakeToolContext, path: str) -> None:
+    with pytest.raises(ToolError):
+        await edit(ctx, path, "", "x")
+
+
+async def test_write_creates_nothing_before_approval(ctx: FakeToolContext) -> None:
+    async def look(ask: PermissionAsk) -> None:
+        assert list(ctx.workspace.iterdir()) == []
+
+    ctx.permission.on_ask = look
+    await write(ctx, "new/a.py", "x\n")
+    assert (ctx.workspace / "new/a.py").read_bytes() == b"x\n"
+
+
+async def test_write_keeps_encoding_mark_and_line_ends(ctx: FakeToolContext) -> None:
+    raw = codecs.BOM_UTF16_LE + "a\r\nb\r\n".encode("utf-16-le")
+    path = put(ctx, "a.txt", raw)
+    await write(ctx, "a.txt", "a\nc\nd\n")
+    assert path.read_bytes() == codecs.BOM_UTF16_LE + "a\r\nc\r\nd\r\n".encode("utf-16-le")
+
+
+async def test_write_keeps_mixed_line_ends_of_lines_that_stay(ctx: FakeToolContext) -> None:
+    path = put(ctx, "a.txt", b"a\r\nb\nc\r\n")
+    await write(ctx, "a.txt", "a\nb\nnew\nc\n")
+    assert path.read_bytes() == b"a\r\nb\nnew\r\nc\r\n"
+
+
+async def test_write_of_an_existing_file_needs_reading_and_a_difference(ctx: FakeToolContext) -> None:
+    path = put(ctx, "a.txt", b"a\n")
+    with pytest.raises(ToolError, match="stay as it is"):
+        await write(ctx, "a.txt", "a\n")
+    path.write_bytes(b"b\n")
+    with pytest.raises(ToolError, match="changed since"):
+        await write(ctx, "a.txt", "c\n")
+
+
+async def test_write_to_a_folder_is_refused(ctx: FakeToolContext) -> None:
+    (ctx.workspace / "src").mkdir()
+    with pytest.raises(ToolError, match="it is a folder"):
+        await write(ctx, "src", "x")
+
+
+LINES = st.lists(
+    st.tuples(st.sampled_from(["a", "b b", "é", "x = 1", "", "  y"]), st.sampled_from(["\n", "\r\n"]))
+)
+KINDS = st.sampled_from(
+    [
+        ("utf-8", b""),
+        ("utf-8", codecs.BOM_UTF8),
+        ("utf-16-le", codecs.BOM_UTF16_LE),
+        ("utf-16-be", codecs.BOM_UTF16_BE),
+    ]
+)
+
+
+@given(LINES, LINES, KINDS, st.sampled_from(["NEW", "NEW\nline", ""]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+async def test_bytes_outside_the_edit_are_identical(
+    tmp_path_factory: pytest.TempPathFactory,
+    head: list[tuple[str, str]],
+    tail: list[tuple[str, str]],
+    kind: tuple[str, bytes],
+    new: str,
+) -> None:
+    codec, bom = kind
+    ctx = fake_context(tmp_path_factory.mktemp("ws"))
+    before, after = ("".join(b + e for b, e in part) for part in (head, tail))
+    raw = bom + f"{before}TARGET\r\nSECOND{after}".encode(codec)
+    path = put(ctx, "a.txt", raw)
+    await edit(ctx, "a.txt", "TARGET\nSECOND", new)
+    written = path.read_bytes()
+    start, end = bom + before.encode(codec), after.encode(codec)
+    assert written.startswith(start)
+    assert written.endswith(end)
+    assert written[len(start) : len(written) - len(end)].decode(codec) == new.replace("\n", "\r\n")

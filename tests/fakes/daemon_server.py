@@ -73,18 +73,31 @@ class Turn:
         self.fake.event(self.session_id, name, **fields)
 
     def delta(self, kind: str, text: str, message_id: str = "m1", index: int = 0, **fields: Any) -> None:
-        delta = {"traceId": self.session_id, "kind": kind, "messageId": message_id, "index": index, "text": text}
+        delta = {
+            "traceId": self.session_id,
+            "kind": kind,
+            "messageId": message_id,
+            "index": index,
+            "text": text,
+        }
         self.fake.notify(
             "goalwright/session/delta", {"sessionId": self.session_id, "delta": {**delta, **fields}}
         )
 
     def message(self, role: str, *content: dict[str, Any], message_id: str = "m1", **fields: Any) -> None:
-        message = {"messageId": message_id, "traceId": self.session_id, "role": role, "content": list(content)}
+        message = {
+            "messageId": message_id,
+            "traceId": self.session_id,
+            "role": role,
+            "content": list(content),
+        }
         self.event("message_added", message={**message, **fields})
 
     def say(self, text: str, message_id: str = "m1") -> None:
         usage = {"input": 100, "output": 20, "cacheRead": 1000, "cacheWrite": 0}
-        self.message("assistant", {"type": "text", "text": text}, message_id=message_id, usage=usage, cost=0.001)
+        self.message(
+            "assistant", {"type": "text", "text": text}, message_id=message_id, usage=usage, cost=0.001
+        )
 
     async def ask(self, request_id: str = "r1", **fields: Any) -> dict[str, Any]:
         """Ask for permission; the reply, or ``{"reply": "canceled"}``."""
@@ -188,7 +201,12 @@ class FakeDaemon:
                 connection.send({"method": method, "params": params})
 
     def event(self, session_id: str, name: str, **fields: Any) -> None:
-        event = {"event": name, "eventId": next(self.event_ids), "traceId": session_id, "time": NOW.isoformat()}
+        event = {
+            "event": name,
+            "eventId": next(self.event_ids),
+            "traceId": session_id,
+            "time": NOW.isoformat(),
+        }
         self.notify("goalwright/session/update", {"sessionId": session_id, "event": {**event, **fields}})
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

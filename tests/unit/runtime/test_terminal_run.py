@@ -105,11 +105,8 @@ def test_variables_of_the_providers_are_recognised() -> None:
         "ANTHROPIC_BASE_URL",
         "OPENAI_API_KEY",
         "OPENAI_BASE_URL",
-        "OPENAI_API_BASE",
-        "OLLAMA_HOST",
-        "GROQ_API_KEY",
-        "AZURE_API_BASE",
     ]
+    names += ["OPENAI_API_BASE", "OLLAMA_HOST", "GROQ_API_KEY", "AZURE_API_BASE"]
     environ = dict.fromkeys([*names, "PATH", "API_KEYS", "GITHUB_TOKEN"], "x")
     assert sorted(provider_env(environ)) == sorted(names)
 

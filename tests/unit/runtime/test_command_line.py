@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import io
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from daemon import safe_path
+from daemon.cli import parse
+from daemon.logfile import MAX_BYTES
+from daemon.safe_path import protect
+
+ROOT = str(Path(safe_path.__file__).parents[1])
+
+
+def usage_error(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    with pytest.raises(SystemExit) as caught:
+        parse(argv)
+    assert caught.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ([], "command"),
+        (["fly"], "invalid choice"),
+        (["run", "x", "--model", "gpt"], "not of the form provider/model"),
+        (["run", "x", "--model", "/gpt"], "not of the form provider/model"),
+        (["run", "x", "--session", "a", "--continue"], "not allowed with"),
+        (["run", " \n"], "the task is empty"),
+        (["run", "x", "--frobnicate"], "unrecognized"),
+        (["serve", "--idle-timeout", "soon"], "'soon' is not a number of seconds"),
+        (["serve", "--idle-timeout", "-1"], "not a number of seconds"),
+        (["serve", "--idle-timeout", "nan"], "not a number of seconds"),
+        (["connect"], "--stdio"),
+    ],
+)
+def test_wrong_command_line_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], argv: list[str], words: str
+) -> None:
+    assert words in usage_error(capsys, *argv)
+
+
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("run", "start", "status", "sessions", "stop", "serve", "connect", "demo", "version"):
+        with pytest.raises(SystemExit) as caught:
+            parse([command, "--help"])
+        assert caught.value.code == 0
+        assert f"goalwright {command}" in capsys.readouterr().out
+
+
+class Piped(io.TextIOWrapper):
+    def __init__(self, data: bytes, terminal: bool = False) -> None:
+        super().__init__(io.BytesIO(data), "ascii")
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+@pytest.mark.parametrize("argv", [["run"], ["run", "-"]])
+def test_task_is_read_from_a_pipe_as_utf_8(monkeypatch: pytest.MonkeyPatch, argv: list[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", Piped("füge\nhinzu".encode()))
+    assert parse(argv).task == "füge\nhinzu"
+
+
+def test_task_on_the_command_line_leaves_stdin_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert parse(["run", "do it"]).task == "do it"
+
+
+def test_missing_task_at_a_terminal_is_a_usage_error_and_waits_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Piped(b"", terminal=True))
+    assert "what should be done?" in usage_error(capsys, "run")
+    monkeypatch.setattr(sys, "stdin", Piped(b""))
+    assert "the task is empty" in usage_error(capsys, "run")
+
+
+# -- the import path -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def path(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    entries = [entry for entry in sys.path if entry]
+    monkeypatch.setattr(sys, "path", entries)
+    return entries
+
+
+def test_what_lies_in_the_workspace_goes_off_the_path(path: list[str], tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    before = list(dict.fromkeys(path))
+    path[:0] = ["", ".", str(tmp_path / "real"), str(tmp_path / "link" / "sub"), str(tmp_path / "realistic")]
+    assert protect(str(tmp_path / "real"), through_current_folder=False) is None
+    assert sys.path == [str(tmp_path / "realistic"), *before]
+
+
+def test_own_checkout_is_a_fine_workspace_when_installed(path: list[str]) -> None:
+    before = list(path)
+    assert protect(ROOT, through_current_folder=False) is None
+    kept = {os.path.realpath(entry) for entry in sys.path}
+    assert ROOT in kept
+    assert {os.path.realpath(e) for e in before if e.startswith(sys.prefix)} <= kept
+
+
+def test_own_checkout_found_through_the_current_folder_is_refused(path: list[str]) -> None:
+    problem = protect(ROOT, through_current_folder=True)
+    assert problem is not None
+    assert "Start it as `goalwright`" in problem
+
+
+def test_code_from_another_folder_than_the_workspace_is_fine(path: list[str], tmp_path: Path) -> None:
+    path[:] = [entry for entry in path if os.path.realpath(entry) != ROOT]
+    assert protect(str(tmp_path), through_current_folder=True) is None
+    assert sys.path[-1] == ROOT  # its siblings must still be found
+
+
+def test_the_whole_disk_as_workspace_keeps_the_interpreter(path: list[str]) -> None:
+    path.insert(0, "/somewhere/evil")
+    assert protect("/", through_current_folder=False) is None
+    assert "/somewhere/evil" not in sys.path
+    assert any(os.path.realpath(entry) == str(Path(os.__file__).resolve().parent) for entry in sys.path)
+
+
+def test_guard_runs_before_anything_is_imported_that_could_be_shadowed() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import daemon.safe_path; "
+        "print(sorted(n for n in set(sys.modules) - before if not n.startswith('daemon')))"
+    )
+    result = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() in ("[]", "['__future__']")
+
+
+def test_terminal_client_imports_nothing_heavy() -> None:
+    code = "import lsp_bridge.terminal.run, lsp_bridge.launch, daemon.cli, sys; print(*sys.modules)"
+    result = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"pydantic", "pygls", "lsprotocol", "anthropic", "litellm", "filelock", "httpx", "platformdirs"}
+    assert heavy.isdisjoint(name.partition(".")[0] for name in result.stdout.split())
+
+
+# -- the log ---------------------------------------------------------------------------------------------------
+
+
+def test_log_is_private_bounded_and_takes_stderr_along(tmp_path: Path) -> None:
+    log = tmp_path / "daemon.log"
+    code = f"""if True:
+        import logging, os
+        from pathlib import Path
+        from daemon import logfile
+        logfile.MAX_BYTES = 2000
+        logfile.configure_logging(Path({str(log)!r}))
+        for number in range(100):
+            logging.getLogger("x").info("entry %d \\udcff", number)
+        logging.getLogger("httpx").info("a request")
+        os.write(2, b"last words")
+    """
+    result = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert result.stderr == ""
+    text = log.read_text("utf-8")
+    assert text.endswith("last words")
+    assert "a request" not in text
+    assert "entry 99" in text
+    assert len(text) < 3000
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["daemon.log", "daemon.log.1"]
+    assert {p.stat().st_mode & 0o777 for p in tmp_path.iterdir()} == {0o600}
+    assert MAX_BYTES > 2000
+    assert logging.getLogger("x").level == logging.NOTSET

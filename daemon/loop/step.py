@@ -45,7 +45,7 @@ class StepHost(Protocol):
         self, message_id: str, event: TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta
     ) -> None: ...
     def part_done(self, message_id: str, index: int, part: Part) -> None: ...
-    def retrying(self, message_id: str, retry: Retry) -> None: ...
+    def retrying(self, message_id: str, retry: Retry, *, void: bool) -> None: ...
     def add_assistant(
         self,
         message_id: str,
@@ -162,8 +162,9 @@ async def _receive(host: StepHost, stream: AsyncIterator[ProviderEvent], receive
             if isinstance(event, Complete):
                 return event
             if isinstance(event, Retry):
+                void = received.parts() != ()
                 received.clear()
-                host.retrying(received.message_id, event)
+                host.retrying(received.message_id, event, void=void)
                 continue
             received.add(event)
             if isinstance(event, PartStop):

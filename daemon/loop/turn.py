@@ -182,12 +182,13 @@ class Turn:
             )
         )
 
-    def retrying(self, message_id: str, retry: Retry) -> None:
+    def retrying(self, message_id: str, retry: Retry, *, void: bool) -> None:
         """See StepHost."""
         now = self._services.now()
-        self._session.emit(
-            MessageDiscarded(trace_id=self._id, time=now, message_id=message_id, reason=retry.reason)
-        )
+        if void:
+            self._session.emit(
+                MessageDiscarded(trace_id=self._id, time=now, message_id=message_id, reason=retry.reason)
+            )
         self._session.emit(
             ModelRetry(
                 trace_id=self._id, time=now, attempt=retry.attempt, delay_s=retry.delay_s, reason=retry.reason
@@ -222,7 +223,9 @@ class Turn:
         self._add("tool", (result,), tool_call_id=result.tool_call_id, tokens=estimate_tokens(result.content))
         for entry in _changed_files(result):
             self._session.emit(
-                FileChanged(trace_id=self._id, time=self._services.now(), tool_call_id=result.tool_call_id, **entry)
+                FileChanged(
+                    trace_id=self._id, time=self._services.now(), tool_call_id=result.tool_call_id, **entry
+                )
             )
 
     def tool_started(self, call: ToolCallPart) -> None:

@@ -12,7 +12,7 @@ INSTALLED := $(VENV)/.installed
 MODULES := $(EXT)/node_modules/.package-lock.json
 PYTHON_SOURCES := $(shell find daemon lsp_bridge tools -name __pycache__ -prune -o -type f -print 2>/dev/null)
 EXT_SOURCES := $(shell find $(EXT)/src $(EXT)/scripts $(EXT)/media $(EXT)/schemas -name __pycache__ -prune -o -type f -print 2>/dev/null) \
-	$(wildcard $(EXT)/package.json $(EXT)/tsconfig*.json $(EXT)/.vscodeignore $(EXT)/README.md)
+	$(wildcard $(EXT)/package.json $(EXT)/tsconfig*.json $(EXT)/.vscodeignore $(EXT)/*.md)
 
 # More arguments for pytest: make test ARGS='-k diff -x'
 ARGS ?=
@@ -49,6 +49,7 @@ check: $(INSTALLED) $(MODULES) ## lint, format, types, import rule, generated fi
 	$(VENV)/bin/basedpyright
 	$(VENV)/bin/lint-imports
 	$(PY) $(EXT)/scripts/generate_protocol.py --check
+	$(PY) $(EXT)/scripts/generate_config_schema.py --check
 	cd $(EXT) && npm run --silent check
 
 bench: $(INSTALLED) ## benchmarks: start-up, overhead per step, memory
@@ -56,6 +57,7 @@ bench: $(INSTALLED) ## benchmarks: start-up, overhead per step, memory
 
 generate: $(INSTALLED) ## rewrite the generated files (protocol types)
 	$(PY) $(EXT)/scripts/generate_protocol.py
+	$(PY) $(EXT)/scripts/generate_config_schema.py
 
 screenshots: prepare-test ## take the pictures in docs/screenshots anew, in real VS Code
 	GOALWRIGHT_SCREENSHOTS=docs/screenshots $(PY) -m pytest tests/e2e -k vscode $(ARGS)
@@ -85,7 +87,7 @@ $(MODULES): $(EXT)/package.json $(EXT)/package-lock.json
 
 $(VSIX): $(INSTALLED) $(MODULES) $(EXT_SOURCES) $(PYTHON_SOURCES) pyproject.toml constraints.txt
 	@echo 'Building the extension ...'
-	@cd $(EXT) && npm run --silent build && npm run --silent package
+	@cd $(EXT) && npm run --silent package
 	@touch $@
 
 vscode: $(INSTALLED)

@@ -25,6 +25,7 @@ await build({
   target: "node20",
   sourcemap: "inline",
   logLevel: "warning",
+  alias: { vscode: path.join(extension, "test", "fakes", "vscode.ts") },
   jsx: "automatic",
   jsxImportSource: "preact",
 });

@@ -469,6 +469,8 @@ export interface SessionEventsResult {
 export interface SessionInfo {
   trace: Trace;
   status: SessionStatus;
+  /** The model that answers, `provider/model`: the session's own or the default. */
+  model: string;
   /** The scripted demo model answers, not a real one. */
   demo: boolean;
 }
@@ -647,6 +649,8 @@ export interface Trace {
   totalCost: number;
   lastEventId: number;
   lastStopReason: StopReason | null;
+  /** A turn was under way when this was written: after a crash the log knows more than the snapshot. */
+  running: boolean;
 }
 
 /** The turn is over. `detail` explains `error` and other stops in words for the person. */

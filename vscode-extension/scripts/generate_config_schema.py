@@ -1,0 +1,29 @@
+"""Writes ``schemas/config.schema.json`` from ``daemon.config.Settings``; ``--check`` only says whether it is fresh."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = ROOT / "vscode-extension" / "schemas" / "config.schema.json"
+sys.path.insert(0, str(ROOT))
+
+from daemon.config import settings_schema  # noqa: E402
+
+
+def main() -> int:
+    """Write, or with ``--check`` compare. Returns the exit code."""
+    fresh = settings_schema()
+    if TARGET.exists() and TARGET.read_text("utf-8") == fresh:
+        return 0
+    if "--check" in sys.argv[1:]:
+        print(f"{TARGET.relative_to(ROOT)} is stale: run `make generate` and commit the result.", file=sys.stderr)
+        return 1
+    TARGET.write_text(fresh, "utf-8", newline="\n")
+    print(f"wrote {TARGET.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

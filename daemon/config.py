@@ -18,6 +18,8 @@ from daemon.model.permissions import Rule, RuleSource
 from daemon.permission.rules import SHIPPED, rules_from_config
 
 WORKSPACE_FILE = Path(".goalwright") / "config.json"
+MAX_FILE = 1_000_000
+"""Bytes of a configuration file."""
 
 Action = Literal["allow", "ask", "deny"]
 
@@ -70,8 +72,9 @@ class Config:
 
     def overlaid(self, values: Mapping[str, Any], source: RuleSource, name: str) -> Config:
         """This configuration with another layer of trusted settings over it."""
-        valid, problems = _valid(values, name)
-        rules, wrong = rules_from_config(valid.get("permission"), source)
+        # Rule by rule, not as one setting: a wrong entry must not take a prohibition with it.
+        valid, problems = _valid({k: v for k, v in values.items() if k != "permission"}, name)
+        rules, wrong = rules_from_config(values.get("permission"), source)
         merged = {**self.settings.model_dump(), **valid}
         return Config(
             settings=Settings.model_validate(merged),
@@ -111,10 +114,17 @@ def load_config(workspace: Path, user_file: Path) -> Config:
 
 def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
     try:
-        value: object = json.loads(path.read_text("utf-8-sig"))
+        if path.exists() and not path.is_file():
+            # A workspace may hold a link to a device or a pipe: reading it would never end.
+            return {}, [f"{path} is not used: it is not a file."]
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+        if len(data) > MAX_FILE:
+            return {}, [f"{path} is not used: it has more than {MAX_FILE:,} bytes."]
+        value: object = json.loads(data.decode("utf-8-sig"))
     except FileNotFoundError:
         return {}, []
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return {}, [f"{path} is not used: {error}"]
     if not isinstance(value, dict):
         return {}, [f"{path} is not used: it must hold a JSON object."]

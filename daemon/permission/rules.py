@@ -11,6 +11,7 @@ import functools
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from daemon.model.permissions import Action, Rule, RuleSource
 
@@ -101,16 +102,21 @@ class RuleSet:
 
     def offered(self, permission: str) -> bool:
         """Whether a tool that needs ``permission`` makes sense at all: not when everything is denied."""
-        for layer in (self._agent, self._workspace, self._base):
-            for rule in reversed(layer):
-                if matches(rule.permission, permission):
-                    if rule.pattern == "*":
-                        if rule.action == "deny":
-                            return False
-                        break
-                    if rule.action != "deny":
-                        break
-        return True
+        agent = _outcome(self._agent, permission)
+        if agent != "open":
+            return agent == "some"
+        return "denied" not in (_outcome(self._workspace, permission), _outcome(self._base, permission))
+
+
+def _outcome(layer: Sequence[Rule], permission: str) -> Literal["denied", "some", "open"]:
+    """What a layer alone leaves of a permission: nothing, something for sure, or what the others say."""
+    for rule in reversed(layer):
+        if matches(rule.permission, permission):
+            if rule.action != "deny":
+                return "some"
+            if rule.pattern == "*":
+                return "denied"
+    return "open"
 
 
 def rules_from_config(value: object, source: RuleSource) -> tuple[list[Rule], list[str]]:
@@ -123,8 +129,9 @@ def rules_from_config(value: object, source: RuleSource) -> tuple[list[Rule], li
     wrong: list[str] = []
 
     def add(permission: object, pattern: object, action: object) -> None:
-        if isinstance(permission, str) and isinstance(pattern, str) and action in _STRICTNESS:
-            rules.append(Rule(permission=permission, pattern=pattern, action=action, source=source))
+        known: Action | None = next((a for a in _STRICTNESS if a == action), None)
+        if isinstance(permission, str) and isinstance(pattern, str) and known is not None:
+            rules.append(Rule(permission=permission, pattern=pattern, action=known, source=source))
         else:
             wrong.append(f"{permission!r}: {pattern!r}: {action!r} (the action must be allow, ask or deny)")
 

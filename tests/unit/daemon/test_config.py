@@ -1,0 +1,179 @@
+"""Settings from files and clients: what holds, and what is reported."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from daemon.config import WORKSPACE_FILE, Config, Settings, load_config, settings_schema
+from daemon.permission.rules import SHIPPED, RuleSet
+
+
+def decide(config: Config, permission: str, target: str = "x") -> str:
+    return RuleSet(config.base_rules, config.workspace_rules).decide(permission, target).action
+
+
+@pytest.fixture
+def user_file(tmp_path: Path) -> Path:
+    return tmp_path / "user.json"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    (folder / WORKSPACE_FILE).parent.mkdir(parents=True)
+    return folder
+
+
+def write(path: Path, value: object) -> None:
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+
+
+def test_without_files_the_defaults_hold(user_file: Path, workspace: Path) -> None:
+    assert load_config(workspace, user_file) == Config()
+    assert Config().base_rules == SHIPPED
+
+
+def test_the_users_settings_and_rules_are_taken(user_file: Path, workspace: Path) -> None:
+    write(
+        user_file,
+        {
+            "$schema": "x",
+            "model": "ollama/qwen3",
+            "max_tokens": 1000,
+            "permission": {"edit": "allow", "bash": {"rm *": "deny"}},
+        },
+    )
+    config = load_config(workspace, user_file)
+    assert config.problems == ()
+    assert config.settings == Settings(model="ollama/qwen3", max_tokens=1000)
+    assert decide(config, "edit") == "allow"
+    assert decide(config, "bash", "rm -rf x") == "deny"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[1]", "null", '"x"', "\x00", "[" * 100_000, '{"model": "a"} rest'],
+    ids=["empty", "cut", "list", "null", "text", "zero", "deep", "rest"],
+)
+@pytest.mark.parametrize("which", ["user", "workspace"])
+def test_an_unreadable_file_is_named_and_costs_nothing_else(
+    user_file: Path, workspace: Path, which: str, text: str
+) -> None:
+    write(user_file, {"max_tokens": 1000})
+    write(user_file if which == "user" else workspace / WORKSPACE_FILE, text)
+    config = load_config(workspace, user_file)
+    assert len(config.problems) == 1
+    assert ("user.json" if which == "user" else "config.json") in config.problems[0]
+    assert config.settings.max_tokens == (16_000 if which == "user" else 1000)
+
+
+def test_a_file_that_is_not_utf_8_is_named(user_file: Path, workspace: Path) -> None:
+    user_file.write_bytes('{"model": "ü"}'.encode("latin-1"))
+    assert "user.json" in load_config(workspace, user_file).problems[0]
+
+
+def test_a_byte_order_mark_is_no_problem(user_file: Path, workspace: Path) -> None:
+    user_file.write_bytes(b"\xef\xbb\xbf" + b'{"max_tokens": 1000}')
+    assert load_config(workspace, user_file).settings.max_tokens == 1000
+
+
+def test_a_folder_or_a_device_in_place_of_the_file_is_named(user_file: Path, workspace: Path) -> None:
+    user_file.mkdir()
+    # A workspace is untrusted: reading this one would never end.
+    (workspace / WORKSPACE_FILE).symlink_to("/dev/zero")
+    problems = load_config(workspace, user_file).problems
+    assert len(problems) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_in_place_of_the_file_does_not_hang_the_daemon(user_file: Path, workspace: Path) -> None:
+    os.mkfifo(workspace / WORKSPACE_FILE)
+    assert len(load_config(workspace, user_file).problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "word"),
+    [
+        ("max_tokens", 1, "max_tokens"),
+        ("max_tokens", "many", "max_tokens"),
+        ("thinking_tokens", -1, "thinking_tokens"),
+        ("plan_placement", "nowhere", "plan_placement"),
+        ("model", 5, "model"),
+        ("colour", "red", "not a setting"),
+        ("permission", "allow", "permission"),
+        ("permission", {"bash": 1}, "bash"),
+    ],
+)
+def test_a_wrong_value_is_reported_and_left_out(
+    user_file: Path, workspace: Path, key: str, value: object, word: str
+) -> None:
+    write(user_file, {key: value, "idle_timeout_s": 5})
+    config = load_config(workspace, user_file)
+    assert len(config.problems) == 1
+    assert "user.json" in config.problems[0]
+    assert word in config.problems[0]
+    assert config.settings == Settings(idle_timeout_s=5)
+    assert config.base_rules == SHIPPED
+
+
+def test_a_wrong_rule_does_not_take_the_others_with_it(user_file: Path, workspace: Path) -> None:
+    write(user_file, {"permission": {"bash": "deny", "edit": "perhaps"}})
+    config = load_config(workspace, user_file)
+    assert decide(config, "bash") == "deny"
+    assert len(config.problems) == 1
+
+
+def test_from_the_workspace_only_tighter_permissions_are_taken(user_file: Path, workspace: Path) -> None:
+    write(
+        workspace / WORKSPACE_FILE,
+        {
+            "permission": {"edit": "allow", "read": {"secret/*": "deny"}},
+            "model": "evil/model",
+            "max_tokens": 999_999,
+        },
+    )
+    config = load_config(workspace, user_file)
+    assert config.settings == Settings()
+    assert decide(config, "edit") == "ask"
+    assert decide(config, "read", "secret/x") == "deny"
+    assert decide(config, "read") == "allow"
+    assert len(config.problems) == 1
+    assert "max_tokens, model" in config.problems[0]
+
+
+def test_a_workspace_with_nonsense_for_rules_is_named(user_file: Path, workspace: Path) -> None:
+    write(workspace / WORKSPACE_FILE, {"permission": {"bash": ["deny"], "edit": "deny"}})
+    config = load_config(workspace, user_file)
+    assert decide(config, "edit") == "deny"
+    assert len(config.problems) == 1
+    assert "bash" in config.problems[0]
+
+
+def test_a_client_may_loosen_what_the_files_say_but_not_the_workspace() -> None:
+    base = Config(workspace_rules=RuleSet()._base[:0])
+    config = base.overlaid({"permission": {"edit": "allow"}, "max_tokens": 500}, "editor", "VS Code")
+    assert decide(config, "edit") == "allow"
+    assert config.settings.max_tokens == 500
+    assert base.settings.max_tokens == 16_000
+
+
+def test_what_a_client_sends_wrongly_names_the_client() -> None:
+    config = Config().overlaid({"max_tokens": "x", "model": None}, "editor", "VS Code")
+    assert len(config.problems) == 1
+    assert config.problems[0].startswith("VS Code: max_tokens")
+
+
+def test_later_layers_win_and_keep_what_they_do_not_name() -> None:
+    config = Config().overlaid({"max_tokens": 500, "model": "a/b"}, "user", "file")
+    config = config.overlaid({"model": "c/d"}, "editor", "VS Code")
+    assert config.settings.model == "c/d"
+    assert config.settings.max_tokens == 500
+
+
+def test_the_schema_knows_every_setting() -> None:
+    schema = json.loads(settings_schema())
+    assert set(schema["properties"]) == {*Settings.model_fields, "$schema"}

@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 import type { DaemonStatus, InitializationOptions, SessionDelta, SessionUpdate } from "../protocol.gen";
 import { backoff, MAX_ATTEMPTS } from "./backoff";
 import { Connection, type Method, type Params, type Result } from "./connection";
-import { launch } from "./launch";
+import { launch, stopByForce } from "./launch";
 import { asProblem, Problem } from "./problems";
 
 export type DaemonState =
@@ -22,6 +22,8 @@ export interface Surroundings {
   python: () => Promise<string>;
   options: () => InitializationOptions;
 }
+
+const STOP_PATIENCE_MS = 5_000;
 
 /**
  * The daemon of this window's folder: found or started when first needed, connected again when the connection breaks.
@@ -67,14 +69,31 @@ export class Daemon implements vscode.Disposable {
 
   /** Ends the daemon's process; turns that run there end with it. */
   async stop(): Promise<void> {
-    const connection = this.connection;
-    // The daemon may be gone before its answer is written.
-    await connection?.request("goalwright/daemon/stop", {}).catch(() => undefined);
+    const { folder, python, output } = this.around;
+    const asked = await this.askToStop();
     await this.disconnect();
+    const workspace = folder();
+    if (!asked && workspace) {
+      // It does not answer, or speaks another version: the command line ends it by force.
+      await stopByForce(await python(), workspace, (line) => output.info(line));
+    }
     this.set({ phase: "stopped" });
   }
 
-  async disconnect(): Promise<void> {
+  /** False when there is nobody to ask, or no answer. */
+  private async askToStop(): Promise<boolean> {
+    const connection = this.connection;
+    if (!connection) return false;
+    const late = new Promise<false>((resolve) => setTimeout(() => resolve(false), STOP_PATIENCE_MS));
+    // The daemon may be gone before its answer is written: a broken connection is as good as an answer.
+    const asked = connection.request("goalwright/daemon/stop", {}).then(
+      () => true as const,
+      () => true as const,
+    );
+    return Promise.race([asked, late]);
+  }
+
+  private async disconnect(): Promise<void> {
     this.generation++;
     this.wake?.();
     const connection = this.connection;
@@ -116,7 +135,7 @@ export class Daemon implements vscode.Disposable {
         output.warn(`${problem.code}: ${problem.message}`);
         if (problem.passing && n + 1 < MAX_ATTEMPTS) continue;
         this.connecting = undefined;
-        this.set(problem.code === "no_folder" ? { phase: "noFolder" } : { phase: "failed", problem });
+        this.set(problem.code === "noFolder" ? { phase: "noFolder" } : { phase: "failed", problem });
         throw problem;
       }
     }
@@ -124,7 +143,7 @@ export class Daemon implements vscode.Disposable {
 
   private async open(generation: number): Promise<Connection> {
     const folder = this.around.folder();
-    if (!folder) throw new Problem("no_folder", "Open a folder to let Goalwright work in it.", ["openFolder"]);
+    if (!folder) throw new Problem("noFolder", "Open a folder to let Goalwright work in it.", ["openFolder"]);
     const python = await this.around.python();
     const endpoint = await launch(python, folder, (line) => this.around.output.info(line));
     const connection = await Connection.open(endpoint, this.around.options(), this.around.output, {

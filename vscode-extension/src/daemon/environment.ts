@@ -35,7 +35,7 @@ export async function findPython(installation: Installation): Promise<string> {
     ]);
   }
   throw new Problem(
-    "not_installed",
+    "notInstalled",
     "Goalwright's daemon runs in a Python environment of its own. Installing it takes about a minute and leaves your projects alone.",
     ["install", "choosePython"],
   );

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import * as path from "node:path";
 import { Problem } from "./problems";
 import { run } from "./process";
@@ -77,8 +77,13 @@ export class Installation {
     }
   }
 
-  /** Removes environments of other versions. A daemon that runs from one goes on with what it has loaded. */
-  async prune(log: (line: string) => void): Promise<void> {
+  /**
+   * Removes environments of other versions, once the present one is a day old: a daemon of another folder may still be
+   * running from one, and import from it what it needs only now. `now` in milliseconds.
+   */
+  async prune(log: (line: string) => void, now: number): Promise<void> {
+    const marker = await stat(path.join(await this.folder(), MARKER)).catch(() => undefined);
+    if (!marker || now - marker.mtimeMs < DAY_MS) return;
     for (const folder of await this.others()) {
       log(`removing ${folder}`);
       await rm(folder, { recursive: true, force: true }).catch((error: unknown) => log(String(error)));
@@ -100,11 +105,11 @@ export class Installation {
     };
     const done = await run(program, [...first, ...args], { signal: options.signal, onLine }).catch((error: Error) => {
       if (error.name === "AbortError") throw new Problem("canceled", "The installation was stopped.", ["install"]);
-      throw new Problem("install_failed", `Could not ${what}: ${error.message}`, ["install", "choosePython", "showLog"]);
+      throw new Problem("installFailed", `Could not ${what}: ${error.message}`, ["install", "choosePython", "showLog"]);
     });
     if (done.code === 0) return;
     const reason = lastWords(done.stderr) || lastWords(done.stdout) || `exit code ${done.code}`;
-    throw new Problem("install_failed", `Could not ${what}: ${reason}`, ["install", "choosePython", "showLog"]);
+    throw new Problem("installFailed", `Could not ${what}: ${reason}`, ["install", "choosePython", "showLog"]);
   }
 
   private async folder(): Promise<string> {
@@ -131,13 +136,14 @@ export class Installation {
 
 const PREFIX = "env-";
 const MARKER = "goalwright.json";
+const DAY_MS = 86_400_000;
 
 async function readBundle(folder: string): Promise<Bundle> {
   const names = await readdir(folder).catch(() => []);
   const name = names.find((candidate) => /^goalwright-.+\.whl$/.test(candidate));
   if (!name) {
     throw new Problem(
-      "no_bundle",
+      "noBundle",
       "This build of the extension carries no daemon. Set goalwright.python to a Python that has Goalwright installed.",
       ["choosePython", "openSettings"],
     );

@@ -21,10 +21,19 @@ export async function launch(python: string, folder: string, log: (line: string)
     if (error.name === "TimeoutError") {
       throw new Problem("timeout", "The Goalwright daemon did not answer within a minute.", undefined, true);
     }
-    throw new Problem("no_python", `${python} cannot be started: ${error.message}`, ["choosePython", "openSettings"]);
+    throw new Problem("noPython", `${python} cannot be started: ${error.message}`, ["choosePython", "openSettings"]);
   });
   for (const line of done.stderr.split(/\r?\n/)) if (line) log(line);
   return readAnswer(done, python);
+}
+
+/** Ends the workspace's daemon by the command line. Never throws: what went wrong is in the log. */
+export async function stopByForce(python: string, folder: string, log: (line: string) => void): Promise<void> {
+  const args = ["-I", "-m", "daemon", "stop", "--workspace", folder, "--force"];
+  log(`> ${python} ${args.join(" ")}`);
+  const done = await run(python, args, { cwd: folder, timeoutMs: 20_000 }).catch((error: Error) => error.message);
+  const said = typeof done === "string" ? done : `${done.stdout}${done.stderr}`.trim();
+  if (said) log(said);
 }
 
 /** What `goalwright start --json` printed, as an endpoint. Throws a Problem for everything else. */
@@ -32,7 +41,8 @@ export function readAnswer(done: Finished, python: string): Endpoint {
   const answer = lastObject(done.stdout);
   if (answer?.error) {
     const { code, message } = answer.error;
-    throw new Problem(code || "start_failed", message || "The daemon could not be started.", actionsFor(code));
+    const passing = code === "startTimeout" || code === "unresponsive";
+    throw new Problem(code || "startFailed", message || "The daemon could not be started.", actionsFor(code), passing);
   }
   if (done.code === 0 && answer && isEndpoint(answer)) {
     if (answer.protocolVersion === PROTOCOL_VERSION) return answer;
@@ -45,14 +55,14 @@ export function readAnswer(done: Finished, python: string): Endpoint {
     );
   }
   if (/No module named '?daemon'?/.test(done.stderr)) {
-    throw new Problem("not_installed", `Goalwright is not installed in ${python}.`, [
+    throw new Problem("notInstalled", `Goalwright is not installed in ${python}.`, [
       "install",
       "choosePython",
       "openSettings",
     ]);
   }
   const reason = done.stderr.trim().split(/\r?\n/).at(-1) || `exit code ${done.code}`;
-  throw new Problem("start_failed", `The Goalwright daemon could not be started: ${reason}`, undefined, true);
+  throw new Problem("startFailed", `The Goalwright daemon could not be started: ${reason}`, undefined, true);
 }
 
 interface Answer extends Partial<Endpoint> {
@@ -80,5 +90,6 @@ function isEndpoint(answer: Answer): answer is Endpoint {
 }
 
 function actionsFor(code: string | undefined): ActionId[] {
-  return code === "incompatible" ? ["restartDaemon", "showLog"] : ["tryAgain", "showLog"];
+  const stuck = code === "incompatible" || code === "unauthorized" || code === "unresponsive";
+  return stuck ? ["restartDaemon", "showLog"] : ["tryAgain", "showLog"];
 }

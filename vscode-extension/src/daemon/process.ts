@@ -58,7 +58,13 @@ export function run(command: string, args: readonly string[], options: RunOption
       });
     child.once("close", settle);
     // A detached grandchild may hold the pipes open for as long as it lives: do not wait for that.
-    child.once("exit", (code) => setTimeout(() => settle(code), 1_000).unref());
+    child.once("exit", (code) => {
+      setTimeout(() => {
+        child.stdout.destroy();
+        child.stderr.destroy();
+        settle(code);
+      }, 1_000).unref();
+    });
     if (options.signal?.aborted) onAbort();
   });
 }
@@ -69,14 +75,19 @@ export function cleanEnvironment(environment: NodeJS.ProcessEnv): NodeJS.Process
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !foreign.test(name)));
 }
 
-/** Variables by which the known model SDKs are configured: keys, addresses, regions. */
+const PROVIDER_VARIABLES = new Set([
+  "ANTHROPIC_AUTH_TOKEN",
+  "ANTHROPIC_BASE_URL",
+  "OPENAI_BASE_URL",
+  "OPENAI_API_BASE",
+  "OLLAMA_HOST",
+]);
+
+/** The variables that choose and open model providers; the same rule as the terminal client's `provider_env`. */
 export function providerEnvironment(environment: NodeJS.ProcessEnv): Record<string, string> {
-  const provider =
-    /^(ANTHROPIC|OPENAI|AZURE|GEMINI|GOOGLE|VERTEXAI|MISTRAL|GROQ|OPENROUTER|DEEPSEEK|XAI|COHERE|TOGETHERAI|FIREWORKS_AI|CEREBRAS|BEDROCK|MOONSHOT|LITELLM)_/;
-  const ours = /^(OLLAMA_HOST|OLLAMA_API_BASE|AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|REGION|DEFAULT_REGION|PROFILE))$/;
   const found: Record<string, string> = {};
   for (const [name, value] of Object.entries(environment)) {
-    if (value && (provider.test(name) || ours.test(name))) found[name] = value;
+    if (value && (PROVIDER_VARIABLES.has(name) || /_API_(KEY|BASE)$/.test(name))) found[name] = value;
   }
   return found;
 }

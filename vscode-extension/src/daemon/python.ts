@@ -77,7 +77,7 @@ export async function findBasePython(configured: string, log: (line: string) => 
     : telling.length > 0
       ? `What there is: ${telling.slice(0, 2).join("; ")}.`
       : "None was found on PATH.";
-  throw new Problem("no_python", `Goalwright needs Python 3.11 or newer. ${tried}`, [
+  throw new Problem("noPython", `Goalwright needs Python 3.11 or newer. ${tried}`, [
     "choosePython",
     "downloadPython",
     "tryAgain",

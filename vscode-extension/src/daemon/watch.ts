@@ -50,7 +50,7 @@ export function watchSurroundings({ daemon, sessions, installation, log }: Watch
 async function offerUpdate(running: string, installation: Installation, log: vscode.LogOutputChannel): Promise<void> {
   const bundled = await installation.version();
   if (running === bundled) {
-    if (!setting("python")) await installation.prune((line) => log.info(line));
+    if (!setting("python")) await installation.prune((line) => log.info(line), Date.now());
     return;
   }
   log.info(`the daemon is version ${running}, the extension brings ${bundled}`);

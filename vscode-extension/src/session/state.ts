@@ -14,6 +14,7 @@ import type {
   SessionLoadResult,
   SessionMessagesResult,
   ToolResultPart,
+  Trace,
 } from "../protocol.gen";
 import { applyToGoals } from "./goals";
 import { camelKeys, finishOf, stopNotice } from "./read";
@@ -184,7 +185,26 @@ function messageAdded(state: SessionState, message: Message): SessionState {
     items: known ? state.items : [...state.items, ...placed.items],
     results: message.role === "tool" ? { ...state.results, ...placed.results } : state.results,
     streaming: state.streaming?.messageId === message.messageId ? null : state.streaming,
+    session: known ? state.session : { ...state.session, trace: counted(state.session.trace, message) },
     retry: message.role === "assistant" ? null : state.retry,
+  };
+}
+
+/** The session's totals with one more message, as the daemon counts them. */
+function counted(trace: Trace, message: Message): Trace {
+  const { usage } = message;
+  return {
+    ...trace,
+    messageCount: trace.messageCount + 1,
+    totalCost: trace.totalCost + (message.cost ?? 0),
+    usage: usage
+      ? {
+          input: trace.usage.input + usage.input,
+          output: trace.usage.output + usage.output,
+          cacheRead: trace.usage.cacheRead + usage.cacheRead,
+          cacheWrite: trace.usage.cacheWrite + usage.cacheWrite,
+        }
+      : trace.usage,
   };
 }
 
@@ -258,11 +278,12 @@ function withStatus(state: SessionState, status: SessionInfo["status"]): Session
 function withTrace(state: SessionState, updates: Record<string, unknown>): SessionState {
   const { demo, ...rest } = updates;
   const trace = { ...state.session.trace, ...rest };
-  return { ...state, session: { ...state.session, trace, demo: typeof demo === "boolean" ? demo : state.session.demo } };
+  const session = { ...state.session, trace, model: trace.model ?? state.session.model };
+  return { ...state, session: typeof demo === "boolean" ? { ...session, demo } : session };
 }
 
 function withNotice(state: SessionState, eventId: number, level: Level, text: string, code: string): SessionState {
-  return { ...state, items: [...state.items, { kind: "notice", key: `notice-${eventId}`, level, text, code }] };
+  return { ...state, items: [...state.items, { kind: "notice", key: `notice-${eventId || `live-${state.items.length}`}`, level, text, code }] };
 }
 
 function lastFinish(state: SessionState): string | undefined {

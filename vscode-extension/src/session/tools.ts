@@ -1,7 +1,7 @@
 import type { PermissionRequest, ToolCallPart, ToolResultPart } from "../protocol.gen";
 import type { SessionState } from "./state";
 
-export type ToolState = "pending" | "running" | "waiting for approval" | "done" | "failed" | "denied";
+export type ToolState = "pending" | "running" | "waiting for approval" | "done" | "failed" | "denied" | "canceled";
 
 export interface ProblemLine {
   path: string;
@@ -44,7 +44,7 @@ export function toolView(state: SessionState, call: ToolCallPart): ToolView {
     result,
     request,
     state: stateOf(result, request !== undefined, progress?.denied ?? false, progress?.started ?? false),
-    title: result?.title || request?.title || summary(input),
+    title: titleOf(result, request, summary(input)),
     path: text(metadata["path"]) ?? file?.path ?? text(input["file_path"]) ?? text(input["path"]),
     added: number(metadata["added"]) ?? file?.added,
     removed: number(metadata["removed"]) ?? file?.removed,
@@ -63,14 +63,17 @@ function stateOf(
 ): ToolState {
   if (result) {
     if (!result.isError) return "done";
-    return denied || isDenial(result) ? "denied" : "failed";
+    if (denied || result.metadata["denied"] === true) return "denied";
+    return result.metadata["not_run"] === true ? "canceled" : "failed";
   }
   if (waiting) return "waiting for approval";
   return started ? "running" : "pending";
 }
 
-function isDenial(result: ToolResultPart): boolean {
-  return result.metadata["denied"] === true || /^permission denied\b/i.test(result.content);
+/** An error's title says what went wrong; the card's head says what was wanted. */
+function titleOf(result: ToolResultPart | undefined, request: PermissionRequest | undefined, wanted: string): string {
+  if (result?.isError) return wanted || result.title;
+  return result?.title || request?.title || wanted;
 }
 
 /** The arguments, also of JSON that is still being received: what is complete so far. */

@@ -27,7 +27,7 @@ export function statusWords(daemon: DaemonState, session: SessionState | undefin
     case "connected": {
       const { status } = daemon;
       const demo = session?.session.demo ?? status.demo;
-      const model = session?.session.trace.model ?? status.model;
+      const model = session?.session.model ?? status.model;
       const tooltip = demo ? "DEMO: a scripted model answers. " + status.notice : `Model: ${model}`;
       if (session && session.pending.length > 0) {
         return { icon: "bell-dot", state: "needs you", tooltip: session.pending[0]?.title ?? "", alarm: true };

@@ -80,7 +80,7 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
 /** Model, tokens and cost of the session. */
 function Spent({ view }: { view: ViewState }): JSX.Element {
   const trace = view.session?.session.trace;
-  const model = trace?.model ?? view.surrounding.model;
+  const model = view.session?.session.model || view.surrounding.model;
   const usage = trace?.usage;
   const sent = usage ? usage.input + usage.cacheRead + usage.cacheWrite : 0;
   const total = sent + (usage?.output ?? 0);

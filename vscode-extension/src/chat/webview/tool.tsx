@@ -12,6 +12,7 @@ const ICONS: Record<ToolState, IconName> = {
   done: "check",
   failed: "cross",
   denied: "denied",
+  canceled: "denied",
 };
 const VERBS: Record<string, string> = {
   read: "Read",
@@ -30,6 +31,7 @@ const REMARKS: Partial<Record<ToolState, string>> = {
   "waiting for approval": "waiting for approval",
   failed: "failed",
   denied: "rejected",
+  canceled: "not run",
 };
 const FIRST_PROBLEMS = 5;
 
@@ -59,7 +61,7 @@ export function ToolCard({ view }: { view: ToolView }): JSX.Element {
 /** The title without what stands beside it anyway: the counts, and the verb where the title begins with it. */
 function bare({ title, call, added }: ToolView): string {
   const verb = VERBS[call.name] ?? call.name;
-  const counted = added === undefined ? title : title.replace(/\s+\+\d+\s+[-−–]\d+\s*$/, "");
+  const counted = added === undefined ? title : title.replace(/\s+\(?\+\d+\s+[-−–]\d+\)?\s*$/, "");
   const first = counted.split(" ", 1)[0]?.toLowerCase();
   return first === verb.toLowerCase() || first === call.name ? counted.slice(first.length).trimStart() : counted;
 }

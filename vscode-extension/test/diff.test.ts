@@ -1,0 +1,27 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { address, AFTER, BEFORE, proposedBy, title } from "../src/diff/uris";
+
+test("an address leads back to its request and path, whatever they look like", () => {
+  for (const path of ["src/a.py", "/abs/a b.py", "C:\\x\\ä#1?.py", "a%20b", "a\"'b"]) {
+    const proposed = { requestId: "r&1=?#", path };
+    assert.deepEqual(proposedBy(address(AFTER, proposed)), proposed);
+  }
+});
+
+test("the path ends with the file's name, for the language", () => {
+  assert.equal(address(BEFORE, { requestId: "r", path: "C:\\x\\a.py" }).path, "/C:/x/a.py");
+  assert.equal(address(BEFORE, { requestId: "r", path: "src/a.py" }).path, "/src/a.py");
+});
+
+test("other addresses are about nothing", () => {
+  assert.equal(proposedBy({ scheme: "file", path: "/a", query: '{"request":"r","path":"a"}' }), undefined);
+  assert.equal(proposedBy({ scheme: AFTER, path: "/a", query: "nonsense" }), undefined);
+  assert.equal(proposedBy({ scheme: AFTER, path: "/a", query: '{"request":1}' }), undefined);
+});
+
+test("titles say what is proposed", () => {
+  assert.equal(title("src/cart.py", "update"), "cart.py — proposed by Goalwright");
+  assert.equal(title("cart.py", "create"), "cart.py — new file proposed by Goalwright");
+  assert.equal(title("a\\b.py", "delete"), "b.py — deletion proposed by Goalwright");
+});

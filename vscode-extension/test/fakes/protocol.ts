@@ -1,0 +1,153 @@
+/** Values of the protocol for tests, complete enough for the types. */
+import type {
+  Event,
+  FileDiff,
+  Goal,
+  GoalStats,
+  Message,
+  Part,
+  PermissionRequest,
+  Role,
+  SessionInfo,
+  SessionLoadResult,
+  ToolResultPart,
+} from "../../src/protocol.gen";
+
+const TIME = "2026-01-01T00:00:00Z";
+export const NO_STATS: GoalStats = { messageCount: 0, totalTokens: 0, totalCost: 0, preview: null };
+
+export function session(over: Partial<SessionInfo> = {}): SessionInfo {
+  return {
+    trace: {
+      traceId: "s1",
+      format: 1,
+      title: "",
+      summary: "",
+      workspace: "/w",
+      agent: "build",
+      model: "demo/demo",
+      createdAt: TIME,
+      updatedAt: TIME,
+      messageCount: 0,
+      usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
+      totalCost: 0,
+      lastEventId: 0,
+      lastStopReason: null,
+      running: false,
+    },
+    status: "idle",
+    demo: false,
+    model: "demo/demo",
+    ...over,
+  };
+}
+
+export function loaded(over: Partial<SessionLoadResult> = {}): SessionLoadResult {
+  return {
+    session: session(),
+    messages: [],
+    hasEarlier: false,
+    streaming: null,
+    goalTree: { mission: "", currentId: null, goals: [] },
+    goalNumbers: {},
+    pending: [],
+    queue: [],
+    lastEventId: 0,
+    ...over,
+  };
+}
+
+export function message(role: Role, sequence: number, content: Part[], over: Partial<Message> = {}): Message {
+  return {
+    messageId: `m${sequence}`,
+    traceId: "s1",
+    branchId: null,
+    role,
+    sequence,
+    goalId: null,
+    toolCallId: null,
+    content,
+    description: "",
+    tokens: null,
+    cost: null,
+    createdAt: TIME,
+    model: null,
+    usage: null,
+    durationMs: null,
+    ...over,
+  };
+}
+
+export const text = (value: string): Part => ({ type: "text", text: value });
+
+export function call(id: string, name: string, input: object = {}): Part & { type: "tool_call" } {
+  return { type: "tool_call", id, name, input: JSON.stringify(input), finished: true };
+}
+
+export function result(toolCallId: string, over: Partial<ToolResultPart> = {}): ToolResultPart {
+  return {
+    type: "tool_result",
+    toolCallId,
+    name: "edit",
+    content: "Edit applied.",
+    metadata: {},
+    isError: false,
+    title: "",
+    images: [],
+    ...over,
+  };
+}
+
+export function request(requestId: string, over: Partial<PermissionRequest> = {}): PermissionRequest {
+  return {
+    requestId,
+    traceId: "s1",
+    branchId: null,
+    goalId: null,
+    toolCallId: `call-${requestId}`,
+    tool: "edit",
+    permission: "edit",
+    targets: ["a.py"],
+    title: "Edit a.py (+1 -1)",
+    detail: "",
+    files: [file("a.py")],
+    suggestions: ["a.py"],
+    rule: { permission: "edit", pattern: "*", action: "ask", source: "shipped" },
+    createdAt: TIME,
+    ...over,
+  };
+}
+
+export function file(path: string): FileDiff {
+  return { path, kind: "update", diff: `--- a/${path}\n+++ b/${path}\n@@ -1 +1 @@\n-a\n+b\n`, added: 1, removed: 1 };
+}
+
+export function goal(id: string, over: Partial<Goal> = {}): Goal {
+  return {
+    id,
+    parentId: null,
+    branchId: null,
+    type: "normal",
+    description: `Goal ${id}`,
+    reason: "",
+    status: "pending",
+    summary: null,
+    branchIds: null,
+    exploreStartId: null,
+    mergeSummary: null,
+    selectedBranch: null,
+    selfStats: NO_STATS,
+    cumulativeStats: NO_STATS,
+    ...over,
+  };
+}
+
+type Kind = Event["event"];
+type Of<K extends Kind> = Extract<Event, { event: K }>;
+
+/** An event with its id; the rest as given. */
+export function event<K extends Kind>(eventId: number, kind: K, rest: Omit<Of<K>, "event" | "eventId" | "traceId" | "time">): {
+  event: Of<K>;
+} {
+  return { event: { eventId, traceId: "s1", time: TIME, event: kind, ...rest } as unknown as Of<K> };
+}

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { money, rows, short, stats, tooltip } from "../src/goals/model";
+import { chain, goalNumbers } from "../src/session/numbers";
+import { goal, NO_STATS } from "./fakes/protocol";
+
+const tree = {
+  mission: "Ship it",
+  currentId: "4",
+  goals: [
+    goal("1", { status: "completed", summary: "found\nit" }),
+    goal("2", { status: "abandoned" }),
+    goal("3", { status: "in_progress" }),
+    goal("4", { parentId: "3", status: "in_progress" }),
+    goal("5", { parentId: "3" }),
+    goal("6", { parentId: "2" }),
+  ],
+};
+
+test("abandoned goals are left out of the numbers", () => {
+  assert.deepEqual(Object.fromEntries(goalNumbers(tree)), { 1: "1", 3: "2", 4: "2.1", 5: "2.2" });
+});
+
+test("the chain of the focus ends at the top, also when links run in a circle", () => {
+  assert.deepEqual(chain(tree, "4").map((one) => one.id), ["4", "3"]);
+  const circle = { ...tree, goals: [goal("a", { parentId: "b" }), goal("b", { parentId: "a" })] };
+  assert.deepEqual(chain(circle, "a").map((one) => one.id), ["a", "b"]);
+});
+
+test("rows say number, status and summary", () => {
+  const top = rows({ tree, running: false }, null);
+  assert.deepEqual(top.map((row) => row.spoken), ["1 Goal 1, completed, found it", "Goal 2, abandoned", "2 Goal 3, in progress"]);
+  assert.deepEqual(top.map((row) => row.state), ["leaf", "collapsed", "expanded"]);
+  assert.equal(top[0]?.description, "found it");
+  assert.equal(top[1]?.abandoned, true);
+});
+
+test("only the current goal of a running turn spins", () => {
+  const icons = (running: boolean): (string | undefined)[] => rows({ tree, running }, "3").map((row) => row.icon.id);
+  assert.deepEqual(icons(true), ["loading~spin", "circle-large-outline"]);
+  assert.deepEqual(icons(false), ["arrow-circle-right", "circle-large-outline"]);
+});
+
+test("a tooltip cannot be made a link by what a goal is called", () => {
+  const text = tooltip(goal("1", { description: "[click](command:evil) <b>$(zap)</b>", reason: "a|b" }), "1");
+  assert.ok(text.includes("\\[click\\]\\(command:evil\\)"), text);
+  assert.ok(text.includes("\\<b\\>\\$\\(zap\\)"), text);
+});
+
+test("a tooltip has reason, summary, own and cumulative statistics and the preview", () => {
+  const own = { ...NO_STATS, messageCount: 1, totalTokens: 950, preview: "read → edit × 2" };
+  const all = { ...own, messageCount: 12, totalTokens: 12_400, totalCost: 0.02 };
+  const text = tooltip(goal("1", { reason: "why", summary: "done", selfStats: own, cumulativeStats: all }), "2.1");
+  assert.match(text, /\*\*Why:\*\* why/);
+  assert.match(text, /\*\*Summary:\*\* done/);
+  assert.match(text, /12 messages · 12k tokens · \$0\.020 · own: 1 message · 950 tokens/);
+  assert.match(text, /read → edit × 2/);
+});
+
+test("numbers are short", () => {
+  assert.deepEqual([0, 999, 1000, 1234, 99_949, 999_499, 999_500, 12_300_000].map(short), ["0", "999", "1k", "1.2k", "100k", "999k", "1M", "12M"]);
+  assert.deepEqual([0, 0.0004, 0.004, 0.0999, 1.234].map(money), ["$0", "<$0.001", "$0.004", "$0.100", "$1.23"]);
+  assert.equal(stats(NO_STATS), "");
+});

@@ -1,0 +1,212 @@
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+import type * as vscode from "vscode";
+import type { Daemon } from "../src/daemon/daemon";
+import { ErrorCode } from "../src/protocol.gen";
+import { SessionController } from "../src/session/controller";
+import { EventEmitter, shown } from "./fakes/vscode";
+import { event, loaded, message, request, session, text } from "./fakes/protocol";
+
+type Answer = (params: Record<string, unknown>) => unknown;
+
+/** A daemon that answers by a table and says what it was asked. */
+class FakeDaemon {
+  readonly updates = new EventEmitter<unknown>();
+  readonly deltas = new EventEmitter<unknown>();
+  readonly states = new EventEmitter<unknown>();
+  readonly onUpdate = this.updates.event;
+  readonly onDelta = this.deltas.event;
+  readonly onDidChangeState = this.states.event;
+  readonly state = { phase: "connected" };
+  readonly asked: [string, Record<string, unknown>][] = [];
+  answers: Record<string, Answer> = {
+    "session/load": ({ sessionId }) => loaded({ session: named(String(sessionId)) }),
+    "session/new": () => ({ session: named("s1") }),
+    "session/prompt": ({ promptId }) => ({ promptId, stopReason: "end_turn", detail: "", removed: false }),
+    "permission/reply": () => ({ accepted: true, by: "" }),
+  };
+
+  connect(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async request(method: string, params: Record<string, unknown>): Promise<unknown> {
+    const name = method.replace("goalwright/", "");
+    this.asked.push([name, params]);
+    return this.answers[name]?.(params);
+  }
+
+  tell(update: ReturnType<typeof event>, sessionId = "s1"): void {
+    this.updates.fire({ sessionId, ...update });
+  }
+}
+
+function named(traceId: string): ReturnType<typeof session> {
+  const info = session();
+  return { ...info, trace: { ...info.trace, traceId } };
+}
+
+class FakeMemory {
+  readonly values = new Map<string, unknown>();
+  get = (key: string, otherwise?: unknown): unknown => this.values.get(key) ?? otherwise;
+  update = (key: string, value: unknown): Promise<void> => {
+    this.values.set(key, value);
+    return Promise.resolve();
+  };
+}
+
+const log = { debug() {}, warn() {}, info() {}, error() {} } as unknown as vscode.LogOutputChannel;
+
+function make(): { daemon: FakeDaemon; memory: FakeMemory; sessions: SessionController } {
+  const daemon = new FakeDaemon();
+  const memory = new FakeMemory();
+  const sessions = new SessionController(daemon as unknown as Daemon, memory as unknown as vscode.Memento, log);
+  return { daemon, memory, sessions };
+}
+
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+beforeEach(() => shown.splice(0));
+
+test("the first prompt makes the session, loads it and is remembered", async () => {
+  const { daemon, memory, sessions } = make();
+  await sessions.prompt("hello");
+  assert.deepEqual(daemon.asked.map(([name]) => name), ["session/new", "session/load", "session/prompt"]);
+  assert.equal(sessions.sessionId, "s1");
+  assert.equal(memory.get("goalwright.session"), "s1");
+  assert.deepEqual(sessions.outbox, []);
+});
+
+test("what happens while a session is being loaded is not lost", async () => {
+  const { daemon, sessions } = make();
+  let answer: (value: unknown) => void = () => undefined;
+  daemon.answers["session/load"] = () => new Promise((resolve) => (answer = resolve));
+  const opening = sessions.open("s1");
+  daemon.tell(event(5, "message_added", { message: message("user", 2, [text("new")]), affectedGoals: [] }));
+  daemon.tell(event(4, "message_added", { message: message("user", 1, [text("old")]), affectedGoals: [] }));
+  answer(loaded({ lastEventId: 4, messages: [message("user", 1, [text("old")])] }));
+  await opening;
+  assert.deepEqual(sessions.state?.items.map((item) => item.key), ["m1", "m2"]);
+});
+
+test("of two sessions opened at once the later wins", async () => {
+  const { daemon, sessions } = make();
+  const answers: ((value: unknown) => void)[] = [];
+  daemon.answers["session/load"] = () => new Promise((resolve) => answers.push(resolve));
+  const opening = [sessions.open("s1"), sessions.open("s2")];
+  answers[1]?.(loaded({ session: named("s2") }));
+  answers[0]?.(loaded({ session: named("s1") }));
+  await Promise.all(opening);
+  assert.equal(sessions.sessionId, "s2");
+});
+
+test("after a connect the last session is loaded again", async () => {
+  const { daemon, memory, sessions } = make();
+  await memory.update("goalwright.session", "s1");
+  daemon.states.fire({ phase: "connected" });
+  await settled();
+  assert.equal(sessions.sessionId, "s1");
+});
+
+test("a session that is gone leaves an empty chat", async () => {
+  const { daemon, memory, sessions } = make();
+  await memory.update("goalwright.session", "gone");
+  daemon.answers["session/load"] = () => {
+    throw Object.assign(new Error("unknown session"), { code: ErrorCode.UNKNOWN_SESSION });
+  };
+  daemon.states.fire({ phase: "connected" });
+  await settled();
+  assert.equal(sessions.state, undefined);
+  assert.equal(memory.get("goalwright.session"), undefined);
+});
+
+test("a prompt leaves the outbox when its turn starts, or when it waits in the queue", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  daemon.answers["session/prompt"] = () => new Promise(() => undefined);
+  void sessions.prompt("one");
+  void sessions.prompt("two");
+  await settled();
+  const [one, two] = sessions.outbox.map(({ promptId }) => promptId);
+  assert.ok(one && two);
+  daemon.tell(event(1, "turn_started", { promptId: one }));
+  assert.deepEqual(sessions.outbox.map(({ text: value }) => value), ["two"]);
+  daemon.tell(event(2, "queue_changed", { queue: [{ promptId: two, text: "two", steer: false }] }));
+  assert.deepEqual(sessions.outbox, []);
+});
+
+test("the text of a prompt that could not be sent comes back", async () => {
+  const { daemon, sessions } = make();
+  const back: string[] = [];
+  sessions.onUndelivered((value) => back.push(value));
+  daemon.answers["session/new"] = () => {
+    throw new Error("The trace folder is not writable.");
+  };
+  await sessions.prompt("precious");
+  assert.deepEqual(back, ["precious"]);
+  assert.deepEqual(shown, ["The trace folder is not writable."]);
+});
+
+test("a prompt that was started is not given back when the connection breaks", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  const back: string[] = [];
+  sessions.onUndelivered((value) => back.push(value));
+  daemon.answers["session/prompt"] = ({ promptId }) => {
+    daemon.tell(event(1, "turn_started", { promptId: String(promptId) }));
+    throw new Error("connection closed");
+  };
+  await sessions.prompt("hello");
+  assert.deepEqual(back, []);
+});
+
+test("an answer given elsewhere is told to whoever shows the request", async () => {
+  const { daemon, sessions } = make();
+  const answered: string[] = [];
+  sessions.onDidAnswer(({ request: one, by }) => answered.push(`${one.requestId} ${by}`));
+  await sessions.open("s1");
+  daemon.tell(event(1, "permission_asked", { request: request("r1") }));
+  daemon.tell(event(2, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "terminal" }));
+  assert.deepEqual(answered, ["r1 terminal"]);
+});
+
+test("a request answered while the connection was away is told after the next load", async () => {
+  const { daemon, sessions } = make();
+  const answered: string[] = [];
+  sessions.onDidAnswer(({ request: one }) => answered.push(one.requestId));
+  await sessions.open("s1");
+  daemon.tell(event(1, "permission_asked", { request: request("r1") }));
+  await sessions.open("s1");
+  assert.deepEqual(answered, ["r1"]);
+});
+
+test("who comes second with an answer is told who was first", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  daemon.answers["permission/reply"] = () => ({ accepted: false, by: "terminal" });
+  await sessions.reply("r1", "once");
+  assert.deepEqual(shown, ["Already answered by terminal."]);
+});
+
+test("blank feedback is no feedback", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  await sessions.reply("r1", "reject", "  ");
+  assert.deepEqual(daemon.asked.at(-1)?.[1], { requestId: "r1", reply: "reject", feedback: null });
+});
+
+test("a running turn is remembered for the next window, until it ends", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  daemon.tell(event(1, "turn_started", { promptId: "p" }));
+  assert.equal(sessions.wasBusy, true);
+  daemon.tell(event(2, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "" }));
+  assert.equal(sessions.wasBusy, false);
+});
+
+test("events of another session are not mixed in", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  daemon.tell(event(1, "turn_started", { promptId: "p" }), "s2");
+  assert.equal(sessions.state?.session.status, "idle");
+});

@@ -1,0 +1,176 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { apply, firstSequence, fromLoad, prepend, trim, type SessionState, type Update } from "../src/session/state";
+import { toolView } from "../src/session/tools";
+import type { Delta } from "../src/protocol.gen";
+import { call, event, goal, loaded, message, NO_STATS, request, result, text } from "./fakes/protocol";
+
+const delta = (over: Partial<Delta>): Update => ({
+  delta: { traceId: "s1", kind: "text", messageId: "m2", index: 0, toolCallId: null, name: null, text: "", ...over },
+});
+const play = (updates: Update[], from: SessionState = fromLoad(loaded())): SessionState => updates.reduce(apply, from);
+const keys = (state: SessionState): string[] => state.items.map((item) => item.key);
+
+test("text grows with its deltas and becomes the stored message", () => {
+  const growing = play([delta({ text: "Hel" }), delta({ text: "lo" })]);
+  assert.deepEqual(growing.streaming?.parts, [{ type: "text", text: "Hello" }]);
+  const done = play([event(1, "message_added", { message: message("assistant", 2, [text("Hello!")]), affectedGoals: [] })], growing);
+  assert.equal(done.streaming, null);
+  assert.deepEqual(keys(done), ["m2"]);
+});
+
+test("a late delta changes neither a complete part nor a stored message", () => {
+  const part = play([event(1, "message_part_added", { messageId: "m2", role: "assistant", goalId: null, index: 0, part: text("all") })]);
+  assert.deepEqual(play([delta({ text: " late" })], part).streaming?.parts[0], text("all"));
+  const stored = play([event(2, "message_added", { message: message("assistant", 2, [text("all")]), affectedGoals: [] })], part);
+  assert.equal(play([delta({ text: " late" })], stored).streaming, null);
+});
+
+test("an update that a load has told already is skipped", () => {
+  const state = fromLoad(loaded({ lastEventId: 10, messages: [message("user", 1, [text("hi")])] }));
+  const again = event(10, "message_added", { message: message("user", 1, [text("hi")]), affectedGoals: [] });
+  assert.equal(apply(state, again), state);
+});
+
+test("a discarded message takes its parts along", () => {
+  const state = play([delta({ text: "half" }), event(1, "message_discarded", { messageId: "m2", reason: "overloaded" })]);
+  assert.equal(state.streaming, null);
+});
+
+test("a tool call goes from pending to done", () => {
+  const part = call("c1", "edit", { file_path: "a.py" });
+  const state = (updates: Update[], from?: SessionState): SessionState => play(updates, from);
+  const pending = state([event(1, "message_added", { message: message("assistant", 2, [part]), affectedGoals: [] })]);
+  assert.equal(toolView(pending, part).state, "pending");
+  const running = state([event(2, "tool_started", { toolCallId: "c1", name: "edit" })], pending);
+  assert.equal(toolView(running, part).state, "running");
+  const asked = state([event(3, "permission_asked", { request: request("r1", { toolCallId: "c1" }) })], running);
+  assert.equal(toolView(asked, part).state, "waiting for approval");
+  assert.equal(asked.session.status, "waiting");
+  const allowed = state([event(4, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "VS Code" })], asked);
+  assert.equal(toolView(allowed, part).state, "running");
+  assert.equal(allowed.session.status, "running");
+  const answer = result("c1", { title: "a.py +1 -1", metadata: { path: "a.py", added: 1, removed: 1, diff: "d", verdict: "clean" } });
+  const done = state([event(5, "message_added", { message: message("tool", 3, [answer]), affectedGoals: [] })], allowed);
+  const view = toolView(done, part);
+  assert.deepEqual([view.state, view.added, view.removed, view.path, view.verdict], ["done", 1, 1, "a.py", "clean"]);
+  assert.deepEqual(keys(done), ["m2"], "a tool message is no line of its own");
+});
+
+test("a refused call is denied, one that broke failed, one that was not run canceled", () => {
+  const part = call("c1", "bash", { command: "ls" });
+  const of = (over: object): string => {
+    const state = fromLoad(loaded({ messages: [message("tool", 1, [result("c1", { isError: true, title: "denied", ...over })])] }));
+    const view = toolView(state, part);
+    assert.equal(view.title, "ls", "the head says what was wanted");
+    return view.state;
+  };
+  assert.equal(of({ metadata: { denied: true } }), "denied");
+  assert.equal(of({ metadata: { not_run: true } }), "canceled");
+  assert.equal(of({ metadata: {} }), "failed");
+});
+
+test("arguments show while their JSON is still being received", () => {
+  const state = play([
+    delta({ kind: "tool_input", index: 1, toolCallId: "c9", name: "edit", text: '{"file_path": "src/a.py", "old' }),
+    delta({ kind: "tool_input", index: 1, toolCallId: "c9", text: '_string": "x' }),
+  ]);
+  const part = state.streaming?.parts[1];
+  assert.ok(part?.type === "tool_call");
+  assert.equal(part.name, "edit");
+  assert.equal(toolView(state, part).path, "src/a.py");
+});
+
+test("live output is kept to its end, and ends with the result", () => {
+  const state = play([delta({ kind: "tool_output", toolCallId: "c1", text: "x".repeat(30_000) + "end" })]);
+  assert.equal(state.progress["c1"]?.output.length, 20_000);
+  assert.ok(state.progress["c1"]?.output.endsWith("end"));
+});
+
+test("tokens and cost of each message are added up as the daemon does", () => {
+  const usage = { input: 10, output: 5, cacheRead: 3, cacheWrite: 2 };
+  const state = play([
+    event(1, "message_added", { message: message("assistant", 1, [], { usage, cost: 0.5 }), affectedGoals: [] }),
+    event(2, "message_added", { message: message("assistant", 2, [], { usage, cost: 0.25 }), affectedGoals: [] }),
+  ]);
+  assert.deepEqual(state.session.trace.usage, { input: 20, output: 10, cacheRead: 6, cacheWrite: 4 });
+  assert.equal(state.session.trace.totalCost, 0.75);
+});
+
+test("snake_case updates of the store reach the camelCase fields", () => {
+  const state = play([event(1, "session_updated", { updates: { title: "New", total_cost: 2, mission: "Do it" } })]);
+  assert.equal(state.session.trace.title, "New");
+  assert.equal(state.session.trace.totalCost, 2);
+  assert.equal(state.goalTree.mission, "Do it");
+});
+
+test("goal events change the tree, the cascade and the focus", () => {
+  const stats = { ...NO_STATS, messageCount: 4 };
+  const state = play([
+    event(1, "goal_added", { goal: goal("1", { status: "in_progress" }), parentId: null, index: null }),
+    event(2, "goal_added", { goal: goal("2", { parentId: "1" }), parentId: "1", index: null }),
+    event(3, "goal_added", { goal: goal("3"), parentId: null, index: 0 }),
+    event(4, "goal_updated", {
+      goalId: "2",
+      updates: { status: "completed", summary: "ok", self_stats: stats },
+      affectedGoals: [{ goalId: "1", status: "completed", summary: null, selfStats: null, cumulativeStats: stats }],
+      currentId: "3",
+    }),
+    event(5, "goal_removed", { goalId: "3", currentId: null }),
+  ]);
+  assert.deepEqual(state.goalTree.goals.map((one) => [one.id, one.status]), [["1", "completed"], ["2", "completed"]]);
+  assert.equal(state.goalTree.goals[1]?.selfStats.messageCount, 4);
+  assert.equal(state.goalTree.goals[0]?.cumulativeStats.messageCount, 4);
+  assert.equal(state.goalTree.currentId, null);
+});
+
+test("an error is told once, by the message's finish or by the turn's end", () => {
+  const finish = { type: "finish", reason: "error", time: "t", detail: "no key" } as const;
+  const ended = event(2, "turn_ended", { promptId: "p", stopReason: "error", detail: "no key" });
+  const told = play([event(1, "message_added", { message: message("assistant", 2, [finish]), affectedGoals: [] }), ended]);
+  assert.deepEqual(keys(told), ["m2"]);
+  const untold = play([event(1, "message_added", { message: message("user", 2, [text("hi")]), affectedGoals: [] }), ended]);
+  const [, notice] = untold.items;
+  assert.ok(notice?.kind === "notice");
+  assert.deepEqual([notice.level, notice.text], ["error", "no key"]);
+  assert.equal(untold.session.status, "idle");
+});
+
+test("a retry shows until the answer goes on", () => {
+  const waiting = play([event(1, "model_retry", { attempt: 2, delayS: 4, reason: "Overloaded." })]);
+  assert.equal(waiting.retry?.attempt, 2);
+  assert.equal(play([delta({ text: "on" })], waiting).retry, null);
+});
+
+test("a load in the middle of a stream goes on with the text so far", () => {
+  const state = fromLoad(loaded({ streaming: { messageId: "m2", parts: [text("done"), text("so f")] } }));
+  const next = play([delta({ index: 1, text: "ar" }), delta({ index: 0, text: "never" })], state);
+  assert.deepEqual(next.streaming?.parts, [text("done"), text("so far")]);
+});
+
+test("older messages come in front, each once, with their results", () => {
+  const state = fromLoad(loaded({ messages: [message("user", 5, [text("five")])], hasEarlier: true }));
+  assert.equal(firstSequence(state), 5);
+  const earlier = { messages: [message("assistant", 3, [call("c", "ls")]), message("tool", 4, [result("c")]), message("user", 5, [text("five")])], hasEarlier: false };
+  const all = prepend(state, earlier);
+  assert.deepEqual(keys(all), ["m3", "m5"]);
+  assert.ok(all.results["c"]);
+  assert.equal(all.hasEarlier, false);
+});
+
+test("trimming keeps the newest lines and only their results", () => {
+  const messages = Array.from({ length: 20 }, (_, n) => message("assistant", n, [call(`c${n}`, "ls")]));
+  const tools = Array.from({ length: 20 }, (_, n) => message("tool", 100 + n, [result(`c${n}`)]));
+  const full = fromLoad(loaded({ messages: [...messages, ...tools] }));
+  assert.equal(trim(full, 20, 5), full);
+  const small = trim(full, 19, 5);
+  assert.deepEqual(keys(small), ["m15", "m16", "m17", "m18", "m19"]);
+  assert.deepEqual(Object.keys(small.results), ["c15", "c16", "c17", "c18", "c19"]);
+  assert.equal(small.hasEarlier, true);
+});
+
+test("an event of a newer daemon changes nothing but the place in the log", () => {
+  const state = play([event(7, "from_the_future" as "notice", {} as never)]);
+  assert.equal(state.lastEventId, 7);
+  assert.deepEqual(state.items, []);
+});

@@ -1,0 +1,27 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { DaemonState } from "../src/daemon/daemon";
+import { Problem } from "../src/daemon/problems";
+import { fromLoad } from "../src/session/state";
+import { statusWords } from "../src/status/words";
+import { loaded, request, session } from "./fakes/protocol";
+
+const connected = (demo = false): DaemonState => ({
+  phase: "connected",
+  status: {
+    version: "0", protocolVersion: 1, pid: 1, workspace: "/w", uptimeS: 0, clients: 1, running: 0, model: "a/b", demo,
+    notice: "", traceFolder: "", memoryMb: null,
+  },
+});
+
+test("the status bar says what the person needs to know first", () => {
+  const words = (state: DaemonState, over?: Parameters<typeof loaded>[0]): string =>
+    statusWords(state, over && fromLoad(loaded(over))).state;
+  assert.equal(words({ phase: "idle" }), "not started");
+  assert.equal(words({ phase: "reconnecting", detail: "" }), "disconnected");
+  assert.equal(words({ phase: "failed", problem: new Problem("x", "m") }), "disconnected");
+  assert.equal(words(connected()), "idle");
+  assert.equal(words(connected(true)), "demo");
+  assert.equal(words(connected(), { session: session({ status: "running" }) }), "working");
+  assert.equal(words(connected(true), { session: session({ status: "waiting", demo: true }), pending: [request("r")] }), "needs you");
+});

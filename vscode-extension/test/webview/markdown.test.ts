@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { renderBlocks } from "../../src/chat/webview/markdown";
+
+const html = (text: string): string => renderBlocks(text).join("");
+
+test("raw HTML stays text", () => {
+  const rendered = html('<img src=x onerror="alert(1)"> <script>alert(1)</script>\n\n<iframe src="https://x">');
+  assert.doesNotMatch(rendered, /<(img|script|iframe)/);
+  assert.match(rendered, /&lt;script&gt;/);
+});
+
+test("no address becomes an href, and dangerous ones become no link at all", () => {
+  const rendered = html("[web](https://example.org/a) [file](src/a.py#L3) [evil](javascript:alert%281%29) [cmd](command:x.y) <vscode://a/b>");
+  assert.deepEqual([...rendered.matchAll(/ href="([^"]*)"/g)].map((match) => match[1]), ["#", "#"]);
+  assert.deepEqual([...rendered.matchAll(/data-href="([^"]*)"/g)].map((match) => match[1]), ["https://example.org/a", "src/a.py#L3"]);
+});
+
+test("an address cannot break out of its attribute", () => {
+  const rendered = html('[x](<https://a/"onmouseover="alert(1)>)');
+  assert.doesNotMatch(rendered, /"onmouseover/);
+});
+
+test("images are not loaded but named", () => {
+  const rendered = html("![a plan](https://example.org/plan.png)");
+  assert.doesNotMatch(rendered, /<img/);
+  assert.match(rendered, /data-href="https:\/\/example\.org\/plan\.png".*\[image: a plan\]/);
+});
+
+test("nothing has a style attribute, which the page's policy forbids", () => {
+  const rendered = html("| a | b |\n|:-:|--:|\n| 1 | 2 |");
+  assert.doesNotMatch(rendered, /style=/);
+  assert.match(rendered, /<th class="center">a<\/th>/);
+  assert.match(rendered, /<td class="right">2<\/td>/);
+});
+
+test("file names are not taken for web addresses, and lead to files as code", () => {
+  const rendered = html("See setup.py and `src/a.py:12` but not `self.items`.");
+  assert.deepEqual([...rendered.matchAll(/data-href="([^"]*)"/g)].map((match) => match[1]), ["src/a.py:12"]);
+});
+
+test("code has a copy button, its language, and colours where known", () => {
+  const known = html("```python\ndef f(): return '<b>'\n```");
+  assert.match(known, /<span>python<\/span>.*aria-label="Copy code"/);
+  assert.match(known, /hljs-keyword/);
+  assert.doesNotMatch(known, /<b>/);
+  assert.match(html("```nolang\n<b>\n```"), /&lt;b&gt;/);
+});
+
+test("a fence that is still open is code already", () => {
+  assert.match(html("text\n\n```py\nx = 1"), /<pre[^>]*>.*x/);
+});
+
+test("only the last blocks of a growing text change", () => {
+  const before = renderBlocks("# One\n\ntwo\n\n- a\n- b");
+  const after = renderBlocks("# One\n\ntwo\n\n- a\n- b\n\n- c\n\nend");
+  assert.deepEqual(before.slice(0, 2), after.slice(0, 2));
+  assert.equal(after.length, 4);
+});
+
+test("headings come below the session's title", () => {
+  assert.match(html("# A"), /<h3 class="h1">A<\/h3>/);
+});

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.tool_context import FakeToolContext, fake_context
+from tools import process
+from tools.base import PermissionDenied, ToolError, ToolResult
+from tools.bash import BashInput, BashTool
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> FakeToolContext:
+    (tmp_path / "ws").mkdir()
+    return fake_context(tmp_path / "ws")
+
+
+async def bash(ctx: FakeToolContext, command: str, timeout: int = 20, grace: float = 3.0) -> ToolResult:
+    return await BashTool(kill_grace_s=grace).run(BashInput(command=command, timeout=timeout), ctx)
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        await asyncio.sleep(0.01)
+
+
+def pids(ctx: FakeToolContext, name: str = "pids") -> list[int]:
+    path = ctx.workspace / name
+    return [int(word) for word in path.read_text().split()] if path.exists() else []
+
+
+async def test_output_and_exit_code_are_returned(ctx: FakeToolContext) -> None:
+    result = await bash(ctx, "pwd; echo err >&2; exit 3")
+    assert result.content == f"Exit code: 3\n{ctx.workspace}\nerr\n"
+    assert result.metadata["exit_code"] == 3
+    assert not result.is_error
+    assert "".join(ctx.output) == f"{ctx.workspace}\nerr\n"
+
+
+async def test_the_command_is_asked_for_before_it_runs(ctx: FakeToolContext) -> None:
+    ctx.permission.refuse = {"bash"}
+    with pytest.raises(PermissionDenied):
+        await bash(ctx, "touch made && git log -3")
+    assert not (ctx.workspace / "made").exists()
+    (ask,) = ctx.permission.asks
+    assert ask.targets == ("touch made", "git log -3")
+    assert ask.suggestions == ("touch *", "git log *")
+    assert ask.detail == "touch made && git log -3"
+
+
+async def test_there_is_no_stdin_and_no_terminal(ctx: FakeToolContext) -> None:
+    result = await bash(ctx, "read line || echo nothing; (cat < /dev/tty) 2>/dev/null || echo no terminal")
+    assert result.content == "Exit code: 0\nnothing\nno terminal\n"
+
+
+async def test_keys_are_not_in_the_environment(ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = [
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+        "OPENAI_ORG",
+        "MY_API_KEY",
+        "GH_TOKEN",
+        "APP_SECRET",
+        "GOALWRIGHT_X",
+    ]
+    for name in [*secret, "HARMLESS", "TOKENIZERS"]:
+        monkeypatch.setenv(name, "visible")
+    lines = (await bash(ctx, "env")).content.split("\n")
+    assert "HARMLESS=visible" in lines
+    assert "TOKENIZERS=visible" in lines
+    assert not [line for line in lines if line.split("=")[0] in secret]
+
+
+async def test_invalid_utf8_is_replaced(ctx: FakeToolContext) -> None:
+    assert (
+        await bash(ctx, r"printf 'a\xffb\xc3'; sleep 0; printf '\xa9'")
+    ).content == "Exit code: 0\na\ufffdb\u00e9"
+
+
+async def test_no_output_is_said(ctx: FakeToolContext) -> None:
+    assert (await bash(ctx, "true")).content == "Exit code: 0\n(no output)"
+
+
+async def test_long_output_keeps_head_and_tail_and_all_of_it_in_a_file(ctx: FakeToolContext) -> None:
+    result = await bash(ctx, "seq 1 20000")
+    everything = "".join(f"{n}\n" for n in range(1, 20001))
+    spill = ctx.scratch / "bash-call_1.txt"
+    assert spill.read_text() == everything
+    assert result.metadata["output_file"] == spill.as_posix()
+    body = result.content.removeprefix("Exit code: 0\n")
+    head, _, tail = body.partition(f"\n\n[… {len(everything) - 30_000} characters left out;")
+    assert everything.startswith(head)
+    assert len(head) == 15_000
+    assert everything.endswith(tail.split("]\n\n", 1)[1])
+    assert len(tail.split("]\n\n", 1)[1]) == 15_000
+
+
+async def test_a_timeout_kills_the_whole_group(ctx: FakeToolContext) -> None:
+    result = await bash(ctx, "(sleep 300 & echo $! >> pids; wait) & echo $! >> pids; sleep 300", timeout=1)
+    assert result.is_error
+    assert result.content.startswith("Timed out after 1 s")
+    assert len(pids(ctx)) == 2
+    assert not any(alive(pid) for pid in pids(ctx))
+
+
+async def test_what_ignores_term_is_killed(ctx: FakeToolContext) -> None:
+    result = await bash(
+        ctx, "trap '' TERM; echo $$ > pids; while :; do sleep 300; done", timeout=1, grace=0.2
+    )
+    assert result.is_error
+    assert not any(alive(pid) for pid in pids(ctx))
+
+
+async def test_what_has_time_to_clean_up_does(ctx: FakeToolContext) -> None:
+    await bash(ctx, "trap 'echo cleaned > done; exit' TERM; sleep 300 & wait", timeout=1)
+    assert (ctx.workspace / "done").read_text() == "cleaned\n"
+
+
+async def test_cancellation_kills_grandchildren_in_groups_of_their_own(ctx: FakeToolContext) -> None:
+    task = asyncio.create_task(
+        bash(ctx, "set -m; bash -c 'sleep 300 & echo $! >> pids; wait' & echo $! >> pids; wait")
+    )
+    await until(lambda: len(pids(ctx)) == 2)
+    assert all(alive(pid) for pid in pids(ctx))
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not any(alive(pid) for pid in pids(ctx))
+
+
+async def test_background_processes_do_not_outlive_the_command(ctx: FakeToolContext) -> None:
+    for redirect in ("", ">/dev/null 2>&1"):
+        result = await bash(ctx, f"sleep 300 {redirect} & echo $! > pids; echo started")
+        assert "Processes that it left in the background were stopped." in result.content
+        assert result.content.endswith("started\n")
+        assert not any(alive(pid) for pid in pids(ctx))
+
+
+async def test_a_killed_command_says_so(ctx: FakeToolContext) -> None:
+    assert (await bash(ctx, "kill -9 $$")).content.startswith("Killed by signal 9.")
+
+
+async def test_without_a_shell_the_reason_is_told(
+    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(ctx.workspace))
+    (ctx.workspace / "bash").write_text("#!/bin/sh\n")
+    (ctx.workspace / "bash").chmod(0o755)
+    with pytest.raises(ToolError, match="No shell found"):
+        await bash(ctx, "true")
+
+
+async def test_empty_commands_are_refused(ctx: FakeToolContext) -> None:
+    with pytest.raises(ToolError):
+        await bash(ctx, "  ")
+
+
+async def test_a_reader_that_has_enough_ends_the_program(tmp_path: Path) -> None:
+    got = bytearray()
+
+    def take(fd: int, data: bytes) -> bool:
+        got.extend(data)
+        return len(got) < 100_000
+
+    ended = await process.run(["yes"], cwd=tmp_path, env=dict(os.environ), on_output=take, timeout_s=60)
+    assert not ended.timed_out
+    assert len(got) >= 100_000

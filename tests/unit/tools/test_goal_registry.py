@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.tool_context import FakeToolContext, fake_context
+from tools.base import PermissionDenied, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.goal import split_goals
+from tools.registry import builtin_tools, run_tool, unknown_tool
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> FakeToolContext:
+    return fake_context(tmp_path)
+
+
+async def run(ctx: FakeToolContext, name: str, **arguments: object) -> ToolResult:
+    return await run_tool(builtin_tools()[name], json.dumps(arguments), ctx)
+
+
+def test_all_tools_describe_themselves_in_few_words() -> None:
+    tools = builtin_tools()
+    assert list(tools) == ["goal", "read", "ls", "glob", "grep", "edit", "write", "bash"]
+    size = sum(len(json.dumps([t.name, t.description, t.schema()])) for t in tools.values())
+    assert size < 9_000
+    assert all(tool.description and tool.name == name for name, tool in tools.items())
+
+
+@pytest.mark.parametrize(
+    ("add", "goals"),
+    [
+        ("analyse, build, test", ["analyse", "build", "test"]),
+        ("分析代码，实现功能, 测试", ["分析代码", "实现功能", "测试"]),
+        ("read a, b and c\nwrite d", ["read a, b and c", "write d"]),
+        ("- one\n* two\n3. three\n\n", ["one", "two", "three"]),
+        ("fix f(a, b), test it", ["fix f(a, b)", "test it"]),
+        (["a, b", " ", "c"], ["a, b", "c"]),
+        ("one", ["one"]),
+        (None, []),
+    ],
+)
+def test_added_goals_are_split(add: str | list[str] | None, goals: list[str]) -> None:
+    assert split_goals(add) == goals
+
+
+async def test_goal_passes_everything_to_the_plan(ctx: FakeToolContext) -> None:
+    result = await run(ctx, "goal", add="a, b", reason="why", done="found it", focus=2.1)
+    assert ctx.plan.calls == [
+        {"add": ["a", "b"], "reason": "why", "done": "found it", "abandon": None, "focus": "2.1"}
+    ]
+    assert (result.content, result.is_error) == ("## Current Plan", False)
+    assert result.title == "done: found it; focus 2.1; + a, b"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "at least one of"),
+        ({"reason": "x"}, "at least one of"),
+        ({"add": " , "}, "at least one of"),
+        ({"done": "x", "abandon": "y"}, "one of the two"),
+        ({"done": " "}, "must say something"),
+    ],
+)
+async def test_goal_refuses_what_means_nothing(
+    ctx: FakeToolContext, arguments: dict[str, str], message: str
+) -> None:
+    result = await run(ctx, "goal", **arguments)
+    assert result.is_error
+    assert message in result.content
+    assert not ctx.plan.calls
+
+
+async def test_an_impossible_operation_is_an_error_result(ctx: FakeToolContext) -> None:
+    ctx.plan.fail = ToolError("There is no goal 9.")
+    result = await run(ctx, "goal", focus="9")
+    assert (result.content, result.is_error) == ("There is no goal 9.", True)
+
+
+async def test_bad_arguments_are_listed_with_what_is_expected(ctx: FakeToolContext) -> None:
+    result = await run(ctx, "edit", file="a.py", old_string=3, replace_all="maybe")
+    assert result.is_error
+    lines = result.content.split("\n")
+    assert lines[0] == "The arguments of edit are wrong:"
+    assert "- file_path: is required" in lines
+    assert "- new_string: is required" in lines
+    assert any(line.startswith("- old_string: input should be a valid string") for line in lines)
+    assert "- file: is not known; did you mean file_path?" in lines
+    assert lines[-1] == (
+        "Expected: {file_path: string, old_string: string, new_string: string, replace_all?: boolean}"
+    )
+
+
+@pytest.mark.parametrize("raw", ['{"path": "a', "[1]", '"x"', "null"])
+async def test_what_is_no_json_object_is_refused(ctx: FakeToolContext, raw: str) -> None:
+    result = await run_tool(builtin_tools()["read"], raw, ctx)
+    assert result.is_error
+    assert "Expected: {file_path: string, offset?: integer, limit?: integer}" in result.content
+
+
+async def test_no_arguments_at_all_are_an_empty_object(ctx: FakeToolContext) -> None:
+    assert not (await run_tool(builtin_tools()["ls"], "", ctx)).is_error
+
+
+async def test_a_refusal_passes_through(ctx: FakeToolContext) -> None:
+    ctx.permission.refuse = {"ls"}
+    with pytest.raises(PermissionDenied):
+        await run_tool(builtin_tools()["ls"], "{}", ctx)
+
+
+class Broken(Tool[ToolInput]):
+    name = "broken"
+    permission = "broken"
+    Input = ToolInput
+
+    async def run(self, args: ToolInput, ctx: ToolContext) -> ToolResult:
+        raise KeyError("boom")
+
+
+async def test_a_bug_becomes_an_error_result_and_is_logged_with_its_traceback(
+    ctx: FakeToolContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        result = await run_tool(Broken(), "{}", ctx)
+    assert result.is_error
+    assert result.content == "Internal error in the broken tool: KeyError: 'boom'"
+    assert caplog.records[0].exc_info is not None
+
+
+def test_an_unknown_tool_is_answered_with_the_nearest_name() -> None:
+    assert (
+        unknown_tool("reed", ["read", "edit"])
+        == "There is no tool named 'reed'. Did you mean read? Available: edit, read."
+    )
+    assert "Did you mean" not in unknown_tool("zzz", ["read"])

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.tool_context import FakeToolContext, fake_context
+from tools import search
+from tools.base import PermissionDenied, ToolError
+from tools.glob import GlobInput, GlobTool
+from tools.glob_pattern import compile_glob, split_base
+from tools.grep import GrepInput, GrepTool
+
+RIPGREP = shutil.which("rg")
+# The variant with ripgrep exists where ripgrep does; make test installs it in CI.
+VARIANTS = ["plain", "ripgrep"] if RIPGREP else ["plain"]
+
+FILES = {
+    "src/cart.py": "class Cart:\n    total = 0\n",
+    "src/cart.ts": "class Cart {}\r\nclass Total {}\r\n",
+    "src/deep/er/item.py": "class Item:\n    price = 1\n",
+    "test_cart.py": "from src import cart\n",
+    ".hidden/conf.py": "class Hidden:\n",
+    ".git/config.py": "class Git:\n",
+    "node_modules/lib/x.py": "class Lib:\n",
+    ".env": "class SECRET\n",
+}
+
+
+@pytest.fixture(params=VARIANTS)
+def ctx(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeToolContext:
+    monkeypatch.setattr(search, "ripgrep", lambda workspace: RIPGREP if request.param == "ripgrep" else None)
+    root = tmp_path / "ws"
+    for index, (name, text) in enumerate(FILES.items()):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+        os.utime(path, (1_000_000 + index, 1_000_000 + index))
+    (root / "image.bin").write_bytes(b"class \0Binary\n")
+    return fake_context(root)
+
+
+async def glob(ctx: FakeToolContext, pattern: str, path: str = ".") -> list[str]:
+    return (await GlobTool().run(GlobInput(pattern=pattern, path=path), ctx)).content.split("\n")
+
+
+async def grep(ctx: FakeToolContext, pattern: str, path: str = ".", include: str = "") -> list[str]:
+    return (await GrepTool().run(GrepInput(pattern=pattern, path=path, include=include), ctx)).content.split(
+        "\n"
+    )
+
+
+async def test_glob_finds_the_newest_first_and_leaves_out_git_and_packages(ctx: FakeToolContext) -> None:
+    expected = [".hidden/conf.py", "test_cart.py", "src/deep/er/item.py", "src/cart.py"]
+    assert await glob(ctx, "*.py") == expected
+    assert await glob(ctx, "**/*.py") == expected
+
+
+async def test_glob_of_a_folder_gives_paths_from_the_workspace(ctx: FakeToolContext) -> None:
+    assert await glob(ctx, "*.{py,ts}", "src") == ["src/deep/er/item.py", "src/cart.ts", "src/cart.py"]
+    assert await glob(ctx, "src/*.py") == ["src/cart.py"]
+    assert await glob(ctx, f"{ctx.workspace}/src/**/item.*") == ["src/deep/er/item.py"]
+    assert await glob(ctx, "*.rs") == ["No files match."]
+
+
+async def test_glob_shows_a_hundred(ctx: FakeToolContext) -> None:
+    for n in range(120):
+        (ctx.workspace / f"many_{n}.txt").touch()
+    lines = await glob(ctx, "many_*")
+    assert len(lines) == 101
+    assert lines[-1].startswith("(120 files match; the 100 newest are shown.")
+
+
+async def test_glob_hides_denied_files_and_asks(ctx: FakeToolContext) -> None:
+    ctx.permission.rules = [("read", "src/*", "deny")]
+    assert await glob(ctx, "cart.*") == ["No files match."]
+    assert ctx.permission.asks[0].targets == ("cart.*",)
+    ctx.permission.refuse = {"glob"}
+    with pytest.raises(PermissionDenied):
+        await glob(ctx, "*")
+
+
+async def test_glob_in_what_is_no_folder_is_refused(ctx: FakeToolContext) -> None:
+    with pytest.raises(ToolError, match="is not a folder"):
+        await glob(ctx, "*", "nowhere")
+
+
+async def test_grep_groups_lines_by_file_newest_first(ctx: FakeToolContext) -> None:
+    ctx.permission.rules = [("read", ".env", "ask")]
+    assert await grep(ctx, r"^class \w+") == [
+        ".hidden/conf.py", "1→class Hidden:",
+        "src/deep/er/item.py", "1→class Item:",
+        "src/cart.ts", "1→class Cart {}", "2→class Total {}",
+        "src/cart.py", "1→class Cart:",
+        "(1 files with matches are left out: reading them is not allowed without asking.)",
+    ]  # fmt: skip
+
+
+async def test_grep_of_one_file_asks_to_read_it(ctx: FakeToolContext) -> None:
+    ctx.permission.rules = [("read", ".env", "ask")]
+    assert await grep(ctx, "SECRET", ".env") == [".env", "1→class SECRET"]
+    assert ctx.permission.asked == ["grep", "read"]
+    ctx.permission.refuse = {"read"}
+    with pytest.raises(PermissionDenied):
+        await grep(ctx, "SECRET", ".env")
+
+
+async def test_grep_can_be_limited_to_names(ctx: FakeToolContext) -> None:
+    assert await grep(ctx, "class", include="*.ts") == ["src/cart.ts", "1→class Cart {}", "2→class Total {}"]
+    assert await grep(ctx, "class", "src", include="deep/**") == ["src/deep/er/item.py", "1→class Item:"]
+    assert await grep(ctx, "nowhere to be found") == ["No lines match."]
+
+
+async def test_grep_matches_the_end_of_crlf_lines(ctx: FakeToolContext) -> None:
+    assert await grep(ctx, r"Cart \{\}$") == ["src/cart.ts", "1→class Cart {}"]
+
+
+async def test_grep_takes_patterns_that_look_like_options(ctx: FakeToolContext) -> None:
+    (ctx.workspace / "o.txt").write_text("--files\n")
+    assert await grep(ctx, "--files") == ["o.txt", "1→--files"]
+
+
+async def test_a_bad_pattern_is_explained(ctx: FakeToolContext) -> None:
+    with pytest.raises(ToolError, match="regex parse error"):
+        await grep(ctx, "foo(")
+
+
+async def test_grep_is_bounded_in_lines_and_width(ctx: FakeToolContext) -> None:
+    (ctx.workspace / "big.txt").write_text(("needle " + "x" * 2000 + "\n") * 300)
+    lines = await grep(ctx, "needle")
+    assert len(lines) == 102
+    assert max(map(len, lines)) < 600
+    assert lines[-1].startswith("(300 lines match; the first 100")
+
+
+async def test_links_are_not_followed(ctx: FakeToolContext, tmp_path: Path) -> None:
+    (tmp_path / "outside.py").write_text("class Outside:\n")
+    (ctx.workspace / "way").symlink_to(tmp_path, target_is_directory=True)
+    (ctx.workspace / "file.py").symlink_to(tmp_path / "outside.py")
+    assert await grep(ctx, "class Outside") == ["No lines match."]
+
+
+async def test_a_search_that_takes_too_long_is_stopped(
+    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "ripgrep", lambda workspace: None)
+    monkeypatch.setattr(search, "TIMEOUT_S", 0.5)
+    (ctx.workspace / "evil.txt").write_text("a" * 60 + "!\n")
+    assert (await grep(ctx, "(a+)+$", "evil.txt"))[-1].startswith("(The search was stopped before its end")
+
+
+def test_ripgrep_of_the_workspace_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "rg"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert search.ripgrep(tmp_path) is None
+    assert search.ripgrep(tmp_path / "ws") == str(program)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches", "others"),
+    [
+        ("*.py", ["a.py", "x/y/a.py"], ["a.pyc", "a/py"]),
+        ("./src/*.py", ["src/a.py"], ["src/x/a.py", "a.py"]),
+        ("**/*.py", ["a.py", "x/a.py"], ["a.ts"]),
+        ("src/**", ["src/a", "src/x/y"], ["a", "srcs/a"]),
+        ("src/**/test_*", ["src/test_a", "src/x/y/test_b"], ["src/x/a"]),
+        ("**", ["a", "x/y"], []),
+        ("a?c", ["abc", "x/abc"], ["ac", "a/c"]),
+        ("[!a]*.{py,p[xy]i}", ["b.py", "b.pyi", "b.pxi"], ["a.py"]),
+        ("{src,test}/**/*.py", ["src/a.py", "test/x/a.py"], ["doc/a.py"]),
+        ("a{b", ["a{b"], ["ab"]),
+        (r"a\*b", ["a*b"], ["axb"]),
+        ("[a-", ["[a-"], ["a"]),
+        ("a+(b).txt", ["a+(b).txt"], ["aab.txt"]),
+    ],
+)
+def test_globs_match_as_people_expect(pattern: str, matches: list[str], others: list[str]) -> None:
+    compiled = compile_glob(pattern)
+    assert [name for name in matches + others if compiled.match(name)] == matches
+
+
+def test_an_absolute_glob_is_split_at_its_first_wildcard() -> None:
+    assert split_base("/a/b/**/*.py") == ("/a/b", "**/*.py")
+    assert split_base("/*.py") == ("/", "*.py")
+    assert split_base("/a/b.py") == ("/a", "b.py")

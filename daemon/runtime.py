@@ -16,8 +16,7 @@ import json
 import os
 import stat
 import sys
-import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -152,17 +151,22 @@ class RuntimePaths:
     @property
     def socket_path(self) -> Path:
         """Path of the Unix domain socket, short enough for the kernel."""
-        candidates = [self.folder]
-        if (runtime := os.environ.get("XDG_RUNTIME_DIR")) and _is_private(Path(runtime)):
-            candidates.append(Path(runtime) / f"goalwright-{self.key}")
-        candidates += [
-            Path(parent) / f"goalwright-{_uid()}-{self.key}" for parent in (tempfile.gettempdir(), "/tmp")
-        ]
-        for folder in candidates:
+        for folder in self._socket_folders():
             path = folder / "daemon.sock"
             if len(os.fsencode(path)) < SOCKET_PATH_LIMIT:
                 return path
-        raise RuntimeFolderError(f"No folder has a path short enough for a socket: {candidates[-1]}")
+        raise RuntimeFolderError(
+            f"No folder has a path short enough for a socket; {self.folder} is too long."
+        )
+
+    def _socket_folders(self) -> Iterator[Path]:
+        yield self.folder
+        if (runtime := os.environ.get("XDG_RUNTIME_DIR")) and _is_private(Path(runtime)):
+            yield Path(runtime) / f"goalwright-{self.key}"
+        import tempfile
+
+        for parent in (tempfile.gettempdir(), "/tmp"):
+            yield Path(parent) / f"goalwright-{_uid()}-{self.key}"
 
     def prepare(self) -> None:
         """Make the folder, readable only by the user. Raises RuntimeFolderError."""

@@ -17,9 +17,7 @@ Write = Callable[[str], None]
 
 _OUTPUT_TAIL = 8
 _CLEAR_LINE = "\r\x1b[K"
-_DIAGNOSTICS = re.compile(
-    r"<diagnostics(?:\s+file=\"([^\"]*)\")?[^>]*>\n?(.*?)</diagnostics>", re.DOTALL
-)
+_DIAGNOSTICS = re.compile(r"<diagnostics(?:\s+file=\"([^\"]*)\")?[^>]*>\n?(.*?)</diagnostics>", re.DOTALL)
 _MAIN_ARGUMENTS = ("command", "file_path", "path", "pattern", "focus", "done", "abandon", "add")
 
 

@@ -1,0 +1,21 @@
+"""The demo: a sample workspace, and the script of the model that works in it without any key."""
+
+from __future__ import annotations
+
+import importlib.resources
+import shutil
+from pathlib import Path
+
+PROMPT = "The test for discount codes fails. Make it pass."
+"""The task the script is written for."""
+
+
+def script_path() -> Path:
+    """The script of the demo model (``daemon.provider.scripted``)."""
+    return Path(str(importlib.resources.files("daemon.demo") / "script.json"))
+
+
+def copy_workspace(target: Path) -> None:
+    """Make a fresh copy of the sample workspace at ``target``, which must not exist yet (or be empty)."""
+    source = Path(str(importlib.resources.files("daemon.demo") / "workspace"))
+    shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".trace"))

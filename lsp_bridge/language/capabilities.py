@@ -1,0 +1,56 @@
+"""What the daemon tells a language server about itself in ``initialize``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from lsp_bridge.language.specs import JsonObject
+
+
+def initialize_params(
+    workspace: Path, uri: str, options: JsonObject, *, announce_pull: bool
+) -> dict[str, Any]:
+    """Params of ``initialize`` (LSP 3.17). Only what this client really does is announced.
+
+    The process id lets a server end by itself when the daemon was killed. ``announce_pull``: several
+    servers stop pushing diagnostics once a client says that it can pull them.
+    """
+    return {
+        "processId": os.getpid(),
+        "clientInfo": {"name": "goalwright"},
+        "rootPath": str(workspace),
+        "rootUri": uri,
+        "workspaceFolders": [{"uri": uri, "name": workspace.name or uri}],
+        "initializationOptions": dict(options),
+        "trace": "off",
+        "capabilities": _capabilities(announce_pull),
+    }
+
+
+def _capabilities(announce_pull: bool) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "synchronization": {"dynamicRegistration": False, "didSave": True},
+        "publishDiagnostics": {
+            "versionSupport": True,
+            "relatedInformation": False,
+            "tagSupport": {"valueSet": [1, 2]},
+            "codeDescriptionSupport": False,
+            "dataSupport": False,
+        },
+    }
+    if announce_pull:
+        document["diagnostic"] = {"dynamicRegistration": True, "relatedDocumentSupport": True}
+    return {
+        "workspace": {
+            "workspaceFolders": True,
+            "configuration": True,
+            "didChangeConfiguration": {"dynamicRegistration": True},
+            "didChangeWatchedFiles": {"dynamicRegistration": True, "relativePatternSupport": True},
+            "diagnostics": {"refreshSupport": announce_pull},
+        },
+        "textDocument": document,
+        "window": {"workDoneProgress": True},
+        "general": {"positionEncodings": ["utf-16"]},
+    }

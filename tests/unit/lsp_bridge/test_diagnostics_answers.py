@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from lsp_bridge.language.answers import Answers, Settling
+
+FILE, OTHER = Path("/w/a"), Path("/w/b")
+BAD = ({"message": "bad"},)
+WAITS = Settling(versioned_s=0.1, unversioned_s=0.3, doubtful_s=1.5)
+
+
+def opened(text: str = "old") -> tuple[Answers, int]:
+    answers = Answers(WAITS)
+    kind, version = answers.sync(FILE, text, now=0.0, pull=False)
+    assert kind == "open"
+    return answers, version
+
+
+def settled(answers: Answers, version: int) -> float | None:
+    return answers.settled_at(FILE, version, pull=False)
+
+
+def test_a_push_about_the_version_settles_soon() -> None:
+    answers, version = opened()
+    answers.push(FILE, version, (), now=2.0)
+    assert settled(answers, version) == 2.1
+
+
+def test_a_push_about_an_older_version_answers_nothing() -> None:
+    answers, old = opened()
+    _, new = answers.sync(FILE, "new", now=1.0, pull=False)
+    assert answers.push(FILE, old, BAD, now=2.0)
+    assert settled(answers, new) is None
+    assert answers.known(FILE, new) is None
+
+
+def test_a_push_about_a_version_never_sent_is_ignored() -> None:
+    answers, version = opened()
+    assert not answers.push(FILE, version + 1, (), now=2.0)
+    assert settled(answers, version) is None
+
+
+def test_an_older_push_does_not_replace_a_newer_one() -> None:
+    answers, old = opened()
+    _, new = answers.sync(FILE, "new", now=1.0, pull=False)
+    answers.push(FILE, new, BAD, now=2.0)
+    assert not answers.push(FILE, old, (), now=2.5)
+    assert answers.known(FILE, new) == BAD
+
+
+def test_a_push_before_the_change_does_not_answer_it() -> None:
+    answers, _ = opened()
+    answers.push(FILE, None, (), now=0.5)
+    _, new = answers.sync(FILE, "new", now=1.0, pull=False)
+    assert settled(answers, new) is None
+
+
+def test_without_versions_order_counts_and_each_push_starts_settling_again() -> None:
+    answers, _ = opened()
+    answers.push(FILE, None, (), now=0.0)
+    _, new = answers.sync(FILE, "new", now=1.0, pull=False)
+    answers.push(FILE, None, (), now=2.0)
+    assert settled(answers, new) == 2.3
+    answers.push(FILE, None, BAD, now=2.2)
+    assert settled(answers, new) == 2.5
+
+
+def test_without_versions_a_push_is_doubtful_while_an_older_text_is_unanswered() -> None:
+    answers, _ = opened()
+    _, new = answers.sync(FILE, "new", now=1.0, pull=False)
+    answers.push(FILE, None, (), now=2.0)
+    assert settled(answers, new) == 3.5
+
+
+def test_the_same_text_is_not_sent_twice() -> None:
+    answers, version = opened()
+    assert answers.sync(FILE, "old", now=1.0, pull=False) == ("same", version)
+
+
+def test_a_closed_file_is_forgotten_and_versions_never_repeat() -> None:
+    answers, version = opened()
+    answers.push(FILE, version, BAD, now=0.5)
+    assert answers.close(FILE)
+    assert answers.known(FILE) is None
+    assert not answers.close(FILE)
+    _, again = answers.sync(FILE, "old", now=1.0, pull=False)
+    assert again > version
+    assert settled(answers, again) is None
+
+
+def test_a_pulled_answer_is_final_at_once() -> None:
+    answers, version = opened()
+    answers.pull(FILE, version, BAD, now=2.0)
+    assert answers.settled_at(FILE, version, pull=True) == 2.0
+
+
+def test_a_pulled_answer_about_an_older_version_answers_nothing() -> None:
+    answers, old = opened()
+    _, new = answers.sync(FILE, "new", now=1.0, pull=True)
+    answers.pull(FILE, old, (), now=2.0)
+    assert answers.settled_at(FILE, new, pull=True) is None
+
+
+def test_pushed_and_pulled_are_united_and_the_same_counts_once() -> None:
+    answers, version = opened()
+    answers.pull(FILE, version, ({"message": "a"}, {"message": "b"}), now=2.0)
+    answers.push(FILE, version, ({"message": "b"}, {"message": "c"}), now=2.0)
+    assert sorted(item["message"] for item in answers.known(FILE, version) or ()) == ["a", "b", "c"]
+
+
+def test_what_was_pushed_about_the_old_text_is_not_mixed_into_the_pulled_new() -> None:
+    answers, old = opened()
+    answers.push(FILE, old, BAD, now=0.5)
+    _, new = answers.sync(FILE, "new", now=1.0, pull=True)
+    answers.pull(FILE, new, (), now=2.0)
+    assert answers.known(FILE, new) == ()
+
+
+def test_a_push_about_a_file_that_is_not_open_is_kept_for_comparison() -> None:
+    answers, _ = opened()
+    mark = answers.count
+    answers.push(OTHER, None, BAD, now=1.0)
+    assert answers.said_after(mark) == [OTHER]
+    assert answers.snapshot() == {OTHER: BAD}
+    answers.push(OTHER, None, (), now=2.0)
+    assert answers.snapshot() == {}

@@ -1,0 +1,364 @@
+"""The port against a server that misbehaves: a real process, see tests/fakes/language_server.py."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from lsp_bridge.language.specs import Command, ServerSpec
+from lsp_bridge.language_server import Timing
+from tests.fakes.language_workspace import (
+    HANG_S,
+    SOON,
+    LanguageWorkspace,
+    eventually,
+    fake_spec,
+    process_lives,
+)
+from tools.base import DiagnosticsReport
+
+Open = Callable[..., Awaitable[LanguageWorkspace]]
+
+
+@pytest.fixture
+async def open_workspace(tmp_path: Path) -> AsyncIterator[Open]:
+    """Opens a workspace with ``a.txt`` ("fine") known to the given servers; closes it after the test."""
+    opened: list[LanguageWorkspace] = []
+
+    async def open_one(*specs: ServerSpec, text: str = "fine", timing: Timing = SOON) -> LanguageWorkspace:
+        workspace = LanguageWorkspace(tmp_path, specs, timing)
+        opened.append(workspace)
+        workspace.write({workspace.path("a.txt"): text})
+        workspace.diagnostics.warm(workspace.path("a.txt"))
+        await eventually(lambda: bool(list(workspace.servers.alive())), "the start")
+        await workspace.running()
+        return workspace
+
+    yield open_one
+    for workspace in opened:
+        pids = [pid for _, pid in workspace.servers.running()]
+        await asyncio.wait_for(workspace.servers.close(), HANG_S)
+        assert not [pid for pid in pids if process_lives(pid)]
+
+
+def messages(report: DiagnosticsReport) -> list[str]:
+    return [problem.message for problem in report.problems]
+
+
+def received(log: Path) -> list[str]:
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    return [json.loads(line).get("method", "") for line in lines]
+
+
+async def test_only_the_new_problem_is_reported(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(), text="BAD old")
+    report = await workspace.change(a_txt="inserted\nBAD old\nBAD new")
+    assert (report.verdict, messages(report), report.servers) == ("problems", ["bad: BAD new"], ("fake",))
+    assert (await workspace.change(a_txt="inserted\nBAD old")).verdict == "clean"
+
+
+@pytest.mark.parametrize("pull", ["static", "dynamic"])
+async def test_problems_are_pulled_from_a_server_that_never_pushes(open_workspace: Open, pull: str) -> None:
+    workspace = await open_workspace(fake_spec("--pull", pull, plan=[["nothing"]]), text="BAD old")
+    report = await workspace.change(a_txt="BAD old\nBAD new")
+    assert (report.verdict, messages(report)) == ("problems", ["bad: BAD new"])
+    assert (await workspace.change(a_txt="BAD old")).verdict == "clean"
+
+
+async def test_a_pull_that_is_put_off_is_repeated(open_workspace: Open) -> None:
+    flags = ("--pull", "static", "--pull-plan", '["fresh", "cancelled", "cancelled", "fresh"]')
+    workspace = await open_workspace(fake_spec(*flags, plan=[["nothing"]]))
+    await eventually(
+        lambda: all(s.answers.known(workspace.path("a.txt")) is not None for s in workspace.servers.alive()),
+        "the baseline",
+    )
+    assert messages(await workspace.change(a_txt="BAD")) == ["bad: BAD"]
+
+
+@pytest.mark.parametrize("answer", ["error", "null", "never"])
+async def test_a_pull_without_a_result_is_no_fresh_answer(open_workspace: Open, answer: str) -> None:
+    flags = ("--pull", "static", "--pull-plan", json.dumps([answer]))
+    timing = dataclasses.replace(SOON, cold_answer_s=1.0)
+    workspace = await open_workspace(fake_spec(*flags, plan=[["nothing"]]), timing=timing)
+    assert await workspace.change(a_txt="BAD") == DiagnosticsReport("no_fresh_answer")
+
+
+async def test_a_server_that_never_answers_is_not_clean_and_is_waited_for_less(open_workspace: Open) -> None:
+    timing = dataclasses.replace(SOON, cold_answer_s=0.5)
+    workspace = await open_workspace(fake_spec(plan=[["nothing"]]), timing=timing)
+    [server] = workspace.servers.alive()
+    assert server.deadline_s() == timing.cold_answer_s
+    for text in ("x", "y"):
+        assert await workspace.change(a_txt=text) == DiagnosticsReport("no_fresh_answer")
+    assert server.deadline_s() == timing.silent_answer_s
+    assert await workspace.change(a_txt="z") == DiagnosticsReport("no_fresh_answer")
+
+
+async def test_a_server_that_never_initializes_is_not_clean(tmp_path: Path) -> None:
+    timing = dataclasses.replace(SOON, cold_answer_s=0.3)
+    workspace = LanguageWorkspace(tmp_path, [fake_spec("--never-initialize")], timing)
+    assert await workspace.change(a_txt="BAD") == DiagnosticsReport("no_fresh_answer")
+    await workspace.servers.close()
+
+
+async def test_an_answer_about_the_old_text_is_not_taken_for_fresh(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["stale"]]))
+    assert (await workspace.change(a_txt="BAD")).verdict == "no_fresh_answer"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ["stale", "fresh"],
+        ["stale", "wait:0.3", "fresh"],
+        ["fresh", "stale"],
+        ["future", "fresh"],
+        ["fresh", "fresh"],
+        ["garbage", "fresh", "garbage"],
+        ["nested"],
+        ["unversioned-stale", "unversioned"],
+        ["unversioned-stale", "wait:0.05", "unversioned"],
+    ],
+)
+async def test_the_fresh_answer_is_found_among_others(open_workspace: Open, steps: list[str]) -> None:
+    first = "unversioned" if steps[0].startswith("unversioned") else "fresh"
+    workspace = await open_workspace(fake_spec(plan=[[first], steps, steps]), text="BAD old")
+    report = await workspace.change(a_txt="BAD new")
+    assert (report.verdict, messages(report)) == ("problems", ["bad: BAD new"])
+    assert (await workspace.change(a_txt="fine")).verdict == "clean"
+
+
+async def test_a_late_answer_is_not_taken_for_one_about_a_later_change(open_workspace: Open) -> None:
+    plan = [["fresh"], ["hold"], ["release"]]
+    workspace = await open_workspace(fake_spec(plan=plan))
+    assert (await workspace.change(a_txt="BAD first")).verdict == "no_fresh_answer"
+    assert (await workspace.change(a_txt="fine again")).verdict == "no_fresh_answer"
+
+
+async def test_a_wrong_version_is_never_an_answer(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["future"]]))
+    assert (await workspace.change(a_txt="BAD")).verdict == "no_fresh_answer"
+
+
+async def test_a_flood_is_bounded(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["flood"], ["flood"], ["fresh"]]))
+    report = await workspace.change(a_txt="x")
+    assert report.verdict == "problems"
+    assert messages(report) == [f"flood {line}" for line in range(20)]
+    assert (await workspace.change(a_txt="x y")).verdict in ("clean", "problems")
+    assert (await workspace.change(a_txt="x y z")).verdict == "clean"
+
+
+async def test_noise_on_stderr_does_not_block_a_server(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec("--noise"))
+    assert messages(await workspace.change(a_txt="BAD")) == ["bad: BAD"]
+
+
+@pytest.mark.parametrize("death", [["die"], ["half", "die"], ["fresh", "half", "die"]])
+async def test_a_server_that_dies_is_no_fresh_answer_and_comes_back(
+    open_workspace: Open, death: list[str]
+) -> None:
+    # The plan of a new process begins again: the first sync is the baseline, the second kills it.
+    workspace = await open_workspace(fake_spec(plan=[["fresh"], death]))
+    [(_, first)] = workspace.servers.running()
+    report = await workspace.change(a_txt="BAD")
+    assert report.verdict == "no_fresh_answer"
+    await eventually(lambda: not process_lives(first), "the end of the process")
+    workspace.diagnostics.warm(workspace.path("a.txt"))
+    await eventually(lambda: bool(workspace.servers.running()), "the restart")
+    assert [pid for _, pid in workspace.servers.running()] != [first]
+
+
+async def test_a_server_that_crashes_again_and_again_is_given_up(tmp_path: Path) -> None:
+    now = 0.0
+    workspace = LanguageWorkspace(tmp_path, [fake_spec("--exit-at-start")], clock=lambda: now)
+    path = workspace.path("a.txt")
+    starts = 0
+    for _ in range(50):
+        lookup = workspace.servers.for_path(path)
+        if lookup.servers:
+            starts += 1
+            server = lookup.servers[0]
+            await eventually(lambda server=server: server.gone, "the crash")
+        elif not lookup.resting:
+            break
+        now += 1.0
+    assert starts == 4
+    assert await workspace.change(a_txt="BAD") == DiagnosticsReport("no_server")
+    await workspace.servers.close()
+
+
+async def test_a_server_that_rests_after_a_crash_is_no_fresh_answer(tmp_path: Path) -> None:
+    workspace = LanguageWorkspace(tmp_path, [fake_spec("--exit-at-start")], clock=lambda: 0.0)
+    for _ in range(2):
+        [server] = workspace.servers.for_path(workspace.path("a.txt")).servers
+        await eventually(lambda server=server: server.gone, "the crash")
+    assert workspace.servers.for_path(workspace.path("a.txt")).resting == ("fake",)
+    assert await workspace.change(a_txt="BAD") == DiagnosticsReport("no_fresh_answer")
+    await workspace.servers.close()
+
+
+async def test_one_silent_server_among_two_makes_no_clean_verdict(open_workspace: Open) -> None:
+    good, silent = fake_spec(name="good"), fake_spec(plan=[["fresh"], ["nothing"]], name="silent")
+    workspace = await open_workspace(good, silent)
+    assert await workspace.change(a_txt="still fine") == DiagnosticsReport("no_fresh_answer", (), ("good",))
+    report = await workspace.change(a_txt="BAD")
+    assert (report.verdict, messages(report), report.servers) == ("problems", ["bad: BAD"], ("good",))
+
+
+async def test_problems_that_two_servers_agree_on_are_reported_once(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(name="one"), fake_spec(name="two"))
+    report = await workspace.change(a_txt="BAD")
+    assert (messages(report), report.servers) == (["bad: BAD"], ("one", "two"))
+
+
+async def test_several_files_are_one_change(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(), text="BAD old")
+    workspace.write({workspace.path("b.txt"): "fine", workspace.path("gone.txt"): "BAD"})
+    report = await workspace.change(a_txt="BAD old\nBAD a", b_txt="BAD b", c_txt="BAD c", gone_txt=None)
+    assert messages(report) == ["bad: BAD a", "bad: BAD b", "bad: BAD c"]
+
+
+async def test_other_files_that_break_are_reported_but_not_what_they_had_before(open_workspace: Open) -> None:
+    plan = [["other:old.txt", "fresh"], ["other:old.txt", "other:b.txt", "fresh"]]
+    workspace = await open_workspace(fake_spec(plan=plan))
+    report = await workspace.change(a_txt="fine too")
+    assert report.verdict == "problems"
+    assert [problem.path.name for problem in report.problems] == ["b.txt"]
+
+
+async def test_at_most_five_other_files_are_reported(open_workspace: Open) -> None:
+    many = [f"other:x{number}.txt" for number in range(9)]
+    workspace = await open_workspace(fake_spec(plan=[["fresh"], [*many, "fresh"]]))
+    report = await workspace.change(a_txt="BAD")
+    assert [problem.path.name for problem in report.problems] == ["a.txt"] + [f"x{n}.txt" for n in range(5)]
+
+
+async def test_a_created_file_is_all_new_and_a_deleted_one_is_closed(
+    open_workspace: Open, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    workspace = await open_workspace(fake_spec("--log", str(log)))
+    assert messages(await workspace.change(new_txt="BAD")) == ["bad: BAD"]
+    assert await workspace.change(new_txt=None) == DiagnosticsReport("no_server")
+    await eventually(lambda: "textDocument/didClose" in received(log), "didClose")
+    assert received(log).count("workspace/didChangeWatchedFiles") == 2
+
+
+async def test_files_without_a_server_huge_files_and_files_outside_have_none(
+    open_workspace: Open, tmp_path: Path
+) -> None:
+    workspace = await open_workspace(fake_spec())
+    outside = tmp_path.parent / "outside.txt"
+    run = await workspace.diagnostics.begin([outside, workspace.path("a.unknown")])
+    assert await run.report() == DiagnosticsReport("no_server")
+    assert await workspace.change(a_txt="BAD " * 500_000) == DiagnosticsReport("no_server")
+
+
+async def test_the_baseline_survives_that_the_file_is_closed_for_others(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(), text="BAD old")
+    [server] = workspace.servers.alive()
+    path = workspace.path("a.txt")
+    run = await workspace.diagnostics.begin([path])
+    await eventually(lambda: server.answers.known(path) is not None, "the baseline")
+    version = server.answers.documents[path].version
+    await server.answered({path: version}, asyncio.get_running_loop().time() + HANG_S)
+    await asyncio.sleep(0)
+    for number in range(45):
+        server.sync(workspace.path(f"more{number}.txt"), "fine")
+    assert path not in server.answers.documents
+    workspace.write({path: "BAD old\nBAD new"})
+    assert messages(await run.report()) == ["bad: BAD new"]
+
+
+async def test_a_change_by_somebody_else_moves_the_baseline(open_workspace: Open, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    workspace = await open_workspace(fake_spec("--log", str(log)))
+    await eventually(lambda: "textDocument/didOpen" in received(log), "didOpen")
+    workspace.write({workspace.path("a.txt"): "BAD by hand"})
+    await workspace.diagnostics.changed(workspace.path("a.txt"))
+    await eventually(lambda: "textDocument/didChange" in received(log), "didChange")
+    report = await workspace.change(a_txt="BAD by hand\nBAD by model")
+    assert messages(report) == ["bad: BAD by model"]
+
+
+async def test_changed_starts_no_server_and_takes_any_path(tmp_path: Path) -> None:
+    workspace = LanguageWorkspace(tmp_path, [fake_spec()])
+    await workspace.diagnostics.changed(workspace.path("absent.txt"))
+    await workspace.diagnostics.changed(tmp_path)
+    assert workspace.servers.running() == []
+    await workspace.servers.close()
+
+
+def test_warming_up_without_an_event_loop_does_nothing(tmp_path: Path) -> None:
+    workspace = LanguageWorkspace(tmp_path, [fake_spec()])
+    workspace.diagnostics.warm(workspace.path("a.txt"))
+    assert workspace.servers.running() == []
+
+
+async def test_a_server_that_ignores_all_requests_to_end_is_killed_with_its_children(tmp_path: Path) -> None:
+    child_file = tmp_path / "child"
+    spec = fake_spec("--ignore-shutdown", "--child", str(child_file))
+    workspace = LanguageWorkspace(tmp_path, [spec])
+    assert messages(await workspace.change(a_txt="BAD")) == ["bad: BAD"]
+    [(name, pid)] = workspace.servers.running()
+    child = int(child_file.read_text(encoding="utf-8"))
+    assert name == "fake"
+    assert process_lives(pid)
+    assert process_lives(child)
+    await asyncio.wait_for(workspace.servers.close(), HANG_S)
+    assert workspace.servers.running() == []
+    assert not process_lives(pid)
+    await eventually(lambda: not process_lives(child), "the end of the child")
+
+
+async def test_the_children_of_a_server_that_died_are_killed(tmp_path: Path) -> None:
+    child_file = tmp_path / "child"
+    spec = fake_spec("--child", str(child_file), plan=[["fresh"], ["die"]])
+    workspace = LanguageWorkspace(tmp_path, [spec])
+    workspace.write({workspace.path("a.txt"): "fine"})
+    assert (await workspace.change(a_txt="BAD")).verdict == "no_fresh_answer"
+    child = int(child_file.read_text(encoding="utf-8"))
+    await eventually(lambda: not process_lives(child), "the end of the child")
+    await workspace.servers.close()
+
+
+async def test_closing_while_a_server_starts_leaves_nothing(tmp_path: Path) -> None:
+    workspace = LanguageWorkspace(tmp_path, [fake_spec("--never-initialize")])
+    workspace.servers.for_path(workspace.path("a.txt"))
+    await eventually(lambda: bool(workspace.servers.running()), "the process")
+    [(_, pid)] = workspace.servers.running()
+    await asyncio.wait_for(workspace.servers.close(), HANG_S)
+    assert not process_lives(pid)
+
+
+async def test_a_server_is_stopped_when_idle_and_started_again_when_needed(tmp_path: Path) -> None:
+    now = 0.0
+    workspace = LanguageWorkspace(tmp_path, [fake_spec()], clock=lambda: now)
+    assert messages(await workspace.change(a_txt="BAD")) == ["bad: BAD"]
+    [(_, pid)] = workspace.servers.running()
+    now = 899.0
+    await workspace.servers.stop_idle()
+    assert workspace.servers.running()
+    now = 900.0
+    await workspace.servers.stop_idle()
+    assert workspace.servers.running() == []
+    assert not process_lives(pid)
+    assert messages(await workspace.change(a_txt="BAD\nBAD again")) == ["bad: BAD again"]
+    await workspace.servers.close()
+
+
+async def test_a_program_that_cannot_be_executed_is_no_server_in_the_end(tmp_path: Path) -> None:
+    broken = tmp_path.resolve() / "broken"
+    broken.write_text("#!/nonexistent\n", encoding="ascii")
+    broken.chmod(0o755)
+    spec = ServerSpec("broken", {".txt": "plain"}, (Command("broken", (str(broken),)),))
+    workspace = LanguageWorkspace(tmp_path / "w", [spec])
+    (tmp_path / "w").mkdir()
+    assert (await workspace.change(a_txt="BAD")).verdict == "no_fresh_answer"
+    await workspace.servers.close()

@@ -40,9 +40,13 @@ def read_instructions(workspace: Path, user_folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in (user_folder / "AGENTS.md", *(workspace / name for name in INSTRUCTION_FILES)):
         try:
-            text = path.read_text("utf-8-sig", errors="replace").strip()
+            if not path.is_file():
+                continue  # also not a link to a device or a pipe, whose end never comes
+            with path.open("rb") as file:
+                data = file.read(4 * MAX_INSTRUCTIONS + 4)
         except OSError:
             continue
+        text = data.decode("utf-8-sig", errors="replace").strip()
         if len(text) > MAX_INSTRUCTIONS:
             text = text[:MAX_INSTRUCTIONS] + "\n[… cut]"
         if text and text not in found.values():

@@ -36,14 +36,10 @@ class Window:
 
 def build_window(messages: Sequence[Message], *, prune: bool = False) -> Window:
     """The history as the provider needs it. ``prune``: clear old tool results (after an overflow)."""
-    cleared, tokens = _prunable(messages) if prune else (frozenset[str](), 0)
-    results = {
-        part.tool_call_id: part
-        for message in messages
-        if message.role == "tool" and (part := message.tool_result()) is not None
-    }
+    cleared, tokens = _prunable(messages) if prune else (frozenset[int](), 0)
+    results = _results_by_message(messages, cleared)
     window: list[PromptMessage] = []
-    for message in messages:
+    for position, message in enumerate(messages):
         if message.role == "tool":
             continue
         content = tuple(part for part in message.content if _is_sent(part))
@@ -52,20 +48,35 @@ def build_window(messages: Sequence[Message], *, prune: bool = False) -> Window:
         window.append(PromptMessage(message.role, content))
         calls = [part for part in content if isinstance(part, ToolCallPart)]
         if message.role == "assistant" and calls:
-            answers = tuple(_result_for(call, results, cleared) for call in calls)
+            answers = tuple(results[position].get(call.id) or _interrupted(call) for call in calls)
             window.append(PromptMessage("tool", answers))
     return Window(tuple(window), tokens)
 
 
-def _result_for(
-    call: ToolCallPart, results: dict[str, ToolResultPart], cleared: frozenset[str]
-) -> ToolResultPart:
-    result = results.get(call.id)
-    if result is None:
-        return ToolResultPart(tool_call_id=call.id, name=call.name, content=INTERRUPTED, is_error=True)
-    if call.id in cleared:
-        return result.model_copy(update={"content": CLEARED, "images": ()})
-    return result
+def _results_by_message(
+    messages: Sequence[Message], cleared: frozenset[int]
+) -> dict[int, dict[str, ToolResultPart]]:
+    """Results by call id, for each assistant message by its position.
+
+    A result belongs to the last message before it that made the call: some servers number their calls anew
+    in each answer, so an id alone does not say which call is meant.
+    """
+    found: dict[int, dict[str, ToolResultPart]] = {}
+    caller: dict[str, int] = {}
+    for position, message in enumerate(messages):
+        if message.role == "assistant":
+            found[position] = {}
+            caller.update((call.id, position) for call in message.tool_calls())
+        elif message.role == "tool" and (result := message.tool_result()) is not None:
+            if position in cleared:
+                result = result.model_copy(update={"content": CLEARED, "images": ()})
+            if result.tool_call_id in caller:
+                found[caller[result.tool_call_id]].setdefault(result.tool_call_id, result)
+    return found
+
+
+def _interrupted(call: ToolCallPart) -> ToolResultPart:
+    return ToolResultPart(tool_call_id=call.id, name=call.name, content=INTERRUPTED, is_error=True)
 
 
 def _is_sent(part: Part) -> bool:
@@ -74,16 +85,17 @@ def _is_sent(part: Part) -> bool:
     return not isinstance(part, FinishPart)
 
 
-def _prunable(messages: Sequence[Message]) -> tuple[frozenset[str], int]:
-    """Ids of tool results to clear and their tokens, walking back from the end (source: seed 000, "阶段 1: Prune").
+def _prunable(messages: Sequence[Message]) -> tuple[frozenset[int], int]:
+    """Positions of tool results to clear and their tokens, from the end (source: seed 000, "阶段 1: Prune").
 
     The last turns stay whole, then the newest PRUNE_PROTECT tokens; nothing is done for less than PRUNE_MINIMUM.
     """
     turns = 0
     kept = 0
     freed = 0
-    cleared: set[str] = set()
-    for message in reversed(messages):
+    cleared: set[int] = set()
+    for position in range(len(messages) - 1, -1, -1):
+        message = messages[position]
         if message.role == "user":
             turns += 1
         result = message.tool_result()
@@ -91,8 +103,8 @@ def _prunable(messages: Sequence[Message]) -> tuple[frozenset[str], int]:
             continue
         tokens = estimate_tokens(result.content)
         kept += tokens
-        if kept > PRUNE_PROTECT and result.content != CLEARED:
-            cleared.add(result.tool_call_id)
+        if kept > PRUNE_PROTECT:
+            cleared.add(position)
             freed += tokens
     if freed < PRUNE_MINIMUM:
         return frozenset(), 0

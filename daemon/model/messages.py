@@ -55,7 +55,10 @@ class ToolCallPart(Model):
 
     def arguments(self) -> dict[str, Any]:
         """The arguments as a dict. Raises ValueError when the text is not a JSON object."""
-        value: object = json.loads(self.input or "{}")
+        try:
+            value: object = json.loads(self.input or "{}")
+        except RecursionError as error:
+            raise ValueError("arguments are nested too deeply") from error
         if not isinstance(value, dict):
             raise ValueError(f"arguments must be a JSON object, not {type(value).__name__}")
         return cast("dict[str, Any]", value)

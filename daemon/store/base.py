@@ -26,6 +26,10 @@ class UnknownTrace(StoreError):
     """There is no trace with this id."""
 
 
+class NewerFormat(StoreError):
+    """A newer Goalwright wrote this trace: this one could only damage it."""
+
+
 class TraceStore(Protocol):
     """Events first; then messages, goals and metadata as snapshots."""
 
@@ -46,11 +50,11 @@ class TraceStore(Protocol):
         ...
 
     def trace(self, trace_id: str) -> Trace:
-        """Metadata. Raises UnknownTrace."""
+        """Metadata. Raises UnknownTrace, NewerFormat, and StoreError when it is damaged."""
         ...
 
     def goal_tree(self, trace_id: str) -> GoalTree:
-        """The goal tree of the last snapshot."""
+        """The goal tree of the last snapshot. Raises StoreError when it is damaged."""
         ...
 
     def traces(self, *, limit: int, before: str | None = None) -> list[Trace]:
@@ -60,7 +64,10 @@ class TraceStore(Protocol):
     def messages(
         self, trace_id: str, *, limit: int | None = None, before: int | None = None
     ) -> list[Message]:
-        """The newest ``limit`` messages with a sequence below ``before``, oldest first."""
+        """The newest ``limit`` messages with a sequence below ``before``, oldest first.
+
+        Raises StoreError when one of them is damaged.
+        """
         ...
 
     def events(self, trace_id: str, *, after: int = 0) -> Sequence[Event]:

@@ -9,21 +9,23 @@ line (power loss) is cut off when the log is opened again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from daemon.model.events import Event
+from daemon.model.events import Event, SessionCreated, SessionUpdated
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message
 from daemon.model.traces import FORMAT, Trace
-from daemon.store.base import EventT, StoreError, UnknownTrace
+from daemon.store.base import EventT, NewerFormat, StoreError, UnknownTrace
 
 log = logging.getLogger(__name__)
 
@@ -72,9 +74,9 @@ class FileTraceStore:
         handle = self._log(trace_id)
         event_id = self._last_ids[trace_id] + 1
         numbered = event.model_copy(update={"event_id": event_id})
-        line = json.dumps(numbered.stored(), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        line = _encoded(numbered.stored()) + b"\n"
         try:
-            handle.write(line)
+            _write_all(handle, line)
         except OSError as error:
             # A half-written line must not glue itself to the next event.
             self.close(trace_id)
@@ -85,6 +87,10 @@ class FileTraceStore:
     def save_message(self, message: Message) -> None:
         """See TraceStore."""
         path = self._folder(message.trace_id) / "messages" / f"{message.message_id}.json"
+        try:
+            path.parent.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{path.parent} cannot be made: {error.strerror or error}.") from error
         _write_json(path, message.stored())
 
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
@@ -97,12 +103,8 @@ class FileTraceStore:
         """See TraceStore."""
         path = self._folder(trace_id) / "meta.json"
         try:
-            raw = cast("dict[str, Any]", json.loads(path.read_bytes()))
-            if int(raw.get("format", 1)) > FORMAT:
-                raise StoreError(
-                    f"Session {trace_id} was written by a newer Goalwright (format {raw['format']}, "
-                    f"this one reads up to {FORMAT}): update Goalwright to open it."
-                )
+            raw = _as_dict(json.loads(path.read_bytes()))
+            refuse_newer(trace_id, raw.get("format"))
             return Trace.model_validate(raw)
         except FileNotFoundError as error:
             raise UnknownTrace(f"There is no session {trace_id}.") from error
@@ -130,15 +132,19 @@ class FileTraceStore:
         return sorted(names, reverse=True)
 
     def traces(self, *, limit: int, before: str | None = None) -> list[Trace]:
-        """See TraceStore. A damaged trace is logged and left out, not fatal to the list."""
+        """See TraceStore. Where metadata is damaged, the log has the title; a newer format is left out."""
         found: list[Trace] = []
         for trace_id in self.trace_ids():
             if before is not None and trace_id >= before:
                 continue
             try:
                 found.append(self.trace(trace_id))
-            except StoreError as error:
+            except (UnknownTrace, NewerFormat) as error:
                 log.warning("left out of the list of sessions: %s", error)
+            except StoreError as error:
+                log.warning("%s", error)
+                if (trace := self._trace_from_log(trace_id)) is not None:
+                    found.append(trace)
             if len(found) == limit:
                 break
         return found
@@ -148,16 +154,21 @@ class FileTraceStore:
     ) -> list[Message]:
         """See TraceStore. Reads newest first and only as many files as needed."""
         folder = self._folder(trace_id) / "messages"
-        names = sorted(
-            (entry.name for entry in os.scandir(folder) if entry.name.endswith(".json")), reverse=True
-        )
+        names: list[str] = []
+        with contextlib.suppress(FileNotFoundError):
+            names = sorted((name for name in os.listdir(folder) if _is_message(name)), reverse=True)
         found: list[Message] = []
         for name in names:
             if limit is not None and len(found) == limit:
                 break
             if before is not None and _sequence_of(name) >= before:
                 continue
-            found.append(Message.model_validate_json((folder / name).read_bytes()))
+            try:
+                found.append(Message.model_validate_json((folder / name).read_bytes()))
+            except (ValueError, OSError) as error:
+                raise StoreError(
+                    f"{folder / name} is damaged ({error.__class__.__name__}); the event log is intact."
+                ) from error
         found.reverse()
         return found
 
@@ -165,18 +176,17 @@ class FileTraceStore:
         """See TraceStore. Reads from the end of the log, so recent events of a long trace are cheap."""
         found: list[Event] = []
         for line in _lines_from_the_end(self._folder(trace_id) / "events.jsonl"):
-            try:
-                raw = json.loads(line)
-            except ValueError:
+            raw, event_id = _numbered(line)
+            if event_id is None:
                 log.warning("unreadable line in the log of %s", trace_id)
                 continue
-            if raw.get("event_id", 0) <= after:
+            if event_id <= after:
                 break
             try:
                 found.append(_EVENT.validate_python(raw))
             except ValidationError:
                 # An event of a newer version: the log keeps it, this version has no use for it.
-                log.warning("unknown event %r in the log of %s", raw.get("event"), trace_id)
+                log.warning("unknown event %d in the log of %s", event_id, trace_id)
         found.reverse()
         return found
 
@@ -185,10 +195,9 @@ class FileTraceStore:
         if trace_id in self._last_ids:
             return self._last_ids[trace_id]
         for line in _lines_from_the_end(self._folder(trace_id) / "events.jsonl"):
-            try:
-                return int(json.loads(line)["event_id"])
-            except (ValueError, KeyError, TypeError):
-                continue
+            _, event_id = _numbered(line)
+            if event_id is not None:
+                return event_id
         return 0
 
     def close(self, trace_id: str | None = None) -> None:
@@ -201,12 +210,25 @@ class FileTraceStore:
 
     def _folder(self, trace_id: str) -> Path:
         # Ids come from clients: one path segment, nothing that climbs.
-        if not trace_id or "/" in trace_id or "\\" in trace_id or trace_id.startswith("."):
-            raise UnknownTrace(f"{trace_id!r} is not the id of a session.")
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", trace_id):
+            raise UnknownTrace(f"{trace_id[:100]!a} is not the id of a session.")
         folder = self.root / trace_id
         if not folder.is_dir():
             raise UnknownTrace(f"There is no session {trace_id}.")
         return folder
+
+    def _trace_from_log(self, trace_id: str) -> Trace | None:
+        """Metadata as far as a list needs it."""
+        trace: Trace | None = None
+        for event in self.events(trace_id):
+            if isinstance(event, SessionCreated):
+                trace = event.trace
+            elif trace is not None:
+                known = {"last_event_id": event.event_id, "updated_at": event.time}
+                if isinstance(event, SessionUpdated):
+                    known |= {k: v for k, v in event.updates.items() if k in ("title", "summary", "model")}
+                trace = trace.model_copy(update=known)
+        return trace
 
     def _log(self, trace_id: str) -> IO[bytes]:
         handle = self._logs.get(trace_id)
@@ -223,6 +245,51 @@ class FileTraceStore:
         return handle
 
 
+def refuse_newer(trace_id: str, written: object) -> None:
+    """Raises NewerFormat when a trace of format ``written`` is none that this version understands."""
+    if isinstance(written, int) and written > FORMAT:
+        raise NewerFormat(
+            f"Session {trace_id} was written by a newer Goalwright (format {written}, "
+            f"this one reads up to {FORMAT}): update Goalwright to open it."
+        )
+
+
+def _encoded(value: object, indent: int | None = None) -> bytes:
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(value, ensure_ascii=False, separators=separators, indent=indent)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        # Servers cut their streams inside of a surrogate pair: the halves join, a lone one cannot be kept.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def _write_all(handle: IO[bytes], data: bytes) -> None:
+    # An unbuffered file takes what fits: a full disk shows first as a short write, only then as an error.
+    rest = memoryview(data)
+    while rest:
+        rest = rest[handle.write(rest) :]
+
+
+def _numbered(line: bytes) -> tuple[dict[str, object], int | None]:
+    """A line of the log and its event id; None when the line is damaged."""
+    try:
+        raw = _as_dict(json.loads(line))
+    except (ValueError, RecursionError):
+        return {}, None
+    event_id = raw.get("event_id")
+    return raw, event_id if isinstance(event_id, int) else None
+
+
+def _as_dict(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _is_message(name: str) -> bool:
+    # Files of a write that was killed begin with a dot.
+    return name.endswith(".json") and not name.startswith(".")
+
+
 def _sequence_of(name: str) -> int:
     """``msg_000012_ab12cd.json`` → 12."""
     try:
@@ -233,7 +300,7 @@ def _sequence_of(name: str) -> int:
 
 def _write_json(path: Path, value: object) -> None:
     try:
-        _write_atomically(path, json.dumps(value, ensure_ascii=False, indent=1).encode())
+        _write_atomically(path, _encoded(value, indent=1))
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}.") from error
 

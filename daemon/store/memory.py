@@ -36,7 +36,10 @@ class MemoryTraceStore:
 
     def save_message(self, message: Message) -> None:
         """See TraceStore."""
-        self._messages[self._known(message.trace_id)].append(message)
+        messages = self._messages[self._known(message.trace_id)]
+        messages[:] = [m for m in messages if m.message_id != message.message_id]
+        messages.append(message)
+        messages.sort(key=lambda m: m.sequence)
 
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
         """See TraceStore."""

@@ -1,78 +1,174 @@
-"""Which model, and which provider reaches it (TEMPORARY by the lead; the provider developer's version replaces it)."""
+"""Which model answers, and which provider reaches it. Imports no SDK."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
 
-from daemon.provider.base import Provider
+from daemon import demo
+from daemon.provider.anthropic import AnthropicProvider
+from daemon.provider.base import Provider, ProviderError
+from daemon.provider.litellm import LiteLLMProvider, ollama_url
+from daemon.provider.scripted import ScriptedProvider
 
-_KNOWN = {
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-    "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
-    "OPENAI_API_BASE",
-    "OLLAMA_HOST",
-}
+ANTHROPIC_DEFAULT = "anthropic/claude-sonnet-5-5"
+OPENAI_DEFAULT = "openai/gpt-6.1-sol"
+DEMO = "demo/demo"
+
+HOW_TO_CONNECT = (
+    "To use a real model, set ANTHROPIC_API_KEY or OPENAI_API_KEY (or start Ollama) and reload, "
+    "or choose a model in the settings."
+)
+_PROBE_TIMEOUT_S = 0.3
+_KNOWN = frozenset(
+    [
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "OPENAI_API_BASE",
+        "OLLAMA_HOST",
+    ]
+)
+_FAMILY = re.compile(r"[A-Z][A-Z0-9_]*_API_(KEY|BASE)")
+_CODERS = re.compile(r"coder|code|devstral|gpt-oss|qwen3|llama3\.[1-9]|mistral", re.IGNORECASE)
+_NO_CHAT = re.compile(r"embed|bge-|minilm|rerank|ocr", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
+    """A model for a new session. ``notice`` is what the person should know about it, or empty."""
+
     model: str
     demo: bool = False
     notice: str = ""
 
 
+OllamaProbe = Callable[[Mapping[str, str]], Awaitable[list[str] | None]]
+"""Names of the models that Ollama has, or None when it does not answer."""
+
+
 def is_provider_variable(name: str) -> bool:
-    return name in _KNOWN or name.endswith(("_API_KEY", "_API_BASE"))
+    """Whether a client may hand this environment variable to the daemon for its model calls."""
+    return name in _KNOWN or _FAMILY.fullmatch(name) is not None
 
 
 def parse_model(model: str) -> tuple[str, str]:
-    provider, slash, name = model.partition("/")
+    """Provider and rest of ``provider/model``. Raises ValueError when it is not of that form."""
+    provider, slash, name = model.strip().partition("/")
     if not (provider and slash and name):
-        raise ValueError(f"{model!r} is not of the form provider/model.")
+        raise ValueError(f"{model!r} names no model: write provider/model, for example {ANTHROPIC_DEFAULT}.")
     return provider, name
 
 
 async def default_model(
-    env: Mapping[str, str], configured: str | None, ollama_probe: Callable[[str], Awaitable[str | None]] | None = None
+    env: Mapping[str, str], configured: str | None = None, ollama_probe: OllamaProbe | None = None
 ) -> Choice:
+    """What a new session uses: the configured model, else what the environment gives access to, else the demo."""
     if configured:
         return Choice(configured, configured.startswith("demo/"))
     if env.get("ANTHROPIC_API_KEY") or env.get("ANTHROPIC_AUTH_TOKEN"):
-        return Choice("anthropic/claude-sonnet-5-5")
+        return Choice(ANTHROPIC_DEFAULT)
     if env.get("OPENAI_API_KEY"):
-        return Choice("openai/gpt-6-sol")
-    return Choice("demo/demo", True, "No key found: the demo model answers.")
+        return Choice(OPENAI_DEFAULT)
+    found = await (ollama_probe or ollama_models)(env)
+    name = best_local_model(found or [])
+    if name is not None:
+        return Choice(f"ollama/{name}", False, f"Using the local model {name} of Ollama. {HOW_TO_CONNECT}")
+    notice = f"This is the built-in demo: a script, not a real model. {HOW_TO_CONNECT}"
+    if found is not None:
+        notice += " Ollama is running but has no model yet: get one with `ollama pull qwen3-coder`."
+    return Choice(DEMO, True, notice)
 
 
-@lru_cache(maxsize=32)
-def _provider(kind: str, detail: str) -> Provider:
-    if kind == "anthropic":
-        from daemon.provider.anthropic import AnthropicProvider
+def best_local_model(names: list[str]) -> str | None:
+    """The first model that is known to write code and call tools, else the first that can chat."""
+    able = [name for name in names if not _NO_CHAT.search(name)]
+    return next((name for name in able if _CODERS.search(name)), able[0] if able else None)
 
-        return AnthropicProvider()
-    if kind == "scripted":
-        from daemon.provider.scripted import ScriptedProvider
 
-        return ScriptedProvider(Path(detail))
-    from daemon.provider.litellm import LiteLLMProvider
+async def ollama_models(env: Mapping[str, str]) -> list[str] | None:
+    """Ask Ollama which models it has. None when nothing answers within 0.3 seconds."""
+    try:
+        async with asyncio.timeout(_PROBE_TIMEOUT_S):
+            body = await _get(f"{ollama_url(env)}/api/tags")
+        listed = cast("list[dict[str, Any]]", json.loads(body)["models"])
+        return [str(model["name"]) for model in listed]
+    except (OSError, ValueError, KeyError, TypeError, TimeoutError, asyncio.IncompleteReadError):
+        return None  # nothing there, or something else than Ollama
 
-    return LiteLLMProvider(kind if kind in ("openai", "ollama") else "")
+
+async def _get(url: str) -> bytes:
+    """The body of a GET. By hand: an HTTP library would take longer to import than the answer takes."""
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    port = parts.port or (443 if secure else 80)
+    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=secure or None)
+    try:
+        # HTTP/1.0, so that the answer ends with the connection and is never chunked.
+        writer.write(f"GET {parts.path} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n".encode())
+        await writer.drain()
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+        return await (reader.readexactly(int(length[1])) if length else reader.read())
+    finally:
+        writer.close()
+
+
+_made: dict[str, Provider] = {}
 
 
 def provider_for(model: str) -> tuple[Provider, str]:
-    kind, name = parse_model(model)
-    if kind == "demo":
-        from daemon.demo import script_path
+    """The provider of ``provider/model``, and the name it knows the model by. Raises ProviderError.
 
-        return _provider("scripted", str(script_path())), name
-    if kind == "scripted":
-        return _provider("scripted", "/" + name.lstrip("/")), name
-    if kind in ("anthropic", "openai", "ollama"):
-        return _provider(kind, ""), name
-    return _provider("other", ""), model
+    Providers are made once in a process, so that their connections are used again.
+    """
+    try:
+        family, name = parse_model(model)
+    except ValueError as error:
+        raise ProviderError("bad_request", str(error)) from error
+    match family:
+        case "anthropic":
+            return _once(family, AnthropicProvider), name
+        case "openai" | "ollama":
+            return _once(family, lambda: LiteLLMProvider(family)), name
+        case "demo":
+            return _once(family, lambda: ScriptedProvider(demo.script_path())), name
+        case "scripted":
+            # "scripted//tmp/x.json" and "scripted/C:/x.json" are as good as "scripted/tmp/x.json".
+            path = Path(name) if Path(name).is_absolute() else Path("/", name)
+            return _once(f"scripted/{path}", lambda: ScriptedProvider(path)), name
+        case _:
+            return _once("litellm", LiteLLMProvider), model.strip()
+
+
+def warm(model: str, env: Mapping[str, str]) -> None:
+    """Load what the model's provider needs before its first call. Blocks: call it from a thread."""
+    try:
+        provider, _ = provider_for(model)
+    except ProviderError:
+        return  # the first prompt will say so
+    if isinstance(provider, AnthropicProvider | LiteLLMProvider):
+        provider.warm(env)
+
+
+async def aclose() -> None:
+    """Close all connections."""
+    providers = list(_made.values())
+    _made.clear()
+    for provider in providers:
+        if isinstance(provider, AnthropicProvider):
+            await provider.aclose()
+
+
+def _once(key: str, make: Callable[[], Provider]) -> Provider:
+    if key not in _made:
+        _made[key] = make()
+    return _made[key]

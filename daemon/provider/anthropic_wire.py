@@ -1,0 +1,269 @@
+"""What goes to the Anthropic Messages API: our messages in its shape. Pure, without the SDK.
+
+Sources: the request types of the SDK (``anthropic.types.message_create_params``), and the documentation of
+thinking per model and of API version 2026-10-21 (no sampling parameters, alternating roles).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from daemon.model.messages import FilePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
+
+MAX_BREAKPOINTS = 4
+MIN_THINKING = 1024
+"""The API takes no smaller budget."""
+NO_OUTPUT = "(no output)"
+
+Thinking = Literal["none", "budget", "adaptive", "adaptive_default", "between_tools", "always"]
+"""How a model thinks: never; with a budget; adaptive when asked; adaptive unless disabled, or unless set to
+``between_tools``; adaptive always."""
+
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_MODEL = re.compile(r"claude-(haiku|sonnet|opus|fable|mythos)-(\d{1,2})(?:-(\d{1,2}))?(?=$|[-@:])")
+_THINKING = ("thinking", "redacted_thinking")
+_EPHEMERAL = {"type": "ephemeral"}
+_OLD_VERSION = "2023-06-01"
+
+Block = dict[str, Any]
+"""A content block as JSON. Its shape is the API's, so ``Any`` is what it is."""
+
+
+def build(request: ModelRequest, *, replay_thinking: bool = True) -> dict[str, Any]:
+    """Keyword arguments for ``messages.create``, all but ``stream``.
+
+    ``replay_thinking=False`` leaves earlier thinking out, for a model that refuses another one's signatures.
+    """
+    messages = to_messages(request.messages, replay_thinking=replay_thinking)
+    tools = [_tool(tool) for tool in request.tools]
+    free = MAX_BREAKPOINTS
+    if tools:
+        tools[-1]["cache_control"] = _EPHEMERAL
+        free -= 1
+    # The last two, because the reader's lookup goes back from a breakpoint: what the previous call wrote is
+    # found again at the second to last one.
+    users = [message for message in messages if message["role"] == "user"][-2:]
+    for message in users:
+        message["content"][-1]["cache_control"] = _EPHEMERAL
+    free -= len(users)
+    _add_tail(messages, request.tail)
+    args: dict[str, Any] = {"model": request.model, "messages": messages}
+    system = _system(request.system, free)
+    if system:
+        args["system"] = system
+    if tools:
+        args["tools"] = tools
+    return args | _sampling(request, messages)
+
+
+def _add_tail(messages: list[Block], tail: str) -> None:
+    """Behind the last breakpoint: the next call is without it, and must still find the cached prefix."""
+    if messages and messages[-1]["role"] == "user":
+        messages[-1]["content"].extend(_text(tail))
+    elif tail.strip():
+        messages.append({"role": "user", "content": _text(tail)})
+
+
+def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = True) -> list[Block]:
+    """Alternating user and assistant messages; tool results open the user message that follows the call."""
+    plain = (
+        {
+            "role": "assistant" if message.role == "assistant" else "user",
+            "content": [block for part in message.content for block in _blocks(part, replay_thinking)],
+        }
+        for message in messages
+    )
+    merged = _merge(plain)
+    for message in merged:
+        if message["role"] == "user":
+            # A stable sort: results first, all else in its order.
+            message["content"].sort(key=_after_results)
+        else:
+            # What a cancelled call thought before it said anything: the API refuses a message that ends so.
+            while message["content"] and message["content"][-1]["type"] in _THINKING:
+                message["content"].pop()
+    return _merge(merged)
+
+
+def _after_results(block: Block) -> bool:
+    return block["type"] != "tool_result"
+
+
+def _merge(messages: Iterable[Block]) -> list[Block]:
+    """Neighbours of one role become one message; empty ones go."""
+    out: list[Block] = []
+    for message in messages:
+        if not message["content"]:
+            continue
+        if out and out[-1]["role"] == message["role"]:
+            out[-1]["content"].extend(message["content"])
+        else:
+            out.append({"role": message["role"], "content": list(message["content"])})
+    return out
+
+
+def _blocks(part: object, replay_thinking: bool) -> list[Block]:
+    match part:
+        case TextPart():
+            return _text(part.text)
+        case ReasoningPart():
+            return _reasoning(part) if replay_thinking else []
+        case FilePart():
+            return [_file(part)]
+        case ToolCallPart():
+            return [
+                {"type": "tool_use", "id": _id(part.id), "name": _id(part.name), "input": safe_input(part)}
+            ]
+        case ToolResultPart():
+            return [_result(part)]
+        case _:
+            # Marks of ours (finish, compaction) mean nothing to a model.
+            return []
+
+
+def _text(text: str) -> list[Block]:
+    # The API refuses blocks of nothing but whitespace.
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def _reasoning(part: ReasoningPart) -> list[Block]:
+    if part.redacted is not None:
+        return [{"type": "redacted_thinking", "data": part.redacted}]
+    if part.signature:
+        return [{"type": "thinking", "thinking": part.text, "signature": part.signature}]
+    return []
+
+
+def _file(part: FilePart) -> Block:
+    if part.data is None:
+        return {"type": "text", "text": f"[attached by path: {part.name}]"}
+    if part.media_type in _IMAGES:
+        return {
+            "type": "image",
+            "source": {"type": "base64", "media_type": part.media_type, "data": part.data},
+        }
+    if part.media_type == "application/pdf":
+        source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+        return {"type": "document", "source": source, "title": part.name}
+    return {"type": "text", "text": file_text(part)}
+
+
+def file_text(part: FilePart) -> str:
+    """An attachment as text for the model, or a note that it is none."""
+    try:
+        text = base64.b64decode(part.data or "", validate=True).decode("utf-8")
+    except (binascii.Error, UnicodeDecodeError):
+        return f"[attachment {part.name} of type {part.media_type}: not readable as text]"
+    return f'<file name="{part.name}">\n{text}\n</file>'
+
+
+def safe_input(part: ToolCallPart) -> dict[str, Any]:
+    """The arguments as the object that the API insists on; what is no object stays visible as text."""
+    try:
+        return part.arguments()
+    except ValueError:
+        return {"_invalid_json": part.input}
+
+
+def _result(part: ToolResultPart) -> Block:
+    content: list[Block] = _text(part.content)
+    content += [_file(image) for image in part.images]
+    block: Block = {
+        "type": "tool_result",
+        "tool_use_id": _id(part.tool_call_id),
+        "content": content or [{"type": "text", "text": NO_OUTPUT}],
+    }
+    if part.is_error:
+        block["is_error"] = True
+    return block
+
+
+def _id(text: str) -> str:
+    # Other providers' ids and invented tool names may hold characters that this API refuses.
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", text)[:128] or "_"
+
+
+def _tool(tool: ToolSpec) -> Block:
+    return {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+
+
+def _system(blocks: Iterable[SystemBlock], free: int) -> list[Block]:
+    kept = [block for block in blocks if block.text.strip()]
+    marked = [index for index, block in enumerate(kept) if block.cache]
+    # The last breakpoints cover the longest prefixes.
+    marked = marked[-free:] if free > 0 else []
+    out: list[Block] = [{"type": "text", "text": block.text} for block in kept]
+    for index in marked:
+        out[index]["cache_control"] = _EPHEMERAL
+    return out
+
+
+def thinking_of(model: str) -> Thinking:
+    """How ``model`` thinks (source: the models' pages and migration guides, November 2026)."""
+    found = _MODEL.match(model)
+    if found is None:
+        return "none" if model.startswith("claude-3") and not model.startswith("claude-3-7") else "budget"
+    family, version = found[1], (int(found[2]), int(found[3] or 0))
+    if family in ("fable", "mythos"):
+        return "always"
+    if version < (4, 6):
+        return "budget"
+    if version < (5, 0):
+        return "adaptive"
+    if version >= (5, 5) and family != "haiku":
+        return "between_tools" if family == "sonnet" else "always"
+    return "adaptive_default"
+
+
+def _sampling(request: ModelRequest, messages: list[Block]) -> dict[str, Any]:
+    """Length, thinking, effort and temperature, as far as the model takes them."""
+    how, budget = thinking_of(request.model), request.thinking_tokens
+    args: dict[str, Any] = {"max_tokens": request.max_tokens}
+    if how == "budget" and budget > 0 and _may_think(messages):
+        budget = max(budget, MIN_THINKING)
+        if request.max_tokens <= budget:
+            args["max_tokens"] = budget + request.max_tokens
+        return args | {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    if how == "always" or (budget > 0 and how not in ("none", "budget")):
+        # "summarized": newer models send empty thinking otherwise, and the person would see a silent model.
+        args["thinking"] = {"type": "adaptive", "display": "summarized"}
+        if budget > 0:
+            args["output_config"] = {"effort": _effort(budget)}
+        return args
+    if how == "adaptive_default":
+        args["thinking"] = {"type": "disabled"}
+    elif how == "between_tools":
+        args["thinking"] = {"type": "between_tools"}
+    if request.temperature is not None and _takes_temperature(request.model):
+        # Only the old version of the API still knows the parameter.
+        args["extra_body"] = {"temperature": request.temperature}
+        args["extra_headers"] = {"anthropic-version": _OLD_VERSION}
+    return args
+
+
+def _effort(budget: int) -> str:
+    # These models take no budget; effort is what steers them. "high" is what most of them do unasked.
+    return "low" if budget < 4_000 else "medium" if budget < 10_000 else "high"
+
+
+def _takes_temperature(model: str) -> bool:
+    found = _MODEL.match(model)
+    return found is None or (int(found[2]), int(found[3] or 0)) <= (4, 6)
+
+
+def _may_think(messages: list[Block]) -> bool:
+    """With a budget, the API wants the assistant message before tool results to begin with thinking."""
+    last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
+    if last is None or not any(block["type"] == "tool_use" for block in last["content"]):
+        return True
+    return last["content"][0]["type"] in _THINKING
+
+
+def has_thinking(messages: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether any earlier thinking is sent along."""
+    return any(block["type"] in _THINKING for message in messages for block in message["content"])

@@ -1,0 +1,147 @@
+"""What a failed model call means, in the words of ``ProviderError``; shared by the real providers.
+
+Sources: the error pages of the Anthropic and OpenAI APIs (types, statuses, ``retry-after``), and the
+messages that their servers, and servers that imitate them, are seen to send.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+from daemon.provider.base import ErrorKind, ProviderError
+
+_OVERFLOW = re.compile(
+    r"prompt is too long|input is too long|too many (input )?tokens|context[ _]length|context window"
+    r"|maximum context|exceeds? (the )?(model's )?(maximum|max|available) (context|input)|reduce the length",
+    re.IGNORECASE,
+)
+_SPENT = re.compile(
+    r"insufficient_quota|exceeded your current quota|credit balance|spend(ing)? limit|usage limit|billing",
+    re.IGNORECASE,
+)
+_MAX_WORDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is known about a failed call, whichever library reported it."""
+
+    status: int | None = None
+    """HTTP status; None when there was no answer, 200 for an error inside a stream."""
+    error_type: str = ""
+    """The API's own name for it, e.g. ``overloaded_error`` or ``insufficient_quota``."""
+    message: str = ""
+    retry_after_s: float | None = None
+
+
+def classify(failure: Failure) -> tuple[ErrorKind, bool]:
+    """The kind of an error answer, and whether the same call may succeed later."""
+    status, name, text = failure.status or 0, failure.error_type, failure.message
+    refused = status in (400, 413, 422) or name in ("invalid_request_error", "request_too_large")
+    if status == 413 or name == "request_too_large" or "context_length" in name:
+        return "overflow", False
+    if refused and _OVERFLOW.search(text):
+        return "overflow", False
+    if status in (401, 403) or name in ("authentication_error", "permission_error"):
+        return "auth", False
+    if status == 529 or name == "overloaded_error":
+        return "overloaded", True
+    if status == 429 or name == "rate_limit_error":
+        # A spent budget also answers 429; waiting does not help there.
+        spent = failure.retry_after_s is None and bool(_SPENT.search(f"{name} {text}"))
+        return "rate_limit", not spent
+    if status == 408 or status >= 500 or name in ("api_error", "timeout_error", "server_error"):
+        return "server", True
+    if not refused and _OVERFLOW.search(text):
+        return "overflow", False
+    return "bad_request", False
+
+
+def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, str]) -> ProviderError:
+    """The ProviderError of an answer with an error in it; its text says what to do and holds no secrets."""
+    kind, retryable = classify(failure)
+    words = redact(" ".join(failure.message.split())[:_MAX_WORDS], env) or f"status {failure.status}"
+    if kind == "auth":
+        what = f"The key was refused by {host}: check {key_name}. It said: {words}"
+    elif kind == "rate_limit" and retryable:
+        what = f"{host} limits how often it may be asked. It said: {words}"
+    elif kind == "rate_limit":
+        what = f"{host} answers no more for this key: check its plan, credit and limits. It said: {words}"
+    elif kind == "overloaded":
+        what = f"{host} is overloaded at the moment. It said: {words}"
+    elif kind == "server":
+        what = f"{host} failed (status {failure.status}). It said: {words}"
+    elif kind == "overflow":
+        what = f"The conversation is too long for the model. {host} said: {words}"
+    elif failure.status == 404 or failure.error_type == "not_found_error":
+        what = f"{host} does not know this model: choose another, or check the base URL. It said: {words}"
+    elif failure.status == 402 or _SPENT.search(failure.message):
+        what = f"{host} wants to be paid: check the plan and credit of {key_name}. It said: {words}"
+    else:
+        what = f"{host} refused the request: {words}"
+    return ProviderError(kind, what, retryable=retryable, retry_after_s=failure.retry_after_s)
+
+
+def no_answer(base_url: str, hint: str, *, timed_out: bool = False) -> ProviderError:
+    """The ProviderError for a connection that was refused, broke or fell silent."""
+    what = (
+        f"{shown_url(base_url)} stopped answering" if timed_out else f"No answer from {shown_url(base_url)}"
+    )
+    return ProviderError("network", f"{what}: {hint}", retryable=True)
+
+
+def malformed(host: str, detail: str) -> ProviderError:
+    """The ProviderError for an answer that breaks the protocol, e.g. a stream that ends in the middle."""
+    return ProviderError("malformed", f"The answer of {host} was broken: {detail}", retryable=True)
+
+
+def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
+    """Seconds the server asks to wait: ``retry-after-ms``, or ``retry-after`` in seconds or as a date."""
+    found = {name.lower(): value.strip() for name, value in headers.items()}
+    milliseconds = _number(found.get("retry-after-ms"))
+    if milliseconds is not None:
+        return max(0.0, milliseconds / 1000)
+    value = found.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None:
+        return max(0.0, seconds)
+    if not value:
+        return None
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now())
+    except (ValueError, TypeError):
+        return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        return None
+    # "nan" and "inf" are numbers to float(); no server means them.
+    return value if value is not None and abs(value) < 1e12 else None
+
+
+def redact(text: str, env: Mapping[str, str]) -> str:
+    """``text`` without the values of keys and tokens: servers like to repeat a wrong key in their message."""
+    for name, value in env.items():
+        if len(value) >= 6 and re.search(r"KEY|TOKEN|SECRET|PASSWORD", name, re.IGNORECASE):
+            text = text.replace(value, "***")
+    return text
+
+
+def host_of(url: str) -> str:
+    """Host and port of a base URL, for messages."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port}" if parts.port else (parts.hostname or url)
+
+
+def shown_url(url: str) -> str:
+    """A base URL for messages, without the user name, password and query it may carry."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{host_of(url)}{parts.path.rstrip('/')}"

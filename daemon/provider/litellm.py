@@ -1,0 +1,359 @@
+"""All models but Anthropic's, through litellm: OpenAI and what speaks like it, Ollama, and a hundred others.
+
+litellm takes about three seconds and 170 MB to import, so this module does not; the first call does, in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import logging
+import os
+import re
+import secrets
+import sys
+import threading
+import types
+import warnings
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from daemon.provider import errors, openai_wire
+from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
+from daemon.provider.openai_stream import AnswerBuilder
+from daemon.provider.pricing import OLLAMA_WINDOW
+
+OPENAI_URL = "https://api.openai.com/v1"
+OLLAMA_URL = "http://127.0.0.1:11434"
+
+_KEYLESS = frozenset(
+    [
+        "bedrock",
+        "vertex_ai",
+        "sagemaker",
+        "watsonx",
+        "hosted_vllm",
+        "vllm",
+        "lm_studio",
+        "llamafile",
+        "xinference",
+    ]
+)
+"""Prefixes of models that run locally, or are reached with a cloud's own sign-in."""
+_KEY_NAMES = {"together_ai": "TOGETHERAI_API_KEY", "huggingface": "HUGGINGFACE_API_KEY", "zai": "ZAI_API_KEY"}
+_WANT_REASONING_BACK = ("deepseek", "moonshot")
+_EFFORTS = ((4_000, "low"), (10_000, "medium"))
+
+_GATEWAY = "litellm.responses.mcp.litellm_proxy_mcp_handler"
+_UNREACHED = re.compile(
+    r"Connect(ion)?(Error|Refused|Reset)|ClientConnector|ClientOSError|Disconnected|ReadError"
+)
+_loading = threading.Lock()
+_loaded: list[Any] = []
+_loops: list[asyncio.AbstractEventLoop] = []
+
+
+def warm() -> None:
+    """Import litellm and quieten it. Takes seconds: call it from a thread."""
+    with _loading:
+        if _loaded:
+            return
+        # Without the first it would run the ".env" of the working directory, which is the (untrusted) workspace;
+        # without the second it would fetch a price list from the network.
+        wanted = {
+            "LITELLM_MODE": "PRODUCTION",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "LITELLM_LOG": "ERROR",
+        }
+        before = {name: os.environ.get(name) for name in wanted}
+        os.environ.update(wanted)
+        try:
+            library: Any = importlib.import_module("litellm")
+        finally:
+            # Programs that the tools start need not see them.
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+        _go_without_mcp()
+        # About its own models; on stderr they would be taken for ours.
+        warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
+        library.telemetry = False
+        library.suppress_debug_info = True  # it prints to stdout otherwise
+        library.turn_off_message_logging = True
+        library.drop_params = True  # leave out what a model does not take, rather than fail
+        library.disable_hf_tokenizer_download = True
+        for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai", "httpx", "httpcore"):
+            logging.getLogger(name).setLevel(logging.CRITICAL if name.startswith("Lite") else logging.WARNING)
+        _loaded.append(library)
+
+
+def _go_without_mcp() -> None:
+    """Stand in for litellm's MCP gateway when it cannot be imported.
+
+    For calls with tools litellm (1.106) asks its gateway whether it is meant, and the gateway needs the package
+    ``mcp``, which litellm does not install. We never offer tools of that kind, so the answer is no.
+    """
+    if importlib.util.find_spec("mcp") is not None:
+        return
+
+    def should_use_litellm_mcp_gateway(tools: object = None) -> bool:
+        return False
+
+    stand_in: Any = types.ModuleType(_GATEWAY)
+    stand_in.LiteLLM_Proxy_MCP_Handler = types.SimpleNamespace(
+        should_use_litellm_mcp_gateway=should_use_litellm_mcp_gateway
+    )
+    sys.modules.setdefault(_GATEWAY, stand_in)
+
+
+def _other_loop() -> asyncio.AbstractEventLoop:
+    """A loop in a thread of its own, where litellm runs.
+
+    It blocks its loop: it counts tokens, and asks Ollama about models with a synchronous request. The daemon's
+    loop has editors to answer.
+    """
+    with _loading:
+        if not _loops:
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="litellm", daemon=True).start()
+            _loops.append(loop)
+        return _loops[0]
+
+
+async def _library() -> Any:
+    # Any: litellm's types are not what it does.
+    if not _loaded:
+        await asyncio.to_thread(warm)
+    return _loaded[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where a call goes and how errors about it are worded."""
+
+    model: str
+    base_url: str | None
+    key: str | None = field(repr=False)
+    key_name: str = ""
+    hint: str = "check the network."
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def host(self) -> str:
+        """For messages."""
+        return errors.host_of(self.base_url) if self.base_url else self.model.partition("/")[0]
+
+
+class LiteLLMProvider:
+    """Implements ``Provider`` over ``litellm.acompletion``."""
+
+    def __init__(
+        self,
+        family: str = "",
+        *,
+        timeout_s: float = 600.0,
+        new_id: Callable[[], str] = lambda: secrets.token_hex(6),
+    ) -> None:
+        """``family``: ``openai``, ``ollama``, or empty when the model's name says it. ``new_id`` names tool
+        calls of servers that leave them without an id. ``timeout_s``: silence until a call counts as dead."""
+        self._family = family
+        self._timeout_s = timeout_s
+        self._new_id = new_id
+
+    def warm(self, env: Mapping[str, str]) -> None:
+        """Import the library. Call it from a thread."""
+        warm()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        """Play one call; see ``Provider.stream``."""
+        target = target_for(self._family, request)
+        library = await _library()
+        answer = AnswerBuilder(request.model, target.host, self._new_id)
+        arguments = _arguments(target, request, self._timeout_s)
+        here = asyncio.get_running_loop()
+        arrived: asyncio.Queue[list[ProviderEvent] | Exception | None] = asyncio.Queue()
+
+        def put(item: list[ProviderEvent] | Exception | None) -> None:
+            with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop is closed
+                here.call_soon_threadsafe(arrived.put_nowait, item)
+
+        async def play() -> None:
+            try:
+                async for chunk in _chunks(library, arguments):
+                    put(answer.feed(chunk.value) if chunk.value is not None else answer.end(chunk.finished))
+                put(None)
+            except Exception as error:
+                put(_error(error, target, request))
+
+        playing = asyncio.run_coroutine_threadsafe(play(), _other_loop())
+        try:
+            while (item := await arrived.get()) is not None:
+                if isinstance(item, Exception):
+                    raise item
+                for event in item:
+                    yield event
+        finally:
+            playing.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """A chunk of litellm's, or (``value`` None) the end, and whether the answer was finished."""
+
+    value: Any
+    finished: bool = False
+
+
+async def _chunks(library: Any, arguments: Mapping[str, Any]) -> AsyncGenerator[_Chunk, None]:
+    chunks: Any = await library.acompletion(**arguments)
+    async with aclosing(cast("AsyncGenerator[Any, None]", chunks)):
+        async for chunk in chunks:
+            yield _Chunk(chunk)
+    # litellm ends a stream that was cut off with a "stop" of its own making; this is what it really saw.
+    seen = getattr(chunks, "received_finish_reason", "unknown") or getattr(
+        chunks, "intermittent_finish_reason", ""
+    )
+    yield _Chunk(None, bool(seen))
+
+
+def target_for(family: str, request: ModelRequest) -> _Target:
+    """Where a request goes, from its environment. Raises ProviderError when the key is missing."""
+    env = request.env
+    if family == "openai":
+        return _openai(request.model, env, request.thinking_tokens)
+    if family == "ollama":
+        hint = "start it with `ollama serve`, or set OLLAMA_HOST."
+        options = {"num_ctx": OLLAMA_WINDOW}
+        return _Target(f"ollama_chat/{request.model}", ollama_url(env), None, "OLLAMA_HOST", hint, options)
+    prefix = request.model.partition("/")[0]
+    stem = prefix.upper().replace("-", "_")
+    key_name = _KEY_NAMES.get(prefix, f"{stem}_API_KEY")
+    key, base_url = env.get(key_name) or None, env.get(f"{stem}_API_BASE") or None
+    if key is None and base_url is None and prefix not in _KEYLESS:
+        raise ProviderError("no_key", f"No key for {prefix}: set {key_name} or choose another model.")
+    return _Target(request.model, base_url, key, key_name, options=_effort(request.thinking_tokens))
+
+
+def _openai(model: str, env: Mapping[str, str], thinking_tokens: int) -> _Target:
+    own = env.get("OPENAI_BASE_URL", "").strip() or env.get("OPENAI_API_BASE", "").strip()
+    key = env.get("OPENAI_API_KEY", "").strip() or None
+    if own:
+        # A server of one's own often wants no key, but the SDK does. It is not asked for effort, because for new
+        # models that would send litellm to an address that imitations of the API lack.
+        hint = "is it running? Check OPENAI_BASE_URL."
+        return _Target(f"openai/{model}", own.rstrip("/"), key or "none", "OPENAI_API_KEY", hint)
+    if key is None:
+        raise ProviderError("no_key", "No key for OpenAI: set OPENAI_API_KEY or choose another model.")
+    return _Target(f"openai/{model}", OPENAI_URL, key, "OPENAI_API_KEY", options=_effort(thinking_tokens))
+
+
+def ollama_url(env: Mapping[str, str]) -> str:
+    """The address in ``OLLAMA_HOST``, which may lack scheme and port, or be the one a server listens on."""
+    host = env.get("OLLAMA_HOST", "").strip().rstrip("/")
+    if not host:
+        return OLLAMA_URL
+    scheme, mark, rest = host.rpartition("://")
+    name, slash, path = rest.partition("/")
+    if ":" not in name.rpartition("]")[2]:
+        name += ":443" if scheme == "https" else ":80" if mark else ":11434"
+    for everywhere in ("0.0.0.0:", "[::]:"):
+        if name.startswith(everywhere):
+            name = "127.0.0.1:" + name.removeprefix(everywhere)
+    return f"{scheme or 'http'}://{name}{slash}{path}"
+
+
+def _effort(thinking_tokens: int) -> dict[str, Any]:
+    if thinking_tokens <= 0:
+        return {}
+    return {"reasoning_effort": next((word for limit, word in _EFFORTS if thinking_tokens < limit), "high")}
+
+
+def _arguments(target: _Target, request: ModelRequest, timeout_s: float) -> dict[str, Any]:
+    replay = target.model.startswith(_WANT_REASONING_BACK)
+    args: dict[str, Any] = {
+        "model": target.model,
+        "messages": openai_wire.to_messages(request, replay_reasoning=replay),
+        "max_tokens": request.max_tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "num_retries": 0,  # daemon.provider.retry does it, and tells the person
+        "max_retries": 0,
+        "timeout": timeout_s,
+        # See _go_without_mcp.
+        "_skip_mcp_handler": True,
+        **target.options,
+    }
+    if request.tools:
+        args["tools"] = openai_wire.tools(request.tools)
+    if request.temperature is not None:
+        args["temperature"] = request.temperature
+    if target.base_url:
+        args["api_base"] = target.base_url
+    if target.key:
+        args["api_key"] = target.key
+    return args
+
+
+def _error(error: Exception, target: _Target, request: ModelRequest) -> Exception:
+    """The ProviderError for what litellm raised; a bug of ours passes unchanged."""
+    name, text = type(error).__name__, _words(error)
+    causes = " ".join(type(cause).__name__ for cause in _chain(error))
+    status = getattr(error, "status_code", None)
+    where = target.base_url or target.host
+    if "Timeout" in causes:
+        return errors.no_answer(where, target.hint, timed_out=True)
+    if "JSONDecodeError" in causes or "RemoteProtocolError" in causes or "ClientPayloadError" in causes:
+        return errors.malformed(target.host, "the stream broke off or was not the JSON that was expected")
+    if _UNREACHED.search(causes):
+        return errors.no_answer(where, target.hint)
+    if status is None:
+        return error
+    if name == "APIConnectionError":
+        # Its name for everything it did not expect, with a status of its own making.
+        words = errors.redact(text, request.env)
+        return ProviderError("bad_request", f"litellm could not make the call to {target.host}: {words}")
+    headers = _headers(error)
+    failure = errors.Failure(
+        status=int(status),
+        error_type="context_length"
+        if name == "ContextWindowExceededError"
+        else str(getattr(error, "code", "") or ""),
+        message=text,
+        retry_after_s=errors.retry_after(headers),
+    )
+    return errors.error_for(failure, host=target.host, key_name=target.key_name, env=request.env)
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    found: list[BaseException] = []
+    at: BaseException | None = error
+    while at is not None and at not in found:
+        found.append(at)
+        at = at.__cause__ or at.__context__
+    return found
+
+
+def _headers(error: Exception) -> Mapping[str, str]:
+    response = getattr(error, "response", None)
+    for headers in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
+        if headers:
+            return dict(headers)
+    return {}
+
+
+def _words(error: Exception) -> str:
+    # "litellm.RateLimitError: RateLimitError: OpenAIException - slow down": only the end is the server's.
+    text = str(getattr(error, "message", "") or error)
+    head, mark, rest = text.partition("Exception - ")
+    words = rest if mark and "litellm." in head else text.removeprefix("litellm.")
+    try:
+        said = json.loads(words)["error"]
+        return said if isinstance(said, str) else str(said["message"])
+    except (ValueError, TypeError, KeyError):
+        return words

@@ -1,0 +1,190 @@
+"""What models cost and how much they hold.
+
+The numbers are the providers' list prices (US$ per million tokens) and limits, as their model pages gave them
+in November 2026; nothing here knows of discounts, batch or priority prices. A model that is not listed costs
+None, never a guess; only a new Claude model is taken to cost what its family does.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from daemon.model.messages import Usage
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US$ per million tokens."""
+
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model's limits in tokens, and its price when known."""
+
+    context_window: int
+    max_output: int
+    price: Price | None = None
+    long_from: int | None = None
+    """A prompt of more tokens than this is charged ``long_price`` as a whole."""
+    long_price: Price | None = None
+
+
+def _price(
+    input: float, output: float, cache_read: float | None = None, cache_write: float | None = None
+) -> Price:
+    """By default a cached token costs a tenth to read and a quarter more to write."""
+    read = round(input * 0.1, 6) if cache_read is None else cache_read
+    write = round(input * 1.25, 6) if cache_write is None else cache_write
+    return Price(input, output, read, write)
+
+
+def _claude(price: Price, window: int = 1_000_000, output: int = 128_000) -> ModelInfo:
+    return ModelInfo(window, output, price)
+
+
+def _openai(price: Price, window: int = 1_050_000, output: int = 128_000) -> ModelInfo:
+    # OpenAI charges most models nothing for writing the cache.
+    return ModelInfo(window, output, price)
+
+
+def _openai_long(price: Price) -> ModelInfo:
+    # "Above 272 000 input tokens: input and cache twice, output one and a half times the price."
+    long = Price(price.input * 2, price.output * 1.5, price.cache_read * 2, price.cache_write * 2)
+    return replace(_openai(price), long_from=272_000, long_price=long)
+
+
+UNKNOWN = ModelInfo(context_window=128_000, max_output=8_192)
+"""What is assumed of a model nobody listed: what most models of the last years can do."""
+
+_MODELS: dict[str, ModelInfo] = {
+    # Anthropic. Ids: anthropic/types/model_param.py.
+    "claude-fable-5-1": _claude(_price(10, 50, cache_read=0.25)),
+    "claude-mythos-5-1": _claude(_price(10, 50, cache_read=0.25)),
+    "claude-fable": _claude(_price(10, 50)),
+    "claude-mythos": _claude(_price(10, 50)),
+    "claude-opus-5-5": _claude(_price(4, 20, cache_read=0.2)),
+    "claude-opus-4-5": _claude(_price(5, 25), 200_000, 64_000),
+    "claude-opus-4-1": _claude(_price(15, 75), 200_000, 32_000),
+    "claude-opus-4-0": _claude(_price(15, 75), 200_000, 32_000),
+    "claude-opus-4-20250514": _claude(_price(15, 75), 200_000, 32_000),
+    "claude-opus": _claude(_price(5, 25)),
+    "claude-sonnet-5-5": _claude(_price(2, 10, cache_read=0.1)),
+    "claude-sonnet-5": _claude(_price(2, 10)),
+    "claude-sonnet-4-6": _claude(_price(3, 15)),
+    "claude-sonnet-4": _claude(_price(3, 15), 200_000, 64_000),
+    "claude-sonnet": _claude(_price(3, 15)),
+    "claude-3-7-sonnet": _claude(_price(3, 15), 200_000, 64_000),
+    "claude-haiku-5-5": replace(_claude(_price(0.1, 0.5)), long_from=100_000, long_price=_price(0.5, 2.5)),
+    "claude-haiku": _claude(_price(1, 5), 200_000, 64_000),
+    # OpenAI.
+    "gpt-6.1-sol": _openai_long(_price(2, 10, 0.1)),
+    "gpt-6.1-terra": _openai_long(_price(1, 5, 0.05)),
+    "gpt-6-astra": _openai_long(_price(10, 50)),
+    "gpt-6-sol": _openai_long(_price(2, 10)),
+    "gpt-6-luna": _openai_long(_price(0.1, 0.5)),
+    "gpt-5.6": _openai_long(_price(4, 20)),
+    "gpt-5.6-sol": _openai_long(_price(4, 20)),
+    "gpt-5.6-terra": _openai_long(_price(2, 12)),
+    "gpt-5.6-luna": _openai_long(_price(0.2, 1.2)),
+    "gpt-5.5": _openai_long(_price(5, 30, 0.5, 0)),
+    "gpt-5.4": _openai_long(_price(2.5, 15, 0.25, 0)),
+    "gpt-5.4-mini": _openai(_price(0.75, 4.5, 0.075, 0), 400_000),
+    "gpt-5.4-nano": _openai(_price(0.2, 1.25, 0.02, 0), 400_000),
+    "gpt-5.2": _openai(_price(1.75, 14, 0.175, 0), 400_000),
+    "gpt-5.1": _openai(_price(1.25, 10, 0.125, 0), 400_000),
+    "gpt-5": _openai(_price(1.25, 10, 0.125, 0), 400_000),
+    "gpt-5-mini": _openai(_price(0.25, 2, 0.025, 0), 400_000),
+    "gpt-5-nano": _openai(_price(0.05, 0.4, 0.005, 0), 400_000),
+    "gpt-4.1": _openai(_price(2, 8, 0.5, 0), 1_047_576, 32_768),
+    "gpt-4.1-mini": _openai(_price(0.4, 1.6, 0.1, 0), 1_047_576, 32_768),
+    "gpt-4.1-nano": _openai(_price(0.1, 0.4, 0.025, 0), 1_047_576, 32_768),
+    "gpt-4o": _openai(_price(2.5, 10, 1.25, 0), 128_000, 16_384),
+    "gpt-4o-mini": _openai(_price(0.15, 0.6, 0.075, 0), 128_000, 16_384),
+    "o3": _openai(_price(2, 8, 0.5, 0), 200_000, 100_000),
+    "o4-mini": _openai(_price(1.1, 4.4, 0.275, 0), 200_000, 100_000),
+}
+
+_VARIANT = re.compile(r"(-codex)?(-chat)?(-latest|[-@]\d{4}-?\d{2}-?\d{2})?")
+"""What may follow a listed name at the same price. Not "-pro": that is another model."""
+
+OLLAMA_WINDOW = 32_768
+"""The context that Ollama is asked for. Its own default is a few thousand tokens, and what is beyond is cut off
+in silence: tools and system prompt alone would fill it."""
+
+_FREE = Price(0, 0, 0, 0)
+_LOCAL = {
+    "ollama": ModelInfo(OLLAMA_WINDOW, 8_192, _FREE),
+    "demo": ModelInfo(200_000, 32_000, _FREE),
+    "scripted": ModelInfo(200_000, 32_000, _FREE),
+}
+"""Models that run here cost nothing."""
+
+
+def model_info(model: str) -> ModelInfo:
+    """Limits and price of ``provider/model`` or of a bare model id, by the longest listed name it begins with."""
+    local = _LOCAL.get(model.partition("/")[0])
+    if local is not None:
+        return local
+    name = _bare(model)
+    matching = [key for key in _MODELS if name.startswith(key) and _VARIANT.fullmatch(name[len(key) :])]
+    if name.startswith("claude-"):
+        matching += [key for key in _MODELS if name.startswith(f"{key}-")]
+    if matching:
+        return _MODELS[max(matching, key=len)]
+    return _from_litellm(model) or UNKNOWN
+
+
+def cost(model: str, usage: Usage) -> float | None:
+    """US$ for ``usage`` of ``provider/model``; None when its price is not known."""
+    info = model_info(model)
+    price = info.price
+    prompt = usage.input + usage.cache_read + usage.cache_write
+    if info.long_price is not None and info.long_from is not None and prompt > info.long_from:
+        price = info.long_price
+    if price is None:
+        return None
+    return (
+        usage.input * price.input
+        + usage.output * price.output
+        + usage.cache_read * price.cache_read
+        + usage.cache_write * price.cache_write
+    ) / MILLION
+
+
+def _bare(model: str) -> str:
+    # "openrouter/anthropic/claude-…": resellers have prices of their own, so only one prefix is taken off.
+    provider, slash, name = model.partition("/")
+    return name if slash and provider in ("anthropic", "openai") else model
+
+
+def _from_litellm(model: str) -> ModelInfo | None:
+    """Its price list, when it is loaded anyway: importing it takes seconds and 170 MB."""
+    library = sys.modules.get("litellm")
+    table = cast("dict[str, dict[str, Any]]", getattr(library, "model_cost", None) or {})
+    entry = table.get(model) or table.get(model.partition("/")[2])
+    if entry is None:
+        return None
+
+    def number(name: str, default: float) -> float:
+        value = entry.get(name)
+        return float(value) if isinstance(value, int | float) else default
+
+    window = int(number("max_input_tokens", number("max_tokens", UNKNOWN.context_window)))
+    output = int(number("max_output_tokens", UNKNOWN.max_output))
+    paid = number("input_cost_per_token", -1) * MILLION
+    if paid < 0:
+        return ModelInfo(window, output)
+    read = number("cache_read_input_token_cost", paid / MILLION) * MILLION
+    write = number("cache_creation_input_token_cost", paid / MILLION) * MILLION
+    out = number("output_cost_per_token", 0) * MILLION
+    return ModelInfo(window, output, Price(paid, out, read, write))

@@ -1,0 +1,95 @@
+"""Model calls that are made again when they fail in a passing way (mission M5).
+
+Exponential backoff with jitter in the upper half, as the services recommend; what the server asks to wait goes
+before it. Time and randomness are injected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import cast
+
+from daemon.provider.base import ErrorKind, ModelRequest, Provider, ProviderError, ProviderEvent, Retry
+
+FIRST_DELAY_S = 1.0
+MAX_DELAY_S = 30.0
+MAX_WAIT_S = 600.0
+"""Nobody waits longer than this for a server that asks to be left alone."""
+
+ATTEMPTS: Mapping[ErrorKind, int] = MappingProxyType(
+    {"overloaded": 8, "rate_limit": 8, "network": 4, "server": 4, "malformed": 4}
+)
+"""How often a call is made at most, by what went wrong; the first time included."""
+
+_WORDS: Mapping[ErrorKind, str] = MappingProxyType(
+    {
+        "overloaded": "the service is overloaded",
+        "rate_limit": "the rate limit is reached",
+        "network": "no answer",
+        "server": "the service failed",
+        "malformed": "the answer was broken",
+    }
+)
+
+
+async def with_retry(
+    provider: Provider,
+    request: ModelRequest,
+    *,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    rand: Callable[[], float] = random.random,
+    now: Callable[[], datetime] = lambda: datetime.now().astimezone(),
+    max_attempts: int | None = None,
+) -> AsyncGenerator[ProviderEvent, None]:
+    """Events of one call as ``Provider.stream`` gives them, and a Retry before each further attempt.
+
+    A Retry voids all parts before it. ``max_attempts`` overrides ``ATTEMPTS`` for all kinds. Raises the
+    ProviderError of the last attempt; its text then says how often it was tried. Closing the iterator closes
+    the call under way.
+    """
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            # Every provider's stream is a generator; the protocol only promises an iterator.
+            events = cast("AsyncGenerator[ProviderEvent, None]", provider.stream(request))
+            async with aclosing(events):
+                async for event in events:
+                    yield event
+            return
+        except ProviderError as error:
+            if not error.retryable:
+                raise
+            if attempt >= (ATTEMPTS.get(error.kind, 1) if max_attempts is None else max_attempts):
+                raise _given_up(error, attempt) from error
+            asked = error.retry_after_s
+            if asked is not None and asked > MAX_WAIT_S:
+                raise _too_long(error, now() + timedelta(seconds=asked), now()) from error
+            delay = _delay(attempt, rand) if asked is None else asked
+            reason = _WORDS.get(error.kind, str(error))
+        yield Retry(attempt, delay, reason)
+        await sleep(delay)
+
+
+def _delay(attempt: int, rand: Callable[[], float]) -> float:
+    """Seconds before attempt ``attempt + 1``: between half of the backoff and all of it."""
+    full = min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (attempt - 1))
+    return full * (0.5 + 0.5 * rand())
+
+
+def _given_up(error: ProviderError, attempts: int) -> ProviderError:
+    if attempts == 1:
+        return error
+    text = f"{error} (tried {attempts} times)"
+    return ProviderError(error.kind, text, retryable=True, retry_after_s=error.retry_after_s)
+
+
+def _too_long(error: ProviderError, until: datetime, now: datetime) -> ProviderError:
+    when = f"{until:%H:%M}" if until.date() == now.date() else f"{until:%Y-%m-%d %H:%M}"
+    text = f"{error} It asks to wait until {when}: try again then, or choose another model."
+    return ProviderError(error.kind, text, retry_after_s=error.retry_after_s)

@@ -126,6 +126,14 @@ def test_tool_call_without_title_is_told_by_its_main_argument() -> None:
     assert screen.lines == ["✓ grep def total"]
 
 
+def test_change_of_the_plan_is_told_by_its_lines_alone() -> None:
+    screen = Screen()
+    screen.event("goal_added", goal={"id": "1", "description": "Read"}, parentId=None)
+    screen.result("goal", "## Current Plan", title="+ Read")
+    screen.result("goal", "There is no goal 9.", isError=True)
+    assert screen.lines == ["  ○ 1. Read", "✗ goal There is no goal 9."]
+
+
 def test_failed_tool_call_shows_the_beginning_of_the_error() -> None:
     screen = Screen()
     screen.part({**call("edit"), "input": "{not json"})

@@ -1,0 +1,297 @@
+"""The daemon as a real process: starting, finding, killing, stopping, and what it must never do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lsp_bridge.handshake import UNAUTHORIZED, preamble
+from tests.fakes.command_line import PROGRAM, CommandLine, wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = (str(Path(sys.executable).with_name("goalwright")),)
+"""The console script."""
+UNSAFE = (sys.executable, "-m", "daemon")
+
+
+@pytest.fixture
+def goalwright() -> Iterator[CommandLine]:
+    # Not pytest's folder: a socket's path must be short.
+    folder = Path(tempfile.mkdtemp(prefix="gw-daemon-")).resolve()
+    command_line = CommandLine(folder)
+    yield command_line
+    command_line.stop()
+    shutil.rmtree(folder)
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+# -- start -----------------------------------------------------------------------------------------------------
+
+
+def test_start_prints_the_address_and_starts_only_once(goalwright: CommandLine) -> None:
+    first = goalwright.start()
+    assert first == goalwright.paths.read_address()
+    assert first.workspace == str(goalwright.workspace)
+    assert goalwright.start() == first
+
+
+def test_two_starts_at_once_make_one_daemon(goalwright: CommandLine) -> None:
+    processes = [goalwright.popen("start", "--json") for _ in range(4)]
+    answers = [process.communicate(timeout=60)[0] for process in processes]
+    assert len({json.loads(answer)["pid"] for answer in answers}) == 1
+
+
+def test_second_daemon_refuses_and_names_the_first(goalwright: CommandLine) -> None:
+    address = goalwright.start()
+    result = goalwright.run("serve", "--foreground")
+    assert result.returncode == 3
+    assert f"running already (process {address.pid})" in result.stderr
+    assert goalwright.start() == address
+
+
+def test_everything_of_the_daemon_is_only_for_the_user(goalwright: CommandLine) -> None:
+    old = os.umask(0)
+    try:
+        address = goalwright.start()
+    finally:
+        os.umask(old)
+    folder = goalwright.paths.folder
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in folder.iterdir()} == {
+        "daemon.json": 0o600,
+        "daemon.lock": 0o600,
+        "daemon.log": 0o600,
+        "daemon.sock": 0o600,
+        "start.lock": 0o600,
+    }
+    assert address.token not in goalwright.log()
+
+
+def test_deep_home_still_gets_a_socket(goalwright: CommandLine) -> None:
+    goalwright.env["GOALWRIGHT_HOME"] = str(goalwright.home / ("deep" * 15) / ("deep" * 15))
+    address = goalwright.start()
+    assert address.socket is not None
+    assert len(os.fsencode(address.socket)) < 100
+    assert goalwright.run("stop").returncode == 0
+    assert not Path(address.socket).parent.exists()
+
+
+def test_missing_workspace_is_a_clear_answer_for_programs_too(goalwright: CommandLine) -> None:
+    result = goalwright.run("start", "--json", "--workspace", "/no/such/folder")
+    assert result.returncode == 1
+    assert json.loads(result.stdout)["error"]["code"] == "workspace"
+    result = goalwright.run("run", "x", "--workspace", "/no/such/folder")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "does not exist" in result.stderr
+
+
+# -- being killed, stopping, idling ----------------------------------------------------------------------------
+
+
+def test_daemon_is_replaced_after_kill_9(goalwright: CommandLine) -> None:
+    first = goalwright.start()
+    kill(first.pid)
+    goalwright.wait_until_gone()
+    assert goalwright.paths.address_file.exists()
+    assert Path(first.socket or "").exists()
+    status = goalwright.run("status", "--json")
+    assert status.returncode == 1
+    assert json.loads(status.stdout)["error"]["code"] == "notRunning"
+    second = goalwright.start()
+    assert second.pid != first.pid
+
+
+def test_stale_files_of_other_kinds_are_no_obstacle(goalwright: CommandLine) -> None:
+    goalwright.paths.prepare()
+    goalwright.paths.address_file.write_text("{ this is no JSON")
+    goalwright.paths.socket_path.write_text("this is no socket")
+    assert goalwright.start().pid
+
+
+def test_stop_ends_the_daemon_and_leaves_nothing_stale(goalwright: CommandLine) -> None:
+    address = goalwright.start()
+    result = goalwright.run("stop")
+    assert (result.returncode, result.stdout) == (0, "Stopped.\n")
+    assert not goalwright.paths.is_locked()
+    assert not goalwright.paths.address_file.exists()
+    assert not Path(address.socket or "").exists()
+    result = goalwright.run("stop")
+    assert result.returncode == 0
+    assert "No Goalwright daemon is running" in result.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_the_daemon_and_leaves_nothing_stale(
+    goalwright: CommandLine, number: signal.Signals
+) -> None:
+    address = goalwright.start()
+    os.kill(address.pid, number)
+    goalwright.wait_until_gone()
+    assert not goalwright.paths.address_file.exists()
+    assert not Path(address.socket or "").exists()
+    assert "Traceback" not in goalwright.log()
+
+
+def test_stop_force_ends_a_daemon_that_hangs(goalwright: CommandLine) -> None:
+    address = goalwright.start()
+    os.kill(address.pid, signal.SIGSTOP)
+    result = goalwright.run("stop", "--force")
+    assert (result.returncode, result.stdout) == (0, "Stopped by SIGKILL.\n")
+    assert goalwright.start().pid != address.pid
+
+
+def test_daemon_ends_by_itself_when_nobody_uses_it(goalwright: CommandLine) -> None:
+    goalwright.start("--idle-timeout", "0.2")
+    goalwright.wait_until_gone()
+    assert not goalwright.paths.address_file.exists()
+    assert goalwright.start().pid
+
+
+# -- the socket ------------------------------------------------------------------------------------------------
+
+
+def test_wrong_token_gets_one_error_and_the_door(goalwright: CommandLine) -> None:
+    address = goalwright.start()
+    for first_line in (preamble("wrong"), b"GET / HTTP/1.1\r\n", b"Content-Length: 2\r\n\r\n{}\n", b"\n"):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(address.socket or "")
+            connection.sendall(first_line)
+            head, _, body = read_all(connection).partition(b"\r\n\r\n")
+        assert head == b"Content-Length: %d" % len(body)
+        answer = json.loads(body)
+        assert (answer["id"], answer["error"]["code"]) == (None, UNAUTHORIZED)
+        assert address.token not in body.decode()
+    assert goalwright.run("status").returncode == 0
+
+
+def test_editor_can_use_it_as_a_server_on_stdio(goalwright: CommandLine) -> None:
+    params = {"processId": None, "rootUri": goalwright.workspace.as_uri(), "capabilities": {}}
+    editor = goalwright.popen("connect", "--stdio", stdin=-1)
+    assert editor.stdin is not None
+    assert editor.stdout is not None
+    send(editor.stdin, {"id": 1, "method": "initialize", "params": params})
+    send(editor.stdin, {"method": "initialized", "params": {}})
+    send(editor.stdin, {"id": 2, "method": "shutdown"})
+    send(editor.stdin, {"method": "exit"})
+    out, err = editor.communicate(timeout=60)
+    assert editor.returncode == 0
+    assert err == ""
+    assert out.startswith("Content-Length: ")
+    assert '"capabilities"' in out
+
+
+def read_all(connection: socket.socket) -> bytes:
+    data = b""
+    while chunk := connection.recv(65536):
+        data += chunk
+    return data
+
+
+def send(pipe: object, message: dict[str, object]) -> None:
+    body = json.dumps({"jsonrpc": "2.0", **message})
+    pipe.write(f"Content-Length: {len(body)}\r\n\r\n{body}")  # type: ignore[attr-defined] # text mode pipe
+    pipe.flush()  # type: ignore[attr-defined]
+
+
+# -- an untrusted workspace ------------------------------------------------------------------------------------
+
+SHADOWED = (
+    "json.py asyncio.py logging.py argparse.py pathlib.py socket.py typing.py sitecustomize.py usercustomize.py "
+    "pydantic/__init__.py pygls/__init__.py anthropic.py litellm.py filelock.py tools/__init__.py "
+    "tools/edit.py lsp_bridge/__init__.py lsp_bridge/terminal/__init__.py"
+)
+
+
+def make_hostile(goalwright: CommandLine, *more: str) -> Path:
+    """Fill the workspace with modules that leave a mark when they are imported."""
+    mark = goalwright.folder / "imported"
+    for name in (*SHADOWED.split(), *more):
+        path = goalwright.workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"open({str(mark)!r}, 'a').write({name!r} + '\\n')\n")
+    return mark
+
+
+@pytest.mark.parametrize("program", [SCRIPT, PROGRAM], ids=["console script", "python -I -m daemon"])
+def test_nothing_of_a_hostile_workspace_is_ever_imported(
+    goalwright: CommandLine, program: tuple[str, ...]
+) -> None:
+    mark = make_hostile(goalwright, "daemon/__init__.py", "daemon/__main__.py", "daemon/core.py", "runpy.py")
+    model = goalwright.script([{"tool_calls": [{"name": "ls", "input": {"path": "."}}]}, {"text": "Done."}])
+    result = goalwright.run("run", "look around", "--model", model, program=program)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "Done." in result.stdout
+    assert goalwright.run("status", program=program).returncode == 0
+    assert not mark.exists(), mark.read_text()
+
+
+def test_python_m_in_a_hostile_workspace_imports_nothing_that_came_later(goalwright: CommandLine) -> None:
+    # Without -I this program cannot keep `runpy` or `daemon` itself from being shadowed; but all the rest.
+    mark = make_hostile(goalwright)
+    result = goalwright.run("status", program=UNSAFE)
+    assert "No Goalwright daemon is running" in result.stderr
+    assert not mark.exists(), mark.read_text()
+
+
+def test_daemon_ignores_a_pythonpath_to_the_workspace(goalwright: CommandLine) -> None:
+    mark = make_hostile(goalwright)
+    goalwright.start()
+    goalwright.stop()
+    goalwright.env["PYTHONPATH"] = str(goalwright.workspace)
+    # The first process is the one that a person started with this variable; what it starts must be clean.
+    process = goalwright.run("start", "--json", program=PROGRAM)
+    assert process.returncode == 0, process.stderr
+    assert not mark.exists(), mark.read_text()
+
+
+def test_code_found_through_the_current_folder_refuses_that_folder_as_workspace(
+    goalwright: CommandLine,
+) -> None:
+    result = goalwright.run("status", program=UNSAFE, cwd=ROOT)
+    assert result.returncode == 1
+    assert "Start it as `goalwright`" in result.stderr
+
+
+def test_own_checkout_can_be_worked_on(goalwright: CommandLine) -> None:
+    for program in (SCRIPT, PROGRAM):
+        result = goalwright.run("status", "--workspace", str(ROOT), program=program, cwd=ROOT)
+        assert f"No Goalwright daemon is running for {ROOT}" in result.stderr
+
+
+# -- the command line ------------------------------------------------------------------------------------------
+
+
+def test_wrong_arguments_are_a_usage_error(goalwright: CommandLine) -> None:
+    for arguments in (["run", "x", "--model", "gpt"], ["fly"], []):
+        result = goalwright.run(*arguments)
+        assert result.returncode == 2
+        assert result.stderr.startswith("usage: goalwright")
+        assert "Traceback" not in result.stderr
+
+
+def test_version_is_printed(goalwright: CommandLine) -> None:
+    result = goalwright.run("version")
+    assert (result.returncode, result.stdout.split()[0]) == (0, "goalwright")
+
+
+def test_folder_that_is_gone_is_a_clear_error(goalwright: CommandLine) -> None:
+    gone = goalwright.folder / "gone"
+    shell = ("/bin/sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', str(gone))
+    gone.mkdir()
+    result = goalwright.run("status", program=(*shell, *SCRIPT))
+    assert result.returncode == 1
+    assert "The current folder cannot be used" in result.stderr

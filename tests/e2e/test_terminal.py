@@ -1,0 +1,322 @@
+"""``goalwright run`` and ``demo`` as a person and a script use them: real processes, real daemon, real tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.command_line import AtTerminal, CommandLine, wait_until
+from tests.fakes.model_server import ModelServer
+
+QUESTION = "[f]eedback: "
+
+
+@pytest.fixture
+def goalwright() -> Iterator[CommandLine]:
+    # Not pytest's folder: a socket's path must be short.
+    folder = Path(tempfile.mkdtemp(prefix="gw-term-")).resolve()
+    command_line = CommandLine(folder)
+    (command_line.workspace / "a.py").write_text("limit = 1\nprint(limit)\n")
+    yield command_line
+    command_line.stop()
+    shutil.rmtree(folder)
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "input": arguments}
+
+
+def edit(old: str = "limit = 1", new: str = "limit = 2") -> dict[str, Any]:
+    return call("edit", file_path="${workspace}/a.py", old_string=old, new_string=new)
+
+
+READ = {"tool_calls": [call("read", file_path="${workspace}/a.py")]}
+CHANGE = [READ, {"text": "I change it.", "tool_calls": [edit()]}, {"text": "Changed."}]
+SLOW = [{"text": "word " * 4000, "chunk": 5, "delay_ms": 20}]
+
+
+def content(goalwright: CommandLine) -> str:
+    return (goalwright.workspace / "a.py").read_text()
+
+
+def json_lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+# -- from a script ---------------------------------------------------------------------------------------------
+
+
+def test_yes_changes_the_file_and_tells_each_step(goalwright: CommandLine) -> None:
+    result = goalwright.run("run", "change it", "--yes", "--model", goalwright.script(CHANGE))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert content(goalwright) == "limit = 2\nprint(limit)\n"
+    lines = result.stdout.splitlines()
+    for line in ("✓ read a.py", "I change it.", "✓ edit a.py +1 -1", "Changed."):
+        assert line in lines, result.stdout
+    assert lines[-1].startswith("session ")
+
+
+def test_problem_that_an_edit_makes_is_shown(goalwright: CommandLine) -> None:
+    broken = [READ, {"tool_calls": [edit(new="limit = unknown_name")]}, {"text": "Oh."}]
+    result = goalwright.run("run", "break it", "--yes", "--model", goalwright.script(broken))
+    assert result.returncode == 0
+    assert any(line.startswith("    ERROR a.py [1:9]") for line in result.stdout.splitlines()), result.stdout
+
+
+def test_json_is_one_object_a_line_and_the_result_last(goalwright: CommandLine) -> None:
+    model = goalwright.script(CHANGE)
+    result = goalwright.run("run", "change it", "--yes", "--json", "--model", model)
+    assert result.returncode == 0
+    lines = json_lines(result.stdout)
+    assert lines[-1]["type"] == "result"
+    assert lines[-1]["stopReason"] == "end_turn"
+    assert lines[-1]["usage"]["output"] > 0
+    events = [line["event"]["event"] for line in lines if line["type"] == "event"]
+    assert events.count("permission_asked") == events.count("permission_replied") == 1
+    assert events[-1] == "turn_ended"
+    ids = [line["event"]["eventId"] for line in lines if line["type"] == "event"]
+    assert ids == sorted(set(ids))
+    assert {line["sessionId"] for line in lines} == {lines[-1]["sessionId"]}
+
+
+def test_without_a_terminal_nothing_is_written_and_it_is_said_how_to_allow(goalwright: CommandLine) -> None:
+    result = goalwright.run("run", "change it", "--model", goalwright.script(CHANGE))
+    assert result.returncode == 3
+    assert "--yes" in result.stderr
+    assert str(goalwright.home / ".goalwright" / "config.json") in result.stderr
+    assert content(goalwright) == "limit = 1\nprint(limit)\n"
+
+
+def test_the_rule_it_recommends_does_allow(goalwright: CommandLine) -> None:
+    refused = goalwright.run("run", "change it", "--model", goalwright.script(CHANGE))
+    rule = refused.stderr.partition("a rule such as ")[2].partition(" into ")[0]
+    (goalwright.home / ".goalwright" / "config.json").write_text(rule)
+    result = goalwright.run("run", "change it", "--model", goalwright.script(CHANGE))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert content(goalwright) == "limit = 2\nprint(limit)\n"
+
+
+def test_task_can_be_piped_in(goalwright: CommandLine) -> None:
+    model = goalwright.script([{"choices": [{"when": {"prompt": "grüß mich"}, "go": {"text": "Hallo."}}]}])
+    process = goalwright.popen("run", "--model", model, stdin=-1)
+    out, err = process.communicate("grüß\u2028grüß mich\n", timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert "Hallo." in out
+
+
+def test_session_is_listed_and_gone_on_with(goalwright: CommandLine) -> None:
+    two = goalwright.script([{"text": "First."}], [{"text": "Second."}])
+    first = json_lines(goalwright.run("run", "one", "--json", "--model", two).stdout)[-1]["sessionId"]
+    goalwright.stop()
+    second = goalwright.run("run", "two", "--continue")
+    assert "Second." in second.stdout
+    assert f"session {first}" in second.stdout
+    other = goalwright.run("run", "three", "--session", "nonsense")
+    assert other.returncode == 1
+    assert "nonsense" in other.stderr
+    listed = goalwright.run("sessions")
+    assert listed.stdout.startswith(first)
+    assert len(json.loads(goalwright.run("sessions", "--json").stdout)["sessions"]) == 1
+
+
+async def test_keys_are_those_of_the_client_and_are_never_logged(goalwright: CommandLine) -> None:
+    goalwright.start()  # with no key in its environment
+    async with ModelServer([{"text": "Hello from the wire."}], api_key="sk-secret-1") as server:
+        goalwright.env |= {"ANTHROPIC_API_KEY": "sk-secret-1", "ANTHROPIC_BASE_URL": server.url}
+        process = goalwright.popen("run", "hi", "--model", "anthropic/claude-sonnet-4-5")
+        out, err = await communicate(process)
+        assert (process.returncode, err) == (0, "")
+        assert "Hello from the wire." in out
+    assert "sk-secret-1" not in goalwright.log()
+    stored = [p for p in (goalwright.workspace / ".trace").rglob("*") if p.is_file()]
+    assert stored
+    assert not [p for p in stored if b"sk-secret-1" in p.read_bytes()]
+
+
+async def communicate(process: Any) -> tuple[str, str]:
+    import asyncio
+
+    return await asyncio.to_thread(process.communicate, timeout=60)
+
+
+def test_model_server_that_is_down_is_a_clear_error(goalwright: CommandLine) -> None:
+    goalwright.env |= {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    (goalwright.home / ".goalwright").mkdir(exist_ok=True)
+    process = goalwright.popen("run", "hi", "--model", "openai/gpt-5", "--json")
+    try:
+        # The retries with their growing pauses are tested elsewhere; here they only must be told.
+        assert process.stdout is not None
+        told = ""
+        while "model_retry" not in told and '"type":"result"' not in told:
+            told = process.stdout.readline()
+            assert told, "the run ended without a word about the retry"
+    finally:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert json_lines(out)[-1]["stopReason"] in ("canceled", "error"), err
+
+
+# -- at a terminal ---------------------------------------------------------------------------------------------
+
+
+def test_person_sees_the_diff_before_anything_is_written(goalwright: CommandLine) -> None:
+    terminal = AtTerminal(goalwright, "run", "change it", "--model", goalwright.script(CHANGE))
+    terminal.expect(QUESTION)
+    assert content(goalwright) == "limit = 1\nprint(limit)\n"
+    assert "\x1b[32m+limit = 2\x1b[0m" in terminal.screen
+    assert "\x1b[31m-limit = 1\x1b[0m" in terminal.screen
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    assert "Changed." in terminal.screen
+    assert content(goalwright) == "limit = 2\nprint(limit)\n"
+
+
+def test_always_is_not_asked_again(goalwright: CommandLine) -> None:
+    back = {"tool_calls": [edit("limit = 2", "limit = 3")]}
+    terminal = AtTerminal(
+        goalwright, "run", "twice", "--model", goalwright.script([*CHANGE[:2], back, CHANGE[2]])
+    )
+    terminal.expect(QUESTION)
+    terminal.type("a\n")
+    assert terminal.end() == 0
+    assert terminal.screen.count(QUESTION) == 1
+    assert content(goalwright) == "limit = 3\nprint(limit)\n"
+
+
+def test_no_ends_the_turn(goalwright: CommandLine) -> None:
+    terminal = AtTerminal(goalwright, "run", "change it", "--model", goalwright.script(CHANGE))
+    terminal.expect(QUESTION)
+    terminal.type("n\n")
+    assert terminal.end() == 3
+    assert content(goalwright) == "limit = 1\nprint(limit)\n"
+
+
+def test_feedback_reaches_the_model_and_the_turn_goes_on(goalwright: CommandLine) -> None:
+    answers = {
+        "choices": [{"when": {"last_result": "use three"}, "go": {"tool_calls": [edit(new="limit = 3")]}}]
+    }
+    model = goalwright.script([READ, {"tool_calls": [edit()]}, answers, {"text": "As you wish."}])
+    terminal = AtTerminal(goalwright, "run", "change it", "--model", model)
+    terminal.expect(QUESTION)
+    terminal.type("f use three\n")
+    terminal.expect("+limit = 3")
+    terminal.type("y\n")
+    assert terminal.end() == 0, terminal.screen
+    assert content(goalwright) == "limit = 3\nprint(limit)\n"
+
+
+def test_no_color_is_honoured(goalwright: CommandLine) -> None:
+    model = goalwright.script([{"text": "Plain."}], repeat=True)
+    for extra, env in ((["--no-color"], {}), ([], {"NO_COLOR": "1"})):
+        goalwright.env |= env
+        terminal = AtTerminal(goalwright, "run", "x", "--model", model, *extra)
+        assert terminal.end() == 0
+        assert "Plain." in terminal.screen
+        assert not any(f"\x1b[{code}m" in terminal.screen for code in (1, 2, 31, 32, 33, 36))
+
+
+# -- leaving ---------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_cancels_the_turn_and_keeps_what_came(goalwright: CommandLine) -> None:
+    terminal = AtTerminal(goalwright, "run", "talk", "--model", goalwright.script(SLOW))
+    terminal.expect("word word")
+    terminal.interrupt()
+    assert terminal.end() == 130
+    assert "canceling" in terminal.screen
+    sessions = json.loads(goalwright.run("sessions", "--json").stdout)["sessions"]
+    assert sessions[0]["status"] == "idle"
+    assert sessions[0]["trace"]["lastStopReason"] == "canceled"
+
+
+def test_ctrl_c_ends_a_command_that_runs(goalwright: CommandLine) -> None:
+    mark = goalwright.folder / "pid"
+    command = f"echo $$ > {mark}; exec sleep 1000"
+    model = goalwright.script([{"tool_calls": [call("bash", command=command)]}, {"text": "Never."}])
+    process = goalwright.popen("run", "sleep", "--yes", "--model", model)
+    wait_until(lambda: mark.exists() and mark.read_text().strip(), "the command")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    pid = int(mark.read_text())
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the end of the command")
+
+
+def test_ctrl_c_at_the_question_writes_nothing(goalwright: CommandLine) -> None:
+    terminal = AtTerminal(goalwright, "run", "change it", "--model", goalwright.script(CHANGE))
+    terminal.expect(QUESTION)
+    terminal.interrupt()
+    assert terminal.end() == 130
+    assert content(goalwright) == "limit = 1\nprint(limit)\n"
+
+
+def test_second_ctrl_c_leaves_while_the_daemon_goes_on_canceling(goalwright: CommandLine) -> None:
+    ready = goalwright.folder / "ready"
+    # A command that takes its time to end: the person does not have to wait for it.
+    command = f"trap 'sleep 1' TERM; touch {ready}; while true; do sleep 0.1; done"
+    model = goalwright.script([{"tool_calls": [call("bash", command=command)]}, {"text": "Never."}])
+    process = goalwright.popen("run", "sleep", "--yes", "--model", model)
+    wait_until(ready.exists, "the command")
+    process.send_signal(signal.SIGINT)
+    assert process.stdout is not None
+    while "canceling" not in process.stdout.readline():
+        assert process.poll() is None or process.returncode == 130
+        if process.poll() is not None:
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    wait_until(lambda: last_stop_reason(goalwright) == "canceled", "the end of the turn")
+
+
+def last_stop_reason(goalwright: CommandLine) -> str | None:
+    sessions = json.loads(goalwright.run("sessions", "--json").stdout)["sessions"]
+    return sessions[0]["trace"]["lastStopReason"]
+
+
+def test_killed_daemon_ends_the_run_with_words_and_the_session_goes_on(goalwright: CommandLine) -> None:
+    model = goalwright.script(SLOW, [{"text": "Here again."}])
+    terminal = AtTerminal(goalwright, "run", "talk", "--model", model)
+    terminal.expect("word word")
+    address = goalwright.paths.read_address()
+    assert address is not None
+    os.kill(address.pid, signal.SIGKILL)
+    assert terminal.end() == 1
+    assert "broke off" in terminal.screen
+    result = goalwright.run("run", "go on", "--continue")
+    assert result.returncode == 0, result.stderr
+    assert "Here again." in result.stdout
+
+
+def test_reader_that_goes_away_cancels_the_turn(goalwright: CommandLine) -> None:
+    model = goalwright.script(SLOW)
+    process = goalwright.popen("run", "talk", "--model", model)
+    assert process.stdout is not None
+    process.stdout.read(20)
+    process.stdout.close()
+    assert process.wait(60) == 130
+    assert last_stop_reason(goalwright) == "canceled"
+
+
+# -- the demo --------------------------------------------------------------------------------------------------
+
+
+def test_demo_plays_in_the_terminal_and_leaves_nothing(goalwright: CommandLine) -> None:
+    temporary = goalwright.folder / "tmp"
+    temporary.mkdir()
+    goalwright.env["TMPDIR"] = str(temporary)
+    result = goalwright.run("demo")
+    assert (result.returncode, result.stderr) == (0, ""), result.stdout
+    assert "Demo: a scripted model answers" in result.stdout
+    assert result.stdout.count("(demo: accepted)") >= 2
+    assert "What has changed:\n--- a/shop/cart.py" in result.stdout
+    assert not [p for p in temporary.iterdir() if p.name.startswith("goalwright")]
+    assert not (goalwright.home / ".goalwright").exists()

@@ -1,0 +1,151 @@
+"""The real ``goalwright`` program in processes of its own, as a fresh user account would run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from daemon.runtime import Address, RuntimePaths
+
+PROGRAM = (sys.executable, "-I", "-m", "daemon")
+CLOSED_PORT = "http://127.0.0.1:9"
+"""The discard port: nobody listens there, so no local Ollama is found by chance."""
+DEADLINE_S = 60.0
+
+
+def wait_until(condition: Callable[[], object], what: str, within_s: float = DEADLINE_S) -> None:
+    """Return when ``condition()`` is true; fail the test after ``within_s`` seconds."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come within {within_s:g} s"
+        time.sleep(0.02)
+
+
+class CommandLine:
+    """Runs ``goalwright`` on ``workspace`` with a home of its own, and stops its daemon at the end."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.workspace = folder / "work"
+        self.workspace.mkdir()
+        self.home = folder / "home"
+        self.home.mkdir(mode=0o700)
+        self.paths = RuntimePaths.for_workspace(self.workspace, self.home / ".goalwright")
+        keep = ("PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR")
+        self.env = {name: os.environ[name] for name in keep if name in os.environ}
+        self.env |= {"HOME": str(self.home), "OLLAMA_HOST": CLOSED_PORT, **(env or {})}
+
+    def script(self, *turns: list[dict[str, Any]], repeat: bool = False) -> str:
+        """A model that plays these turns (see ``daemon.provider.scripted``), for ``--model``."""
+        path = self.folder / f"script{len(list(self.folder.glob('script*')))}.json"
+        path.write_text(json.dumps({"name": "test", "turns": turns, "repeat_last_turn": repeat}))
+        return f"scripted/{path}"
+
+    def popen(
+        self, *arguments: str, program: tuple[str, ...] = PROGRAM, cwd: Path | None = None, **options: Any
+    ) -> subprocess.Popen[str]:
+        """Start it in the workspace."""
+        options = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            **options,
+        }
+        return subprocess.Popen(
+            [*program, *arguments],
+            cwd=cwd or self.workspace,
+            env=options.pop("env", self.env),
+            text=True,
+            encoding="utf-8",
+            **options,
+        )
+
+    def run(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run it to its end."""
+        process = self.popen(*arguments, **options)
+        try:
+            out, err = process.communicate(timeout=DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            raise AssertionError(f"goalwright {' '.join(arguments)} did not end\n{out}\n{err}") from None
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def start(self, *arguments: str) -> Address:
+        """``goalwright start --json``, which must work."""
+        result = self.run("start", "--json", *arguments)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return Address.from_json(json.loads(result.stdout))
+
+    def stop(self) -> None:
+        """End the daemon, whatever state it is in."""
+        if self.paths.is_locked():
+            self.run("stop", "--force")
+        assert not self.paths.is_locked()
+
+    def log(self) -> str:
+        """What the daemon logged."""
+        return self.paths.log_file.read_text("utf-8") if self.paths.log_file.exists() else ""
+
+    def wait_until_gone(self) -> None:
+        """Wait until no daemon holds the lock."""
+        wait_until(lambda: not self.paths.is_locked(), "the end of the daemon")
+
+
+class AtTerminal:
+    """``goalwright`` at a terminal of its own, with somebody who reads and types."""
+
+    def __init__(self, command_line: CommandLine, *arguments: str) -> None:
+        self.master, slave = pty.openpty()
+        self.process = command_line.popen(
+            *arguments,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            env={**command_line.env, "TERM": "xterm-256color"},
+        )
+        os.close(slave)
+        os.set_blocking(self.master, False)
+        self.screen = ""
+
+    def read(self) -> str:
+        """All that was printed so far."""
+        while True:
+            try:
+                data = os.read(self.master, 65536)
+            except BlockingIOError:
+                return self.screen
+            except OSError:  # the other side has been closed
+                return self.screen
+            if not data:
+                return self.screen
+            self.screen += data.decode("utf-8", "replace")
+
+    def expect(self, text: str) -> None:
+        """Wait until ``text`` is on the screen."""
+        wait_until(lambda: text in self.read() or self.process.poll() is not None, repr(text))
+        assert text in self.read(), self.screen
+
+    def type(self, text: str) -> None:
+        """Type it."""
+        os.write(self.master, text.encode())
+
+    def interrupt(self) -> None:
+        """What the terminal does for Ctrl-C."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def end(self) -> int:
+        """Wait for the end and return the exit code."""
+        wait_until(lambda: self.read() is None or self.process.poll() is not None, "the end of the run")
+        self.read()
+        os.close(self.master)
+        return self.process.returncode

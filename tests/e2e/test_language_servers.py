@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lsp_bridge.language.specs import DEFAULT_SPECS, ServerSpec
-from lsp_bridge.language_server import Timing
+from lsp_bridge.language.timing import Timing
 from tests.fakes.language_workspace import HANG_S, LanguageWorkspace, eventually, process_lives
 from tools.base import DiagnosticsReport
 
@@ -40,7 +40,7 @@ async def workspace_of(root: Path, *specs: ServerSpec) -> AsyncIterator[Language
     yield workspace
     pids = [pid for _, pid in workspace.servers.running()]
     assert len(pids) == len(specs)
-    await asyncio.wait_for(workspace.servers.close(), HANG_S)
+    await asyncio.wait_for(workspace.diagnostics.close(), HANG_S)
     assert not [pid for pid in pids if process_lives(pid)]
 
 

@@ -77,7 +77,7 @@ def plan() -> Reply:
     return call(
         "goal",
         "Two steps: mend it, then prove it.",
-        add=", ".join(GOALS),
+        add=list(GOALS),
         reason="the test tells when it works",
     )
 

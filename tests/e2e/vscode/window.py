@@ -52,7 +52,8 @@ class Window:
 
     async def _ready(self) -> None:
         await expect(self.page.locator(".explorer-folders-view .monaco-list-row").first).to_be_visible()
-        await expect(self.page.locator(".statusbar-item").first).to_be_visible()
+        # The palette does not list commands of extensions that are still being read.
+        await expect(self.status_item()).to_be_visible()
 
     async def command(self, title: str) -> None:
         """Run a command through the palette by its full title."""
@@ -78,9 +79,7 @@ class Window:
 
     def status_item(self) -> Locator:
         """The product's item in the status bar."""
-        return self.page.locator(".statusbar-item", has=self.page.locator('[aria-label^="Goalwright"]')).or_(
-            self.page.locator('.statusbar-item[aria-label^="Goalwright"]')
-        )
+        return self.page.locator('.statusbar-item[id^="goalwright.goalwright"]')
 
     def notification(self, text: str | re.Pattern[str]) -> Locator:
         """A toast."""
@@ -130,7 +129,8 @@ class Window:
 
     async def show_goals(self) -> Locator:
         """Expand the goal tree in the Explorer and return its pane."""
-        header = self.page.locator('.pane-header[aria-label="Goals Section"]')
+        # Named "Goals Section", or with progress "Goals - 1/2 Section".
+        header = self.page.locator('.pane-header[aria-label^="Goals"]')
         if await header.get_attribute("aria-expanded") != "true":
             await header.click()
         await expect(header).to_have_attribute("aria-expanded", "true")

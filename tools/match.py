@@ -11,34 +11,24 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.base import ToolError
 from tools.match_adapt import LOOK_ALIKES, Reindent, retab, shift, transfer
-from tools.match_nearest import nearest_region
+from tools.match_doubt import begins_inside_indentation, doubt, indentation_before
+from tools.match_error import MatchError, absent, already_applied, ambiguous, unclear
 from tools.match_variants import Variant, variants
 from tools.text import Line, line_number, split_lines, to_lf
+
+__all__ = ["Edit", "MatchError", "Rung", "Span", "find_edit"]
 
 Rung = Literal[
     "exact", "line ends", "trailing blanks", "indentation", "tabs and spaces", "look-alike characters",
     "escaped characters", "line numbers",
 ]  # fmt: skip
-MatchProblem = Literal["identical", "empty", "ambiguous", "absent", "already_applied", "not_transferable"]
-
 _MAX_CANDIDATES = 1000
 _BLANKS = " \t"
-
-
-class MatchError(ToolError):
-    """Why the edit has no place. ``lines`` are the candidates' or the nearest place's line numbers."""
-
-    def __init__(self, kind: MatchProblem, message: str, lines: Sequence[int] = ()) -> None:
-        super().__init__(message)
-        self.kind: MatchProblem = kind
-        self.lines = tuple(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +61,7 @@ class _Place:
     start: int
     end: int
     reindent: Reindent | None = None
+    retabbed: bool = False
 
 
 def find_edit(text: str, old: str, new: str, replace_all: bool = False) -> Edit:
@@ -91,7 +82,7 @@ def find_edit(text: str, old: str, new: str, replace_all: bool = False) -> Edit:
             if edit is not None:
                 break
     if edit is None:
-        raise _absent(hay, old, new, replace_all)
+        raise absent([line.body for line in hay.lines], old, new, exact_only=replace_all)
     return edit
 
 
@@ -193,33 +184,51 @@ def _climb(hay: _Haystack, old: str, new: str, replace_all: bool) -> Edit | None
         rung: Rung = "exact" if exact else "line ends"
         if replace_all:
             return _build(hay, rung, _disjoint(places), old, new)
-        return _only(hay, rung, places, old, new)
+        if not _of_another_depth(hay, places, old, new):
+            return _only(hay, rung, places, old, new)
     if replace_all or not old.strip():
         return None
     for rung, finder in _RUNGS:
         places = list(itertools.islice(finder(hay, old), _MAX_CANDIDATES))
         if places:
-            return _only(hay, rung, places, old, new)
+            return _only(
+                hay,
+                "tabs and spaces" if places[0].retabbed and rung == "indentation" else rung,
+                places,
+                old,
+                new,
+            )
     return None
+
+
+def _of_another_depth(hay: _Haystack, places: Sequence[_Place], old: str, new: str) -> bool:
+    """Whether the only hit lies within a deeper indentation: then it is one of the indentation rung, if at all.
+
+    One line for one line is safe all the same when nothing else in the file reads like it.
+    """
+    if len(places) != 1 or not begins_inside_indentation(hay.text, places[0].start, old):
+        return False
+    return "\n" in old + to_lf(new) or hay.plain.text.count(old.lstrip(_BLANKS)) > 1
 
 
 def _only(hay: _Haystack, rung: Rung, places: Sequence[_Place], old: str, new: str) -> Edit:
     if len(places) > 1:
         lines = [line_number(hay.text, place.start) for place in places]
-        shown = ", ".join(map(str, lines[:20])) + (", …" if len(lines) > 20 else "")
-        how = "" if rung in ("exact", "line ends") else f" (differing in {rung} only)"
-        more = "or set replace_all to change all of them" if not how else "and copy them exactly"
-        message = (
-            f"old_string matches {len(lines)} places{how}, at lines {shown}. Nothing was changed. "
-            f"Add lines around it until it is unique, {more}."
-        )
-        raise MatchError("ambiguous", message, lines)
+        raise ambiguous(lines, "" if rung in ("exact", "line ends") else rung)
     return _build(hay, rung, places, old, new)
 
 
 def _build(hay: _Haystack, rung: Rung, places: Sequence[_Place], old: str, new: str) -> Edit:
     spans: list[Span] = []
     for place in places:
+        if rung in ("exact", "line ends"):
+            if why := doubt(hay.text, place.start, old, to_lf(new)):
+                raise unclear(line_number(hay.text, place.start), why)
+            if new == "" and old.endswith("\n") and old[:1] not in _BLANKS:
+                # The rest of a line and its end are deleted: its indentation must not move to the next line.
+                indent = indentation_before(hay.text, place.start)
+                spans.append(Span(place.start - len(indent), place.end, ""))
+                continue
         piece = hay.text[place.start : place.end]
         if piece == old and "\r" not in hay.text:
             replacement = to_lf(new)
@@ -227,20 +236,18 @@ def _build(hay: _Haystack, rung: Rung, places: Sequence[_Place], old: str, new: 
             folded = rung == "look-alike characters"
             made = transfer(hay.text, place.start, place.end, old, to_lf(new), place.reindent, folded)
             if made is None:
-                raise MatchError("not_transferable", _NOT_TRANSFERABLE, [line_number(hay.text, place.start)])
+                raise unclear(line_number(hay.text, place.start), _NOT_TRANSFERABLE)
             replacement = made
         spans.append(Span(place.start, place.end, replacement))
     if all(_stands_already(hay.text, span) for span in spans):
-        lines = [line_number(hay.text, span.start) for span in spans]
-        message = f"Already applied: new_string stands at line {lines[0]} as it is. Nothing was changed."
-        raise MatchError("already_applied", message, lines)
+        raise already_applied(line_number(hay.text, spans[0].start))
     changed = tuple(span for span in spans if hay.text[span.start : span.end] != span.replacement)
     return Edit(changed, rung, _NOTES.get(rung, ""))
 
 
 _NOT_TRANSFERABLE = (
-    "old_string was found with another indentation, but new_string has lines with less indentation than "
-    "could be adapted. Nothing was changed: copy old_string with the file's own indentation."
+    "its indentation differs from the file's, and new_string has lines with less indentation than can be adapted. "
+    "Send both with the file's own indentation."
 )
 _NOTES: dict[Rung, str] = {
     "trailing blanks": "old_string differed from the file in blanks at line ends.",
@@ -292,7 +299,11 @@ def _in_form(form: _Form, old: str, whole_tokens: bool, to_line_end: bool = Fals
     at = form.text.find(old)
     while at >= 0:
         end = at + len(old)
-        fits = not whole_tokens or not (_cuts_a_token(form.text, at) or _cuts_a_token(form.text, end))
+        fits = not whole_tokens or not (
+            _cuts_a_token(form.text, at)
+            or _cuts_a_token(form.text, end)
+            or begins_inside_indentation(form.text, at, old)
+        )
         if fits and to_line_end:
             fits = form.text.startswith("\n", end)
         if fits:
@@ -330,36 +341,29 @@ def _by_look_alikes(hay: _Haystack, old: str) -> Iterator[_Place]:
     if found:
         yield from found
         return
-    for reindent in (shift, retab):
-        places = list(_by_lines(hay, folded, hay.folded_keys, reindent, fold=True))
-        if places:
-            yield from places
-            return
+    yield from _by_lines(hay, folded, hay.folded_keys, fold=True)
 
 
-def _by_lines(
-    hay: _Haystack,
-    old: str,
-    keys: _Keys,
-    reindent: Callable[[Sequence[str], Sequence[str]], Reindent | None],
-    fold: bool = False,
-) -> Iterator[_Place]:
+def _by_lines(hay: _Haystack, old: str, keys: _Keys, fold: bool = False) -> Iterator[_Place]:
+    """Whole lines that differ in indentation: uniformly, or in tabs and spaces."""
     wanted = split_lines(old)
     bodies = [line.body for line in wanted]
     for first in keys.places([body.strip(_BLANKS) for body in bodies]):
         there = hay.lines[first : first + len(wanted)]
         found = [line.body.translate(LOOK_ALIKES) if fold else line.body for line in there]
-        adapt = reindent(bodies, found)
+        adapt, retabbed = shift(bodies, found), False
+        if adapt is None:
+            adapt, retabbed = retab(bodies, found), True
         if adapt is not None:
             last = there[-1]
             end = last.start + len(last.body) + (len(last.end) if wanted[-1].end else 0)
-            yield _Place(there[0].start, end, adapt)
+            yield _Place(there[0].start, end, adapt, retabbed)
 
 
 _RUNGS: tuple[tuple[Rung, Callable[[_Haystack, str], Iterator[_Place]]], ...] = (
     ("trailing blanks", _by_trailing_blanks),
-    ("indentation", lambda hay, old: _by_lines(hay, old, hay.keys, shift)),
-    ("tabs and spaces", lambda hay, old: _by_lines(hay, old, hay.keys, retab)),
+    # One rung for both kinds: a place of the one must not hide a place of the other.
+    ("indentation", lambda hay, old: _by_lines(hay, old, hay.keys)),
     ("look-alike characters", _by_look_alikes),
 )
 
@@ -376,24 +380,5 @@ def _climb_variant(hay: _Haystack, variant: Variant) -> Edit | None:
     ):
         return None
     if variant.refuse:
-        raise MatchError("not_transferable", variant.refuse, [line_number(hay.text, edit.spans[0].start)])
+        raise unclear(line_number(hay.text, edit.spans[0].start), variant.refuse)
     return Edit(edit.spans, variant.rung, " ".join(filter(None, (_NOTES[variant.rung], edit.note))))
-
-
-def _absent(hay: _Haystack, old: str, new: str, replace_all: bool) -> MatchError:
-    wanted = to_lf(new)
-    if re.search(r"\w", wanted) and hay.trimmed.text.count(trimmed := _trim_lines(wanted)[0]) >= 1:
-        line = 1 + hay.trimmed.text.count("\n", 0, hay.trimmed.text.find(trimmed))
-        message = (
-            f"Already applied, it seems: old_string is not in the file, new_string stands at line {line}: "
-            "nothing was changed. Read the file if you doubt it."
-        )
-        return MatchError("already_applied", message, [line])
-    message = "old_string is not in the file. Nothing was changed."
-    if replace_all:
-        message += " With replace_all it must match exactly."
-    region = nearest_region([line.body for line in hay.lines], to_lf(old))
-    if region is None:
-        return MatchError("absent", message + " No similar place was found: read the file again.")
-    message += f" The nearest place is at line {region.line} (- old_string, + the file):\n{region.diff}"
-    return MatchError("absent", message, [region.line])

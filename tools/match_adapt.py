@@ -132,7 +132,7 @@ def transfer(
         bodies = _adapt_block(there[i1:i2], wanted[i1:i2], made[j1:j2], reindent)
         if bodies is None:
             return None
-        if folded:
+        if folded and bodies:
             bodies = _restore(there, wanted, there[i1:i2], wanted[i1:i2], bodies, reindent)
         for k, body in enumerate(bodies):
             near = there[min(i1 + k, i2 - 1)] if i2 > i1 else there[i1 - 1] if i1 else there[0]

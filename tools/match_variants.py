@@ -12,8 +12,8 @@ _NUMBERED = re.compile(r"[ \t]*(\d{1,7})(→|\t|\|(?: |$)|:(?: |$))")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 _UNSURE = (
-    "old_string was found after its \\n were read as line ends, but in new_string it is unclear which \\n "
-    "are line ends and which belong to the code. Nothing was changed: send both with real line ends."
+    "its \\n were read as line ends, but in new_string it is unclear which \\n are line ends and which belong to "
+    "the code. Send both with real line ends."
 )
 
 

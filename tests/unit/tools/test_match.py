@@ -126,7 +126,7 @@ def test_a_text_indented_too_far_is_found_and_dedented() -> None:
 
 
 def test_a_new_text_that_cannot_be_dedented_is_refused() -> None:
-    assert problem("f()\ng()\n", "    f()\n    g()", "    f()\n  h()").kind == "not_transferable"
+    assert problem("f()\ng()\n", "    f()\n    g()", "    f()\n  h()").kind == "unclear"
 
 
 def test_uneven_indentation_is_refused() -> None:
@@ -197,7 +197,7 @@ def test_a_text_escaped_like_json_is_unescaped() -> None:
 
 
 def test_an_escape_that_belongs_to_the_code_is_not_guessed() -> None:
-    assert problem("a()\nb()\n", "a()\\nb()", 'a()\\nprint("x\\n")').kind == "not_transferable"
+    assert problem("a()\nb()\n", "a()\\nb()", 'a()\\nprint("x\\n")').kind == "unclear"
 
 
 def test_an_escape_that_the_file_has_is_left_alone() -> None:
@@ -254,6 +254,36 @@ def test_an_insertion_is_not_made_twice() -> None:
 
 def test_a_further_blank_line_may_be_inserted() -> None:
     assert edited("a\n\nb\n", "a\n", "a\n\n") == "a\n\n\nb\n"
+
+
+def test_further_lines_after_a_cut_off_indentation_are_not_guessed() -> None:
+    text = "class A:\n    x = 1\n    z = 3\n"
+    assert problem(text, "x = 1", "x = 1\ny = 2").kind == "unclear"
+    assert edited(text, "x = 1", "x = 1\n    y = 2") == "class A:\n    x = 1\n    y = 2\n    z = 3\n"
+
+
+def test_a_hit_inside_a_deeper_indentation_is_no_exact_one() -> None:
+    text = "if a:\n    if b:\n        f(1)\n    f(2)\n"
+    assert problem(text, "      f(", "      g(").kind == "absent"
+    assert edited(text, "  f(2)", "  f(3)") == text.replace("f(2)", "f(3)")
+    assert edited(text, "  f(2)", "  f(3)\n  g()") == text.replace("f(2)", "f(3)\n    g()")
+
+
+def test_a_stray_escape_beside_the_old_text_is_not_written() -> None:
+    text = "import os\n"
+    assert problem(text, "import os", "import os\\nimport sys").kind == "unclear"
+    assert edited("split(x)\n", "split(x)", "split(/\\n/)") == "split(/\\n/)\n"
+    assert edited("p(x)\n", "p(x)", 'p("\\n  ")') == 'p("\\n  ")\n'
+
+
+def test_deleting_the_rest_of_a_line_takes_its_indentation_along() -> None:
+    assert edited("def f():\n    a()\n    b()\n", "a()\n", "") == "def f():\n    b()\n"
+
+
+def test_a_stale_deletion_is_not_called_applied() -> None:
+    error = problem("a = 1\nb = 2\nc = 3\n", "a = 1\nstale = 0\nb = 2", "a = 1\nb = 2")
+    assert error.kind == "absent"
+    assert "perhaps it is applied already" in str(error)
 
 
 def test_deleting_leaves_the_rest() -> None:

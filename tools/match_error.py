@@ -1,0 +1,81 @@
+"""What the model is told when an edit has no certain place. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from tools.base import ToolError
+from tools.match_nearest import nearest_region
+from tools.text import to_lf
+
+MatchProblem = Literal["identical", "empty", "ambiguous", "absent", "already_applied", "unclear"]
+
+
+class MatchError(ToolError):
+    """Why the edit has no place. ``lines`` are the candidates' or the nearest place's line numbers."""
+
+    def __init__(self, kind: MatchProblem, message: str, lines: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.kind: MatchProblem = kind
+        self.lines = tuple(lines)
+
+
+def ambiguous(lines: Sequence[int], differing: str) -> MatchError:
+    """Several places. ``differing`` names the looser rung, empty for the exact one."""
+    shown = ", ".join(map(str, lines[:20])) + (", …" if len(lines) > 20 else "")
+    how = f" (differing in {differing} only)" if differing else ""
+    more = "and copy them exactly" if differing else "or set replace_all to change all of them"
+    message = (
+        f"old_string matches {len(lines)} places{how}, at lines {shown}. Nothing was changed. "
+        f"Add lines around it until it is unique, {more}."
+    )
+    return MatchError("ambiguous", message, lines)
+
+
+def already_applied(line: int) -> MatchError:
+    """The file reads as it would after the edit."""
+    message = f"Already applied: new_string stands at line {line} as it is. Nothing was changed."
+    return MatchError("already_applied", message, [line])
+
+
+def unclear(line: int, why: str) -> MatchError:
+    """A place was found, but what to write there could be read in two ways."""
+    return MatchError(
+        "unclear", f"old_string was found at line {line}, but nothing was changed: {why}", [line]
+    )
+
+
+def absent(lines: Sequence[str], old: str, new: str, exact_only: bool) -> MatchError:
+    """No place: perhaps since the edit is applied already, else with the nearest region as a small diff."""
+    line = _stands_at(lines, to_lf(new))
+    if line and not set(_solid(new)) <= set(_solid(old)):
+        message = (
+            f"Already applied, it seems: old_string is not in the file, new_string stands at line {line}. "
+            "Nothing was changed; read the file if you doubt it."
+        )
+        return MatchError("already_applied", message, [line])
+    message = "old_string is not in the file. Nothing was changed."
+    if exact_only:
+        message += " With replace_all it must match exactly."
+    if line:
+        message += f" What new_string leaves of it stands at line {line}: perhaps it is applied already."
+    region = nearest_region(lines, to_lf(old))
+    if region is None:
+        return MatchError("absent", message + " No similar place was found: read the file again.")
+    message += f" The nearest place is at line {region.line} (- old_string, + the file):\n{region.diff}"
+    return MatchError("absent", message, [region.line])
+
+
+def _solid(text: str) -> list[str]:
+    return [line.strip() for line in to_lf(text).split("\n") if line.strip()]
+
+
+def _stands_at(lines: Sequence[str], new: str) -> int:
+    """Number of the line at which ``new`` stands, trailing blanks aside; 0 when it does not."""
+    if not re.search(r"\w", new):
+        return 0
+    text = "\n".join(line.rstrip(" \t") for line in lines) + "\n"
+    at = text.find("\n".join(line.rstrip(" \t") for line in new.split("\n")))
+    return 1 + text.count("\n", 0, at) if at >= 0 else 0

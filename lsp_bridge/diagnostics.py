@@ -8,6 +8,7 @@ baseline is taken before the write; only answers about the text after it count; 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import weakref
 from collections.abc import Coroutine, Mapping, Sequence
@@ -24,6 +25,9 @@ from tools.base import DiagnosticsReport, Problem
 
 _MAX_PROBLEMS_A_FILE = 20
 _MAX_OTHER_FILES = 5
+_MANY_PROBLEMS = 300
+_MUCH_TEXT = 200_000
+"""Characters; beyond these two the comparison is done in a thread, to keep the event loop free."""
 _BASELINE_SHARE = 0.6
 """Part of the deadline that may go into waiting for the baseline; the rest is for the answer itself."""
 _BASELINE_PATIENCE_S = 30.0
@@ -57,7 +61,10 @@ class ServerDiagnostics:
         before = {path: await read_source(path) for path in dict.fromkeys(paths)}
         run = ServerDiagnosticsRun(self, self._servers, before, self._log)
         self._runs.add(run)
-        run.prepare()
+        try:
+            run.prepare()
+        except Exception:  # the write that follows must not fail because of its eyes
+            self._log.exception("language servers could not be prepared")
         return run
 
     async def changed(self, path: Path) -> None:
@@ -73,6 +80,13 @@ class ServerDiagnostics:
                 server.watched(path, "update" if text is not None else "delete")
         except Exception:  # a port that never raises: a tool's work must not fail because of its eyes
             self._log.exception("language servers were not told about %s", path)
+
+    async def close(self) -> None:
+        """Stop what happens in the background, and all servers. Returns when nothing is left."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._servers.close()
 
     def busy_elsewhere(self, run: ServerDiagnosticsRun) -> set[Path]:
         """The files that other runs are changing at this moment."""
@@ -228,12 +242,13 @@ class ServerDiagnosticsRun:
             complete = False
             await server.quiet(deadline)
 
-        problems: list[Problem] = []
-        for path in answered:
-            problems += self._new(server, path, versions[path], known[path], after[path] or "")
-        heard = {path for path in server.answers.said_after(mark) if path not in after}
-        for path in sorted(heard - self._diagnostics.busy_elsewhere(self)):
-            problems += self._newly_broken(server, path, elsewhere.get(path))
+        said = {path: server.answers.known(path, versions[path]) or () for path in answered}
+        problems = self._newly_broken(server, mark, elsewhere)
+        for path, raw in said.items():
+            before, text = self._before[path], after[path] or ""
+            compare = functools.partial(_compare, path, before, text, known[path], raw)
+            small = len(raw) <= _MANY_PROBLEMS and len(text) <= _MUCH_TEXT
+            problems += compare() if small else await asyncio.to_thread(compare)
         return _Verdict(complete, tuple(problems))
 
     def _send(self, server: LanguageServer, after: Mapping[Path, str | None]) -> dict[Path, int]:
@@ -261,31 +276,24 @@ class ServerDiagnosticsRun:
             return server.answers.known(path, version) or ()
         return baseline.known.get(path)
 
-    def _new(
-        self,
-        server: LanguageServer,
-        path: Path,
-        version: int,
-        known: _Raw | None,
-        text: str,
-    ) -> list[Problem]:
-        raw = server.answers.known(path, version)
-        if not raw:
-            return []
-        before = self._before[path]
-        old = None if known is None or before is None else to_problems(path, known, lines_of(before))
-        return new_problems(before, text, old, to_problems(path, raw, lines_of(text)))
-
-    def _newly_broken(self, server: LanguageServer, path: Path, known: _Raw | None) -> list[Problem]:
-        """New problems in a file that did not change itself, if it is known what it had before."""
-        document, raw = server.answers.documents.get(path), server.answers.known(path)
-        if not raw or self._servers.workspace not in path.parents:
-            return []
-        if known is None and document is not None:
-            return []  # just opened: its problems are news to us, not new
-        text = document.text if document is not None else ""
-        lines = lines_of(text)
-        return new_problems(text, text, to_problems(path, known or (), lines), to_problems(path, raw, lines))
+    def _newly_broken(self, server: LanguageServer, mark: int, before: Mapping[Path, _Raw]) -> list[Problem]:
+        """New problems in files that did not change, among what was said after ``mark``."""
+        broken: list[Problem] = []
+        files = 0
+        passed_over = {*self._before, *self._diagnostics.busy_elsewhere(self)}
+        for path in server.answers.said_after(mark):
+            document, raw = server.answers.documents.get(path), server.answers.known(path)
+            if not raw or path in passed_over or self._servers.workspace not in path.parents:
+                continue
+            if path not in before and document is not None:
+                continue  # just opened: its problems are news to us, not new
+            text = document.text if document is not None else ""
+            new = _compare(path, text, text, before.get(path, ()), raw)
+            broken += new
+            files += bool(new)
+            if files == _MAX_OTHER_FILES:
+                break
+        return broken
 
     def _bounded(self, problems: Sequence[Problem]) -> tuple[Problem, ...]:
         """Without repetitions, in order, and not more than a model can use."""
@@ -295,6 +303,13 @@ class ServerDiagnosticsRun:
         others = [path for path, found in files.items() if found and path not in self._before]
         shown = [*self._before, *others[:_MAX_OTHER_FILES]]
         return tuple(p for path in shown for p in sorted(files[path], key=_order)[:_MAX_PROBLEMS_A_FILE])
+
+
+def _compare(path: Path, before: str | None, after: str, known: _Raw | None, raw: _Raw) -> list[Problem]:
+    if not raw:
+        return []
+    old = None if known is None or before is None else to_problems(path, known, lines_of(before))
+    return new_problems(before, after, old, to_problems(path, raw, lines_of(after)))
 
 
 def _order(problem: Problem) -> tuple[int, int, int]:

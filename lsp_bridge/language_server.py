@@ -6,16 +6,16 @@ import asyncio
 import functools
 import logging
 from collections.abc import Collection, Coroutine, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language.answers import Answers, Settling
+from lsp_bridge.language.answers import Answers
 from lsp_bridge.language.capabilities import initialize_params
 from lsp_bridge.language.problems import Severity, severe
 from lsp_bridge.language.registrations import Registrations, as_list, as_object
 from lsp_bridge.language.rpc_errors import ServerError, ServerGone
 from lsp_bridge.language.specs import Found, ServerSpec
+from lsp_bridge.language.timing import Timing
 from lsp_bridge.language.watch_globs import wire_kind
 from tools.base import ChangeKind
 
@@ -31,29 +31,6 @@ _PULL = "textDocument/diagnostic"
 _ASK_AGAIN = (-32802, -32801)
 _ASK_AGAIN_PAUSE_S = 0.1
 _ASK_AGAIN_TIMES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Every wait on a language server, in seconds."""
-
-    answer_s: float = 2.5
-    """For a fresh answer about a change."""
-    cold_answer_s: float = 5.0
-    """The same, from a server that has never said anything yet: it may still be starting."""
-    silent_answer_s: float = 1.0
-    """The same, from a server that left the last two changes unanswered."""
-    quiet_s: float = 0.5
-    """Without news, after a change that leaves no file to answer about (a deletion)."""
-    around_s: float = 0.5
-    """For what it says about other open files, once it has answered about the changed ones."""
-    initialize_s: float = 20.0
-    pull_s: float = 30.0
-    shutdown_s: float = 1.0
-    """For the answer to ``shutdown``, and again for the process to end after ``exit``."""
-    terminate_s: float = 3.0
-    """Between TERM and KILL."""
-    settling: Settling = field(default_factory=Settling)
 
 
 class LanguageServer:
@@ -106,11 +83,6 @@ class LanguageServer:
         return self._gone is not None
 
     @property
-    def crashed(self) -> bool:
-        """It is gone, and nobody asked for that."""
-        return self._gone is not None and not self._stopping
-
-    @property
     def pid(self) -> int | None:
         """Process id while the process runs."""
         client = self._client
@@ -157,7 +129,7 @@ class LanguageServer:
                 announce_pull=self.spec.announce_pull,
             )
             result = await client.request("initialize", params, timing.initialize_s)
-        except (OSError, ServerError, ServerGone, TimeoutError) as error:
+        except Exception as error:  # whatever went wrong: whoever waits for it must know that it is not there
             self.on_closed(f"could not be started: {error or type(error).__name__}")
             return
         self._registrations.initialized(as_object(as_object(result).get("capabilities")))

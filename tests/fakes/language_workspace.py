@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import sys
@@ -13,14 +14,14 @@ from pathlib import Path
 from lsp_bridge.diagnostics import ServerDiagnostics
 from lsp_bridge.language.answers import Settling
 from lsp_bridge.language.specs import Command, ServerSpec
-from lsp_bridge.language_server import Timing
+from lsp_bridge.language.timing import Timing
 from lsp_bridge.language_servers import LanguageServers
 from tools.base import DiagnosticsReport
 
 FAKE = Path(__file__).with_name("language_server.py")
 SOON = Timing(
-    answer_s=1.0,
-    cold_answer_s=10.0,
+    answer_s=20.0,
+    cold_answer_s=20.0,
     silent_answer_s=0.2,
     around_s=0.2,
     quiet_s=0.1,
@@ -28,7 +29,9 @@ SOON = Timing(
     terminate_s=0.3,
     settling=Settling(versioned_s=0.02, unversioned_s=0.2, doubtful_s=0.6),
 )
-"""Short waits for tests with servers that never answer; a busy machine must still make the cold start."""
+"""For servers that answer: the wait ends then, and a busy machine may be slow."""
+HASTY = dataclasses.replace(SOON, answer_s=1.0, cold_answer_s=1.0)
+"""For servers that do not answer: the whole wait is waited for."""
 HANG_S = 60.0
 """Far beyond every deadline: whoever reaches it hangs."""
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from lsp_bridge.language.specs import Command, ServerSpec
-from lsp_bridge.language_server import Timing
+from lsp_bridge.language.timing import Timing
 from tests.fakes.language_workspace import (
     HANG_S,
+    HASTY,
     SOON,
     LanguageWorkspace,
     eventually,
@@ -42,7 +43,7 @@ async def open_workspace(tmp_path: Path) -> AsyncIterator[Open]:
     yield open_one
     for workspace in opened:
         pids = [pid for _, pid in workspace.servers.running()]
-        await asyncio.wait_for(workspace.servers.close(), HANG_S)
+        await asyncio.wait_for(workspace.diagnostics.close(), HANG_S)
         assert not [pid for pid in pids if process_lives(pid)]
 
 
@@ -83,13 +84,12 @@ async def test_a_pull_that_is_put_off_is_repeated(open_workspace: Open) -> None:
 @pytest.mark.parametrize("answer", ["error", "null", "never"])
 async def test_a_pull_without_a_result_is_no_fresh_answer(open_workspace: Open, answer: str) -> None:
     flags = ("--pull", "static", "--pull-plan", json.dumps([answer]))
-    timing = dataclasses.replace(SOON, cold_answer_s=1.0)
-    workspace = await open_workspace(fake_spec(*flags, plan=[["nothing"]]), timing=timing)
+    workspace = await open_workspace(fake_spec(*flags, plan=[["nothing"]]), timing=HASTY)
     assert await workspace.change(a_txt="BAD") == DiagnosticsReport("no_fresh_answer")
 
 
 async def test_a_server_that_never_answers_is_not_clean_and_is_waited_for_less(open_workspace: Open) -> None:
-    timing = dataclasses.replace(SOON, cold_answer_s=0.5)
+    timing = dataclasses.replace(HASTY, cold_answer_s=0.5)
     workspace = await open_workspace(fake_spec(plan=[["nothing"]]), timing=timing)
     [server] = workspace.servers.alive()
     assert server.deadline_s() == timing.cold_answer_s
@@ -100,14 +100,13 @@ async def test_a_server_that_never_answers_is_not_clean_and_is_waited_for_less(o
 
 
 async def test_a_server_that_never_initializes_is_not_clean(tmp_path: Path) -> None:
-    timing = dataclasses.replace(SOON, cold_answer_s=0.3)
-    workspace = LanguageWorkspace(tmp_path, [fake_spec("--never-initialize")], timing)
+    workspace = LanguageWorkspace(tmp_path, [fake_spec("--never-initialize")], HASTY)
     assert await workspace.change(a_txt="BAD") == DiagnosticsReport("no_fresh_answer")
-    await workspace.servers.close()
+    await workspace.diagnostics.close()
 
 
 async def test_an_answer_about_the_old_text_is_not_taken_for_fresh(open_workspace: Open) -> None:
-    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["stale"]]))
+    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["stale"]]), timing=HASTY)
     assert (await workspace.change(a_txt="BAD")).verdict == "no_fresh_answer"
 
 
@@ -135,13 +134,13 @@ async def test_the_fresh_answer_is_found_among_others(open_workspace: Open, step
 
 async def test_a_late_answer_is_not_taken_for_one_about_a_later_change(open_workspace: Open) -> None:
     plan = [["fresh"], ["hold"], ["release"]]
-    workspace = await open_workspace(fake_spec(plan=plan))
+    workspace = await open_workspace(fake_spec(plan=plan), timing=HASTY)
     assert (await workspace.change(a_txt="BAD first")).verdict == "no_fresh_answer"
     assert (await workspace.change(a_txt="fine again")).verdict == "no_fresh_answer"
 
 
 async def test_a_wrong_version_is_never_an_answer(open_workspace: Open) -> None:
-    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["future"]]))
+    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["future"]]), timing=HASTY)
     assert (await workspace.change(a_txt="BAD")).verdict == "no_fresh_answer"
 
 
@@ -190,7 +189,7 @@ async def test_a_server_that_crashes_again_and_again_is_given_up(tmp_path: Path)
         now += 1.0
     assert starts == 4
     assert await workspace.change(a_txt="BAD") == DiagnosticsReport("no_server")
-    await workspace.servers.close()
+    await workspace.diagnostics.close()
 
 
 async def test_a_server_that_rests_after_a_crash_is_no_fresh_answer(tmp_path: Path) -> None:
@@ -200,12 +199,12 @@ async def test_a_server_that_rests_after_a_crash_is_no_fresh_answer(tmp_path: Pa
         await eventually(lambda server=server: server.gone, "the crash")
     assert workspace.servers.for_path(workspace.path("a.txt")).resting == ("fake",)
     assert await workspace.change(a_txt="BAD") == DiagnosticsReport("no_fresh_answer")
-    await workspace.servers.close()
+    await workspace.diagnostics.close()
 
 
 async def test_one_silent_server_among_two_makes_no_clean_verdict(open_workspace: Open) -> None:
     good, silent = fake_spec(name="good"), fake_spec(plan=[["fresh"], ["nothing"]], name="silent")
-    workspace = await open_workspace(good, silent)
+    workspace = await open_workspace(good, silent, timing=dataclasses.replace(HASTY, answer_s=3.0))
     assert await workspace.change(a_txt="still fine") == DiagnosticsReport("no_fresh_answer", (), ("good",))
     report = await workspace.change(a_txt="BAD")
     assert (report.verdict, messages(report), report.servers) == ("problems", ["bad: BAD"], ("good",))
@@ -292,7 +291,7 @@ async def test_changed_starts_no_server_and_takes_any_path(tmp_path: Path) -> No
     await workspace.diagnostics.changed(workspace.path("absent.txt"))
     await workspace.diagnostics.changed(tmp_path)
     assert workspace.servers.running() == []
-    await workspace.servers.close()
+    await workspace.diagnostics.close()
 
 
 def test_warming_up_without_an_event_loop_does_nothing(tmp_path: Path) -> None:
@@ -311,7 +310,7 @@ async def test_a_server_that_ignores_all_requests_to_end_is_killed_with_its_chil
     assert name == "fake"
     assert process_lives(pid)
     assert process_lives(child)
-    await asyncio.wait_for(workspace.servers.close(), HANG_S)
+    await asyncio.wait_for(workspace.diagnostics.close(), HANG_S)
     assert workspace.servers.running() == []
     assert not process_lives(pid)
     await eventually(lambda: not process_lives(child), "the end of the child")
@@ -325,7 +324,7 @@ async def test_the_children_of_a_server_that_died_are_killed(tmp_path: Path) -> 
     assert (await workspace.change(a_txt="BAD")).verdict == "no_fresh_answer"
     child = int(child_file.read_text(encoding="utf-8"))
     await eventually(lambda: not process_lives(child), "the end of the child")
-    await workspace.servers.close()
+    await workspace.diagnostics.close()
 
 
 async def test_closing_while_a_server_starts_leaves_nothing(tmp_path: Path) -> None:
@@ -333,7 +332,7 @@ async def test_closing_while_a_server_starts_leaves_nothing(tmp_path: Path) -> N
     workspace.servers.for_path(workspace.path("a.txt"))
     await eventually(lambda: bool(workspace.servers.running()), "the process")
     [(_, pid)] = workspace.servers.running()
-    await asyncio.wait_for(workspace.servers.close(), HANG_S)
+    await asyncio.wait_for(workspace.diagnostics.close(), HANG_S)
     assert not process_lives(pid)
 
 
@@ -350,7 +349,7 @@ async def test_a_server_is_stopped_when_idle_and_started_again_when_needed(tmp_p
     assert workspace.servers.running() == []
     assert not process_lives(pid)
     assert messages(await workspace.change(a_txt="BAD\nBAD again")) == ["bad: BAD again"]
-    await workspace.servers.close()
+    await workspace.diagnostics.close()
 
 
 async def test_a_program_that_cannot_be_executed_is_no_server_in_the_end(tmp_path: Path) -> None:
@@ -361,4 +360,4 @@ async def test_a_program_that_cannot_be_executed_is_no_server_in_the_end(tmp_pat
     workspace = LanguageWorkspace(tmp_path / "w", [spec])
     (tmp_path / "w").mkdir()
     assert (await workspace.change(a_txt="BAD")).verdict == "no_fresh_answer"
-    await workspace.servers.close()
+    await workspace.diagnostics.close()

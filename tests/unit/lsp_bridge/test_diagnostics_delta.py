@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_bridge.language.delta import map_lines, new_problems
@@ -77,6 +77,7 @@ def test_columns_are_counted_in_characters() -> None:
 
 
 LINES = st.lists(st.sampled_from(["", "a", "b", "f()", "x = 1", "}", "return"]), max_size=30)
+PATIENT = settings(deadline=None)  # a busy machine is not a wrong answer
 KEYS = st.sampled_from(["one", "two"])
 
 
@@ -93,6 +94,7 @@ def insertions(draw: st.DrawFn) -> tuple[list[str], list[str], list[int]]:
     return old, new, places
 
 
+@PATIENT
 @given(insertions(), st.data())
 def test_no_old_problem_is_reported_whatever_is_inserted(
     edit: tuple[list[str], list[str], list[int]], data: st.DataObject
@@ -106,6 +108,7 @@ def test_no_old_problem_is_reported_whatever_is_inserted(
     assert new_problems("\n".join(old), "\n".join(new), baseline, current) == []
 
 
+@PATIENT
 @given(insertions(), st.data())
 def test_exactly_the_added_problems_are_reported(
     edit: tuple[list[str], list[str], list[int]], data: st.DataObject
@@ -126,6 +129,7 @@ def test_exactly_the_added_problems_are_reported(
     assert Counter(p.message for p in reported) == Counter(p.message for p in [*added, *twins])
 
 
+@PATIENT
 @given(LINES, st.data())
 def test_removing_lines_makes_nothing_new(old: list[str], data: st.DataObject) -> None:
     keep = data.draw(st.lists(st.booleans(), min_size=len(old), max_size=len(old)))
@@ -136,6 +140,7 @@ def test_removing_lines_makes_nothing_new(old: list[str], data: st.DataObject) -
     assert new_problems("\n".join(old), after, baseline, current) == []
 
 
+@PATIENT
 @given(LINES, LINES)
 def test_mapped_lines_are_equal_and_no_two_lines_become_one(old: list[str], new: list[str]) -> None:
     mapping = map_lines(old, new)

@@ -19,6 +19,7 @@ class Console:
     out: TextIO
     err: TextIO
     color: bool = False
+    color_err: bool = False
     live: bool = False
     """``out`` is a terminal that can rewrite its last line."""
     columns: int = 80
@@ -35,12 +36,14 @@ class Console:
                 # A letter that the terminal's encoding lacks must not end the program.
                 stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         shown, told = _is_terminal(sys.stdout), _is_terminal(sys.stderr)
-        smart = shown and os.environ.get("TERM") != "dumb"
+        smart = os.environ.get("TERM") != "dumb"
+        color = color and smart and not os.environ.get("NO_COLOR")
         return Console(
             out=sys.stdout,
             err=sys.stderr,
-            color=color and smart and not os.environ.get("NO_COLOR"),
-            live=smart,
+            color=color and shown,
+            color_err=color and told,
+            live=smart and shown,
             columns=_columns(sys.stdout),
             tty=_descriptor() if shown or told else None,
         )
@@ -49,6 +52,11 @@ class Console:
     def style(self) -> Style:
         """The colours of ``out``."""
         return Style(self.color)
+
+    @property
+    def err_style(self) -> Style:
+        """The colours of ``err``."""
+        return Style(self.color_err)
 
     def write(self, text: str) -> None:
         """To ``out``, at once."""

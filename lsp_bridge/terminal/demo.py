@@ -39,7 +39,7 @@ async def play(console: Console) -> int:
             return code
         diff = "".join(_diff(before, _texts(workspace)))
         if not diff:
-            console.warn(style.red("The demo did not change anything."))
+            console.warn(console.err_style.red("The demo did not change anything."))
             return EXIT_FAILED
         console.write(style.bold("\nWhat has changed:\n") + style.diff(diff) + "\n")
         return EXIT_OK

@@ -16,7 +16,7 @@ from lsp_bridge.launch import Greeting, Launcher, LaunchError
 from lsp_bridge.terminal.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import integer, mapping, mappings, string
-from lsp_bridge.terminal.text import Style, clean
+from lsp_bridge.terminal.text import clean
 from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, View
 
 CLIENT_NAME = "terminal"
@@ -81,7 +81,7 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
     code = _EXIT_CODES.get(outcome.stop_reason, EXIT_FAILED)
     if code == EXIT_FAILED and not options.json:
         words = outcome.detail or f"the turn ended with {outcome.stop_reason}"
-        console.warn(console.style.red(f"error: {clean(words)}"))
+        console.warn(console.err_style.red(f"error: {clean(words)}"))
     return code
 
 
@@ -93,7 +93,7 @@ def _answerer(options: RunOptions, console: Console, text: TextView) -> Answerer
         return RefuseAll(console.warn)
     if options.json or not console.live:
         # stdout is for a program or a file: the person is asked on stderr.
-        text = TextView(console.tell, style=Style(color=False))
+        text = TextView(console.tell, style=console.err_style)
         return AskPerson(text, TtyReader(console.tty, console.tell))
     return AskPerson(text, TtyReader(console.tty, console.write))
 

@@ -222,6 +222,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         await listener.close()  # whoever comes now is told at once, and starts a new daemon
         await core.close()
         await servers.close()
+        await models.aclose()
     return 0
 
 

@@ -90,6 +90,8 @@ class Turn:
         try:
             return await run_step(self, self._services.models.stream(self._model, self._request()))
         except ProviderError as error:
+            if error.kind != "overflow":
+                return StepOutcome("error", str(error))
             if self._session.pruning:
                 return StepOutcome("error", f"{error} Start a new session for the rest of the work.")
         self._session.pruning = True

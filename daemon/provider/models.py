@@ -4,32 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from daemon.model.messages import Usage
-from daemon.provider import pricing
+from daemon.provider import choose, pricing
 from daemon.provider.base import ModelRequest, ProviderEvent
 from daemon.provider.choose import Choice, default_model, is_provider_variable, provider_for
 from daemon.provider.retry import with_retry
 
 _WARM_AFTER_S = 1.0
+_CHOICE_LASTS_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProviderModels:
     """Implements ``daemon.loop.services.Models``."""
 
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    clock: Callable[[], float] = time.monotonic
+    _chosen: tuple[float, object, Choice] | None = field(default=None, repr=False)
 
     def stream(self, model: str, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
         """See Models. The provider is chosen by the part of ``model`` before the first slash."""
         provider, name = provider_for(model)
         return with_retry(provider, replace(request, model=name), sleep=self.sleep)
 
-    async def choose(self, env: dict[str, str], configured: str | None) -> Choice:
-        """The model for a client with this environment and these settings."""
-        return await default_model(env, configured)
+    def cost(self, model: str, usage: Usage) -> float | None:
+        """See Models."""
+        return pricing.cost(model, usage)
+
+    async def choose(self, env: Mapping[str, str], configured: str | None) -> Choice:
+        """The model for a client with this environment and these settings.
+
+        Remembered for a moment: a client that opens asks several times, and each may knock at Ollama's door.
+        """
+        question = (dict(env), configured)
+        if self._chosen is not None:
+            at, asked, choice = self._chosen
+            if asked == question and self.clock() - at < _CHOICE_LASTS_S:
+                return choice
+        choice = await default_model(env, configured)
+        self._chosen = (self.clock(), question, choice)
+        return choice
 
     async def warm(self, configured: str | None) -> None:
         """Import what the first request will need, after the first clients have been answered.
@@ -40,10 +58,8 @@ class ProviderModels:
         env = {name: value for name, value in os.environ.items() if is_provider_variable(name)}
         choice = await self.choose(env, configured)
         if choice.model.startswith("anthropic/"):
-            from daemon.provider.anthropic import warm
+            await asyncio.to_thread(choose.warm, choice.model, env)
 
-            await asyncio.to_thread(warm)
-
-    def cost(self, model: str, usage: Usage) -> float | None:
-        """See Models."""
-        return pricing.cost(model, usage)
+    async def aclose(self) -> None:
+        """Close the connections to the models."""
+        await choose.aclose()

@@ -17,7 +17,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from tests.fakes.package_task import WRONG_STEP, Edit, PackageTask, PlayedTask, play, result_text
+from tests.fakes.package_task import Edit, PackageTask, PlayedTask, play, result_text
 
 PACKAGE = "humanize==4.17.0"
 
@@ -81,10 +81,10 @@ def report(played: PlayedTask) -> int:
     print(played.run.stdout + played.run.stderr)
     _section("git diff")
     print(played.diff)
-    block = played.delivered()
-    reached = block is not None and TASK.complains(result_text(block))
-    if block is not None:
-        _section(f"request {WRONG_STEP + 1} to the model: the tool result in its last message, as it came in")
+    delivered = played.delivered(TASK)
+    if delivered is not None:
+        number, block = delivered
+        _section(f"request {number} to the model: the tool result in its last message, as it came in")
         print(json.dumps(block, indent=1, ensure_ascii=False))
         print("\n— its text —")
         print(result_text(block))
@@ -95,9 +95,9 @@ def report(played: PlayedTask) -> int:
     _section("outcome")
     print(f"exit code of the run: {played.run.code}")
     print(f"requests of the model: {len(played.requests)}, over the {played.requests[0].wire} wire")
-    print(f"the complaint reached the model: {'yes' if reached else 'NO'}")
+    print(f"the complaint reached the model: {'yes' if delivered else 'NO'}")
     print(f"the change works: {'yes' if works else 'NO' + played.proof.stderr}")
-    return 0 if played.run.code == 0 and reached and works else 1
+    return 0 if played.run.code == 0 and delivered and works else 1
 
 
 def _section(title: str) -> None:

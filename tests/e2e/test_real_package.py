@@ -15,47 +15,48 @@ import pytest
 
 from tests.fakes.package_task import Edit, PackageTask, PlayedTask, play, result_text
 
+_SECTION = """            yield name, self[name]
+"""
+_ADDED_TO_SECTION = '''
+    def asdict(self) -> dict[str, str]:
+        """The keys and values of the section, in the order of the file."""
+        return dict(self.items())
+'''
+_FILE = """    def __contains__(self, arg: str) -> bool:
+        return arg in self.sections
+"""
 _ADDED_TO_FILE = '''
-    @property
-    def changed(self) -> int:
-        """Return the file total added and removed lines."""
-        return self.added + self.removed
+    def asdict(self) -> dict[str, dict[str, str]]:
+        """All sections by name, in the order of the file."""
+        return {{section.name: section.{name}() for section in self}}
 '''
-_ADDED_TO_SET = '''
-    @property
-    def changed(self) -> int:
-        """Return the patch total added and removed lines."""
-        return sum([f.{name} for f in self])
-'''
-_FILE_ANCHOR = "        return sum([hunk.removed for hunk in self])\n"
-_SET_ANCHOR = "        return sum([f.removed for f in self])\n"
 
 TASK = PackageTask(
-    prompt="Give files and patches a property with the number of their changed lines",
-    path="unidiff/patch.py",
-    good=Edit("A property for one file.", _FILE_ANCHOR, _FILE_ANCHOR + _ADDED_TO_FILE),
-    wrong=Edit("And their sum.", _SET_ANCHOR, _SET_ANCHOR + _ADDED_TO_SET.format(name="chnaged")),
-    repair=Edit("I misspelled it.", "f.chnaged for f", "f.changed for f"),
-    complaint=r"ERROR \[\d+:\d+\] .*chnaged",
-    summary="PatchedFile.changed and PatchSet.changed count added and removed lines.",
-    proof="from unidiff import PatchSet\n"
-    "patch = PatchSet('--- a/x\\n+++ b/x\\n@@ -1,2 +1,1 @@\\n-a\\n-b\\n+c\\n')\n"
-    "assert patch[0].changed == patch.changed == 3",
+    prompt="Let sections and whole files be had as plain dicts",
+    path="iniconfig/__init__.py",
+    good=Edit("One section first.", _SECTION, _SECTION + _ADDED_TO_SECTION),
+    wrong=Edit("And all of them.", _FILE, _FILE + _ADDED_TO_FILE.format(name="as_dict")),
+    repair=Edit("I called it asdict.", "section.as_dict()", "section.asdict()"),
+    complaint=r"ERROR \[\d+:\d+\] .*as_dict",
+    summary="SectionWrapper.asdict and IniConfig.asdict return plain dicts.",
+    proof="from iniconfig import IniConfig\n"
+    "file = IniConfig('x.ini', data='[a]\\nx = 1\\n[b]\\ny = 2\\n')\n"
+    "assert file.asdict() == {'a': {'x': '1'}, 'b': {'y': '2'}}",
 )
 
 
 @pytest.fixture
 async def played() -> AsyncGenerator[PlayedTask]:
     with tempfile.TemporaryDirectory(prefix="gw-real-") as folder:
-        workspace = Path(folder).resolve() / "unidiff-source"
-        spec = importlib.util.find_spec("unidiff")
+        workspace = Path(folder).resolve() / "iniconfig-source"
+        spec = importlib.util.find_spec("iniconfig")
         assert spec is not None and spec.origin is not None
         ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(Path(spec.origin).parent, workspace / "unidiff", ignore=ignore)
+        shutil.copytree(Path(spec.origin).parent, workspace / "iniconfig", ignore=ignore)
         source = (workspace / TASK.path).read_text()
-        for anchor in (_FILE_ANCHOR, _SET_ANCHOR):
+        for anchor in (_SECTION, _FILE):
             assert source.count(anchor) == 1, (
-                f"this version of unidiff is another: choose new edits for {TASK.path}"
+                f"this version of {TASK.path} is another: choose new edits for it"
             )
         yield await play(TASK, workspace)
 
@@ -72,19 +73,16 @@ async def test_the_language_servers_complaint_reaches_the_model_and_the_code_end
     number, block = delivered
     text = result_text(block)
     assert text.startswith(f"Edit applied: {TASK.path}")
-    assert (
-        len(re.findall("^(ERROR|WARNING) ", text, re.MULTILINE)) == 1
-    )  # what was there before is not reported
+    # What the file had before is not reported.
+    assert len(re.findall("^(ERROR|WARNING) ", text, re.MULTILINE)) == 1
 
     [after_repair] = played.requests[number].json["messages"][-1]["content"][:1]
     assert "Diagnostics: clean" in result_text(after_repair)
 
     assert played.proof.code == 0, played.proof.stderr
-    changed = [
-        line for line in played.diff.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")
-    ]
-    wanted = (_ADDED_TO_FILE + _ADDED_TO_SET.format(name="changed")).splitlines()
-    assert changed == [f"+{line}" for line in wanted]
+    section, file = _ADDED_TO_SECTION, _ADDED_TO_FILE.format(name="asdict")
+    assert played.after == played.before.replace(_SECTION, _SECTION + section).replace(_FILE, _FILE + file)
+    assert re.findall("^diff --git (.*)", played.diff, re.MULTILINE) == [f"a/{TASK.path} b/{TASK.path}"]
 
     stored = played.events_of(str(block["tool_use_id"]))
     names = [event["event"] for event in stored]

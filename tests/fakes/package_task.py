@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ from tests.fakes.model_replies import Call, Reply
 from tests.fakes.model_server import ModelServer, Recorded
 
 Json = dict[str, Any]
-WRONG_STEP = 4
-"""Number of the request that must hold the complaint: after plan, read, first and second edit."""
+_PATIENCE = 40
+"""Results of edits after which the model no longer waits for the language servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +58,40 @@ class PackageTask:
 
     def reply(self, request: Json) -> Reply:
         """The answer of the model; which one it is stands in the request."""
-        messages = prompt_messages(request, "anthropic")
-        results = [part for m in messages for part in m.content if isinstance(part, ToolResultPart)]
-        step = len(results)
+        results = _results(request)
         if results and results[-1].is_error:
             return Reply(text=f"I give up: {results[-1].content}")
-        if step == WRONG_STEP and not self.complains(results[-1].content):
-            return Reply(text=f"I give up: nobody told me what is wrong with it.\n{results[-1].content}")
-        steps = [
-            Reply(text="First the plan.", tool_calls=(self._goal(add=self.prompt, focus="1"),)),
-            Reply(text=f"Let me read {self.path}.", tool_calls=(Call("read", {"file_path": self.path}),)),
-            self._edit(self.good),
-            self._edit(self.wrong),
-            self._edit(self.repair),
-            Reply(text="Clean. The goal is reached.", tool_calls=(self._goal(done=self.summary),)),
-            Reply(text=self.summary),
-        ]
-        return steps[step]
+        if not results:
+            return Reply(text="First the plan.", tool_calls=(_goal(add=self.prompt), _goal(focus="1")))
+        if len(results) == 2:
+            return Reply(
+                text=f"Let me read {self.path}.", tool_calls=(Call("read", {"file_path": self.path}),)
+            )
+        return self._editing([result.content for result in results[3:]])
+
+    def _editing(self, results: Sequence[str]) -> Reply:
+        """What follows these results of edits. Where no server answered in time, an edit is undone and made again:
+        on a busy machine that is how the model waits."""
+        edits = (self.good, self.wrong, self.repair)
+        done, made = 0, False
+        for result in results:
+            if done == len(edits):
+                return Reply(text=self.summary)
+            if made:
+                made = False
+            elif self.complains(result) if edits[done] is self.wrong else "Diagnostics: clean" in result:
+                done += 1
+            elif "NO FRESH ANSWER" in result and len(results) < _PATIENCE:
+                made = True
+            else:
+                return Reply(text=f"I give up; this is not what I expected of edit {done + 1}:\n{result}")
+        if done == len(edits):
+            return Reply(text="Clean. The goal is reached.", tool_calls=(_goal(done=self.summary),))
+        edit = edits[done]
+        if made:
+            edit = Edit("No answer from the language server yet: back, and once more.", edit.new, edit.old)
+        values = {"file_path": self.path, "old_string": edit.old, "new_string": edit.new}
+        return Reply(text=edit.why, tool_calls=(Call("edit", values),))
 
     def complains(self, result: str) -> bool:
         """Whether a tool result holds the complaint, as a diagnostic of the file."""
@@ -82,12 +100,14 @@ class PackageTask:
         )
         return block is not None and re.search(self.complaint, block[1]) is not None
 
-    def _edit(self, edit: Edit) -> Reply:
-        values = {"file_path": self.path, "old_string": edit.old, "new_string": edit.new}
-        return Reply(text=edit.why, tool_calls=(Call("edit", values),))
 
-    def _goal(self, **values: str) -> Call:
-        return Call("goal", values)
+def _goal(**values: str) -> Call:
+    return Call("goal", values)
+
+
+def _results(request: Json) -> list[ToolResultPart]:
+    messages = prompt_messages(request, "anthropic")
+    return [part for m in messages for part in m.content if isinstance(part, ToolResultPart)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +115,9 @@ class PlayedTask:
     """What came of it."""
 
     run: Finished
+    before: str
+    """The text of the task's file."""
+    after: str
     diff: str
     """``git diff`` of the workspace."""
     requests: tuple[Recorded, ...]
@@ -104,12 +127,13 @@ class PlayedTask:
     """The whole log."""
     proof: Finished
 
-    def delivered(self) -> Json | None:
-        """The tool result block about the wrong edit, as it stood in the request after it."""
-        if len(self.requests) <= WRONG_STEP:
-            return None
-        blocks: list[Json] = self.requests[WRONG_STEP].json["messages"][-1]["content"]
-        return next((block for block in blocks if block["type"] == "tool_result"), None)
+    def delivered(self, task: PackageTask) -> tuple[int, Json] | None:
+        """The request that brought the complaint to the model (its number, from 1), and its tool result block."""
+        for number, request in enumerate(self.requests, 1):
+            for block in request.json["messages"][-1]["content"]:
+                if block["type"] == "tool_result" and task.complains(result_text(block)):
+                    return number, block
+        return None
 
     def events_of(self, tool_call_id: str) -> list[Json]:
         """The events that name a tool call, in order."""
@@ -121,6 +145,7 @@ async def play(task: PackageTask, workspace: Path) -> PlayedTask:
     git(workspace, "init", "-q")
     git(workspace, "add", "-A")
     git(workspace, "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", "as published")
+    before = (workspace / task.path).read_text("utf-8")
     async with ModelServer(task.reply) as server, installed(workspace, server.url) as goalwright:
         run = await goalwright.run(task.prompt, "--yes")
         trace = await asyncio.to_thread(_newest, workspace / ".trace")
@@ -129,6 +154,8 @@ async def play(task: PackageTask, workspace: Path) -> PlayedTask:
         proof = await finished([sys.executable, "-c", task.proof], imports, workspace.parent)
         return PlayedTask(
             run=run,
+            before=before,
+            after=(workspace / task.path).read_text("utf-8"),
             diff=git(workspace, "diff"),
             requests=tuple(server.requests),
             trace=trace,

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { apply, firstSequence, fromLoad, prepend, trim, type SessionState, type Update } from "../src/session/state";
+import { apply, firstSequence, fromLoad, hasUntoldStop, prepend, tellStop, trim, type SessionState, type Update } from "../src/session/state";
 import { toolView } from "../src/session/tools";
 import type { Delta } from "../src/protocol.gen";
-import { call, event, goal, loaded, message, NO_STATS, request, result, text } from "./fakes/protocol";
+import { call, event, goal, loaded, message, NO_STATS, request, result, session, text } from "./fakes/protocol";
 
 const delta = (over: Partial<Delta>): Update => ({
   delta: { traceId: "s1", kind: "text", messageId: "m2", index: 0, toolCallId: null, name: null, text: "", ...over },
@@ -134,6 +134,18 @@ test("an error is told once, by the message's finish or by the turn's end", () =
   assert.ok(notice?.kind === "notice");
   assert.deepEqual([notice.level, notice.text], ["error", "no key"]);
   assert.equal(untold.session.status, "idle");
+});
+
+test("why the last turn stopped is told after a load too, once", () => {
+  const stopped = session({ trace: { ...session().trace, lastStopReason: "error" } });
+  const ended = event(9, "turn_ended", { promptId: "p", stopReason: "error", detail: "Goalwright was stopped." });
+  const state = fromLoad(loaded({ session: stopped, messages: [message("user", 1, [text("hi")])] }));
+  assert.equal(hasUntoldStop(state), true);
+  const told = tellStop(state, [ended.event]);
+  const notice = told.items.at(-1);
+  assert.ok(notice?.kind === "notice" && notice.text === "Goalwright was stopped.");
+  assert.equal(hasUntoldStop(told), false);
+  assert.equal(hasUntoldStop(fromLoad(loaded())), false);
 });
 
 test("a retry shows until the answer goes on", () => {

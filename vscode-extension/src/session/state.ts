@@ -120,6 +120,21 @@ export function trim(state: SessionState, most: number, keep: number): SessionSt
   return { ...state, items, results: only(state.results), progress: only(state.progress), hasEarlier: true };
 }
 
+/** The last turn ended for a reason that no message tells: only the log knows the words. */
+export function hasUntoldStop(state: SessionState): boolean {
+  const reason = state.session.trace.lastStopReason;
+  if (state.session.status !== "idle" || reason === null || !stopNotice(reason, "")) return false;
+  return lastFinish(state) !== reason && state.items.at(-1)?.kind !== "notice";
+}
+
+/** Tells how the last turn ended, by the newest events of the log. */
+export function tellStop(state: SessionState, events: readonly Event[]): SessionState {
+  const ended = events.filter((event) => event.event === "turn_ended").at(-1);
+  if (!ended || !hasUntoldStop(state)) return state;
+  const notice = stopNotice(ended.stopReason, ended.detail);
+  return notice ? withNotice(state, ended.eventId, notice.level, notice.text, ended.stopReason) : state;
+}
+
 /** The `sequence` before which older messages begin. */
 export function firstSequence(state: SessionState): number | undefined {
   for (const item of state.items) if (item.kind === "message") return item.message.sequence;

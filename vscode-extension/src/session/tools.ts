@@ -44,7 +44,7 @@ export function toolView(state: SessionState, call: ToolCallPart): ToolView {
     result,
     request,
     state: stateOf(result, request !== undefined, progress?.denied ?? false, progress?.started ?? false),
-    title: titleOf(result, request, summary(input)),
+    title: titleOf(result, request, inside(summary(input), state.session.trace.workspace)),
     path: text(metadata["path"]) ?? file?.path ?? text(input["file_path"]) ?? text(input["path"]),
     added: number(metadata["added"]) ?? file?.added,
     removed: number(metadata["removed"]) ?? file?.removed,
@@ -94,9 +94,16 @@ export function argumentsOf(input: string): Record<string, unknown> {
   }
 }
 
+/** A path of the workspace without the way to it. */
+function inside(path: string, workspace: string): string {
+  const root = workspace.replace(/[\\/]+$/, "");
+  const rest = path.startsWith(root) ? path.slice(root.length) : "";
+  return root && /^[\\/]/.test(rest) ? rest.slice(1) : path;
+}
+
 /** The argument that tells most, on one line. */
 function summary(input: Record<string, unknown>): string {
-  for (const name of ["command", "file_path", "path", "pattern", "query", "add", "done", "focus", "description", "prompt"]) {
+  for (const name of ["description", "command", "file_path", "path", "pattern", "query", "add", "done", "focus", "prompt"]) {
     const value = input[name];
     if (typeof value === "string" && value) return value.split("\n", 1)[0] ?? "";
     if (Array.isArray(value) && value.length > 0) return value.map(String).join(", ");

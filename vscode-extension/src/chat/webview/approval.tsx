@@ -39,6 +39,8 @@ function Card({ request, count, keys }: CardProps): JSX.Element {
     setSent(true);
     post({ type: "reply", requestId: request.requestId, reply: answer, ...(feedback ? { feedback } : {}) });
   };
+  // With a diff to look at, the detail is a remark; without one it is what would be done.
+  const command = request.files.length === 0 || request.detail.includes("\n") ? request.detail : "";
   const flip = (to: Mode) => (): void => setMode(mode === to ? "plain" : to);
   return (
     <section class="approval" role="region" aria-label="Approval needed">
@@ -48,11 +50,11 @@ function Card({ request, count, keys }: CardProps): JSX.Element {
         {count > 1 && <span class="dim">{`1 of ${count}`}</span>}
       </header>
       <div class="approval-body">
-        {request.detail && <pre class="io">{request.detail}</pre>}
+        {command && <pre class="io">{command}</pre>}
         {request.files.map((file) => (
           <ProposedFile key={file.path} request={request} file={file} />
         ))}
-        <p class="rule">{reason(request)}</p>
+        <p class="rule">{[command ? "" : request.detail, reason(request)].filter(Boolean).join(" · ")}</p>
       </div>
       {mode === "always" && <Patterns request={request} disabled={sent} accept={() => reply("always")} />}
       {mode === "feedback" && <Feedback disabled={sent} send={(text) => reply("reject", text)} />}
@@ -93,7 +95,7 @@ function reason({ rule }: PermissionRequest): string {
     session: "this session's rule",
     agent: "the agent's rule",
   }[rule.source];
-  return `Asked because of ${whose} ${rule.permission}: ${rule.pattern} → ${rule.action}`;
+  return `asked because of ${whose} ${rule.permission}: ${rule.pattern} → ${rule.action}`;
 }
 
 const SMALL_DIFF = 4_000;

@@ -13,6 +13,20 @@ export interface Scroll {
   hold: () => void;
 }
 
+export interface Measure {
+  top: number;
+  client: number;
+  height: number;
+}
+
+/**
+ * It was the reader who moved the view up. When the box grew or its content shrank, the browser moves it by itself, and
+ * the event of that may come after the next lines have.
+ */
+export function scrolledUp(before: Measure, now: Measure): boolean {
+  return now.top < before.top - 1 && now.client === before.client && now.height >= before.height;
+}
+
 /** Follows the end of `box` while the reader is there, and never moves it otherwise. `step` grows with each drawing. */
 export function useScroll(box: RefObject<HTMLDivElement | null>, content: RefObject<HTMLDivElement | null>, onTop: () => void): Scroll {
   const following = useRef(true);
@@ -43,11 +57,20 @@ export function useScroll(box: RefObject<HTMLDivElement | null>, content: RefObj
   useEffect(() => {
     const [element, inner] = [box.current, content.current];
     if (!element || !inner) return undefined;
+    const measure = (): Measure => ({
+      top: element.scrollTop,
+      client: element.clientHeight,
+      height: element.scrollHeight,
+    });
+    let last = measure();
     const onScroll = (): void => {
-      const near = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR;
-      following.current = near;
-      setAtEnd(near);
-      if (element.scrollTop < 200) onTop();
+      const now = measure();
+      const near = now.height - now.top - now.client < NEAR;
+      if (near) following.current = true;
+      else if (scrolledUp(last, now)) following.current = false;
+      last = now;
+      setAtEnd(near || following.current);
+      if (now.top < 200) onTop();
     };
     // Unfolding something is reading: the view stays with it, even at the end.
     const onClick = (event: Event): void => {
@@ -55,7 +78,8 @@ export function useScroll(box: RefObject<HTMLDivElement | null>, content: RefObj
     };
     const observer = new ResizeObserver(() => {
       if (following.current) element.scrollTop = element.scrollHeight;
-      else onScroll();
+      last = measure();
+      setAtEnd(following.current || last.height - last.top - last.client < NEAR);
     });
     observer.observe(inner);
     observer.observe(element);

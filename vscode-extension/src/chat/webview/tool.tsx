@@ -26,12 +26,12 @@ const VERBS: Record<string, string> = {
   goal: "Plan",
   diagnostics: "Check",
 };
+/** Tools that only look, and the plan, which has a view of its own. */
+const LIGHT = new Set(["read", "ls", "glob", "grep", "goal", "diagnostics"]);
 /** Words beside the title for the states that an icon alone does not make clear. */
 const REMARKS: Partial<Record<ToolState, string>> = {
-  "waiting for approval": "waiting for approval",
-  failed: "failed",
-  denied: "rejected",
-  canceled: "not run",
+  "waiting for approval": "waiting",
+  denied: "denied",
 };
 const FIRST_PROBLEMS = 5;
 
@@ -39,9 +39,10 @@ const FIRST_PROBLEMS = 5;
 export function ToolCard({ view }: { view: ToolView }): JSX.Element {
   const [open, toggle] = useOpen(`tool-${view.call.id}`);
   const live = view.state === "running" && view.output !== "";
-  const remark = REMARKS[view.state];
+  const remark = view.state === "canceled" ? view.result?.title || "not run" : REMARKS[view.state];
+  const light = LIGHT.has(view.call.name) && view.state !== "waiting for approval";
   return (
-    <article class={`tool tool-${view.state.split(" ", 1)[0]}`} aria-label={`Tool ${view.call.name}: ${view.state}`}>
+    <article class={`tool tool-${view.state.split(" ", 1)[0]} ${light ? "tool-light" : ""}`} aria-label={`Tool ${view.call.name}: ${view.state}`}>
       <button type="button" class="tool-head" aria-expanded={open} onClick={toggle} title={view.path ?? view.title}>
         <Icon name={ICONS[view.state]} />
         <span class="verb">{VERBS[view.call.name] ?? view.call.name}</span>
@@ -52,6 +53,7 @@ export function ToolCard({ view }: { view: ToolView }): JSX.Element {
       </button>
       {live && !open && <pre class="tail">{view.output.trimEnd().split("\n").slice(-4).join("\n")}</pre>}
       {view.state === "failed" && !open && <p class="failure">{firstLine(view.output)}</p>}
+      {view.state === "denied" && !open && <Refusal output={view.output} />}
       <Problems view={view} />
       {open && <Details view={view} />}
     </article>
@@ -64,6 +66,12 @@ function bare({ title, call, added }: ToolView): string {
   const counted = added === undefined ? title : title.replace(/\s+\(?\+\d+\s+[-−–]\d+\)?\s*$/, "");
   const first = counted.split(" ", 1)[0]?.toLowerCase();
   return first === verb.toLowerCase() || first === call.name ? counted.slice(first.length).trimStart() : counted;
+}
+
+/** Why it was refused, when there is more to say than that it was. */
+function Refusal({ output }: { output: string }): JSX.Element | null {
+  const why = output.replace(/^Permission denied[.:]?\s*/i, "").trim();
+  return why && !/^the person refused this call\.$/i.test(why) ? <p class="verdict">{why}</p> : null;
 }
 
 function Problems({ view }: { view: ToolView }): JSX.Element | null {
@@ -120,14 +128,14 @@ function Details({ view }: { view: ToolView }): JSX.Element {
           {path}
         </button>
       )}
-      {diff ? <Diff diff={diff} /> : <Section title="Input" text={input(call.input)} />}
-      {output && <Section title={result ? "Result" : "Output"} text={output} />}
-      {diff && <Section title="Input" text={input(call.input)} folded={`input-${call.id}`} />}
+      {diff && <Diff diff={diff} />}
+      <Section title="Input" text={input(call.input)} folded={diff ? `input-${call.id}` : undefined} />
+      <Section title={result ? "Result" : "Output"} text={output} folded={diff ? `result-${call.id}` : undefined} />
     </div>
   );
 }
 
-function Section({ title, text, folded }: { title: string; text: string; folded?: string }): JSX.Element | null {
+function Section({ title, text, folded }: { title: string; text: string; folded: string | undefined }): JSX.Element | null {
   const [open, toggle] = useOpen(folded ?? "", folded === undefined);
   if (!text) return null;
   return (
@@ -152,6 +160,8 @@ function Section({ title, text, folded }: { title: string; text: string; folded?
 function input(json: string): string {
   const entries = Object.entries(argumentsOf(json));
   if (entries.length === 0) return json === "{}" ? "" : json;
+  const command = entries.find(([name]) => name === "command")?.[1];
+  if (typeof command === "string") return `$ ${command}`;
   const [only] = entries;
   if (entries.length === 1 && only && typeof only[1] === "string") return only[1];
   return entries

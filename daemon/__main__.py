@@ -35,7 +35,9 @@ def main() -> int:
         current = os.getcwd()  # noqa: PTH109 - pathlib is not to be imported yet
     except OSError as error:
         return _say(f"The current folder cannot be used: {error.strerror}")
-    protect(current, through_current_folder=THROUGH_CURRENT_FOLDER)  # for the imports until the workspace is known
+    protect(
+        current, through_current_folder=THROUGH_CURRENT_FOLDER
+    )  # for the imports until the workspace is known
 
     from pathlib import Path
 
@@ -163,12 +165,14 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     import signal
     from datetime import UTC, datetime
 
+    from daemon.config import load_config
     from daemon.core import Daemon
     from daemon.version import product_version
     from daemon.provider.models import ProviderModels
     from daemon.runtime import Address, new_token, state_dir
     from lsp_bridge.diagnostics import ServerDiagnostics
     from lsp_bridge.handshake import PROTOCOL_VERSION
+    from lsp_bridge.language.specs import DEFAULT_SPECS
     from lsp_bridge.language_servers import LanguageServers
     from lsp_bridge.listen import Listener
     from lsp_bridge.server import Bridge
@@ -185,10 +189,11 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     command_line = {"model": args.model, "idle_timeout_s": args.idle_timeout}
     models = ProviderModels()
     bridge = Bridge(product_version(), models.choose)
-    servers = LanguageServers(workspace)
+    wanted = load_config(workspace, user_folder / "config.json").settings.diagnostics
+    diagnostics = ServerDiagnostics(LanguageServers(workspace, specs=DEFAULT_SPECS if wanted else ()))
     core = Daemon(
         workspace,
-        diagnostics=ServerDiagnostics(servers),
+        diagnostics=diagnostics,
         models=models,
         state_folder=user_folder,
         command_line=command_line,
@@ -221,7 +226,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
             task.cancel()
         await listener.close()  # whoever comes now is told at once, and starts a new daemon
         await core.close()
-        await servers.close()
+        await diagnostics.close()
         await models.aclose()
     return 0
 

@@ -142,6 +142,7 @@ def _serve_command(args: argparse.Namespace) -> int:
 
     from daemon.logfile import configure_logging
     from daemon.runtime import AlreadyRunning, RuntimeFolderError, RuntimePaths
+    from daemon.store.base import StoreError
 
     if not args.workspace.is_dir():
         return _say(f"The workspace {args.workspace} is not a folder.")
@@ -153,7 +154,7 @@ def _serve_command(args: argparse.Namespace) -> int:
             return asyncio.run(_serve(args, paths))
     except AlreadyRunning as error:
         return _say(error, EXIT_ALREADY_RUNNING)
-    except RuntimeFolderError as error:
+    except (RuntimeFolderError, StoreError, OSError) as error:
         return _say(error)
 
 
@@ -167,9 +168,9 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
 
     from daemon.config import load_config
     from daemon.core import Daemon
-    from daemon.version import product_version
     from daemon.provider.models import ProviderModels
     from daemon.runtime import Address, new_token, state_dir
+    from daemon.version import product_version
     from lsp_bridge.diagnostics import ServerDiagnostics
     from lsp_bridge.handshake import PROTOCOL_VERSION
     from lsp_bridge.language.specs import DEFAULT_SPECS

@@ -6,6 +6,7 @@ It knows nothing of sockets or protocols; ``lsp_bridge`` speaks for it, tests us
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 import random
@@ -15,8 +16,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-from tools.registry import builtin_tools, run_tool
 
 from daemon.agents.loader import load_agent
 from daemon.bus import Bus
@@ -33,6 +32,7 @@ from daemon.permission.service import PermissionService
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from tools.base import Diagnostics, Tool
+from tools.registry import builtin_tools, run_tool
 
 log = logging.getLogger(__name__)
 
@@ -199,7 +199,8 @@ class Daemon:
             return store, ""
         except StoreError as error:
             # A folder that cannot be written can still be read and talked about.
-            fallback = FileTraceStore(self.state_folder / "traces" / self.workspace.name)
+            key = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:8]
+            fallback = FileTraceStore(self.state_folder / "traces" / f"{self.workspace.name}-{key}")
             fallback.prepare()
             log.warning("%s Using %s.", error, fallback.root)
             return fallback, f"{error} This session is kept in {fallback.root} instead."

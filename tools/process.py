@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -13,7 +14,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 KILL_GRACE_S = 3.0
 """Time between TERM and KILL (source: conventions.md, "Limits")."""
@@ -90,33 +95,51 @@ async def run(
     """
     loop = asyncio.get_running_loop()
     windows = sys.platform == "win32"
-    transport, protocol = await loop.subprocess_exec(
-        lambda: _Protocol(on_output, 1 if merge_stderr else 2),
-        *argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
-        cwd=cwd,
-        env=dict(env),
-        start_new_session=not windows,
-        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+    starting = asyncio.ensure_future(
+        loop.subprocess_exec(
+            lambda: _Protocol(on_output, 1 if merge_stderr else 2),
+            *argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
+            cwd=cwd,
+            env=dict(env),
+            start_new_session=not windows,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
     )
+    # Not to be canceled half-way: the program may run already, with children, and nobody would know its id.
+    canceled = await _finish(starting)
+    transport, protocol = starting.result()
     pid = transport.get_pid()
     background = False
     try:
+        if canceled:
+            raise asyncio.CancelledError
         timed_out = not await _first([protocol.exited, protocol.enough], timeout_s)
         if protocol.exited.is_set():
             await _first([protocol.closed, protocol.enough], LINGER_S)
             background = not protocol.closed.is_set() if windows else bool(await _members(pid))
     finally:
-        # Shielded: a second cancellation must not stop the killing half-way.
+        # A second cancellation must not stop the killing half-way.
         killing = asyncio.ensure_future(_kill_all(pid, protocol, grace_s))
-        while not killing.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait({killing})
+        await _finish(killing)
+        if (error := killing.exception()) is not None:
+            _log.error("processes of session %s may be left", pid, exc_info=error)
         transport.close()
     code = transport.get_returncode()
     return Ended(-signal.SIGTERM if code is None else code, timed_out, background)
+
+
+async def _finish(task: asyncio.Future[T]) -> bool:
+    """Wait until ``task`` is done, whatever happens. Returns whether a cancellation came meanwhile."""
+    canceled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            canceled = True
+    return canceled
 
 
 async def _first(events: Sequence[asyncio.Event], timeout_s: float) -> bool:

@@ -115,7 +115,7 @@ async def test_a_timeout_kills_the_whole_group(ctx: FakeToolContext) -> None:
     assert result.is_error
     assert result.content.startswith("Timed out after 1 s")
     assert len(pids(ctx)) == 2
-    assert not any(alive(pid) for pid in pids(ctx))
+    await until(lambda: not any(alive(pid) for pid in pids(ctx)))
 
 
 async def test_what_ignores_term_is_killed(ctx: FakeToolContext) -> None:
@@ -123,7 +123,7 @@ async def test_what_ignores_term_is_killed(ctx: FakeToolContext) -> None:
         ctx, "trap '' TERM; echo $$ > pids; while :; do sleep 300; done", timeout=1, grace=0.2
     )
     assert result.is_error
-    assert not any(alive(pid) for pid in pids(ctx))
+    await until(lambda: not any(alive(pid) for pid in pids(ctx)))
 
 
 async def test_what_has_time_to_clean_up_does(ctx: FakeToolContext) -> None:
@@ -142,7 +142,7 @@ async def test_cancellation_kills_grandchildren_in_groups_of_their_own(ctx: Fake
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not any(alive(pid) for pid in pids(ctx))
+    await until(lambda: not any(alive(pid) for pid in pids(ctx)))
 
 
 async def test_background_processes_do_not_outlive_the_command(ctx: FakeToolContext) -> None:
@@ -150,7 +150,7 @@ async def test_background_processes_do_not_outlive_the_command(ctx: FakeToolCont
         result = await bash(ctx, f"sleep 300 {redirect} & echo $! > pids; echo started")
         assert "Processes that it left in the background were stopped." in result.content
         assert result.content.endswith("started\n")
-        assert not any(alive(pid) for pid in pids(ctx))
+        await until(lambda: not any(alive(pid) for pid in pids(ctx)))
 
 
 async def test_a_killed_command_says_so(ctx: FakeToolContext) -> None:
@@ -182,3 +182,25 @@ async def test_a_reader_that_has_enough_ends_the_program(tmp_path: Path) -> None
     ended = await process.run(["yes"], cwd=tmp_path, env=dict(os.environ), on_output=take, timeout_s=60)
     assert not ended.timed_out
     assert len(got) >= 100_000
+
+
+async def test_a_cancellation_while_the_program_starts_leaves_nothing_behind(
+    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    start, go_on = loop.subprocess_exec, asyncio.Event()
+
+    async def slow_start(*args: object, **options: object) -> object:
+        started = await start(*args, **options)  # type: ignore[arg-type]  # passed on as they come
+        await go_on.wait()
+        return started
+
+    monkeypatch.setattr(loop, "subprocess_exec", slow_start)
+    task = asyncio.create_task(bash(ctx, "sleep 300 & echo $! $$ >> pids; wait"))
+    await until(lambda: len(pids(ctx)) == 2)
+    task.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: not any(alive(pid) for pid in pids(ctx)))

@@ -27,7 +27,7 @@ from daemon.model.events import (
 )
 from daemon.model.messages import Message, Part, Usage
 from daemon.model.permissions import PermissionRequest, Rule
-from daemon.model.traces import QueuedPrompt, Trace
+from daemon.model.traces import Carried, QueuedPrompt, Trace
 from daemon.plan.tree import Added, PlanTree, Removed, Updated
 
 
@@ -38,13 +38,13 @@ class SessionState:
         self.trace = trace
         self.plan = plan or PlanTree()
         self.messages: list[Message] = list(messages)
-        self.queue: tuple[QueuedPrompt, ...] = ()
+        self.queue: tuple[QueuedPrompt, ...] = trace.carried.queue
         self.pending: dict[str, PermissionRequest] = {}
         self.turn: str | None = None
         """Prompt id of the turn under way."""
         self.streaming: dict[str, tuple[MessagePartAdded, ...]] = {}
         """Complete parts of messages that are not complete yet, by message id."""
-        self.granted: list[Rule] = []
+        self.granted: list[Rule] = list(trace.carried.granted)
         """What the person allowed for the rest of the session by "always"."""
         self.seen_files: dict[str, str] = {}
         """Hash of the version of each file that the model saw last, by absolute path."""
@@ -83,7 +83,7 @@ class SessionState:
             if request is not None and event.reply == "always":
                 self.granted += [
                     Rule(permission=request.permission, pattern=pattern, action="allow", source="session")
-                    for pattern in request.suggestions or request.targets
+                    for pattern in request.suggestions
                 ]
         elif isinstance(event, SessionCreated):
             self.trace = event.trace
@@ -95,6 +95,16 @@ class SessionState:
             self.trace = self.trace.model_copy(update=updates)
         self.trace = self.trace.model_copy(update={"last_event_id": event.event_id, "updated_at": event.time})
 
+    def carrying(self) -> Trace:
+        """The metadata for a snapshot."""
+        carried = Carried(
+            granted=tuple(self.granted),
+            queue=self.queue,
+            last_goal_id=self.plan.last_id,
+            replaceable_goal=self.plan.replaceable,
+        )
+        return self.trace.model_copy(update={"carried": carried})
+
     def parts_so_far(self, message_id: str) -> tuple[Part, ...]:
         """The complete parts of an unfinished message, in order."""
         events = sorted(self.streaming.get(message_id, ()), key=lambda event: event.index)
@@ -102,13 +112,16 @@ class SessionState:
 
     def open_tool_calls(self) -> list[tuple[Message, str, str]]:
         """Tool calls without a result: (assistant message, call id, tool name), in order."""
-        answered = {m.tool_call_id for m in self.messages if m.role == "tool"}
+        answered: set[str | None] = set()
         found: list[tuple[Message, str, str]] = []
         for message in reversed(self.messages):
             if message.role == "user":
                 break
-            if message.role == "assistant":
+            if message.role == "tool":
+                answered.add(message.tool_call_id)
+            else:
                 found[:0] = [(message, c.id, c.name) for c in message.tool_calls() if c.id not in answered]
+                answered.clear()  # some servers number their calls anew in each answer
         return found
 
     def next_sequence(self) -> int:

@@ -47,7 +47,8 @@ class PermissionRequest(Model):
     detail: str = ""
     files: tuple[FileDiff, ...] = ()
     suggestions: tuple[str, ...] = ()
-    """Patterns that the answer "always" remembers for this session."""
+    """Patterns that the answer "always" remembers for this session. None: "always" means "once", because a target
+    itself must not become a pattern (it may hold wildcards)."""
     rule: Rule
     """The rule that made it a question."""
     created_at: datetime

@@ -35,9 +35,8 @@ def main() -> int:
         current = os.getcwd()  # noqa: PTH109 - pathlib is not to be imported yet
     except OSError as error:
         return _say(f"The current folder cannot be used: {error.strerror}")
-    protect(
-        current, through_current_folder=THROUGH_CURRENT_FOLDER
-    )  # for the imports until the workspace is known
+    # For the imports until the workspace is known.
+    protect(current, through_current_folder=THROUGH_CURRENT_FOLDER)
 
     from pathlib import Path
 
@@ -66,9 +65,9 @@ def _dispatch(args: argparse.Namespace) -> int:
     if args.command == "serve":
         return _serve_command(args)
     if args.command == "version":
-        from importlib.metadata import version
+        from daemon.version import product_version
 
-        print(f"goalwright {version('goalwright')}")
+        print(f"goalwright {product_version()}")
         return 0
     if args.command == "connect":
         return _connect_command(args)

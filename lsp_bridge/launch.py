@@ -29,7 +29,7 @@ LOG_LIMIT = 1_000_000
 """Bytes. A longer log is moved to ``daemon.log.1`` when a daemon is started."""
 _TAIL = 2_000
 _FIRST_PAUSE_S = 0.01
-_LONGEST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 0.03
 
 
 class LaunchError(Exception):

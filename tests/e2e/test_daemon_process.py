@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lsp_bridge.handshake import UNAUTHORIZED, preamble
-from tests.fakes.command_line import PROGRAM, CommandLine, wait_until
+from tests.fakes.command_line import PROGRAM, CommandLine
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = (str(Path(sys.executable).with_name("goalwright")),)

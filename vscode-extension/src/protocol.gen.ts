@@ -70,6 +70,17 @@ export interface CanceledResult {
   canceled: boolean;
 }
 
+/** What a snapshot needs besides messages and goals to stand for the whole log. */
+export interface Carried {
+  /** What the person allowed for the rest of the session by "always". */
+  granted: Rule[];
+  queue: QueuedPrompt[];
+  /** Ids of goals that left the plan are not given again. */
+  lastGoalId: number;
+  /** The abandoned goal whose place the next goal at its level takes. */
+  replaceableGoal: string | null;
+}
+
 /** Marks where the context was compacted; messages before it are represented by the summary after it. */
 export interface CompactionPart {
   type: "compaction";
@@ -391,7 +402,10 @@ export interface PermissionRequest {
   title: string;
   detail: string;
   files: FileDiff[];
-  /** Patterns that the answer "always" remembers for this session. */
+  /**
+   * Patterns that the answer "always" remembers for this session. None: "always" means "once", because a target
+   * itself must not become a pattern (it may hold wildcards).
+   */
   suggestions: string[];
   /** The rule that made it a question. */
   rule: Rule;
@@ -651,6 +665,7 @@ export interface Trace {
   lastStopReason: StopReason | null;
   /** A turn was under way when this was written: after a crash the log knows more than the snapshot. */
   running: boolean;
+  carried: Carried;
 }
 
 /** The turn is over. `detail` explains `error` and other stops in words for the person. */

@@ -6,9 +6,10 @@ The SDK takes more than a second and 50 MB to import, so this module does not; `
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,6 +25,8 @@ KEY = "ANTHROPIC_API_KEY"
 TOKEN = "ANTHROPIC_AUTH_TOKEN"
 BASE_URL = "ANTHROPIC_BASE_URL"
 
+_END_S = 0.2
+"""How long the end of an answer may come after its last event; servers send both at once."""
 _HTTP_LIBRARIES = ("httpx", "httpx2", "httpcore", "httpcore2")
 _SIGNATURE_REFUSED = re.compile(r"signature|thinking.{0,40}block", re.IGNORECASE)
 
@@ -112,6 +115,7 @@ class AnthropicProvider:
                     raise _error(error, request) from error
                 for out in message.feed(event):
                     yield out
+            await _read_to_end(events)
         finally:
             await stream.close()
         yield message.complete()
@@ -148,6 +152,18 @@ class AnthropicProvider:
             default_headers={"X-Api-Key": access.api_key} if imitation and access.api_key else None,
             open_telemetry=False,
         )
+
+
+async def _read_to_end(events: AsyncIterator[Any]) -> None:
+    """Read what is left of an answer whose message is complete.
+
+    Nothing of interest comes, but a connection that is closed before the end of an answer cannot be used again:
+    each step would pay for a new one, TLS and all.
+    """
+    with contextlib.suppress(Exception):  # the message is here; a connection that fails now is just not kept
+        async with asyncio.timeout(_END_S):
+            async for _ in events:
+                pass
 
 
 def _error(error: Exception, request: ModelRequest) -> Exception:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -245,7 +246,13 @@ class Tool(Generic[InputT]):
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of the arguments, without the noise that models do not need."""
-        return cast("dict[str, Any]", _without_titles(self.Input.model_json_schema()))
+        return json.loads(self._schema)
+
+    @functools.cached_property
+    def _schema(self) -> str:
+        # Every request carries the schemas and making one takes most of a millisecond. Text, so that each caller
+        # gets a copy of its own: libraries rewrite what they are given.
+        return json.dumps(_without_titles(self.Input.model_json_schema()))
 
     async def run(self, args: InputT, ctx: ToolContext) -> ToolResult:
         """Do it. See the class for what may be raised."""

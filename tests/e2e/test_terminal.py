@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from lsp_bridge.launch import Greeting, Launcher
 from tests.fakes.command_line import AtTerminal, CommandLine, wait_until
 from tests.fakes.model_server import ModelServer
 
@@ -142,8 +144,6 @@ async def test_keys_are_those_of_the_client_and_are_never_logged(goalwright: Com
 
 
 async def communicate(process: Any) -> tuple[str, str]:
-    import asyncio
-
     return await asyncio.to_thread(process.communicate, timeout=60)
 
 
@@ -211,6 +211,20 @@ def test_feedback_reaches_the_model_and_the_turn_goes_on(goalwright: CommandLine
     terminal.type("y\n")
     assert terminal.end() == 0, terminal.screen
     assert content(goalwright) == "limit = 3\nprint(limit)\n"
+
+
+async def test_question_disappears_when_the_editor_answers_first(goalwright: CommandLine) -> None:
+    terminal = AtTerminal(goalwright, "run", "change it", "--model", goalwright.script(CHANGE))
+    await asyncio.to_thread(terminal.expect, QUESTION)
+    launcher = Launcher(home=goalwright.home / ".goalwright")
+    editor, _ = await launcher.connect_running(goalwright.workspace, Greeting(client="VS Code"))
+    (request,) = (await editor.request("goalwright/permission/list"))["requests"]
+    reply = {"requestId": request["requestId"], "reply": "once"}
+    assert await editor.request("goalwright/permission/reply", reply) == {"accepted": True, "by": "VS Code"}
+    await editor.close()
+    assert await asyncio.to_thread(terminal.end) == 0
+    assert "(answered by VS Code: once)" in terminal.screen
+    assert content(goalwright) == "limit = 2\nprint(limit)\n"
 
 
 def test_no_color_is_honoured(goalwright: CommandLine) -> None:

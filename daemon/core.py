@@ -189,6 +189,7 @@ class Daemon:
         state = await asyncio.to_thread(read_state, self.store, session_id)
         session = Session(state, load_agent(state.trace.agent), self._services)
         close_what_is_open(session)
+        session.restore_queue(state.queue)
         self._sessions[session_id] = session
         return session
 

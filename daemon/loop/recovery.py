@@ -8,18 +8,22 @@ without an answer, the turn itself.
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
-from daemon.loop.session import Session
 from daemon.loop.state import SessionState
 from daemon.loop.turn import Turn
 from daemon.model.events import TurnEnded
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.plan.tree import PlanTree
-from daemon.store.base import StoreError, TraceStore, UnknownTrace
+from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
 
 log = logging.getLogger(__name__)
 
 STOPPED = "Goalwright was stopped in the middle of this."
+UNSTORED = "The session could not be stored in the middle of this."
 
 
 def read_state(store: TraceStore, trace_id: str) -> SessionState:
@@ -27,7 +31,18 @@ def read_state(store: TraceStore, trace_id: str) -> SessionState:
     try:
         trace = store.trace(trace_id)
         if not trace.running and trace.last_event_id == store.last_event_id(trace_id):
-            return SessionState(trace, PlanTree(store.goal_tree(trace_id)), store.messages(trace_id))
+            carried = trace.carried
+            plan = PlanTree(
+                store.goal_tree(trace_id),
+                last_id=carried.last_goal_id,
+                replaceable=carried.replaceable_goal,
+            )
+            messages = store.messages(trace_id)
+            if len(messages) == trace.message_count:
+                return SessionState(trace, plan, messages)
+            log.warning("messages of %s are missing; rebuilding from the log", trace_id)
+    except NewerFormat:
+        raise
     except UnknownTrace:
         if store.last_event_id(trace_id) == 0:
             raise
@@ -47,30 +62,34 @@ def replay(store: TraceStore, trace_id: str) -> SessionState:
     state = SessionState(first.trace)
     for event in events:
         state.apply(event)
-    stored = {message.message_id for message in store.messages(trace_id)}
+    try:
+        stored = {message.message_id: message for message in store.messages(trace_id)}
+    except StoreError:
+        stored = {}
     for message in state.messages:
-        if message.message_id not in stored:
+        if stored.get(message.message_id) != message:
             store.save_message(message)
     return state
 
 
-def close_what_is_open(session: Session) -> None:
-    """Bring a session to rest after a crash. Does nothing on one that is at rest."""
+def close_what_is_open(session: Session, why: str = STOPPED) -> None:
+    """Bring a session to rest after its turn broke off. Does nothing on one that is at rest."""
     state = session.state
-    queue = state.queue
     turn = Turn(session)
     for message_id in list(state.streaming):
         parts = state.parts_so_far(message_id)
         if any(isinstance(part, TextPart | ToolCallPart) for part in parts):
-            turn.add_assistant(message_id, parts, "error", detail=STOPPED)
+            turn.for_goal(state.streaming[message_id][0].goal_id)
+            turn.add_assistant(message_id, parts, "error", detail=why)
         else:
             state.streaming.pop(message_id)
-    for _, call_id, name in state.open_tool_calls():
+    for message, call_id, name in state.open_tool_calls():
+        turn.for_goal(message.goal_id)
         turn.add_result(
             ToolResultPart(
                 tool_call_id=call_id,
                 name=name,
-                content=f"Interrupted: {STOPPED} It is not known how far the tool came; look before you repeat it.",
+                content=f"Interrupted: {why} It is not known how far the tool came; look before you repeat it.",
                 is_error=True,
                 metadata={"not_run": True},
                 title="interrupted",
@@ -85,8 +104,7 @@ def close_what_is_open(session: Session) -> None:
                 time=session.services.now(),
                 prompt_id=state.turn,
                 stop_reason="error",
-                detail=STOPPED,
+                detail=why,
             )
         )
         session.snapshot()
-    session.restore_queue(queue)

@@ -15,6 +15,7 @@ from typing import Literal
 
 from daemon.agents.loader import AgentProfile
 from daemon.config import Config
+from daemon.loop.recovery import UNSTORED, close_what_is_open
 from daemon.loop.services import Services
 from daemon.loop.state import SessionState
 from daemon.loop.step import Received
@@ -30,7 +31,7 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.messages import FilePart, StopReason
+from daemon.model.messages import FilePart, StopReason, whole_characters
 from daemon.model.permissions import PermissionRequest
 from daemon.model.traces import QueuedPrompt, SessionStatus
 from daemon.permission.rules import RuleSet
@@ -64,6 +65,8 @@ class _Waiting:
     prompt: QueuedPrompt
     attachments: tuple[FilePart, ...]
     result: asyncio.Future[TurnResult]
+    restored: bool = False
+    """Left by a crash: nobody waits for the result."""
 
 
 class Session:
@@ -88,6 +91,7 @@ class Session:
         self._turn: asyncio.Task[tuple[StopReason, str]] | None = None
         self._steered: list[_Waiting] = []
         self._canceling = False
+        self._closing = False
         self._snapshot_due: asyncio.TimerHandle | None = None
 
     # -- what happens --
@@ -116,7 +120,7 @@ class Session:
             self._snapshot_due.cancel()
             self._snapshot_due = None
         try:
-            self.services.store.save_snapshot(self.state.trace, self.state.plan.snapshot())
+            self.services.store.save_snapshot(self.state.carrying(), self.state.plan.snapshot())
         except StoreError as error:
             log.warning("no snapshot: %s", error)
 
@@ -183,6 +187,8 @@ class Session:
         Raises Busy when a turn is running and ``when_busy`` is ``refuse``. Cancelling the caller does not
         cancel the turn: a window may close while the agent works.
         """
+        if self._closing:
+            return TurnResult(prompt_id or "", "canceled", "Goalwright was stopped.")
         if self.running and when_busy == "refuse":
             raise Busy(
                 "The session is busy with another prompt. Wait for it, cancel it, or send the prompt with "
@@ -190,14 +196,20 @@ class Session:
             )
         prompt = QueuedPrompt(
             prompt_id=prompt_id or f"prompt_{uuid.uuid4().hex[:12]}",
-            text=text,
+            text=whole_characters(text),
             steer=when_busy == "steer" and self.running,
         )
         waiting = _Waiting(prompt, attachments, asyncio.get_running_loop().create_future())
-        self._queue.append(waiting)
-        if self.running or self.state.queue:
-            self._queue_changed()
-        if not self.running:
+        if self.running:
+            self._queue.append(waiting)
+            try:
+                self._queue_changed()
+            except StoreError:
+                self._queue.remove(waiting)
+                raise
+        else:
+            # Before what a crash left waiting: the person has the word.
+            self._queue.insert(0, waiting)
             self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
         return await asyncio.shield(waiting.result)
 
@@ -216,23 +228,31 @@ class Session:
 
     def cancel(self) -> bool:
         """Stop the running turn; what was received so far is kept. False when nothing runs."""
-        if self._turn is None or self._turn.done():
+        if not self.running:
             return False
         if not self._canceling:  # a second cancel must not interrupt the cleaning up of the first
             self._canceling = True
-            self._turn.cancel()
+            if self._turn is not None:  # else it is about to start, and will see that it must not
+                self._turn.cancel()
         return True
 
     async def close(self) -> None:
         """Cancel what runs, drop what waits, and write the last snapshot."""
-        for waiting in self._queue:
+        dropped = [waiting for waiting in self._queue if not waiting.restored]
+        self._queue = [waiting for waiting in self._queue if waiting.restored]
+        for waiting in dropped:
             waiting.result.set_result(
                 TurnResult(waiting.prompt.prompt_id, "canceled", "Goalwright was stopped.")
             )
-        self._queue.clear()
+        self._closing = True
         if self.running and self._worker is not None:
             self.cancel()
             await asyncio.wait({self._worker}, timeout=10)
+        try:
+            if self.queued() != self.state.queue:
+                self._queue_changed()
+        except StoreError as error:
+            log.warning("the queue was not stored: %s", error)
         if self._snapshot_due is not None:
             self.snapshot()
         self.services.store.close(self.session_id)
@@ -254,26 +274,26 @@ class Session:
         """After a crash: what waited still waits, and runs after the person's next prompt."""
         loop = asyncio.get_running_loop()
         self._queue = [
-            _Waiting(p.model_copy(update={"steer": False}), (), loop.create_future()) for p in queue
+            _Waiting(p.model_copy(update={"steer": False}), (), loop.create_future(), restored=True)
+            for p in queue
         ]
 
     def _queue_changed(self) -> None:
         self.emit(QueueChanged(trace_id=self.session_id, time=self.services.now(), queue=self.queued()))
 
     async def _work(self) -> None:
-        while self._queue:
+        while self._queue and not self._closing:
             waiting = self._queue.pop(0)
             try:
-                if self.state.queue:
+                if self.state.turn is not None:
+                    close_what_is_open(self, UNSTORED)
+                if self.queued() != self.state.queue:
                     self._queue_changed()
                 stop, detail = await self._run(waiting)
             except StoreError as error:
-                # The log is the truth: without it the turn cannot go on, but the person must hear of it.
                 log.error("the turn was stopped: %s", error)
                 stop, detail = "error", str(error)
-                self.services.bus.publish(
-                    Notice(trace_id=self.session_id, time=self.services.now(), level="error", text=detail)
-                )
+                self._store_failed(waiting.prompt.prompt_id, detail)
             except Exception as error:
                 log.exception("a turn failed")
                 stop, detail = (
@@ -285,12 +305,32 @@ class Session:
                     done.result.set_result(TurnResult(done.prompt.prompt_id, stop, detail))
             self._steered.clear()
 
+    def _store_failed(self, prompt_id: str, detail: str) -> None:
+        """The log is the truth: without it the turn cannot go on, but everybody must hear of it."""
+        now = self.services.now()
+        publish = self.services.bus.publish
+        publish(Notice(trace_id=self.session_id, time=now, level="error", text=detail))
+        try:
+            if self.state.turn is not None:
+                close_what_is_open(self, UNSTORED)
+                return
+        except StoreError:
+            pass  # before the next turn it is tried again
+        publish(
+            TurnEnded(
+                trace_id=self.session_id, time=now, prompt_id=prompt_id, stop_reason="error", detail=detail
+            )
+        )
+
     async def _run(self, waiting: _Waiting) -> tuple[StopReason, str]:
         prompt = waiting.prompt
         self._name_after(prompt.text)
         self.emit(TurnStarted(trace_id=self.session_id, time=self.services.now(), prompt_id=prompt.prompt_id))
-        self._canceling = False
-        self._turn = asyncio.create_task(Turn(self).run(prompt.text, waiting.attachments))
+        turn = Turn(self)
+        turn.begin(prompt.text, waiting.attachments)
+        self._turn = asyncio.create_task(turn.run())
+        if self._canceling:
+            self._turn.cancel()
         try:
             await asyncio.wait({self._turn})
             stop, detail = self._turn.result()
@@ -304,9 +344,12 @@ class Session:
                 "error",
                 f"Goalwright has a bug ({error.__class__.__name__}: {error}); see its log.",
             )
+            close_what_is_open(self, detail)
         finally:
             self._turn = None
-        self._finish(prompt.prompt_id, stop, detail)
+            self._canceling = False
+        if self.state.turn is not None:
+            self._finish(prompt.prompt_id, stop, detail)
         return stop, detail
 
     def _finish(self, prompt_id: str, stop: StopReason, detail: str) -> None:

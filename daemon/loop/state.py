@@ -35,7 +35,7 @@ class SessionState:
     """Messages, plan, queue, open questions and totals of one session."""
 
     def __init__(self, trace: Trace, plan: PlanTree | None = None, messages: Iterable[Message] = ()) -> None:
-        self.trace = trace
+        self.trace = trace.model_copy(update={"carried": Carried()})
         self.plan = plan or PlanTree()
         self.messages: list[Message] = list(messages)
         self.queue: tuple[QueuedPrompt, ...] = trace.carried.queue

@@ -194,8 +194,9 @@ async def _run_tools(host: StepHost, message: Message) -> StepOutcome:
         try:
             result = await _run_one(host, call)
         except asyncio.CancelledError:
-            for rest in calls[position:]:
-                host.add_result(_refused(rest, "Canceled by the person."))
+            host.add_result(_canceled(call))
+            for rest in calls[position + 1 :]:
+                host.add_result(_refused(rest, "Not run: canceled by the person."))
             raise
         except PermissionDenied as denied:
             if denied.by_rule:
@@ -249,6 +250,18 @@ def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionDenied)
             _refused(call, "Permission denied: not run after the refusal before it.", denied=True)
         )
     return StepOutcome("tool_use") if denied.feedback else StepOutcome("permission_denied", denied.reason)
+
+
+def _canceled(call: ToolCallPart) -> ToolResultPart:
+    """The call under way: part of it may have happened."""
+    return ToolResultPart(
+        tool_call_id=call.id,
+        name=call.name,
+        content="Canceled by the person. It is not known how far the tool came; look before you repeat it.",
+        is_error=True,
+        metadata={"canceled": True},
+        title="canceled",
+    )
 
 
 def _refused(call: ToolCallPart, content: str, *, denied: bool = False) -> ToolResultPart:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
-
-from tools.registry import unknown_tool
 
 from daemon.context.prompt import Environment, read_instructions, system_blocks
 from daemon.context.window import build_window, estimate_tokens
@@ -55,10 +54,14 @@ from daemon.provider.base import (
     ToolCallStart,
     ToolSpec,
 )
+from daemon.store.base import StoreError
 from tools.base import FileChange, ToolContext, ToolResult
+from tools.registry import unknown_tool
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
+
+log = logging.getLogger(__name__)
 
 
 class Turn:
@@ -75,9 +78,12 @@ class Turn:
         self._history = SessionHistory(self._services.trace_folder(self._id) / "files", self._services.now)
         self._system: list[SystemBlock] = []
 
-    async def run(self, text: str, attachments: Sequence[FilePart]) -> tuple[StopReason, str]:
-        """Work on a prompt. Raises CancelledError after everything received so far is stored."""
+    def begin(self, text: str, attachments: Sequence[FilePart]) -> None:
+        """Store the prompt: from now on it is part of the conversation, whatever comes."""
         self._add_user(text, attachments)
+
+    async def run(self) -> tuple[StopReason, str]:
+        """Work on the prompt. Raises CancelledError after everything received so far is stored."""
         await self._build_system()
         while True:
             for prompt, files in self._session.take_steered():
@@ -276,6 +282,10 @@ class Turn:
 
     # -- recording --
 
+    def for_goal(self, goal_id: str | None) -> None:
+        """What is recorded from now on belongs to this goal."""
+        self._goal_of_step = goal_id
+
     def _add_user(self, text: str, attachments: Sequence[FilePart]) -> None:
         self._goal_of_step = self._state.plan.current_id
         parts: tuple[Part, ...] = (*((TextPart(text=text),) if text else ()), *attachments)
@@ -307,7 +317,11 @@ class Turn:
         self._session.emit(
             MessageAdded(trace_id=self._id, time=message.created_at, message=message, affected_goals=affected)
         )
-        self._services.store.save_message(message)
+        try:
+            self._services.store.save_message(message)
+        except StoreError as error:
+            # A copy of what the log has; the reader notices that it is missing.
+            log.warning("%s", error)
         return message
 
     def _record_goal(self, change: Change) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from daemon.model.base import Model
 
@@ -19,18 +19,34 @@ Role = Literal["user", "assistant", "tool"]
 StopReason = Literal["end_turn", "max_tokens", "tool_use", "canceled", "error", "permission_denied"]
 
 
+def whole_characters(text: str) -> str:
+    """``text`` as UTF-8 can hold it: halves of a surrogate pair are joined, a lone half becomes U+FFFD.
+
+    Servers cut their streams anywhere, also inside of an emoji, and JSON brings the halves in unharmed. No file,
+    socket or SDK takes them afterwards.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+_Text = Annotated[str, AfterValidator(whole_characters)]
+
+
 class TextPart(Model):
     """Plain text (markdown from the model)."""
 
     type: Literal["text"] = "text"
-    text: str
+    text: _Text
 
 
 class ReasoningPart(Model):
     """What the model thought. ``signature`` and ``redacted`` go back to the provider unchanged."""
 
     type: Literal["reasoning"] = "reasoning"
-    text: str
+    text: _Text
     signature: str | None = None
     redacted: str | None = None
 
@@ -50,7 +66,7 @@ class ToolCallPart(Model):
     type: Literal["tool_call"] = "tool_call"
     id: str
     name: str
-    input: str
+    input: _Text
     finished: bool = True
 
     def arguments(self) -> dict[str, Any]:
@@ -70,10 +86,10 @@ class ToolResultPart(Model):
     type: Literal["tool_result"] = "tool_result"
     tool_call_id: str
     name: str
-    content: str
+    content: _Text
     metadata: dict[str, Any] = Field(default_factory=dict)
     is_error: bool = False
-    title: str = ""
+    title: _Text = ""
     images: tuple[FilePart, ...] = ()
 
 

@@ -7,12 +7,33 @@ from typing import Literal
 
 from daemon.model.base import Model
 from daemon.model.messages import StopReason, Usage
+from daemon.model.permissions import Rule
 
 SessionStatus = Literal["idle", "running", "waiting"]
 """``waiting``: a turn is under way and needs an answer of the person."""
 
 FORMAT = 1
 """Version of the stored format; a reader refuses a newer one."""
+
+
+class QueuedPrompt(Model):
+    """A prompt that waits for the running turn to end; ``steer`` delivers it between two steps instead."""
+
+    prompt_id: str
+    text: str
+    steer: bool = False
+
+
+class Carried(Model):
+    """What a snapshot needs besides messages and goals to stand for the whole log."""
+
+    granted: tuple[Rule, ...] = ()
+    """What the person allowed for the rest of the session by "always"."""
+    queue: tuple[QueuedPrompt, ...] = ()
+    last_goal_id: int = 0
+    """Ids of goals that left the plan are not given again."""
+    replaceable_goal: str | None = None
+    """The abandoned goal whose place the next goal at its level takes."""
 
 
 class Trace(Model):
@@ -34,11 +55,4 @@ class Trace(Model):
     last_stop_reason: StopReason | None = None
     running: bool = False
     """A turn was under way when this was written: after a crash the log knows more than the snapshot."""
-
-
-class QueuedPrompt(Model):
-    """A prompt that waits for the running turn to end; ``steer`` delivers it between two steps instead."""
-
-    prompt_id: str
-    text: str
-    steer: bool = False
+    carried: Carried = Carried()

@@ -110,7 +110,11 @@ class PermissionService:
         )
         pending = _Pending(request, asker, ask.changes, asyncio.get_running_loop().create_future())
         self._pending[request.request_id] = pending
-        asker.asked(request)
+        try:
+            asker.asked(request)
+        except BaseException:
+            del self._pending[request.request_id]  # nobody heard of it, so nobody could answer
+            raise
         try:
             answer, feedback = await pending.answer
         except asyncio.CancelledError:
@@ -169,7 +173,13 @@ class PermissionService:
         if len(self._answered) > 500:
             del self._answered[next(iter(self._answered))]
         pending.by = by
-        pending.asker.replied(request, answer, feedback, by)
+        try:
+            pending.asker.replied(request, answer, feedback, by)
+        except Exception as error:
+            # An answer that cannot be recorded does not count; whoever waits for it must not wait for ever.
+            if not pending.answer.done():
+                pending.answer.set_exception(error)
+            raise
         if not pending.answer.done():
             pending.answer.set_result((answer, feedback))
 

@@ -56,7 +56,10 @@ Change = Added | Updated | Removed
 class PlanTree:
     """The goal tree of one session (or branch), indexed for quick operations."""
 
-    def __init__(self, tree: GoalTree | None = None) -> None:
+    def __init__(
+        self, tree: GoalTree | None = None, *, last_id: int = 0, replaceable: str | None = None
+    ) -> None:
+        """``last_id`` and ``replaceable`` are those of the tree that ``tree`` is a snapshot of."""
         tree = tree or GoalTree()
         self.mission = tree.mission
         self.current_id = tree.current_id
@@ -65,8 +68,9 @@ class PlanTree:
         self._children: dict[str | None, list[str]] = {}
         for goal in tree.goals:
             self._children.setdefault(goal.parent_id, []).append(goal.id)
-        self._next_id = max((int(i) for i in self.goals if i.isdigit()), default=0) + 1
-        self._replaceable: str | None = None
+        self.last_id = max([last_id, *(int(i) for i in self.goals if i.isdecimal())])
+        """Number of the newest id; those of removed goals are not given again."""
+        self.replaceable = replaceable
         """The goal abandoned last, until a goal at its level takes its place or work goes on elsewhere."""
 
     # -- reading --
@@ -79,10 +83,7 @@ class PlanTree:
 
     def copy(self) -> PlanTree:
         """An independent copy, to try operations on."""
-        other = PlanTree(self.snapshot())
-        other._next_id = self._next_id
-        other._replaceable = self._replaceable
-        return other
+        return PlanTree(self.snapshot(), last_id=self.last_id, replaceable=self.replaceable)
 
     def children(self, goal_id: str | None) -> list[Goal]:
         """Children in order, abandoned ones too; None for the top level."""
@@ -155,7 +156,7 @@ class PlanTree:
                     "name the goal in one line and put the rest into the reason."
                 )
         parent = self.current_id
-        replaced = self.goals.get(self._replaceable or "")
+        replaced = self.goals.get(self.replaceable or "")
         takes_place = replaced is not None and replaced.parent_id == parent
         index = self._order.index(replaced.id) + 1 if replaced is not None and takes_place else None
         if index is not None and replaced is not None:
@@ -165,11 +166,11 @@ class PlanTree:
         changes: list[Change] = []
         for offset, text in enumerate(texts):
             goal = Goal(
-                id=str(self._next_id + offset), parent_id=parent, description=text, reason=reason.strip()
+                id=str(self.last_id + 1 + offset), parent_id=parent, description=text, reason=reason.strip()
             )
             changes.append(Added(goal, None if index is None else index + offset))
         if takes_place:
-            first = str(self._next_id)
+            first = str(self.last_id + 1)
             changes.append(Updated(first, {"status": "in_progress"}, current_id=first))
         return changes
 
@@ -255,7 +256,7 @@ class PlanTree:
             self._insert(change.goal, change.index)
         elif isinstance(change, Updated):
             if (status := change.updates.get("status")) is not None:
-                self._replaceable = change.goal_id if status == "abandoned" else None
+                self.replaceable = change.goal_id if status == "abandoned" else None
             self._update(change.goal_id, change.updates)
             for affected in change.affected:
                 self._update(affected.goal_id, affected.model_dump(exclude={"goal_id"}, exclude_none=True))
@@ -267,7 +268,7 @@ class PlanTree:
 
     def _insert(self, goal: Goal, index: int | None) -> None:
         siblings = self._children.setdefault(goal.parent_id, [])
-        replaced = self.goals.get(self._replaceable or "")
+        replaced = self.goals.get(self.replaceable or "")
         if index is None:
             self._order.append(goal.id)
             siblings.append(goal.id)
@@ -276,10 +277,10 @@ class PlanTree:
             before = [i for i in siblings if self._order.index(i) < index]
             siblings.insert(len(before), goal.id)
         if replaced is not None and replaced.parent_id == goal.parent_id:
-            self._replaceable = None
+            self.replaceable = None
         self.goals[goal.id] = goal
-        if goal.id.isdigit():
-            self._next_id = max(self._next_id, int(goal.id) + 1)
+        if goal.id.isdecimal():
+            self.last_id = max(self.last_id, int(goal.id))
 
     def _update(self, goal_id: str, updates: Mapping[str, Any]) -> None:
         goal = self.goals.get(goal_id)

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from daemon.model.events import Event, SessionCreated, SessionUpdated
 from daemon.model.goals import GoalTree
-from daemon.model.messages import Message
+from daemon.model.messages import Message, whole_characters
 from daemon.model.traces import FORMAT, Trace
 from daemon.store.base import EventT, NewerFormat, StoreError, UnknownTrace
 
@@ -156,7 +156,7 @@ class FileTraceStore:
         folder = self._folder(trace_id) / "messages"
         names: list[str] = []
         with contextlib.suppress(FileNotFoundError):
-            names = sorted((name for name in os.listdir(folder) if _is_message(name)), reverse=True)
+            names = sorted((e.name for e in os.scandir(folder) if _is_message(e.name)), reverse=True)
         found: list[Message] = []
         for name in names:
             if limit is not None and len(found) == limit:
@@ -257,11 +257,7 @@ def refuse_newer(trace_id: str, written: object) -> None:
 def _encoded(value: object, indent: int | None = None) -> bytes:
     separators = (",", ":") if indent is None else None
     text = json.dumps(value, ensure_ascii=False, separators=separators, indent=indent)
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        # Servers cut their streams inside of a surrogate pair: the halves join, a lone one cannot be kept.
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    return whole_characters(text).encode()
 
 
 def _write_all(handle: IO[bytes], data: bytes) -> None:

@@ -87,7 +87,7 @@ $(MODULES): $(EXT)/package.json $(EXT)/package-lock.json
 
 $(VSIX): $(INSTALLED) $(MODULES) $(EXT_SOURCES) $(PYTHON_SOURCES) pyproject.toml constraints.txt
 	@echo 'Building the extension ...'
-	@cd $(EXT) && npm run --silent package
+	@cd $(EXT) && said=$$(npm run --silent package 2>&1) || { echo "$$said" >&2; exit 1; }
 	@touch $@
 
 vscode: $(INSTALLED)

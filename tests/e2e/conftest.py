@@ -64,7 +64,7 @@ def workspace(scratch: Path) -> Path:
     """A fresh copy of the sample workspace."""
     from daemon.demo import copy_workspace
 
-    folder = scratch / "notes"
+    folder = scratch / "sample"
     copy_workspace(folder)
     return folder
 
@@ -89,13 +89,14 @@ def open_vscode(
         env: Mapping[str, str] | None = None,
         theme: Theme = "dark",
         settings: Mapping[str, object] | None = None,
+        python: str = sys.executable,
     ) -> AsyncGenerator[Window]:
         full = clean_env | dict(env or {})
         envs.append(full)
         server = VSCodeServer(
             folder=scratch / "vscode",
             workspace=workspace,
-            python=Path(sys.executable),
+            python=python,
             vsix=vsix,
             settings={
                 "window.autoDetectColorScheme": True,

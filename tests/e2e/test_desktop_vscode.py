@@ -71,7 +71,7 @@ def test_the_window_has_directories_of_its_own_and_is_closed_at_the_end(tmp_path
     code = FakeCode(tmp_path / "bin")
     mine, workspace = tmp_path / "mine", tmp_path / "workspace"
     workspace.mkdir()
-    with DesktopVSCode(code.path, mine, workspace, Path(sys.executable), tmp_path / "x.vsix") as window:
+    with DesktopVSCode(code.path, mine, workspace, sys.executable, tmp_path / "x.vsix") as window:
         while len(code.calls()) < 3:
             assert window.running, "the command ended at once"
         assert int(code.calls()[-1][1]) in processes_naming(str(mine))
@@ -87,7 +87,7 @@ def test_the_window_has_directories_of_its_own_and_is_closed_at_the_end(tmp_path
 
 def test_a_refused_extension_is_told_and_nothing_is_opened(tmp_path: Path) -> None:
     code = FakeCode(tmp_path / "bin", install=1)
-    window = DesktopVSCode(code.path, tmp_path / "mine", tmp_path, Path(sys.executable), tmp_path / "x.vsix")
+    window = DesktopVSCode(code.path, tmp_path / "mine", tmp_path, sys.executable, tmp_path / "x.vsix")
     with pytest.raises(DesktopError, match="did not install"), window:
         pass
     assert [call for call in code.calls() if "--wait" in call] == []

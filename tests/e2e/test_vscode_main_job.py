@@ -40,6 +40,7 @@ async def test_a_task_is_planned_approved_corrected_and_done(
     ):
         await window.show_goals()
         await window.show_chat()
+        await window.widen_chat(120)
         await window.say(task.TASK)
         await expect(window.chat.get_by_role("article", name="You")).to_contain_text(task.TASK)
 
@@ -83,10 +84,12 @@ async def test_a_task_is_planned_approved_corrected_and_done(
         await expect(window.approval).to_be_hidden()
         await expect(window.tab("proposed by Goalwright")).to_have_count(0)
         await expect(window.button("Stop")).to_be_hidden()
+        await window.open_file("cart.py")
+        await expect(window.page.locator(".monaco-editor .view-lines").first).to_contain_text("// 100")
         await window.pictures("done")
         assert model.rejected == []
     assert cart.read_text() == task.FIXED
-    assert task.tests_pass(workspace)
+    assert task.passes(workspace, "test_cart.py")
 
 
 async def test_a_waiting_approval_survives_a_reload_of_the_window(

@@ -64,7 +64,7 @@ class DesktopVSCode:
     code: Path
     folder: Path
     workspace: Path
-    python: Path
+    python: str
     vsix: Path
     _process: subprocess.Popen[bytes] | None = None
 

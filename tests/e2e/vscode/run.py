@@ -63,8 +63,13 @@ def parse(arguments: list[str]) -> Options:
 def describe_model(status: Mapping[str, Any]) -> str:
     """One line, or a few, about the model that will answer, from the daemon's status."""
     if status.get("demo"):
-        notice = status.get("notice") or "Set ANTHROPIC_API_KEY or OPENAI_API_KEY for a real model."
-        return f"built-in DEMO, a scripted model that needs no key.\n           {notice}"
+        from daemon.demo import PROMPT
+
+        return (
+            "the built-in DEMO, a script that needs no key. Type into the chat:\n"
+            f"             {PROMPT}\n"
+            "           For a real model: ANTHROPIC_API_KEY=... make run   (or OPENAI_API_KEY, or start Ollama)"
+        )
     return str(status.get("model") or "unknown")
 
 
@@ -104,18 +109,18 @@ def serve(options: Options, workspace: Path, folder: Path) -> int:
     print(f"Model:     {model_line(workspace)}", flush=True)
     if code is not None:
         try:
-            with DesktopVSCode(code, folder, workspace, Path(sys.executable), options.vsix) as window:
+            with DesktopVSCode(code, folder, workspace, sys.executable, options.vsix) as window:
                 print(f"VS Code:   {code} (close its window or press Ctrl-C here to stop)", flush=True)
                 return window.wait()
         except DesktopError as error:
             print(f"{error}\nUsing VS Code in the browser instead.", file=sys.stderr, flush=True)
     ensure()
-    server = VSCodeServer(
-        folder, workspace, Path(sys.executable), options.vsix, port=options.port, token=True
-    )
+    server = VSCodeServer(folder, workspace, sys.executable, options.vsix, port=options.port, token=True)
     with server:
         print(f"VS Code:   {server.address}", flush=True)
         print("Open this address in a browser; press Ctrl-C here to stop.", flush=True)
+        if os.environ.get("SSH_CONNECTION"):
+            print(f"On another machine first: ssh -L {server.port}:127.0.0.1:{server.port} ...", flush=True)
         if sys.stdout.isatty() and has_screen(os.environ):
             webbrowser.open(server.address)
         status = server.wait()

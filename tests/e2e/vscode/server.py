@@ -67,10 +67,11 @@ def goalwright(
     )
 
 
-def write_settings(folder: Path, python: Path, more: Mapping[str, object] | None = None) -> None:
+def write_settings(folder: Path, python: str, more: Mapping[str, object] | None = None) -> None:
     """Write the settings of a fresh set-up whose user data is in ``folder/user``."""
-    ours = {"goalwright.python": str(python)}
-    for name, values in (("User", {**QUIET, **ours, **(more or {})}), ("Machine", ours)):
+    every = {**QUIET, "goalwright.python": python, **(more or {})}
+    ours = {name: value for name, value in every.items() if name.startswith("goalwright.")}
+    for name, values in (("User", every), ("Machine", ours)):
         # A window in the browser silently ignores machine-scoped settings in the user's file; a desktop
         # window reads no other.
         file = folder / "user" / name / "settings.json"
@@ -85,7 +86,7 @@ class VSCodeServer:
     folder: Path
     """Where its data, extensions, settings and log go; made when missing."""
     workspace: Path
-    python: Path
+    python: str
     """Goes into the setting ``goalwright.python``."""
     vsix: Path | None = None
     settings: Mapping[str, object] = field(default_factory=dict[str, object])

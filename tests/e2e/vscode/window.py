@@ -97,6 +97,16 @@ class Window:
         await self.command("Goalwright: Focus Chat")
         await expect(self.composer).to_be_visible()
 
+    async def widen_chat(self, pixels: int) -> None:
+        """Drag the border between editor and chat to the left."""
+        box = await self.page.locator(".part.auxiliarybar").bounding_box()
+        assert box is not None, "the secondary side bar is closed"
+        x, y = box["x"] - 1, box["y"] + box["height"] / 2
+        await self.page.mouse.move(x, y)
+        await self.page.mouse.down()
+        await self.page.mouse.move(x - pixels, y, steps=4)
+        await self.page.mouse.up()
+
     @property
     def composer(self) -> Locator:
         """Where the person types."""

@@ -1,0 +1,101 @@
+"""The first minutes of a person without a key, in real VS Code: the demo, and what is said when something lacks."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+
+from daemon.demo import PROMPT
+from tests.e2e.conftest import OpenVSCode
+from tests.e2e.vscode.task import passes
+from tests.fakes.model_replies import Reply
+from tests.fakes.model_server import ModelServer
+
+pytestmark = pytest.mark.timeout(300)
+
+
+async def test_without_a_key_the_demo_mends_the_sample_workspace(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    cart = workspace / "shop" / "cart.py"
+    before = cart.read_text()
+    async with open_vscode() as window:
+        await window.show_goals()
+        await window.show_chat()
+        await window.widen_chat(120)
+        await expect(window.chat.get_by_text("DEMO", exact=True)).to_be_visible()
+        await window.say(PROMPT)
+
+        await expect(window.diff).to_contain_text("with a discount code applied")
+        await expect(window.approval).to_be_visible()
+        await expect(await window.goal(re.compile("^1 .*, completed"))).to_be_visible()
+        assert cart.read_text() == before
+        await window.pictures("demo")
+        await window.title_action("Accept").click()
+
+        # The script forgot an import, and the language server says so.
+        await expect(window.chat.get_by_role("list", name="Problems")).to_contain_text("discounted")
+        await expect(window.diff).to_contain_text("from shop.pricing import discounted, rounded")
+        await window.button("Accept", window.approval).click()
+        await expect(window.tool("bash", "waiting for approval")).to_be_visible()
+        await window.button("Accept", window.approval).click()
+
+        await expect(window.answers().last).to_contain_text("All three tests pass.")
+        await expect(await window.goal(re.compile("^3 .*, completed"))).to_be_visible()
+        await expect(window.answers().last).not_to_have_attribute("aria-busy", "true")
+    assert cart.read_text() != before
+    assert passes(workspace, "-m", "unittest", "-q")
+
+
+async def test_a_wrong_key_is_told_in_the_chat_and_the_session_lives_on(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    async with ModelServer([Reply(text="Now it works.")], api_key="the-right-key") as model:
+        env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "a-wrong-key"}
+        async with open_vscode(env) as window:
+            await window.show_chat()
+            await window.say("Hello?")
+            await expect(window.chat.get_by_role("alert")).to_contain_text(re.compile("key", re.IGNORECASE))
+            await expect(window.button("Stop")).to_be_hidden()
+            await expect(window.composer).to_be_editable()
+
+
+async def test_without_the_daemon_the_chat_offers_to_install_it_and_then_works(
+    open_vscode: OpenVSCode,
+) -> None:
+    # What a person has who installed only the extension. Package sources and caches are this machine's.
+    names = (
+        "PIP_CACHE_DIR",
+        "PIP_FIND_LINKS",
+        "PIP_INDEX_URL",
+        "PIP_CERT",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "NO_PROXY",
+    )
+    env = {name: os.environ[name] for name in names if name in os.environ}
+    async with open_vscode(env, python="", settings={"goalwright.basePython": sys.executable}) as window:
+        await window.show_chat()
+        offer = window.chat.get_by_role("alert")
+        await expect(offer).to_contain_text("Python environment of its own")
+        await window.pictures("not-installed")
+        await window.button("Install Goalwright", offer).click()
+
+        await expect(window.chat.get_by_text("DEMO", exact=True)).to_be_visible(timeout=200_000)
+        await window.say(PROMPT)
+        await expect(window.approval).to_be_visible()
+
+
+async def test_a_python_that_is_not_there_is_named_with_the_buttons_that_help(
+    open_vscode: OpenVSCode,
+) -> None:
+    async with open_vscode(python="/nowhere/python") as window:
+        await window.show_chat()
+        alert = window.chat.get_by_role("alert")
+        await expect(alert).to_contain_text("/nowhere/python")
+        await expect(window.button("Choose Python…", alert)).to_be_visible()

@@ -224,8 +224,9 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         log.info("stopping")
         for task in (warming, idle, stopped):
             task.cancel()
-        await listener.close()  # whoever comes now is told at once, and starts a new daemon
-        await core.close()
+        paths.clear()  # whoever comes now starts a new daemon, which waits for this one's lock
+        await core.close()  # first, so that those who are here hear how their turns ended
+        await listener.close()
         await diagnostics.close()
         await models.aclose()
     return 0

@@ -150,7 +150,7 @@ def _check_base(path: Path, name: str, data: bytes | None, ctx: ToolContext) -> 
         raise ToolError(message)
 
 
-async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext, *, tool_name: str) -> ChangeOutcome:
+async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeOutcome:
     """Ask for the changes, write all of them or none, and report what is new among the diagnostics.
 
     Raises ToolError when nothing was written for a reason the model can act on, PermissionDenied when the
@@ -161,7 +161,7 @@ async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext, *, tool_na
     diffs = await asyncio.to_thread(lambda: [of_change(change, names[change.path]) for change in plan])
     baseline = asyncio.create_task(_begin(ctx, [change.path for change in plan]))
     try:
-        await ctx.permission.ask(_question(plan, diffs, names, tool_name))
+        await ctx.permission.ask(_question(plan, diffs, names))
         run = await baseline
     except BaseException:
         baseline.cancel()
@@ -205,9 +205,7 @@ def _check_plan(plan: Sequence[FileChange], names: dict[Path, str], ctx: ToolCon
         _check_base(change.path, names[change.path], change.before, ctx)
 
 
-def _question(
-    plan: Sequence[FileChange], diffs: Sequence[Diff], names: dict[Path, str], tool_name: str
-) -> PermissionAsk:
+def _question(plan: Sequence[FileChange], diffs: Sequence[Diff], names: dict[Path, str]) -> PermissionAsk:
     added, removed = sum(diff.added for diff in diffs), sum(diff.removed for diff in diffs)
     first = plan[0]
     verb = (
@@ -220,7 +218,6 @@ def _question(
         title=f"{verb} {what} (+{added} -{removed})",
         suggestions=tuple(dict.fromkeys(folder_pattern(name) for name in names.values())),
         changes=tuple(plan),
-        detail=f"by the {tool_name} tool",
     )
 
 

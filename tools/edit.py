@@ -48,7 +48,7 @@ class EditTool(Tool[EditInput]):
             raise ToolError(message)
         planned = await asyncio.to_thread(_plan, before, args, target.rule)
         change = FileChange(target.path, before, planned.after)
-        outcome = await apply_changes([change], ctx, tool_name=self.name)
+        outcome = await apply_changes([change], ctx)
         return outcome.result(planned.note)
 
 

@@ -33,7 +33,7 @@ class WriteTool(Tool[WriteInput]):
         await ask_outside(target, ctx)
         before = await base_of(target, ctx)
         after = await asyncio.to_thread(_plan, before, args.content)
-        outcome = await apply_changes([FileChange(target.path, before, after)], ctx, tool_name=self.name)
+        outcome = await apply_changes([FileChange(target.path, before, after)], ctx)
         return outcome.result()
 
 

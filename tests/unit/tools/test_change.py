@@ -50,7 +50,7 @@ def snapshot(root: Path) -> dict[str, bytes | None]:
 
 async def test_a_change_is_asked_kept_written_and_reported(ctx: FakeToolContext, workspace: Path) -> None:
     path = known(ctx, workspace / "src/a.py", b"one\ntwo\n")
-    outcome = await apply_changes([update(path, b"one\n2\n3\n")], ctx, tool_name="edit")
+    outcome = await apply_changes([update(path, b"one\n2\n3\n")], ctx)
     assert path.read_bytes() == b"one\n2\n3\n"
     (ask,) = ctx.permission.asks
     assert (ask.permission, ask.targets, ask.suggestions) == ("edit", ("src/a.py",), ("src/*",))
@@ -77,7 +77,7 @@ async def test_nothing_is_on_disk_before_approval(ctx: FakeToolContext, workspac
 
     ctx.permission.on_ask = look
     plan = [update(path, b"two\n"), FileChange(workspace / "new/deep/b.py", None, b"b\n")]
-    await apply_changes(plan, ctx, tool_name="edit")
+    await apply_changes(plan, ctx)
     assert seen == [before]
     assert (workspace / "new/deep/b.py").read_bytes() == b"b\n"
 
@@ -88,7 +88,7 @@ async def test_a_refusal_passes_through_and_touches_nothing(ctx: FakeToolContext
     ctx.permission.refuse = {"edit"}
     plan = [update(path, b"two\n"), FileChange(workspace / "new/b.py", None, b"b\n")]
     with pytest.raises(PermissionDenied):
-        await apply_changes(plan, ctx, tool_name="edit")
+        await apply_changes(plan, ctx)
     assert snapshot(workspace) == before
     assert not ctx.history.kept
     assert ctx.diagnostics.reported == 0
@@ -108,7 +108,7 @@ async def test_a_file_changed_during_the_approval_is_not_overwritten(
 
     ctx.permission.on_ask = change
     with pytest.raises(ToolError, match="while the approval was awaited"):
-        await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+        await apply_changes([update(path, b"two\n")], ctx)
     assert (path.read_bytes() if path.exists() else None) == meanwhile
     assert not ctx.history.kept
 
@@ -123,7 +123,7 @@ async def test_a_file_created_during_the_approval_is_not_overwritten(
 
     ctx.permission.on_ask = create
     with pytest.raises(ToolError, match="while the approval was awaited"):
-        await apply_changes([FileChange(path, None, b"mine\n")], ctx, tool_name="write")
+        await apply_changes([FileChange(path, None, b"mine\n")], ctx)
     assert path.read_bytes() == b"the person's\n"
 
 
@@ -137,7 +137,7 @@ async def test_a_buffer_made_dirty_during_the_approval_stops_the_write(
 
     ctx.permission.on_ask = type_something
     with pytest.raises(ToolError, match="unsaved changes in the editor"):
-        await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+        await apply_changes([update(path, b"two\n")], ctx)
     assert path.read_bytes() == b"one\n"
 
 
@@ -156,7 +156,7 @@ async def test_a_folder_swapped_for_a_link_during_the_approval_is_noticed(
 
     ctx.permission.on_ask = swap
     with pytest.raises(ToolError, match="leads somewhere else now"):
-        await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+        await apply_changes([update(path, b"two\n")], ctx)
     assert (elsewhere / "a.py").read_bytes() == b"one\n"
 
 
@@ -166,7 +166,7 @@ async def test_a_file_that_was_never_read_is_refused_before_asking(
     path = workspace / "a.py"
     path.write_bytes(b"one\n")
     with pytest.raises(ToolError, match="have not read it"):
-        await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+        await apply_changes([update(path, b"two\n")], ctx)
     assert not ctx.permission.asks
 
 
@@ -175,25 +175,25 @@ async def test_a_file_changed_since_it_was_read_is_refused_but_a_touch_is_not(
 ) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
     os.utime(path, (1, 1))
-    await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+    await apply_changes([update(path, b"two\n")], ctx)
     path.write_bytes(b"three\n")
     with pytest.raises(ToolError, match="changed since you read it"):
-        await apply_changes([update(path, b"four\n")], ctx, tool_name="edit")
+        await apply_changes([update(path, b"four\n")], ctx)
 
 
 async def test_what_would_change_nothing_is_refused(ctx: FakeToolContext, workspace: Path) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
     with pytest.raises(ToolError, match="stay as it is"):
-        await apply_changes([update(path, b"one\n")], ctx, tool_name="edit")
+        await apply_changes([update(path, b"one\n")], ctx)
     with pytest.raises(ToolError, match="nothing to change"):
-        await apply_changes([], ctx, tool_name="edit")
+        await apply_changes([], ctx)
     with pytest.raises(ToolError, match="twice"):
-        await apply_changes([update(path, b"2"), update(path, b"3")], ctx, tool_name="edit")
+        await apply_changes([update(path, b"2"), update(path, b"3")], ctx)
 
 
 async def test_a_delete_removes_the_file(ctx: FakeToolContext, workspace: Path) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
-    outcome = await apply_changes([update(path, None)], ctx, tool_name="patch")
+    outcome = await apply_changes([update(path, None)], ctx)
     assert not path.exists()
     assert outcome.result().content.startswith("Edit applied: a.py (+0 -1, deleted)")
 
@@ -203,7 +203,7 @@ async def test_mode_bits_are_kept_and_no_temporary_file_is_left(
 ) -> None:
     path = known(ctx, workspace / "run.sh", b"one\n")
     path.chmod(0o751)
-    await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+    await apply_changes([update(path, b"two\n")], ctx)
     assert path.stat().st_mode & 0o777 == 0o751
     assert [p.name for p in workspace.iterdir()] == ["run.sh"]
 
@@ -212,14 +212,14 @@ async def test_a_read_only_file_is_refused_in_clear_words(ctx: FakeToolContext, 
     path = known(ctx, workspace / "a.py", b"one\n")
     path.chmod(0o444)
     with pytest.raises(ToolError, match=r"a\.py could not be written: .* Nothing was changed"):
-        await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+        await apply_changes([update(path, b"two\n")], ctx)
     assert path.read_bytes() == b"one\n"
 
 
 async def test_a_parent_that_is_a_file_is_explained(ctx: FakeToolContext, workspace: Path) -> None:
     (workspace / "a").write_bytes(b"file")
     with pytest.raises(ToolError, match="a part of the path is a file"):
-        await apply_changes([FileChange(workspace / "a/b.py", None, b"x")], ctx, tool_name="write")
+        await apply_changes([FileChange(workspace / "a/b.py", None, b"x")], ctx)
     assert (workspace / "a").read_bytes() == b"file"
 
 
@@ -227,7 +227,7 @@ async def test_a_history_that_fails_stops_the_write(ctx: FakeToolContext, worksp
     path = known(ctx, workspace / "a.py", b"one\n")
     ctx.history.fail = OSError(28, "No space left on device")
     with pytest.raises(ToolError, match="No space left on device"):
-        await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")
+        await apply_changes([update(path, b"two\n")], ctx)
     assert path.read_bytes() == b"one\n"
 
 
@@ -273,9 +273,7 @@ def test_a_pipe_is_not_opened(tmp_path: Path) -> None:
 async def test_two_changes_of_one_file_do_not_both_win(ctx: FakeToolContext, workspace: Path) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
     plans = [[update(path, b"two\n")], [update(path, b"three\n")]]
-    results = await asyncio.gather(
-        *(apply_changes(plan, ctx, tool_name="edit") for plan in plans), return_exceptions=True
-    )
+    results = await asyncio.gather(*(apply_changes(plan, ctx) for plan in plans), return_exceptions=True)
     assert sum(isinstance(result, ToolError) for result in results) == 1
     assert len(ctx.history.kept) == 1
 
@@ -293,7 +291,7 @@ async def test_a_cancellation_during_the_write_takes_effect_after_it(
         return await keep(change, tool_call_id)
 
     ctx.history.keep = slow  # type: ignore[method-assign]  # to hold the write half-way
-    task = asyncio.create_task(apply_changes([update(path, b"two\n")], ctx, tool_name="edit"))
+    task = asyncio.create_task(apply_changes([update(path, b"two\n")], ctx))
     await keeping.wait()
     task.cancel()
     await asyncio.sleep(0)
@@ -314,7 +312,7 @@ async def test_a_cancellation_while_asking_touches_nothing(ctx: FakeToolContext,
         await asyncio.Event().wait()
 
     ctx.permission.on_ask = wait
-    task = asyncio.create_task(apply_changes([update(path, b"two\n")], ctx, tool_name="edit"))
+    task = asyncio.create_task(apply_changes([update(path, b"two\n")], ctx))
     await asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -352,7 +350,7 @@ async def test_the_verdicts_of_language_servers_cannot_be_confused(
 ) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
     ctx.diagnostics.answer = answer(path)
-    result = (await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")).result("a note")
+    result = (await apply_changes([update(path, b"two\n")], ctx)).result("a note")
     assert result.content.startswith("Edit applied: a.py (+1 -1)\na note\n")
     assert expected in result.content
     assert result.metadata["verdict"] == ctx.diagnostics.answer.verdict
@@ -361,7 +359,7 @@ async def test_the_verdicts_of_language_servers_cannot_be_confused(
 
 async def test_without_a_language_server_nothing_is_said(ctx: FakeToolContext, workspace: Path) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
-    result = (await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")).result()
+    result = (await apply_changes([update(path, b"two\n")], ctx)).result()
     assert "Diagnostics" not in result.content
 
 
@@ -370,6 +368,6 @@ async def test_a_broken_baseline_does_not_stop_an_edit_and_is_not_called_clean(
 ) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
     ctx.diagnostics.fail = RuntimeError("server died")
-    result = (await apply_changes([update(path, b"two\n")], ctx, tool_name="edit")).result()
+    result = (await apply_changes([update(path, b"two\n")], ctx)).result()
     assert path.read_bytes() == b"two\n"
     assert "NO FRESH ANSWER" in result.content

@@ -115,8 +115,8 @@ def _go_without_mcp() -> None:
 def _other_loop() -> asyncio.AbstractEventLoop:
     """A loop in a thread of its own, where litellm runs.
 
-    It blocks its loop: it counts tokens, and asks Ollama about models with a synchronous request. The daemon's
-    loop has editors to answer.
+    It blocks its loop now and then: it counts tokens, writes its logs and even makes synchronous requests. The
+    daemon's loop has editors to answer.
     """
     with _loading:
         if not _loops:
@@ -210,7 +210,20 @@ class _Chunk:
     finished: bool = False
 
 
+def _make_known(library: Any, model: str) -> None:
+    """Enter a local model into litellm's list: it would ask Ollama about it, synchronously and without a limit."""
+    if model.startswith("ollama_chat/") and model not in library.model_cost:
+        entry = {"litellm_provider": "ollama_chat", "mode": "chat", "supports_function_calling": True}
+        limits = {
+            "max_input_tokens": OLLAMA_WINDOW,
+            "input_cost_per_token": 0.0,
+            "output_cost_per_token": 0.0,
+        }
+        library.register_model({model: entry | limits})
+
+
 async def _chunks(library: Any, arguments: Mapping[str, Any]) -> AsyncGenerator[_Chunk, None]:
+    _make_known(library, str(arguments["model"]))
     chunks: Any = await library.acompletion(**arguments)
     async with aclosing(cast("AsyncGenerator[Any, None]", chunks)):
         async for chunk in chunks:

@@ -76,6 +76,8 @@ class ModelServer:
         """What was wrong with requests that got 400 for their form."""
         self.problems: list[str] = []
         """Requests that the replies did not foresee; leaving the context raises for them."""
+        self.connections = 0
+        """How many connections were opened."""
         self.url = ""
         self._choose = script or self._chooser(replies or ())
         self._api_key = api_key
@@ -124,6 +126,7 @@ class ModelServer:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        self.connections += 1
         try:
             while await self._one(reader, writer):
                 pass

@@ -1,0 +1,246 @@
+"""Our messages in the shape of the Anthropic Messages API."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from daemon.model.messages import FilePart, FinishPart, ReasoningPart, ToolResultPart
+from daemon.provider.anthropic_wire import build, thinking_of, to_messages
+from daemon.provider.base import PromptMessage, SystemBlock, ToolSpec
+from tests.fakes.model_messages import check_anthropic
+from tests.fakes.model_requests import READ, assistant, call, request, result, thought, user
+
+
+def blocks(message: dict[str, Any]) -> list[str]:
+    return [block["type"] for block in message["content"]]
+
+
+def marked(args: dict[str, Any]) -> list[str]:
+    """Where the cache breakpoints are."""
+    found = [f"tool {tool['name']}" for tool in args.get("tools", ()) if "cache_control" in tool]
+    found += [f"system {i}" for i, block in enumerate(args.get("system", ())) if "cache_control" in block]
+    for i, message in enumerate(args["messages"]):
+        found += [
+            f"message {i}.{j}" for j, block in enumerate(message["content"]) if "cache_control" in block
+        ]
+    return found
+
+
+def png(name: str = "a.png") -> FilePart:
+    return FilePart(name=name, media_type="image/png", data="iVBO")
+
+
+def test_neighbours_of_one_role_become_one_message() -> None:
+    out = to_messages([user("a"), user("b"), assistant("c"), assistant("d"), user("e")])
+    assert [message["role"] for message in out] == ["user", "assistant", "user"]
+    assert [block["text"] for block in out[0]["content"]] == ["a", "b"]
+
+
+def test_tool_results_come_first_in_the_user_message_that_follows_the_calls() -> None:
+    out = to_messages(
+        [user("a"), assistant(call("c1"), call("c2")), result("c1"), user("and?"), result("c2")]
+    )
+    assert [message["role"] for message in out] == ["user", "assistant", "user"]
+    assert blocks(out[2]) == ["tool_result", "tool_result", "text"]
+    assert [block.get("tool_use_id") for block in out[2]["content"][:2]] == ["c1", "c2"]
+
+
+def test_a_failed_result_is_marked_and_an_empty_one_gets_words() -> None:
+    out = to_messages(
+        [user("a"), assistant(call("c1"), call("c2")), result("c1", "no", is_error=True), result("c2", "")]
+    )
+    first, second = out[2]["content"]
+    assert first["is_error"] is True
+    assert "is_error" not in second
+    assert second["content"] == [{"type": "text", "text": "(no output)"}]
+
+
+def test_images_of_a_tool_are_part_of_its_result() -> None:
+    out = to_messages([user("a"), assistant(call("c1")), result("c1", "a picture", images=(png(),))])
+    assert blocks(out[2]["content"][0]) == ["text", "image"]
+
+
+def test_signed_and_redacted_thinking_goes_back_unchanged() -> None:
+    redacted = ReasoningPart(text="", redacted="opaque")
+    out = to_messages([user("a"), assistant(thought("why", "s1"), redacted, "b"), user("c")])
+    assert out[1]["content"][:2] == [
+        {"type": "thinking", "thinking": "why", "signature": "s1"},
+        {"type": "redacted_thinking", "data": "opaque"},
+    ]
+
+
+def test_hidden_thinking_keeps_its_signature() -> None:
+    out = to_messages([user("a"), assistant(thought("", "s1"), "b"), user("c")])
+    assert out[1]["content"][0] == {"type": "thinking", "thinking": "", "signature": "s1"}
+
+
+def test_thinking_without_a_signature_is_left_out() -> None:
+    out = to_messages([user("a"), assistant(thought("why", None), "b"), user("c")])
+    assert blocks(out[1]) == ["text"]
+
+
+def test_a_message_that_ends_in_thinking_loses_it_and_the_roles_still_alternate() -> None:
+    out = to_messages([user("a"), assistant(thought("I was cancelled")), user("b")])
+    assert [message["role"] for message in out] == ["user"]
+    assert [block["text"] for block in out[0]["content"]] == ["a", "b"]
+
+
+def test_blank_text_and_marks_of_ours_are_never_sent() -> None:
+    from datetime import UTC, datetime
+
+    finish = FinishPart(reason="end_turn", time=datetime(2026, 1, 1, tzinfo=UTC))
+    out = to_messages([user("a", " \n"), assistant("", finish, "b"), user("c")])
+    assert [len(message["content"]) for message in out] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("text", ["{not json", "[1, 2]", '"text"'])
+def test_arguments_that_are_no_object_are_sent_as_one(text: str) -> None:
+    out = to_messages([user("a"), assistant(call("c1", text)), result("c1")])
+    assert out[1]["content"][0]["input"] == {"_invalid_json": text}
+
+
+def test_ids_and_names_with_strange_characters_are_made_acceptable_on_both_sides() -> None:
+    out = to_messages(
+        [user("a"), assistant(call("functions.read:0", name="no such.tool")), result("functions.read:0")]
+    )
+    use, answer = out[1]["content"][0], out[2]["content"][0]
+    assert use["id"] == answer["tool_use_id"] == "functions_read_0"
+    assert use["name"] == "no_such_tool"
+
+
+def test_attachments_are_sent_as_what_they_are() -> None:
+    pdf = FilePart(name="a.pdf", media_type="application/pdf", data="JVBE")
+    note = FilePart(name="a.txt", media_type="text/plain", data=base64.b64encode("grüße".encode()).decode())
+    blob = FilePart(
+        name="a.bin", media_type="application/octet-stream", data=base64.b64encode(b"\xff\xfe").decode()
+    )
+    path = FilePart(name="src/a.py", media_type="text/x-python")
+    content = to_messages([user("see", png(), pdf, note, blob, path)])[0]["content"]
+    assert [block["type"] for block in content] == ["text", "image", "document", "text", "text", "text"]
+    assert content[1]["source"] == {"type": "base64", "media_type": "image/png", "data": "iVBO"}
+    assert content[3]["text"] == '<file name="a.txt">\ngrüße\n</file>'
+    assert "not readable" in content[4]["text"]
+    assert "src/a.py" in content[5]["text"]
+
+
+def test_breakpoints_are_on_the_last_tool_the_system_prompt_and_the_last_two_user_messages() -> None:
+    tools = (READ, ToolSpec("edit", "", {"type": "object"}))
+    system = (SystemBlock("a", cache=True), SystemBlock("b", cache=True), SystemBlock("c"))
+    talk = (user("a"), assistant("b"), user("c"), assistant(call("c1")), result("c1"))
+    args = build(request(*talk, tools=tools, system=system))
+    assert marked(args) == ["tool edit", "system 1", "message 2.0", "message 4.0"]
+
+
+def test_without_tools_the_system_prompt_gets_their_breakpoint() -> None:
+    system = (SystemBlock("a", cache=True), SystemBlock("b", cache=True), SystemBlock("c", cache=True))
+    args = build(request(user("a"), assistant("b"), user("c"), tools=(), system=system))
+    assert marked(args) == ["system 1", "system 2", "message 0.0", "message 2.0"]
+
+
+def test_the_tail_stands_behind_the_last_breakpoint() -> None:
+    args = build(request(user("a"), assistant(call("c1")), result("c1"), tail="## Current Plan"))
+    last = args["messages"][-1]["content"]
+    assert last[-1] == {"type": "text", "text": "## Current Plan"}
+    assert "cache_control" in last[-2]
+
+
+def test_what_is_sent_again_is_the_same_up_to_the_breakpoint_of_the_call_before() -> None:
+    first = build(request(user("a"), tail="plan 1"))
+    second = build(request(user("a"), assistant(call("c1")), result("c1"), tail="plan 2"))
+    assert second["messages"][0]["content"] == first["messages"][0]["content"][:-1]
+
+
+@pytest.mark.parametrize(
+    ("model", "how"),
+    [
+        ("claude-3-5-haiku-latest", "none"),
+        ("claude-3-7-sonnet-latest", "budget"),
+        ("claude-sonnet-4-20250514", "budget"),
+        ("claude-haiku-4-5-20251001", "budget"),
+        ("claude-sonnet-4-6", "adaptive"),
+        ("claude-opus-4-8", "adaptive"),
+        ("claude-opus-5", "adaptive_default"),
+        ("claude-haiku-5-5", "adaptive_default"),
+        ("claude-sonnet-5-5", "between_tools"),
+        ("claude-opus-5-5", "always"),
+        ("claude-fable-5-2", "always"),
+        ("kimi-k3", "budget"),
+    ],
+)
+def test_how_models_think(model: str, how: str) -> None:
+    assert thinking_of(model) == how
+
+
+@pytest.mark.parametrize(
+    ("model", "off", "on"),
+    [
+        ("claude-3-5-haiku-latest", None, None),
+        ("claude-haiku-4-5", None, {"type": "enabled", "budget_tokens": 5000}),
+        ("claude-opus-4-8", None, {"type": "adaptive", "display": "summarized"}),
+        ("claude-haiku-5-5", {"type": "disabled"}, {"type": "adaptive", "display": "summarized"}),
+        ("claude-sonnet-5-5", {"type": "between_tools"}, {"type": "adaptive", "display": "summarized"}),
+        (
+            "claude-opus-5-5",
+            {"type": "adaptive", "display": "summarized"},
+            {"type": "adaptive", "display": "summarized"},
+        ),
+    ],
+)
+def test_thinking_is_asked_for_as_the_model_takes_it(model: str, off: object, on: object) -> None:
+    assert build(request(model=model)).get("thinking") == off
+    assert build(request(model=model, thinking_tokens=5000)).get("thinking") == on
+
+
+def test_room_for_the_answer_is_left_beside_the_thinking_budget() -> None:
+    args = build(request(model="claude-haiku-4-5", thinking_tokens=20_000, max_tokens=8_000))
+    assert args["max_tokens"] == 28_000
+    assert build(request(model="claude-haiku-4-5", thinking_tokens=1))["thinking"]["budget_tokens"] == 1024
+
+
+def test_a_budget_model_does_not_think_in_a_tool_loop_it_began_without() -> None:
+    talk = (user("a"), assistant(call("c1")), result("c1"))
+    assert "thinking" not in build(request(*talk, model="claude-haiku-4-5", thinking_tokens=5000))
+    signed = (user("a"), assistant(thought("why"), call("c1")), result("c1"))
+    assert "thinking" in build(request(*signed, model="claude-haiku-4-5", thinking_tokens=5000))
+
+
+@pytest.mark.parametrize(("budget", "effort"), [(2_000, "low"), (8_000, "medium"), (32_000, "high")])
+def test_a_budget_becomes_effort_where_models_take_none(budget: int, effort: str) -> None:
+    args = build(request(model="claude-opus-5-5", thinking_tokens=budget))
+    assert args["output_config"] == {"effort": effort}
+
+
+def test_temperature_goes_only_to_models_that_take_it_through_the_version_that_knows_it() -> None:
+    old = build(request(model="claude-sonnet-4-6", temperature=0.2))
+    assert old["extra_body"] == {"temperature": 0.2}
+    assert old["extra_headers"] == {"anthropic-version": "2023-06-01"}
+    new = build(request(model="claude-sonnet-5-5", temperature=0.2))
+    thinking = build(request(model="claude-sonnet-4-6", temperature=0.2, thinking_tokens=4000))
+    assert "extra_body" not in new
+    assert "extra_body" not in thinking
+
+
+def test_earlier_thinking_can_be_left_out() -> None:
+    args = build(request(user("a"), assistant(thought("why"), "b"), user("c")), replay_thinking=False)
+    assert blocks(args["messages"][1]) == ["text"]
+
+
+def test_a_long_mixed_conversation_is_what_the_api_accepts() -> None:
+    talk = [
+        user("a"),
+        user("", png()),
+        assistant(thought("x"), "b", call("c1"), call("c.2", "{bad")),
+        PromptMessage("tool", (ToolResultPart(tool_call_id="c1", name="read", content=""),)),
+        result("c.2", "broken", is_error=True),
+        user("go on"),
+        assistant(thought("cut off")),
+        user("still there?"),
+        assistant("yes"),
+        user("good"),
+    ]
+    for model in ("claude-haiku-4-5", "claude-sonnet-5-5", "claude-opus-5-5"):
+        args = build(request(*talk, model=model, thinking_tokens=3000, tail="# plan"))
+        check_anthropic(args, "2026-10-21")

@@ -1,0 +1,84 @@
+"""What failures mean."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+
+import pytest
+
+from daemon.provider.base import ModelRequest
+from daemon.provider.errors import Failure, classify, error_for, host_of, redact, retry_after, shown_url
+from daemon.provider.litellm import target_for
+from tests.fakes.model_requests import request
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        (Failure(401, "authentication_error"), ("auth", False)),
+        (Failure(403, "permission_error"), ("auth", False)),
+        (Failure(429, "rate_limit_error", "slow down"), ("rate_limit", True)),
+        (Failure(429, "insufficient_quota", "You exceeded your current quota"), ("rate_limit", False)),
+        (Failure(429, "rate_limit_error", "spend limit", retry_after_s=3), ("rate_limit", True)),
+        (Failure(529, "overloaded_error"), ("overloaded", True)),
+        (Failure(200, "overloaded_error"), ("overloaded", True)),
+        (Failure(200, "api_error"), ("server", True)),
+        (Failure(500, "api_error"), ("server", True)),
+        (Failure(503), ("server", True)),
+        (Failure(408), ("server", True)),
+        (Failure(413, "request_too_large"), ("overflow", False)),
+        (
+            Failure(400, "invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"),
+            ("overflow", False),
+        ),
+        (Failure(400, "context_length_exceeded", "whatever"), ("overflow", False)),
+        (Failure(400, "", "This model's maximum context length is 8192 tokens"), ("overflow", False)),
+        (Failure(400, "invalid_request_error", "max_tokens: too large"), ("bad_request", False)),
+        (Failure(404, "not_found_error"), ("bad_request", False)),
+    ],
+)
+def test_kinds(failure: Failure, expected: tuple[str, bool]) -> None:
+    assert classify(failure) == expected
+
+
+def test_messages_say_what_to_do_and_never_show_a_key() -> None:
+    env = {"ANTHROPIC_API_KEY": "sk-ant-secret", "ANTHROPIC_BASE_URL": "http://x"}
+    failure = Failure(401, "authentication_error", "bad key sk-ant-secret given")
+    error = error_for(failure, host="api.x", key_name="ANTHROPIC_API_KEY", env=env)
+    assert str(error) == "The key was refused by api.x: check ANTHROPIC_API_KEY. It said: bad key *** given"
+
+
+def test_short_values_and_addresses_are_not_redacted() -> None:
+    assert (
+        redact("a none b http://x", {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": "http://x"})
+        == "a none b http://x"
+    )
+
+
+def test_addresses_are_shown_without_what_is_private_in_them() -> None:
+    assert shown_url("https://me:pw@host:8443/v1/?key=1") == "https://host:8443/v1"
+    assert host_of("https://api.example") == "api.example"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"Retry-After": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": formatdate(1_000_090, usegmt=True)}, 90.0),
+        ({"retry-after": formatdate(999_000, usegmt=True)}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers, now=lambda: 1_000_000.0) == seconds
+
+
+def test_keys_do_not_show_in_what_is_printed_for_debugging() -> None:
+    env = {"OPENAI_API_KEY": "sk-secret-value", "ANTHROPIC_API_KEY": "sk-secret-value"}
+    wanted: ModelRequest = request(env=env)
+    assert "sk-secret-value" not in repr(wanted)
+    assert "sk-secret-value" not in repr(target_for("openai", wanted))

@@ -88,6 +88,8 @@ async def test_a_task_is_planned_approved_corrected_and_done(
         await expect(window.page.locator(".monaco-editor .view-lines").first).to_contain_text("// 100")
         await window.pictures("done")
         assert model.rejected == []
+        assert window.remote_hosts() == set()
+        assert [line for line in window.console if "Content Security Policy" in line] == []
     assert cart.read_text() == task.FIXED
     assert task.passes(workspace, "test_cart.py")
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from playwright.async_api import Browser, FrameLocator, Locator, Page, async_playwright, expect
 
@@ -35,6 +36,8 @@ class Window:
         self.page = page
         self.server = server
         self.console: list[str] = []
+        self._hosts: set[str] = set()
+        page.on("request", lambda request: self._hosts.add(urlsplit(request.url).hostname or ""))
         page.on("console", lambda message: self.console.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.console.append(f"pageerror: {error}"))
 
@@ -54,6 +57,12 @@ class Window:
         await expect(self.page.locator(".explorer-folders-view .monaco-list-row").first).to_be_visible()
         # The palette does not list commands of extensions that are still being read.
         await expect(self.status_item()).to_be_visible()
+
+    def remote_hosts(self) -> set[str]:
+        """Other machines that anything in the window, the chat included, has asked for something."""
+        # A webview's files have this made-up host; VS Code's own service worker answers for it.
+        local = re.compile(r"^$|127\.0\.0\.1|.*\.vscode-resource\.vscode-cdn\.net")
+        return {host for host in self._hosts if not local.fullmatch(host)}
 
     async def command(self, title: str) -> None:
         """Run a command through the palette by its full title."""

@@ -15,7 +15,7 @@ from daemon.loop.turn import Turn
 from daemon.model.events import TurnEnded
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.plan.tree import PlanTree
-from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
+from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace, refuse_newer
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -59,6 +59,7 @@ def replay(store: TraceStore, trace_id: str) -> SessionState:
         raise StoreError(
             f"The log of session {trace_id} is empty or has lost its beginning: it cannot be opened."
         )
+    refuse_newer(trace_id, first.trace.format)
     state = SessionState(first.trace)
     for event in events:
         state.apply(event)

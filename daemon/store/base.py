@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from daemon.model.events import Event
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message
-from daemon.model.traces import Trace
+from daemon.model.traces import FORMAT, Trace
 
 EventT = TypeVar("EventT", bound=Event)
 
@@ -28,6 +28,15 @@ class UnknownTrace(StoreError):
 
 class NewerFormat(StoreError):
     """A newer Goalwright wrote this trace: this one could only damage it."""
+
+
+def refuse_newer(trace_id: str, written: object) -> None:
+    """Raises NewerFormat when a trace of format ``written`` is none that this version understands."""
+    if isinstance(written, int) and written > FORMAT:
+        raise NewerFormat(
+            f"Session {trace_id} was written by a newer Goalwright (format {written}, "
+            f"this one reads up to {FORMAT}): update Goalwright to open it."
+        )
 
 
 class TraceStore(Protocol):

@@ -24,8 +24,8 @@ from pydantic import TypeAdapter, ValidationError
 from daemon.model.events import Event, SessionCreated, SessionUpdated
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, whole_characters
-from daemon.model.traces import FORMAT, Trace
-from daemon.store.base import EventT, NewerFormat, StoreError, UnknownTrace
+from daemon.model.traces import Trace
+from daemon.store.base import EventT, NewerFormat, StoreError, UnknownTrace, refuse_newer
 
 log = logging.getLogger(__name__)
 
@@ -243,15 +243,6 @@ class FileTraceStore:
             self._logs[trace_id] = handle
             self._last_ids[trace_id] = last
         return handle
-
-
-def refuse_newer(trace_id: str, written: object) -> None:
-    """Raises NewerFormat when a trace of format ``written`` is none that this version understands."""
-    if isinstance(written, int) and written > FORMAT:
-        raise NewerFormat(
-            f"Session {trace_id} was written by a newer Goalwright (format {written}, "
-            f"this one reads up to {FORMAT}): update Goalwright to open it."
-        )
 
 
 def _encoded(value: object, indent: int | None = None) -> bytes:

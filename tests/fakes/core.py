@@ -121,7 +121,8 @@ def check_record(store: TraceStore, trace_id: str, live: SessionState | None = N
         assert live.trace == replayed.trace
         assert live.granted == replayed.granted
         assert live.queue == replayed.queue
-        assert live.seen_files == replayed.seen_files
+        # A write whose result could not be stored any more is known only to the living.
+        assert live.seen_files.keys() >= replayed.seen_files.keys()
 
 
 def check_pairs(state: SessionState) -> None:

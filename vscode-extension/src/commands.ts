@@ -103,7 +103,7 @@ async function chooseSession({ sessions, chat }: Parts): Promise<void> {
     found.map(({ trace, status }) => ({
       label: trace.title || "Untitled session",
       description: [ago(trace.updatedAt, Date.now()), status === "idle" ? "" : status].filter(Boolean).join(" · "),
-      detail: trace.summary || trace.model || "",
+      detail: trace.summary.replace(/\*\*|`/g, "") || trace.model || "",
       iconPath: new vscode.ThemeIcon(trace.traceId === sessions.sessionId ? "check" : "comment"),
       id: trace.traceId,
     })),

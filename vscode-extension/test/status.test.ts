@@ -20,6 +20,7 @@ test("the status bar says what the person needs to know first", () => {
   assert.equal(words({ phase: "idle" }), "not started");
   assert.equal(words({ phase: "reconnecting", detail: "" }), "disconnected");
   assert.equal(words({ phase: "failed", problem: new Problem("x", "m") }), "disconnected");
+  assert.equal(words({ phase: "failed", problem: new Problem("notInstalled", "m") }), "not installed");
   assert.equal(words(connected()), "idle");
   assert.equal(words(connected(true)), "demo");
   assert.equal(words(connected(), { session: session({ status: "running" }) }), "working");

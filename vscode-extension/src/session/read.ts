@@ -30,7 +30,8 @@ export function stopNotice(
     case "tool_use":
       return undefined;
     case "canceled":
-      return { level: "info", text: detail || "Stopped." };
+      // The daemon says the same in more words.
+      return { level: "info", text: detail.startsWith("Canceled") ? "Stopped." : detail || "Stopped." };
     case "permission_denied":
       return { level: "info", text: detail || "Stopped: you rejected the request." };
     case "max_tokens":

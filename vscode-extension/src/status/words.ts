@@ -23,6 +23,9 @@ export function statusWords(daemon: DaemonState, session: SessionState | undefin
     case "stopped":
       return { icon: "circle-slash", state: "stopped", tooltip: "The daemon was stopped.", alarm: false };
     case "failed":
+      if (daemon.problem.code === "notInstalled" || daemon.problem.code === "outdated") {
+        return { icon: "cloud-download", state: "not installed", tooltip: daemon.problem.message, alarm: false };
+      }
       return { icon: "warning", state: "disconnected", tooltip: daemon.problem.message, alarm: true };
     case "connected": {
       const { status } = daemon;

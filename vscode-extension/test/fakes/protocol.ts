@@ -11,6 +11,7 @@ import type {
   SessionInfo,
   SessionLoadResult,
   ToolResultPart,
+  Trace,
 } from "../../src/protocol.gen";
 
 const TIME = "2026-01-01T00:00:00Z";
@@ -34,7 +35,8 @@ export function session(over: Partial<SessionInfo> = {}): SessionInfo {
       lastEventId: 0,
       lastStopReason: null,
       running: false,
-    },
+      // What else the daemon keeps there is nothing to the extension.
+    } as Trace,
     status: "idle",
     demo: false,
     model: "demo/demo",

@@ -124,7 +124,7 @@ function Connection({ connection }: { connection: Surrounding["connection"] }): 
             <button
               key={id}
               type="button"
-              class={index === 0 ? "primary" : ""}
+              class={index === 0 && !calm ? "primary" : ""}
               onClick={() => post({ type: "action", id })}
             >
               {label}

@@ -55,13 +55,19 @@ export function Transcript({ session, outbox }: TranscriptProps): JSX.Element {
       {retry ? (
         <NoticeLine
           level="warning"
-          text={`${retry.reason} Trying again in ${Math.max(1, Math.round(retry.delayS))} s (attempt ${retry.attempt}).`}
+          text={`${sentence(retry.reason)} Trying again in ${Math.max(1, Math.round(retry.delayS))} s (attempt ${retry.attempt}).`}
         />
       ) : (
         busy && !isTelling(session) && <p class="working shimmer">Working…</p>
       )}
     </>
   );
+}
+
+/** With a capital in front and a full stop at the end. */
+function sentence(text: string): string {
+  const trimmed = text.trim();
+  return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?…]$/.test(trimmed) ? "" : ".");
 }
 
 /** Something on the page is moving already: a text that grows, or a tool that runs. */

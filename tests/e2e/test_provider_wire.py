@@ -1,34 +1,31 @@
-"""The real SDKs against a fake model server: what is sent, what comes back, and everything that can go wrong."""
+"""The real SDKs against a fake model server: what holds for every provider."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from daemon.model.messages import FilePart, ReasoningPart, TextPart, ToolCallPart, Usage
+from daemon.model.messages import TextPart, ToolCallPart
 from daemon.provider.anthropic import AnthropicProvider
 from daemon.provider.base import Complete, ModelRequest, PartStop, Provider, TextDelta
 from daemon.provider.litellm import LiteLLMProvider
 from tests.fakes.model_replies import Call, Reply
 from tests.fakes.model_requests import (
+    KEY,
+    anthropic_env,
     assistant,
     call,
     collect,
     complete,
     failure,
+    ollama_env,
+    openai_env,
     request,
     result,
-    thought,
     user,
 )
 from tests.fakes.model_server import ModelServer
@@ -40,21 +37,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning"),
 ]
 
-KEY = "sk-test-0123456789"
 LONG = "abc " * 30
 TALK = (user("look at a.py"),)
-
-
-def anthropic_env(server: ModelServer, key: str = KEY) -> dict[str, str]:
-    return {"ANTHROPIC_API_KEY": key, "ANTHROPIC_BASE_URL": server.url}
-
-
-def openai_env(server: ModelServer, key: str = KEY) -> dict[str, str]:
-    return {"OPENAI_API_KEY": key, "OPENAI_BASE_URL": f"{server.url}/v1"}
-
-
-def ollama_env(server: ModelServer) -> dict[str, str]:
-    return {"OLLAMA_HOST": server.url}
 
 
 class Wire:
@@ -69,7 +53,7 @@ class Wire:
         envs = {"anthropic": anthropic_env, "openai": openai_env, "ollama": ollama_env}
         models = {"anthropic": "claude-sonnet-5-5", "openai": "some-model", "ollama": "qwen3:8b"}
         messages = fields.pop("messages", TALK)
-        return request(*messages, **{"model": models[self.name], "env": envs[self.name](server), **fields})
+        return request(*messages, env=envs[self.name](server), model=models[self.name], **fields)
 
 
 @pytest.fixture
@@ -85,9 +69,6 @@ async def wire(request: pytest.FixtureRequest) -> AsyncIterator[Wire]:
     yield made
     if isinstance(made.provider, AnthropicProvider):
         await made.provider.aclose()
-
-
-# --- on every wire ---
 
 
 async def test_text_and_tool_calls_arrive(wire: Wire) -> None:
@@ -229,7 +210,16 @@ async def test_closing_the_iterator_ends_the_http_request(wire: Wire) -> None:
             await server.requests[0].client_left.wait()
 
 
-# --- keys ---
+async def test_invalid_calls_of_the_past_do_not_make_a_request_invalid(wire: Wire) -> None:
+    talk = (
+        *TALK,
+        assistant(call("c1", "{broken"), call("c2", "[]", name="no.such tool")),
+        result("c1"),
+        result("c2"),
+    )
+    async with ModelServer(["fine"]) as server:
+        await complete(wire.provider, wire.request(server, messages=talk))
+    assert server.rejected == []
 
 
 async def test_without_a_key_no_request_is_made() -> None:
@@ -269,359 +259,3 @@ async def test_a_token_instead_of_a_key(claude: AnthropicProvider) -> None:
         await complete(claude, request(env=env))
     assert server.requests[0].headers["authorization"] == "Bearer token-123456"
     assert "x-api-key" not in server.requests[0].headers
-
-
-# --- Anthropic ---
-
-
-async def test_a_claude_request_is_what_the_api_wants(claude: AnthropicProvider) -> None:
-    async with ModelServer(["hello"], api_key=KEY) as server:
-        await complete(
-            claude, request(user("hi"), env=anthropic_env(server), thinking_tokens=8000, max_tokens=9000)
-        )
-    sent = server.requests[0]
-    assert server.rejected == []
-    assert sent.json["thinking"] == {"type": "adaptive", "display": "summarized"}
-    assert sent.json["max_tokens"] == 9000
-    assert sent.json["stream"] is True
-    assert sent.json["tools"][-1]["cache_control"] == {"type": "ephemeral"}
-    assert sent.headers["x-api-key"] == KEY
-    assert sent.headers["x-stainless-retry-count"] == "0"
-
-
-async def test_thinking_is_replayed_as_it_came(claude: AnthropicProvider) -> None:
-    replies = [
-        Reply(reasoning="I should look.", redacted="opaque", text="Hm.", tool_calls=(Call("read"),)),
-        "done",
-    ]
-    async with ModelServer(replies) as server:
-        first = await complete(claude, request(*TALK, env=anthropic_env(server)))
-        talk = (*TALK, assistant(*first.parts), result("toolu_1_0"))
-        await complete(claude, request(*talk, env=anthropic_env(server)))
-    assert first.parts[0] == ReasoningPart(text="I should look.", signature="signature-1")
-    assert first.parts[1] == ReasoningPart(text="", redacted="opaque")
-    assert server.requests[1].json["messages"][1]["content"][:2] == [
-        {"type": "thinking", "thinking": "I should look.", "signature": "signature-1"},
-        {"type": "redacted_thinking", "data": "opaque"},
-    ]
-
-
-async def test_thinking_that_another_model_refuses_is_left_out(claude: AnthropicProvider) -> None:
-    refusal = "messages.1.content.0: Invalid `signature` in `thinking` block"
-
-    def strict(sent: dict[str, Any]) -> Reply:
-        if "thinking" in json.dumps(sent["messages"]):
-            return Reply(status=400, error_type="invalid_request_error", error_message=refusal)
-        return Reply(text="fine")
-
-    async with ModelServer(strict) as server:
-        talk = (*TALK, assistant(thought("of another model"), "yes"), user("go on"))
-        end = await complete(claude, request(*talk, env=anthropic_env(server)))
-    assert end.parts == (TextPart(text="fine"),)
-    assert len(server.requests) == 2
-
-
-async def test_the_growing_prefix_is_read_from_the_cache(claude: AnthropicProvider) -> None:
-    async with ModelServer(
-        [Reply(tool_calls=(Call("read"),)) for _ in range(4)] + [Reply(text="done")]
-    ) as server:
-        talk = [user("please " * 500)]
-        usages: list[Usage] = []
-        for number in range(5):
-            end = await complete(claude, request(*talk, env=anthropic_env(server), tail=f"plan {number}"))
-            usages.append(end.usage)
-            ids = [part.id for part in end.parts if isinstance(part, ToolCallPart)]
-            talk += [assistant(*end.parts), *(result(ident, "x" * 4000) for ident in ids)]
-    assert usages[0].cache_read == 0
-    for before, after in itertools.pairwise(usages):
-        assert after.cache_read == before.cache_read + before.cache_write
-        assert after.input < 20
-
-
-async def test_one_connection_serves_many_calls(claude: AnthropicProvider) -> None:
-    async with ModelServer(["a", "b", "c"]) as server:
-        for _ in range(3):
-            await complete(claude, request(env=anthropic_env(server)))
-    assert server.connections == 1
-
-
-async def test_a_provider_can_be_used_in_one_loop_after_another() -> None:
-    provider = AnthropicProvider()
-
-    async def once() -> None:
-        async with ModelServer(["a"]) as server:
-            await complete(provider, request(env=anthropic_env(server)))
-
-    await once()
-    await asyncio.to_thread(asyncio.run, once())
-
-
-async def test_a_warm_provider_works(claude: AnthropicProvider) -> None:
-    async with ModelServer(["a"]) as server:
-        await asyncio.to_thread(claude.warm, anthropic_env(server))
-        await complete(claude, request(env=anthropic_env(server)))
-
-
-@pytest.mark.parametrize(
-    ("reason", "mapped"),
-    [
-        ("end_turn", "end_turn"),
-        ("stop_sequence", "end_turn"),
-        ("pause_turn", "end_turn"),
-        ("refusal", "end_turn"),
-        ("model_context_window_exceeded", "max_tokens"),
-        ("something_new", "end_turn"),
-    ],
-)
-async def test_stop_reasons(claude: AnthropicProvider, reason: str, mapped: str) -> None:
-    details = (
-        {"type": "refusal", "category": "cyber", "explanation": "Not this."} if reason == "refusal" else None
-    )
-    async with ModelServer([Reply(text="a", stop_reason=reason, stop_details=details)]) as server:
-        end = await complete(claude, request(env=anthropic_env(server)))
-    assert end.stop_reason == mapped
-    assert end.detail == ("Not this." if reason == "refusal" else end.detail)
-
-
-async def test_tool_json_that_is_broken_is_handed_on_as_it_came(claude: AnthropicProvider) -> None:
-    async with ModelServer([Reply(tool_calls=(Call("read", '{"file_path": '),))]) as server:
-        end = await complete(claude, request(env=anthropic_env(server)))
-    assert isinstance(end.parts[0], ToolCallPart)
-    assert end.parts[0].input == '{"file_path": '
-
-
-@pytest.mark.parametrize(
-    ("reply", "kind", "retryable", "after"),
-    [
-        (Reply(status=403, error_type="permission_error"), "auth", False, None),
-        (
-            Reply(status=429, error_type="rate_limit_error", headers={"retry-after": "12"}),
-            "rate_limit",
-            True,
-            12,
-        ),
-        (
-            Reply(status=429, error_type="rate_limit_error", headers={"retry-after-ms": "250"}),
-            "rate_limit",
-            True,
-            0.25,
-        ),
-        (Reply(status=529, error_type="overloaded_error"), "overloaded", True, None),
-        (Reply(status=413, error_type="request_too_large"), "overflow", False, None),
-        (
-            Reply(status=400, error_type="invalid_request_error", error_message="prompt is too long: 2 > 1"),
-            "overflow",
-            False,
-            None,
-        ),
-        (
-            Reply(status=400, error_type="invalid_request_error", error_message="odd"),
-            "bad_request",
-            False,
-            None,
-        ),
-        (Reply(status=402, error_type="billing_error"), "bad_request", False, None),
-        (Reply(text=LONG, fault="error_event", error_type="overloaded_error"), "overloaded", True, None),
-        (Reply(text=LONG, fault="error_event", error_type="api_error"), "server", True, None),
-    ],
-)
-async def test_errors_of_the_api(
-    claude: AnthropicProvider, reply: Reply, kind: str, retryable: bool, after: float | None
-) -> None:
-    async with ModelServer([reply]) as server:
-        error = await failure(claude, request(env=anthropic_env(server)))
-    assert (error.kind, error.retryable, error.retry_after_s) == (kind, retryable, after)
-    assert len(server.requests) == 1, "the SDK must not retry by itself"
-
-
-# --- OpenAI and Ollama through litellm ---
-
-
-async def test_an_openai_request_is_what_the_api_wants() -> None:
-    png = FilePart(name="a.png", media_type="image/png", data="iVBO")
-    async with ModelServer(
-        [Reply(text="hello", usage={"cache_read_input_tokens": 4})], api_key=KEY
-    ) as server:
-        end = await complete(
-            LiteLLMProvider("openai"), request(user("hi", png), model="gpt-4.1", env=openai_env(server))
-        )
-    sent = server.requests[0].json
-    assert sent["model"] == "gpt-4.1"
-    assert sent["messages"][0] == {"role": "system", "content": "You are a test."}
-    assert {part["type"] for part in sent["messages"][1]["content"]} == {"text", "image_url"}
-    assert sent["tools"][0]["function"]["name"] == "read"
-    assert sent["stream_options"] == {"include_usage": True}
-    assert "_skip_mcp_handler" not in sent
-    assert end.usage == Usage(input=10, output=1, cache_read=4)
-
-
-async def test_reasoning_of_other_models_is_shown() -> None:
-    async with ModelServer([Reply(reasoning="hm", text="yes")] * 2) as server:
-        for provider, env in (
-            (LiteLLMProvider("openai"), openai_env),
-            (LiteLLMProvider("ollama"), ollama_env),
-        ):
-            end = await complete(provider, request(model="m", env=env(server)))
-            assert end.parts == (ReasoningPart(text="hm"), TextPart(text="yes"))
-
-
-@pytest.mark.parametrize(
-    "reply", [Reply(whole_calls=True), Reply(no_ids=True), Reply(whole_calls=True, no_ids=True)]
-)
-async def test_tool_calls_of_sloppy_servers(reply: Reply) -> None:
-    calls = (Call("read", {"file_path": "a"}), Call("read", {"file_path": "b"}))
-    async with ModelServer([replace(reply, tool_calls=calls)]) as server:
-        end = await complete(LiteLLMProvider("openai"), request(model="m", env=openai_env(server)))
-    found = [part for part in end.parts if isinstance(part, ToolCallPart)]
-    assert [part.arguments()["file_path"] for part in found] == ["a", "b"]
-    assert len({part.id for part in found} - {""}) == 2
-
-
-@pytest.mark.parametrize(
-    ("reply", "kind", "retryable", "after"),
-    [
-        (Reply(status=429, error_type="rate_limit", headers={"retry-after": "12"}), "rate_limit", True, 12),
-        (
-            Reply(
-                status=429, error_type="insufficient_quota", error_message="You exceeded your current quota"
-            ),
-            "rate_limit",
-            False,
-            None,
-        ),
-        (
-            Reply(
-                status=400,
-                error_type="context_length_exceeded",
-                error_message="This model's maximum context length is 8 tokens.",
-            ),
-            "overflow",
-            False,
-            None,
-        ),
-        (
-            Reply(status=400, error_type="invalid_request_error", error_message="odd"),
-            "bad_request",
-            False,
-            None,
-        ),
-        (Reply(status=503, error_type="server_error"), "server", True, None),
-        (Reply(text=LONG, fault="error_event", error_type="server_error"), "server", True, None),
-    ],
-)
-async def test_errors_of_openai(reply: Reply, kind: str, retryable: bool, after: float | None) -> None:
-    async with ModelServer([reply]) as server:
-        error = await failure(LiteLLMProvider("openai"), request(model="m", env=openai_env(server)))
-    assert (error.kind, error.retryable, error.retry_after_s) == (kind, retryable, after)
-    assert len(server.requests) == 1, "litellm must not retry by itself"
-
-
-async def test_new_openai_models_work_over_the_responses_api() -> None:
-    """OpenAI refuses tools for them in chat completions; litellm then goes another way, which must work too."""
-    replies = [
-        Reply(text="I look.", tool_calls=(Call("read", {"file_path": "a"}), Call("read"))),
-        Reply(text="done"),
-    ]
-    async with ModelServer(replies) as server:
-        provider, env = LiteLLMProvider("openai"), openai_env(server)
-        first = await complete(provider, request(*TALK, model="responses/gpt-6.1-sol", env=env))
-        ids = [part.id for part in first.parts if isinstance(part, ToolCallPart)]
-        talk = (*TALK, assistant(*first.parts), *(result(ident) for ident in ids))
-        second = await complete(provider, request(*talk, model="responses/gpt-6.1-sol", env=env))
-    assert [sent.wire for sent in server.requests] == ["responses", "responses"]
-    assert first.stop_reason == "tool_use"
-    assert len(ids) == 2
-    outputs = [
-        item["call_id"] for item in server.requests[1].json["input"] if item["type"] == "function_call_output"
-    ]
-    assert outputs == ids
-    assert second.parts == (TextPart(text="done"),)
-
-
-async def test_ollama_is_asked_for_a_context_that_holds_more_than_the_prompt() -> None:
-    async with ModelServer(["hello"]) as server:
-        await complete(
-            LiteLLMProvider("ollama"), request(user("a"), model="qwen3:8b", env=ollama_env(server), tail="b")
-        )
-    sent = server.requests[0].json
-    assert sent["options"]["num_ctx"] == 32_768
-    assert sent["messages"][-1]["content"] == "a\n\nb"
-    assert server.other == [], "litellm must not ask about the model: it blocks while it does"
-
-
-async def test_ollama_says_what_is_wrong_with_a_model() -> None:
-    async with ModelServer([Reply(status=400, error_message="m does not support tools")]) as server:
-        error = await failure(LiteLLMProvider("ollama"), request(model="m", env=ollama_env(server)))
-    assert error.kind == "bad_request"
-    assert str(error).endswith("refused the request: m does not support tools")
-
-
-async def test_invalid_calls_of_the_past_do_not_make_a_request_invalid(wire: Wire) -> None:
-    talk = (
-        *TALK,
-        assistant(call("c1", "{broken"), call("c2", "[]", name="no.such tool")),
-        result("c1"),
-        result("c2"),
-    )
-    async with ModelServer(["fine"]) as server:
-        await complete(wire.provider, wire.request(server, messages=talk))
-    assert server.rejected == []
-
-
-def test_litellm_neither_reads_the_workspace_nor_prints_nor_reaches_out(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("OPENAI_API_KEY=from-dot-env\nGOALWRIGHT_TEST=poisoned\n")
-    code = (
-        "import asyncio, os, sys; from daemon.provider.litellm import LiteLLMProvider, warm; warm();"
-        "from tests.fakes.model_requests import failure, request;"
-        "env = {'OPENAI_BASE_URL': 'http://127.0.0.1:9/v1'};"
-        "asyncio.run(failure(LiteLLMProvider('openai'), request(model='x', env=env)));"
-        "assert 'GOALWRIGHT_TEST' not in os.environ, 'the .env of the workspace was run';"
-        "assert 'LITELLM_MODE' not in os.environ"
-    )
-    root = str(Path(__file__).resolve().parents[2])
-    # A proxy that is not there: whoever asks the network for anything fails loudly.
-    env = {**os.environ, "PYTHONPATH": root, "HTTPS_PROXY": "http://127.0.0.1:9"}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=tmp_path, env=env, timeout=100
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-# --- the fake server as a process ---
-
-
-async def test_the_fake_server_plays_a_script_file_as_a_process(
-    tmp_path: Path, claude: AnthropicProvider
-) -> None:
-    script = tmp_path / "script.json"
-    steps = [
-        {
-            "text": "in ${workspace}",
-            "tool_calls": [{"name": "read", "input": {"file_path": "${workspace}/a"}}],
-        },
-        {"choices": [{"when": {"last_result": "found"}, "go": {"text": "yes"}}, {"go": {"text": "no"}}]},
-    ]
-    script.write_text(json.dumps({"name": "s", "turns": [steps, [{"text": "second turn"}]]}))
-    server = Path(__file__).resolve().parents[1] / "fakes" / "model_server.py"
-    command = [sys.executable, str(server), "--script", str(script), "--workspace", str(tmp_path)]
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=tmp_path, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert process.stdin is not None
-    async with asyncio.timeout(60):
-        env = {
-            "ANTHROPIC_API_KEY": KEY,
-            "ANTHROPIC_BASE_URL": json.loads(await process.stdout.readline())["url"],
-        }
-        first = await complete(claude, request(*TALK, env=env, tail="## Current Plan"))
-        assert first.parts[0] == TextPart(text=f"in {tmp_path.as_posix()}")
-        ids = [part.id for part in first.parts if isinstance(part, ToolCallPart)]
-        talk = (*TALK, assistant(*first.parts), result(ids[0], "found it"))
-        second = await complete(claude, request(*talk, env=env, tail="## Current Plan"))
-        assert second.parts == (TextPart(text="yes"),)
-        third = await complete(claude, request(*talk, assistant(*second.parts), user("more"), env=env))
-        assert third.parts == (TextPart(text="second turn"),)
-        process.stdin.close()
-        assert await process.wait() == 0

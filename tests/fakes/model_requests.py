@@ -16,7 +16,9 @@ from daemon.provider.base import (
     SystemBlock,
     ToolSpec,
 )
+from tests.fakes.model_server import ModelServer
 
+KEY = "sk-test-0123456789"
 READ = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"file_path": {"type": "string"}}})
 
 
@@ -73,3 +75,18 @@ async def failure(provider: Provider, wanted: ModelRequest) -> ProviderError:
     except ProviderError as error:
         return error
     raise AssertionError(f"it did not fail: {events[-1]}")
+
+
+def anthropic_env(server: ModelServer, key: str = KEY) -> dict[str, str]:
+    """What leads the Anthropic SDK to the fake server."""
+    return {"ANTHROPIC_API_KEY": key, "ANTHROPIC_BASE_URL": server.url}
+
+
+def openai_env(server: ModelServer, key: str = KEY) -> dict[str, str]:
+    """What leads OpenAI clients to the fake server."""
+    return {"OPENAI_API_KEY": key, "OPENAI_BASE_URL": f"{server.url}/v1"}
+
+
+def ollama_env(server: ModelServer) -> dict[str, str]:
+    """What leads Ollama clients to the fake server."""
+    return {"OLLAMA_HOST": server.url}

@@ -199,17 +199,17 @@ async def test_stop_reasons(root: Path) -> None:
     ).stop_reason == "max_tokens"
 
 
-@pytest.mark.parametrize(
-    ("turns", "where"),
-    [
-        ([[{"text": "a", "error": {"kind": "server", "message": "b"}}]], "either an answer"),
-        ([[{}]], "either an answer"),
-        ([[{"txt": "a"}]], "turns.0.0.txt"),
-        ([[{"choices": [{"when": {"last_result": "("}, "go": {"text": "a"}}]}]], "not a regular expression"),
-        ([[{"choices": [{"when": {"exists": "../x"}, "go": {"text": "a"}}]}]], "inside the workspace"),
-        ([], "turns"),
-    ],
-)
+WRONG: list[tuple[list[Any], str]] = [
+    ([[{"text": "a", "error": {"kind": "server", "message": "b"}}]], "either an answer"),
+    ([[{}]], "either an answer"),
+    ([[{"txt": "a"}]], "turns.0.0.txt"),
+    ([[{"choices": [{"when": {"last_result": "("}, "go": {"text": "a"}}]}]], "not a regular expression"),
+    ([[{"choices": [{"when": {"exists": "../x"}, "go": {"text": "a"}}]}]], "inside the workspace"),
+    ([], "turns"),
+]
+
+
+@pytest.mark.parametrize(("turns", "where"), WRONG)
 async def test_a_wrong_script_says_what_is_wrong_and_where(root: Path, turns: list[Any], where: str) -> None:
     error = await failure(ScriptedProvider(write(root, *turns)), ask(root))
     assert where in str(error)

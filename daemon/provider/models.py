@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -59,6 +60,8 @@ class ProviderModels:
         choice = await self.choose(env, configured)
         if choice.model.startswith("anthropic/"):
             await asyncio.to_thread(choose.warm, choice.model, env)
+            # The SDK's thousands of long-lived objects need not be looked at by every full collection.
+            gc.freeze()
 
     async def aclose(self) -> None:
         """Close the connections to the models."""

@@ -8,6 +8,7 @@ grows with what changed, never with the size of the workspace.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -37,7 +38,11 @@ class SessionHistory:
             text = (self._folder / "versions.jsonl").read_text("utf-8")
         except FileNotFoundError:
             return []
-        return [json.loads(line) for line in text.splitlines() if line]
+        found: list[dict[str, str | None]] = []
+        for line in text.split("\n"):
+            with contextlib.suppress(ValueError):  # torn by a crash
+                found.append(json.loads(line))
+        return found
 
     def content(self, sha256: str) -> bytes:
         """A stored content by its hash."""
@@ -45,6 +50,7 @@ class SessionHistory:
 
     def _keep(self, change: FileChange, tool_call_id: str) -> str:
         try:
+            first = self._count is None
             if self._count is None:
                 self._count = len(self.versions())
             entry = {
@@ -56,7 +62,7 @@ class SessionHistory:
                 "time": self._now().isoformat(),
             }
             with (self._folder / "versions.jsonl").open("a", encoding="utf-8") as log:
-                log.write(json.dumps(entry) + "\n")
+                log.write(("\n" if first and self._is_torn() else "") + json.dumps(entry) + "\n")
             self._count += 1
         except OSError as error:
             raise ToolError(
@@ -65,13 +71,23 @@ class SessionHistory:
             ) from error
         return str(entry["version"])
 
+    def _is_torn(self) -> bool:
+        """Whether a crash left half a line at the end of the list."""
+        try:
+            with (self._folder / "versions.jsonl").open("rb") as log:
+                log.seek(-1, os.SEEK_END)
+                return log.read(1) != b"\n"
+        except OSError:  # missing or empty
+            return False
+
     def _blob(self, content: bytes | None) -> str | None:
         self._folder.mkdir(parents=True, exist_ok=True)
         if content is None:
             return None
         sha256 = hashlib.sha256(content).hexdigest()
         path = self._folder / "blobs" / sha256[:2] / sha256
-        if not path.exists():
+        # A crash of the machine may leave a file whose content never reached the disk.
+        if not path.exists() or path.stat().st_size != len(content):
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(dir=path.parent)
             with os.fdopen(descriptor, "wb") as handle:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,10 +32,12 @@ class FileWatch:
         self._folders: set[str] = set()
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._observing = threading.Lock()
+        self._closed = False
 
     def add(self, path: Path) -> None:
         """Watch a file from now on. Returns at once; watchdog is imported and asked in a thread."""
-        if str(path) in self._files:
+        if self._closed:
             return
         self._files.add(str(path))
         folder = str(path.parent)
@@ -42,12 +45,13 @@ class FileWatch:
             return
         self._folders.add(folder)
         self._loop = asyncio.get_running_loop()
-        task = self._loop.create_task(asyncio.to_thread(self._watch, folder))
+        task = self._loop.create_task(self._begin(folder))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
         """Stop watching."""
+        self._closed = True
         for handle in self._waiting.values():
             handle.cancel()
         if self._tasks:
@@ -57,7 +61,11 @@ class FileWatch:
             observer.stop()
             await asyncio.to_thread(observer.join, 2.0)
 
-    def _watch(self, folder: str) -> None:
+    async def _begin(self, folder: str) -> None:
+        if not await asyncio.to_thread(self._watch, folder):
+            self._folders.discard(folder)  # the next file in it is another chance
+
+    def _watch(self, folder: str) -> bool:
         from watchdog.events import FileSystemEvent, FileSystemEventHandler
         from watchdog.observers import Observer
 
@@ -71,17 +79,23 @@ class FileWatch:
                             watch._loop.call_soon_threadsafe(watch._noticed, str(name))
 
         try:
-            if self._observer is None:
-                self._observer = Observer()
-                self._observer.daemon = True
-                self._observer.start()
-            self._observer.schedule(Handler(), folder, recursive=False)
+            # Several threads may be here at once; a second observer would never be stopped.
+            with self._observing:
+                if self._observer is None:
+                    self._observer = Observer()
+                    self._observer.daemon = True
+                    self._observer.start()
+                self._observer.schedule(Handler(), folder, recursive=False)
         except OSError as error:
             # Out of watches, or the folder is gone: changes there are noticed at the next read instead.
             log.info("not watching %s: %s", folder, error)
+            return False
+        return True
 
     def _noticed(self, name: str) -> None:
         assert self._loop is not None
+        if self._closed:
+            return
         if (handle := self._waiting.pop(name, None)) is not None:
             handle.cancel()
         self._waiting[name] = self._loop.call_later(_SETTLE_S, self._settled, name)

@@ -1,0 +1,235 @@
+"""The permission service: one inbox, the first answer wins, nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from daemon.model.permissions import PermissionRequest, Rule
+from daemon.permission.rules import SHIPPED, RuleSet
+from daemon.permission.service import Answer, CallInfo, CallPermission, PermissionService
+from tests.fakes.waiting import until
+from tools.base import FileChange, PermissionAsk, PermissionDenied
+
+NOW = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+class FakeAsker:
+    """A session as far as the service sees it; grants like the real one."""
+
+    def __init__(self, session_id: str = "s", *rules: Rule) -> None:
+        self.session_id = session_id
+        self.base = (*SHIPPED, *rules)
+        self.granted: list[Rule] = []
+        self.asked_for: list[PermissionRequest] = []
+        self.replies: list[tuple[str, Answer, str | None, str]] = []
+
+    @property
+    def rules(self) -> RuleSet:
+        return RuleSet(self.base, session=self.granted)
+
+    def asked(self, request: PermissionRequest) -> None:
+        self.asked_for.append(request)
+
+    def replied(self, request: PermissionRequest, answer: Answer, feedback: str | None, by: str) -> None:
+        if answer == "always":
+            self.granted += [
+                Rule(permission=request.permission, pattern=pattern, action="allow", source="session")
+                for pattern in request.suggestions
+            ]
+        self.replies.append((request.request_id, answer, feedback, by))
+
+
+class Inbox:
+    def __init__(self) -> None:
+        self.service = PermissionService(lambda: NOW)
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def ask(self, asker: FakeAsker, target: str, *suggestions: str, permission: str = "edit") -> str:
+        """Ask in the background; the id of the new request."""
+        before = len(asker.asked_for)
+        ask = PermissionAsk(permission, (target,), f"{permission} {target}", suggestions)
+        permission_port = CallPermission(self.service, asker, CallInfo("c", "edit"), lambda c: c.path.name)
+        self.tasks.append(asyncio.create_task(permission_port.ask(ask)))
+        await until(lambda: len(asker.asked_for) > before or self.tasks[-1].done())
+        return asker.asked_for[-1].request_id if len(asker.asked_for) > before else ""
+
+    async def outcome(self, number: int) -> str:
+        try:
+            async with asyncio.timeout(20):
+                await self.tasks[number]
+        except PermissionDenied as denied:
+            return f"denied: {denied.feedback}"
+        return "allowed"
+
+
+async def test_a_rule_that_allows_asks_nobody() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    assert await inbox.ask(asker, "a.py", permission="read") == ""
+    assert await inbox.outcome(0) == "allowed"
+    assert asker.asked_for == []
+
+
+async def test_a_rule_that_denies_asks_nobody_and_names_itself() -> None:
+    deny = Rule(permission="edit", pattern="*.lock", action="deny", source="user")
+    inbox, asker = Inbox(), FakeAsker("s", deny)
+    await inbox.ask(asker, "a.lock")
+    with pytest.raises(PermissionDenied, match=r"edit \*\.lock deny.*user") as caught:
+        await inbox.tasks[0]
+    assert caught.value.by_rule
+    assert asker.asked_for == []
+
+
+async def test_the_request_tells_what_is_asked_and_which_rule_asks() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    await inbox.ask(asker, "src/a.py", "src/*")
+    (request,) = inbox.service.pending("s")
+    assert request.targets == ("src/a.py",)
+    assert request.suggestions == ("src/*",)
+    assert (request.rule.permission, request.rule.pattern, request.rule.source) == ("edit", "*", "shipped")
+    assert request.created_at == NOW
+    assert request.tool_call_id == "c"
+    assert inbox.service.pending("other") == []
+    inbox.service.reply(request.request_id, "once", None, "Ann")
+    assert await inbox.outcome(0) == "allowed"
+    assert inbox.service.pending() == []
+
+
+async def test_the_first_answer_wins_and_the_second_hears_who_was_first() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    request_id = await inbox.ask(asker, "a.py")
+    assert inbox.service.reply(request_id, "once", None, "Ann") == (True, "Ann")
+    assert inbox.service.reply(request_id, "reject", None, "Bob") == (False, "Ann")
+    assert await inbox.outcome(0) == "allowed"
+    assert [(answer, by) for _, answer, _, by in asker.replies] == [("once", "Ann")]
+
+
+async def test_an_unknown_request_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        Inbox().service.reply("perm_nobody", "once", None, "x")
+
+
+async def test_once_allows_this_and_nothing_else() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    first = await inbox.ask(asker, "src/a.py", "src/*")
+    await inbox.ask(asker, "src/b.py", "src/*")
+    inbox.service.reply(first, "once", None, "x")
+    assert await inbox.outcome(0) == "allowed"
+    assert len(inbox.service.pending()) == 1
+    assert await inbox.ask(asker, "src/a.py", "src/*") != ""
+
+
+async def test_always_releases_what_it_covers_in_this_session_only() -> None:
+    inbox, asker, other = Inbox(), FakeAsker("s"), FakeAsker("t")
+    first = await inbox.ask(asker, "src/a.py", "src/*")
+    await inbox.ask(asker, "src/b.py", "src/*")
+    await inbox.ask(asker, "lib/c.py", "lib/*")
+    await inbox.ask(other, "src/d.py", "src/*")
+    inbox.service.reply(first, "always", None, "x")
+    assert await inbox.outcome(0) == "allowed"
+    assert await inbox.outcome(1) == "allowed"
+    assert [r.targets[0] for r in inbox.service.pending()] == ["lib/c.py", "src/d.py"]
+    assert [answer for _, answer, _, _ in asker.replies] == ["always", "once"]
+    assert await inbox.ask(asker, "src/e.py", "src/*") == ""
+    assert await inbox.outcome(4) == "allowed"
+
+
+async def test_a_plain_refusal_refuses_the_sessions_other_requests_too() -> None:
+    inbox, asker, other = Inbox(), FakeAsker("s"), FakeAsker("t")
+    first = await inbox.ask(asker, "a.py")
+    await inbox.ask(asker, "b.py")
+    await inbox.ask(other, "c.py")
+    inbox.service.reply(first, "reject", None, "x")
+    assert await inbox.outcome(0) == "denied: None"
+    assert await inbox.outcome(1) == "denied: None"
+    assert [r.targets[0] for r in inbox.service.pending()] == ["c.py"]
+
+
+async def test_a_refusal_with_words_is_about_this_request_alone() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    first = await inbox.ask(asker, "a.py")
+    await inbox.ask(asker, "b.py")
+    inbox.service.reply(first, "reject", "use c.py", "x")
+    assert await inbox.outcome(0) == "denied: use c.py"
+    assert len(inbox.service.pending()) == 1
+
+
+async def test_a_canceled_call_withdraws_its_request() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    request_id = await inbox.ask(asker, "a.py")
+    inbox.tasks[0].cancel()
+    await asyncio.wait({inbox.tasks[0]})
+    assert inbox.service.pending() == []
+    assert [answer for _, answer, _, _ in asker.replies] == ["canceled"]
+    with pytest.raises(KeyError):
+        inbox.service.reply(request_id, "once", None, "late")
+
+
+async def test_cancel_and_answer_at_the_same_moment_record_one_end() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    request_id = await inbox.ask(asker, "a.py")
+    inbox.service.reply(request_id, "once", None, "x")
+    inbox.tasks[0].cancel()
+    await asyncio.wait({inbox.tasks[0]})
+    assert [answer for _, answer, _, _ in asker.replies] == ["once"]
+
+
+async def test_an_always_that_came_while_the_diff_was_made_settles_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inbox, asker = Inbox(), FakeAsker()
+
+    def display(change: FileChange) -> str:
+        # This runs in the thread that makes the diff.
+        asker.granted.append(Rule(permission="edit", pattern="*", action="allow", source="session"))
+        return "a.py"
+
+    change = FileChange(Path("/w/a.py"), b"old\n", b"new\n")
+    ask = PermissionAsk("edit", ("a.py",), "edit", changes=(change,))
+    await inbox.service.ask(asker, CallInfo("c", "edit"), ask, display)
+    assert asker.asked_for == []
+
+
+async def test_both_sides_of_a_change_can_be_had_while_it_is_pending() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    changes = (
+        FileChange(Path("/w/a.py"), b"old\n", b"new\n"),
+        FileChange(Path("/w/b.py"), None, b"made\n"),
+    )
+    ask = PermissionAsk("edit", ("a.py", "b.py"), "two files", changes=changes)
+    task = asyncio.create_task(
+        inbox.service.ask(asker, CallInfo("c", "edit"), ask, lambda change: change.path.name)
+    )
+    await until(lambda: asker.asked_for)
+    request = asker.asked_for[0]
+    assert [(f.path, f.kind, f.added, f.removed) for f in request.files] == [
+        ("a.py", "update", 1, 1),
+        ("b.py", "create", 1, 0),
+    ]
+    assert inbox.service.change(request.request_id, "b.py") == changes[1]
+    assert inbox.service.change(request.request_id, "c.py") is None
+    inbox.service.reply(request.request_id, "once", None, "x")
+    await task
+    with pytest.raises(KeyError):
+        inbox.service.change(request.request_id, "a.py")
+
+
+async def test_the_record_of_old_answers_does_not_grow_for_ever() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    first = await inbox.ask(asker, "a.py")
+    inbox.service.reply(first, "once", None, "x")
+    for number in range(510):
+        request_id = await inbox.ask(asker, f"{number}.py")
+        inbox.service.reply(request_id, "once", None, "x")
+    with pytest.raises(KeyError):
+        inbox.service.reply(first, "once", None, "late")
+    await asyncio.gather(*inbox.tasks)
+
+
+async def test_a_port_decides_by_rules_alone_for_listings() -> None:
+    port = CallPermission(PermissionService(lambda: NOW), FakeAsker(), CallInfo("c", "ls"), lambda c: "")
+    assert port.decide("read", "a.env") == "ask"
+    assert port.decide("read", "a.py") == "allow"

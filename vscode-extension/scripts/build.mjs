@@ -1,4 +1,6 @@
 // Bundles the extension host's script and the webview's. `--watch` rebuilds on change, `--production` minifies.
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import * as path from "node:path";
 import { context } from "esbuild";
 
 const production = process.argv.includes("--production");
@@ -10,7 +12,9 @@ const shared = {
   sourcemap: production ? false : "linked",
   logLevel: "warning",
   outdir: "dist",
+  // The licences of what is bundled are written in full, see below.
   legalComments: "none",
+  metafile: true,
 };
 
 const builds = [
@@ -38,6 +42,23 @@ const builds = [
 const contexts = await Promise.all(builds.map((build) => context(build)));
 if (watch) await Promise.all(contexts.map((one) => one.watch()));
 else {
-  await Promise.all(contexts.map((one) => one.rebuild()));
+  const results = await Promise.all(contexts.map((one) => one.rebuild()));
   await Promise.all(contexts.map((one) => one.dispose()));
+  writeFileSync("dist/THIRD_PARTY_LICENSES.txt", licences(results.flatMap(({ metafile }) => Object.keys(metafile.inputs))));
+}
+
+/** The licence texts of all packages that the given source files are from. */
+function licences(inputs) {
+  const packages = new Set();
+  for (const input of inputs) {
+    const found = /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(input);
+    if (found) packages.add(found[1]);
+  }
+  const texts = [...packages].sort().map((folder) => {
+    const { name, version, license } = JSON.parse(readFileSync(path.join(folder, "package.json"), "utf8"));
+    const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one));
+    const text = file ? readFileSync(path.join(folder, file), "utf8").trim() : "";
+    return `${name} ${version} (${license})\n\n${text}\n`;
+  });
+  return texts.join(`\n${"-".repeat(80)}\n\n`);
 }

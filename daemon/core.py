@@ -103,7 +103,8 @@ class Daemon:
         profile = load_agent(agent)
         now = self.now()
         trace = Trace(
-            trace_id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+            # Sorts by age, also among sessions of the same second: the newest is found by its name.
+            trace_id=f"{now:%Y%m%d-%H%M%S-%f}{secrets.token_hex(2)}",
             workspace=str(self.workspace),
             agent=agent,
             model=model,

@@ -221,12 +221,17 @@ async def test_the_record_of_old_answers_does_not_grow_for_ever() -> None:
     inbox, asker = Inbox(), FakeAsker()
     first = await inbox.ask(asker, "a.py")
     inbox.service.reply(first, "once", None, "x")
-    for number in range(510):
-        request_id = await inbox.ask(asker, f"{number}.py")
-        inbox.service.reply(request_id, "once", None, "x")
+    asks = [PermissionAsk("edit", (f"{number}.py",), "edit") for number in range(510)]
+    more = [
+        asyncio.create_task(inbox.service.ask(asker, CallInfo("c", "edit"), ask, lambda change: ""))
+        for ask in asks
+    ]
+    await until(lambda: len(asker.asked_for) == 511)
+    for request in inbox.service.pending():
+        inbox.service.reply(request.request_id, "once", None, "x")
     with pytest.raises(KeyError):
         inbox.service.reply(first, "once", None, "late")
-    await asyncio.gather(*inbox.tasks)
+    await asyncio.gather(*inbox.tasks, *more)
 
 
 async def test_a_port_decides_by_rules_alone_for_listings() -> None:

@@ -62,9 +62,11 @@ function Card({ request, count, keys }: CardProps): JSX.Element {
         <button type="button" class="primary" disabled={sent} title={`Accept (${keys.accept})`} onClick={() => reply("once")}>
           Accept
         </button>
-        <button type="button" disabled={sent} aria-expanded={mode === "always"} onClick={flip("always")}>
-          Always…
-        </button>
+        {request.suggestions.length > 0 && (
+          <button type="button" disabled={sent} aria-expanded={mode === "always"} onClick={flip("always")}>
+            Always…
+          </button>
+        )}
         <button type="button" disabled={sent} title={`Reject (${keys.reject})`} onClick={() => reply("reject")}>
           Reject
         </button>
@@ -124,12 +126,11 @@ function ProposedFile({ request, file }: { request: PermissionRequest; file: Fil
 }
 
 function Patterns({ request, disabled, accept }: { request: PermissionRequest; disabled: boolean; accept: () => void }): JSX.Element {
-  const patterns = request.suggestions.length > 0 ? request.suggestions : request.targets;
   return (
     <div class="extra">
       <p>For the rest of this session, do not ask again for:</p>
       <ul class="patterns" aria-label="Patterns to remember">
-        {patterns.map((pattern) => (
+        {request.suggestions.map((pattern) => (
           <li key={pattern}>
             <code>{`${request.permission}: ${pattern}`}</code>
           </li>

@@ -13,6 +13,9 @@ from tools.match import find_edit
 from tools.paths import ask_outside, did_you_mean, resolve
 from tools.text import Text, decode, splice_bytes
 
+MAX_FILE_BYTES = 10_000_000
+"""Above this, finding a place by anything but its exact text takes minutes, and nobody reads the diff."""
+
 
 class EditInput(ToolInput):
     """Arguments of ``edit``."""
@@ -55,6 +58,11 @@ class EditTool(Tool[EditInput]):
 def _plan(before: bytes | None, args: EditInput, name: str) -> _Planned:
     if before is None:
         return _Planned(Text("", "utf-8").encode(args.new_string))
+    if len(before) > MAX_FILE_BYTES:
+        raise ToolError(
+            f"{name} has {len(before) // 1_000_000} MB; edit takes files of at most {MAX_FILE_BYTES // 1_000_000} MB. "
+            "Use a command for it."
+        )
     decoded = decode(before)
     if not args.old_string:
         if decoded.text:

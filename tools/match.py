@@ -17,7 +17,7 @@ from typing import Literal
 
 from tools.match_adapt import LOOK_ALIKES, Reindent, retab, shift, transfer
 from tools.match_doubt import begins_inside_indentation, doubt, indentation_before
-from tools.match_error import MatchError, absent, already_applied, ambiguous, unclear
+from tools.match_error import MatchError, absent, already_applied, ambiguous, too_many, unclear
 from tools.match_variants import Variant, variants
 from tools.text import Line, line_number, split_lines, to_lf
 
@@ -27,6 +27,10 @@ Rung = Literal[
     "exact", "line ends", "trailing blanks", "indentation", "tabs and spaces", "look-alike characters",
     "escaped characters", "line numbers",
 ]  # fmt: skip
+MAX_REPLACEMENTS = 10_000
+"""Each place is looked at by itself; more of them is a job for a command."""
+MAX_LISTED = 200
+"""Lines of candidates that are looked up for an error."""
 _MAX_CANDIDATES = 1000
 _BLANKS = " \t"
 
@@ -183,6 +187,8 @@ def _climb(hay: _Haystack, old: str, new: str, replace_all: bool) -> Edit | None
         exact = all(hay.text[p.start : p.end] in (old, literal) for p in places)
         rung: Rung = "exact" if exact else "line ends"
         if replace_all:
+            if len(places) > MAX_REPLACEMENTS:
+                raise too_many(len(places), MAX_REPLACEMENTS)
             return _build(hay, rung, _disjoint(places), old, new)
         if not _of_another_depth(hay, places, old, new):
             return _only(hay, rung, places, old, new)
@@ -213,7 +219,7 @@ def _of_another_depth(hay: _Haystack, places: Sequence[_Place], old: str, new: s
 
 def _only(hay: _Haystack, rung: Rung, places: Sequence[_Place], old: str, new: str) -> Edit:
     if len(places) > 1:
-        lines = [line_number(hay.text, place.start) for place in places]
+        lines = [line_number(hay.text, place.start) for place in places[:MAX_LISTED]]
         raise ambiguous(lines, "" if rung in ("exact", "line ends") else rung)
     return _build(hay, rung, places, old, new)
 

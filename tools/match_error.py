@@ -34,6 +34,15 @@ def ambiguous(lines: Sequence[int], differing: str) -> MatchError:
     return MatchError("ambiguous", message, lines)
 
 
+def too_many(count: int, limit: int) -> MatchError:
+    """``replace_all`` found more places than one call may change."""
+    return MatchError(
+        "ambiguous",
+        f"old_string occurs {count:,} times, and one call replaces at most {limit:,}: give more context, or use "
+        "a command for it. Nothing was changed.",
+    )
+
+
 def already_applied(line: int) -> MatchError:
     """The file reads as it would after the edit."""
     message = f"Already applied: new_string stands at line {line} as it is. Nothing was changed."

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import PermissionAsk, PermissionDenied, ToolError, ToolResult
 from tools.change import sha256
-from tools.edit import EditInput, EditTool
+from tools.edit import MAX_FILE_BYTES, EditInput, EditTool
+from tools.match import MAX_REPLACEMENTS
 from tools.write import WriteInput, WriteTool
 
 
@@ -200,3 +201,17 @@ async def test_bytes_outside_the_edit_are_identical(
     assert written.startswith(start)
     assert written.endswith(end)
     assert written[len(start) : len(written) - len(end)].decode(codec) == new.replace("\n", "\r\n")
+
+
+async def test_a_file_too_large_to_be_edited_is_refused_at_once(ctx: FakeToolContext) -> None:
+    path = put(ctx, "huge.txt", b"x" * (MAX_FILE_BYTES + 1))
+    with pytest.raises(ToolError, match="Use a command"):
+        await edit(ctx, "huge.txt", "y", "z")
+    assert path.stat().st_size == MAX_FILE_BYTES + 1
+
+
+async def test_replacing_too_many_places_at_once_is_refused(ctx: FakeToolContext) -> None:
+    path = put(ctx, "many.txt", b"x" * (MAX_REPLACEMENTS + 1))
+    with pytest.raises(ToolError, match="10,001 times"):
+        await edit(ctx, "many.txt", "x", "y", replace_all=True)
+    assert set(path.read_bytes()) == {ord("x")}

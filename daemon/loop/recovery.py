@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from daemon.loop.state import SessionState
 from daemon.loop.turn import Turn
-from daemon.model.events import TurnEnded
+from daemon.model.events import QueueChanged, TurnEnded
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.plan.tree import PlanTree
 from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace, refuse_newer
@@ -99,6 +99,13 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
     for request in list(state.pending.values()):
         session.replied(request, "canceled", None, "")
     if state.turn is not None:
+        if state.turn_has_prompt:
+            # It was taken from the queue, and only the note of that is missing.
+            queue = tuple(prompt for prompt in state.queue if prompt.prompt_id != state.turn)
+            if queue != state.queue:
+                session.emit(
+                    QueueChanged(trace_id=session.session_id, time=session.services.now(), queue=queue)
+                )
         session.emit(
             TurnEnded(
                 trace_id=session.session_id,

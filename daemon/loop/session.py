@@ -249,8 +249,7 @@ class Session:
             self.cancel()
             await asyncio.wait({self._worker}, timeout=10)
         try:
-            if self.queued() != self.state.queue:
-                self._queue_changed()
+            self.queue_stored()
         except StoreError as error:
             log.warning("the queue was not stored: %s", error)
         if self._snapshot_due is not None:
@@ -262,12 +261,13 @@ class Session:
         return tuple(waiting.prompt for waiting in self._queue)
 
     def take_steered(self) -> list[tuple[QueuedPrompt, tuple[FilePart, ...]]]:
-        """Prompts to deliver between two steps; they end with the running turn."""
+        """Prompts to deliver between two steps; they end with the running turn.
+
+        ``queue_stored`` is to be called when they are part of the conversation.
+        """
         steered = [waiting for waiting in self._queue if waiting.prompt.steer]
-        if steered:
-            self._queue = [waiting for waiting in self._queue if not waiting.prompt.steer]
-            self._steered += steered
-            self._queue_changed()
+        self._queue = [waiting for waiting in self._queue if not waiting.prompt.steer]
+        self._steered += steered
         return [(waiting.prompt, waiting.attachments) for waiting in steered]
 
     def restore_queue(self, queue: Sequence[QueuedPrompt]) -> None:
@@ -278,6 +278,11 @@ class Session:
             for p in queue
         ]
 
+    def queue_stored(self) -> None:
+        """Store what waits now, when that has changed."""
+        if self.queued() != self.state.queue:
+            self._queue_changed()
+
     def _queue_changed(self) -> None:
         self.emit(QueueChanged(trace_id=self.session_id, time=self.services.now(), queue=self.queued()))
 
@@ -287,8 +292,6 @@ class Session:
             try:
                 if self.state.turn is not None:
                     close_what_is_open(self, UNSTORED)
-                if self.queued() != self.state.queue:
-                    self._queue_changed()
                 stop, detail = await self._run(waiting)
             except StoreError as error:
                 log.error("the turn was stopped: %s", error)
@@ -328,6 +331,8 @@ class Session:
         self.emit(TurnStarted(trace_id=self.session_id, time=self.services.now(), prompt_id=prompt.prompt_id))
         turn = Turn(self)
         turn.begin(prompt.text, waiting.attachments)
+        # Not earlier: a prompt that waited must not be lost to a crash in between.
+        self.queue_stored()
         self._turn = asyncio.create_task(turn.run())
         if self._canceling:
             self._turn.cancel()

@@ -42,6 +42,8 @@ class SessionState:
         self.pending: dict[str, PermissionRequest] = {}
         self.turn: str | None = None
         """Prompt id of the turn under way."""
+        self.turn_has_prompt = False
+        """The prompt of the turn under way is among the messages."""
         self.streaming: dict[str, tuple[MessagePartAdded, ...]] = {}
         """Complete parts of messages that are not complete yet, by message id."""
         self.granted: list[Rule] = list(trace.carried.granted)
@@ -67,6 +69,7 @@ class SessionState:
             self.plan.apply(Removed(event.goal_id, event.current_id))
         elif isinstance(event, TurnStarted):
             self.turn = event.prompt_id
+            self.turn_has_prompt = False
             self.trace = self.trace.model_copy(update={"running": True})
         elif isinstance(event, TurnEnded):
             self.turn = None
@@ -130,6 +133,7 @@ class SessionState:
 
     def _add_message(self, event: MessageAdded) -> None:
         message = event.message
+        self.turn_has_prompt |= message.role == "user"
         self.messages.append(message)
         self.streaming.pop(message.message_id, None)
         self.plan.apply_counts(event.affected_goals)

@@ -88,6 +88,7 @@ class Turn:
         while True:
             for prompt, files in self._session.take_steered():
                 self._add_user(prompt.text, files)
+            self._session.queue_stored()
             outcome = await self._step()
             if outcome.stop != "tool_use":
                 return outcome.stop, outcome.detail

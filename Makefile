@@ -77,7 +77,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PY) -c '' 2>/dev/null || { echo 'Making $(VENV) ...'; rm -rf $(VENV); $(PYTHON) -m venv $(VENV); } || \
 		{ rm -rf $(VENV); echo 'error: $(PYTHON) cannot make a virtual environment (on Debian and Ubuntu: apt-get install python3-venv)' >&2; exit 1; }
 	@echo 'Installing the Python packages into $(VENV) ...'
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt -e '.[dev]'
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-input --no-compile -c constraints.txt -e '.[dev]'
 	@touch $@
 
 $(MODULES): $(EXT)/package.json $(EXT)/package-lock.json

@@ -35,7 +35,12 @@ kill -TERM $run
 wait $run || true
 trap - EXIT
 tail -n 1 "$place/run.log"
-if pgrep -af -- "$workspace|$place/goalwright/.build" | grep -v pgrep; then echo "processes are left"; exit 1; fi
+for _ in $(seq 100); do
+    left=$(pgrep -af -- "$workspace|$place/goalwright/.build" | grep -v pgrep || true)
+    [ -z "$left" ] && break
+    sleep 0.1
+done
+[ -z "$left" ] || { echo "processes are left: $left"; exit 1; }
 echo "== nothing is left running"
 
 [ "${2:-}" = run-only ] && exit

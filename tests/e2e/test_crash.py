@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -67,6 +68,13 @@ def events_in(folder: Path) -> int:
     return logs[0].read_bytes().count(b"\n") if logs else 0
 
 
+def watch_for(folder: Path, count: int) -> None:
+    """Return at once when there are so many events: this is a race that the kill is to win."""
+    deadline = time.monotonic() + 60
+    while events_in(folder) < count:
+        assert time.monotonic() < deadline
+
+
 async def whole_run(victims: Victims, folder: Path) -> int:
     """Events of a run that nobody disturbs."""
     pid = await victims.start(folder)
@@ -115,9 +123,7 @@ async def test_killed_at_random_moments(victims: Victims, tmp_path: Path) -> Non
         folder = tmp_path / f"run{number}"
         after = chance.randrange(1, total)
         pid = await victims.start(folder)
-        # No sleep that lets the run get away: this is a race that the kill is to win.
-        while events_in(folder) < after:
-            await asyncio.sleep(0)
+        await asyncio.to_thread(watch_for, folder, after)
         os.kill(pid, signal.SIGKILL)
         await until(lambda pid=pid: gone(pid))
         killed_in_the_middle += events_in(folder) < total

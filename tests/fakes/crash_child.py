@@ -89,7 +89,7 @@ def main() -> None:
         pid = os.fork()
         if pid == 0:
             sys.stdin.close()
-            sys.stdout = Path(os.devnull).open("w")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             if order["die_at"]:
                 die_at(order["die_at"], order["how"])
             asyncio.run(work(Path(order["folder"])))

@@ -5,7 +5,7 @@ import * as path from "node:path";
 import { test } from "node:test";
 import { backoff } from "../src/daemon/backoff";
 import { Installation, interpreter, lastWords, progress } from "../src/daemon/install";
-import { launch, readAnswer } from "../src/daemon/launch";
+import { launch, readAnswer, wasStopped } from "../src/daemon/launch";
 import { Problem } from "../src/daemon/problems";
 import { cleanEnvironment, providerEnvironment, run } from "../src/daemon/process";
 import { candidates, findBasePython, objection } from "../src/daemon/python";
@@ -62,6 +62,17 @@ test("a Python that is not there is told with the button to choose one", async (
     assert.equal(error.code, "noPython");
     return error.actions.includes("choosePython");
   });
+});
+
+test("a daemon that took its socket along was stopped, one that left it was killed", async () => {
+  const { bundle, done } = await folders();
+  const socket = path.join(bundle, "daemon.sock");
+  assert.equal(wasStopped({ ...ENDPOINT, socket }), true);
+  await writeFile(socket, "");
+  assert.equal(wasStopped({ ...ENDPOINT, socket }), false);
+  const { socket: _, ...rest } = ENDPOINT;
+  assert.equal(wasStopped({ ...rest, port: 1 }), false);
+  await done();
 });
 
 test("back-off begins at once, doubles, and has an end", () => {

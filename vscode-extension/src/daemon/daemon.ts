@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 import type { DaemonStatus, InitializationOptions, SessionDelta, SessionUpdate } from "../protocol.gen";
 import { backoff, MAX_ATTEMPTS } from "./backoff";
 import { Connection, type Method, type Params, type Result } from "./connection";
-import { launch, stopByForce } from "./launch";
+import { launch, stopByForce, wasStopped, type Endpoint } from "./launch";
 import { asProblem, Problem } from "./problems";
 
 export type DaemonState =
@@ -24,6 +24,8 @@ export interface Surroundings {
 }
 
 const STOP_PATIENCE_MS = 5_000;
+const SUCCESSOR_POLL_MS = 500;
+const SUCCESSOR_POLLS = 20;
 
 /**
  * The daemon of this window's folder: found or started when first needed, connected again when the connection breaks.
@@ -149,7 +151,7 @@ export class Daemon implements vscode.Disposable {
     const connection = await Connection.open(endpoint, this.around.options(), this.around.output, {
       onUpdate: (params) => this.updated.fire(params),
       onDelta: (params) => this.grown.fire(params),
-      onClosed: () => this.onClosed(connection),
+      onClosed: () => this.onClosed(connection, endpoint),
     });
     const status = await connection.request("goalwright/daemon/status", {});
     if (generation !== this.generation) {
@@ -162,10 +164,30 @@ export class Daemon implements vscode.Disposable {
     return connection;
   }
 
-  private onClosed(connection: Connection): void {
+  private onClosed(connection: Connection, endpoint: Endpoint): void {
     if (this.connection !== connection) return;
     this.connection = undefined;
+    if (wasStopped(endpoint)) {
+      // Somebody ended it, in a terminal or another window: it is not ours to start it again behind their back.
+      this.around.output.info("the daemon was stopped");
+      this.set({ phase: "stopped" });
+      void this.awaitSuccessor(this.generation, endpoint);
+      return;
+    }
     this.around.output.warn("the connection to the daemon broke");
+    this.reconnectInBackground();
+  }
+
+  /** A restart from elsewhere is a stop and a start: then the connection is wanted again. */
+  private async awaitSuccessor(generation: number, endpoint: Endpoint): Promise<void> {
+    for (let n = 0; n < SUCCESSOR_POLLS; n++) {
+      await this.pause(SUCCESSOR_POLL_MS);
+      if (generation !== this.generation || this.connection || this.connecting) return;
+      if (!wasStopped(endpoint)) return this.reconnectInBackground();
+    }
+  }
+
+  private reconnectInBackground(): void {
     this.connecting = this.attempt(this.generation, true);
     // Nobody may be waiting for it; the state tells.
     this.connecting.catch(() => undefined);

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { PROTOCOL_VERSION } from "../protocol.gen";
 import { Problem, type ActionId } from "./problems";
 import { run, type Finished } from "./process";
@@ -25,6 +26,14 @@ export async function launch(python: string, folder: string, log: (line: string)
   });
   for (const line of done.stderr.split(/\r?\n/)) if (line) log(line);
   return readAnswer(done, python);
+}
+
+/**
+ * After a connection ended: the daemon left in good order, for it takes its socket away first. One that was killed leaves
+ * it lying; of one that listens on a port nothing is known.
+ */
+export function wasStopped(endpoint: Endpoint): boolean {
+  return endpoint.socket !== undefined && !existsSync(endpoint.socket);
 }
 
 /** Ends the workspace's daemon by the command line. Never throws: what went wrong is in the log. */

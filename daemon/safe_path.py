@@ -40,7 +40,9 @@ def protect(workspace: str, *, through_current_folder: bool) -> str | None:
     entries = {entry: real(entry) for entry in sys.path if entry not in ("", os.curdir)}
     kept = [e for e, folder in entries.items() if chosen(folder) or not _inside(folder, workspace)]
     if root not in (entries[entry] for entry in kept):
-        kept.append(root)  # found through the current folder, which is gone from the path; its siblings are needed
+        kept.append(
+            root
+        )  # found through the current folder, which is gone from the path; its siblings are needed
     sys.path[:] = kept
     if _inside(root, workspace) and not chosen(root):
         return (

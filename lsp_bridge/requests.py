@@ -9,14 +9,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from daemon.provider.choose import Choice, is_provider_variable, parse_model
-
 from daemon.agents.loader import UnknownAgent
 from daemon.config import Config
 from daemon.core import Daemon, memory_mb
 from daemon.loop.session import Busy, Session
 from daemon.model.base import Model
 from daemon.model.traces import Trace
+from daemon.provider.choose import Choice, is_provider_variable, parse_model
 from daemon.store.base import StoreError, UnknownTrace
 from lsp_bridge import protocol as p
 from tools.base import ToolError

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import cattrs
-from daemon.provider.choose import is_provider_variable
 from lsprotocol import converters, types
 from pydantic import ValidationError
 from pygls.exceptions import JsonRpcException
@@ -25,6 +24,7 @@ from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, 
 from daemon.core import Daemon
 from daemon.loop.session import Session
 from daemon.model.events import Delta, Event
+from daemon.provider.choose import is_provider_variable
 from lsp_bridge import protocol as p
 from lsp_bridge.documents import OpenDocuments
 from lsp_bridge.requests import ClientState, ModelChooser, RequestError, Requests

@@ -18,4 +18,6 @@ def script_path() -> Path:
 def copy_workspace(target: Path) -> None:
     """Make a fresh copy of the sample workspace at ``target``, which must not exist yet (or be empty)."""
     source = Path(str(importlib.resources.files("daemon.demo") / "workspace"))
-    shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".trace"))
+    shutil.copytree(
+        source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".trace")
+    )

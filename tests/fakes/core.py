@@ -71,7 +71,11 @@ class Bench:
 
 @asynccontextmanager
 async def daemon(
-    folder: Path, *steps: Step, command_line: Mapping[str, Any] | None = None, check: bool = True
+    folder: Path,
+    *steps: Step,
+    command_line: Mapping[str, Any] | None = None,
+    unsaved_text: Callable[[Path], str | None] | None = None,
+    check: bool = True,
 ) -> AsyncGenerator[Bench]:
     """A daemon over ``folder/workspace``. At the end every record of it is checked, see ``check_record``."""
     workspace = folder / "workspace"
@@ -84,7 +88,7 @@ async def daemon(
         models=models,
         state_folder=folder / "home",
         command_line=command_line,
-        unsaved_text=unsaved.get,
+        unsaved_text=unsaved_text or unsaved.get,
     )
     bench = Bench(core, models, unsaved)
     try:
@@ -150,6 +154,3 @@ async def finish(turn: asyncio.Task[TurnResult], within_s: float = 30.0) -> Turn
 def prompted(session: Session, text: str, **options: Any) -> asyncio.Task[TurnResult]:
     """A prompt under way."""
     return asyncio.create_task(session.prompt(text, **options))
-
-
-Condition = Callable[[], object]

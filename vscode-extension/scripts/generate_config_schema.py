@@ -18,7 +18,10 @@ def main() -> int:
     if TARGET.exists() and TARGET.read_text("utf-8") == fresh:
         return 0
     if "--check" in sys.argv[1:]:
-        print(f"{TARGET.relative_to(ROOT)} is stale: run `make generate` and commit the result.", file=sys.stderr)
+        print(
+            f"{TARGET.relative_to(ROOT)} is stale: run `make generate` and commit the result.",
+            file=sys.stderr,
+        )
         return 1
     TARGET.write_text(fresh, "utf-8", newline="\n")
     print(f"wrote {TARGET.relative_to(ROOT)}")

@@ -80,5 +80,8 @@ def _same_text(text: str, data: bytes) -> bool:
 def _path(uri: str) -> Path | None:
     if not uri.startswith("file:"):
         return None
-    name = to_fs_path(uri)
-    return Path(name).resolve() if name else None
+    try:
+        name = to_fs_path(uri)
+        return Path(name).resolve() if name else None
+    except (OSError, ValueError):
+        return None  # no file can have such a name

@@ -115,7 +115,7 @@ async def read_messages(reader: asyncio.StreamReader, server: ClientServer) -> N
         body = await reader.readexactly(length)
         try:
             message = json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             server.refuse(None, -32700, f"The message is not JSON: {error}.")
             continue
         server.handle(message)

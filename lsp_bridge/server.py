@@ -74,8 +74,11 @@ class ClientServer:
         self._documents: OpenDocuments | None = None
         self._held: dict[str, list[Event | Delta]] = {}
         """Sessions whose updates wait until the answer to the request that subscribed is on its way."""
+        self._holds: dict[str, int] = {}
+        """How many such answers there are, by session."""
         self.closed = False
         self._initialized = False
+        self._shut_down = False
         self._requests = Requests(
             core,
             self._client,
@@ -99,10 +102,16 @@ class ClientServer:
             return
         fields = cast("dict[str, Any]", message)
         message_id, method = fields.get("id"), fields.get("method")
-        if method is not None and method != "initialize" and not self._initialized and method != "exit":
-            if message_id is not None:
-                self.refuse(message_id, -32002, "Send `initialize` first.")
-            return
+        if method is not None and method != "exit":
+            if self._shut_down:
+                if message_id is not None:
+                    self.refuse(message_id, -32600, "This connection was shut down: send `exit`.")
+                return
+            if method != "initialize" and not self._initialized:
+                if message_id is not None:
+                    self.refuse(message_id, -32002, "Send `initialize` first.")
+                return
+            self._shut_down = method == "shutdown"
         try:
             structured: Any = self._server.protocol.structure_message(fields)
         except Exception as error:
@@ -112,14 +121,19 @@ class ClientServer:
         if isinstance(structured, dict):
             self.refuse(message_id, -32600, 'A message must have "jsonrpc": "2.0".')
             return
-        self._server.protocol.handle_message(structured)
+        try:
+            self._server.protocol.handle_message(structured)
+        except Exception:
+            # What only looks like JSON-RPC, e.g. an id that is a list.
+            log.exception("a message could not be handled")
+            self.refuse(message_id, -32600, "The message is not valid JSON-RPC.")
 
     def refuse(self, message_id: object, code: int, text: str) -> None:
         """Answer with an error outside of any handler."""
-        if isinstance(message_id, int | str) or message_id is None:
-            error = types.ResponseError(code=code, message=text)
-            # null is the wire's "no id", which pygls' types do not know; it has no public way to refuse either.
-            self._server.protocol._send_response(cast("int", message_id), error=error)  # pyright: ignore[reportPrivateUsage]
+        known = message_id if isinstance(message_id, int | str) else None
+        message = {"jsonrpc": "2.0", "id": known, "error": {"code": code, "message": text}}
+        # null is the wire's "no id", which pygls' types leave out; it has no public way to refuse either.
+        self._server.protocol._send_data(message)  # pyright: ignore[reportPrivateUsage]
 
     def hang_up(self) -> None:
         """End the connection; the daemon goes on."""
@@ -139,11 +153,16 @@ class ClientServer:
     def _subscribe(self, session: Session) -> None:
         self._core.bus.subscribe(session.session_id, self._published)
         self._held.setdefault(session.session_id, [])
+        self._holds[session.session_id] = self._holds.get(session.session_id, 0) + 1
         loop = asyncio.get_running_loop()
         # The answer is sent by a callback that runs one round after the handler's return: wait two.
         loop.call_soon(loop.call_soon, self._release, session.session_id)
 
     def _release(self, session_id: str) -> None:
+        self._holds[session_id] -= 1
+        if self._holds[session_id]:
+            return
+        del self._holds[session_id]
         for item in self._held.pop(session_id, ()):
             self._send(item)
 
@@ -204,19 +223,22 @@ class ClientServer:
             except RequestError as error:
                 raise JsonRpcException(message=str(error), code=error.code) from error
             except ValidationError as error:
-                wrong = "; ".join(
-                    f"{'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}" for e in error.errors()
-                )
-                raise JsonRpcException(message=f"{method}: {wrong}", code=p.INVALID_PARAMS) from error
-            except Exception:
+                raise _wrong_params(method, error) from None
+            except Exception as error:
                 log.exception("%s failed", method)
-                raise
+                name = error.__class__.__name__
+                raise JsonRpcException(
+                    message=f"{method}: Goalwright has a bug ({name}); its log has the details."
+                ) from None
 
         return handle
 
     def _initialize(self, params: types.InitializeParams) -> None:
         raw = params.initialization_options
-        options = p.InitializationOptions.model_validate(raw if isinstance(raw, dict) else {})
+        try:
+            options = p.InitializationOptions.model_validate(raw if isinstance(raw, dict) else {})
+        except ValidationError as error:
+            raise _wrong_params("initializationOptions", error) from None  # the error itself repeats keys
         if options.protocol_version != p.PROTOCOL_VERSION:
             raise JsonRpcException(
                 message=(
@@ -236,6 +258,12 @@ class ClientServer:
             self._documents = OpenDocuments(self._server.workspace)
             self._bridge.add_documents(self._documents)
         return self._documents
+
+
+def _wrong_params(what: str, error: ValidationError) -> JsonRpcException:
+    """What is wrong where, in words; not the values, which may be keys."""
+    wrong = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}" for e in error.errors())
+    return JsonRpcException(message=f"{what}: {wrong}", code=p.INVALID_PARAMS)
 
 
 class _Protocol(LanguageServerProtocol):

@@ -1,0 +1,194 @@
+"""The door: who is let in, and what nonsense costs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from lsp_bridge import listen
+from lsp_bridge.handshake import UNAUTHORIZED, preamble
+from tests.fakes.bridge import TOKEN, Door, Raw, served
+from tests.fakes.waiting import until
+
+
+async def still_serves(door: Door) -> None:
+    """Whatever one client did: another is served."""
+    client = await door.client()
+    status = await client.request("goalwright/daemon/status")
+    assert status["clients"] >= 1
+    await client.close()
+
+
+@pytest.mark.parametrize("tcp", [False, True])
+async def test_a_client_with_the_token_is_let_in(tcp: bool) -> None:
+    async with served(tcp=tcp) as door:
+        client = await door.client()
+        assert (await client.request("goalwright/daemon/status"))["version"] == "0.0-test"
+        if door.socket is not None:
+            assert stat.S_IMODE(door.socket.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        preamble("wrong"),
+        preamble(TOKEN[:-1]),
+        preamble(TOKEN + "x"),
+        b"GOALWRIGHT/1\n",
+        b"GOALWRIGHT/2 " + TOKEN.encode() + b"\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"Content-Length: 2\r\n\r\n{}",
+        b"\n",
+        b"\xff\xfe\x00\n",
+        b"x" * 100_000 + b"\n",
+    ],
+    ids=["wrong", "short", "long", "none", "version", "http", "lsp", "empty", "binary", "endless"],
+)
+@pytest.mark.parametrize("tcp", [False, True])
+async def test_anybody_else_is_told_what_is_wrong_and_hung_up_on(line: bytes, tcp: bool) -> None:
+    async with served(tcp=tcp) as door:
+        client = await door.raw()
+        client.send_bytes(line)
+        message = await client.receive()
+        assert message["id"] is None
+        assert message["error"]["code"] == UNAUTHORIZED
+        assert "goalwright start --json" in message["error"]["message"]
+        assert TOKEN not in json.dumps(message)
+        await client.hung_up()
+        assert door.bench.core.clients == 0
+        await still_serves(door)
+
+
+async def test_one_that_says_nothing_is_hung_up_on_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "HANDSHAKE_S", 0.05)
+    async with served() as door:
+        client = await door.raw()
+        assert (await client.receive())["error"]["code"] == UNAUTHORIZED
+        await client.hung_up()
+
+
+async def test_one_that_leaves_before_the_first_line_is_forgotten() -> None:
+    async with served() as door:
+        client = await door.raw()
+        client.send_bytes(b"GOALWRI")
+        await client.close()
+        await until(lambda: not door.listener._connections)
+        await still_serves(door)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"nonsense", b'{"a": }', b"\xff\xfe", b"[" * 100_000],
+    ids=["empty", "cut", "words", "hole", "bytes", "deep"],
+)
+async def test_a_body_that_is_not_json_gets_an_error_and_the_next_message_is_read(body: bytes) -> None:
+    async with served() as door:
+        client = await door.client()
+        client.send_body(body)
+        message = await client.receive()
+        assert message["id"] is None
+        assert message["error"]["code"] == -32700
+        assert await client.request("goalwright/daemon/status")
+
+
+@pytest.mark.parametrize("message", [[], 5, None, "text", [{"jsonrpc": "2.0", "id": 1, "method": "x"}]])
+async def test_a_message_that_is_no_object_gets_an_error(message: object) -> None:
+    async with served() as door:
+        client = await door.client()
+        client.send(message)
+        assert (await client.receive())["error"]["code"] == -32600
+        assert await client.request("goalwright/daemon/status")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Content-Length: -1\r\n\r\n",
+        b"Content-Length: many\r\n\r\n",
+        b"Content-Length: 99999999999999\r\n\r\n",
+        b"Content-Length: \r\n\r\n",
+        b"X: " + b"x" * 200_000 + b"\r\n\r\n",
+        b"x" * 200_000,
+    ],
+    ids=["negative", "words", "huge", "empty", "long-header", "endless"],
+)
+async def test_a_header_that_cannot_be_meant_ends_the_connection_and_nothing_else(header: bytes) -> None:
+    async with served() as door:
+        other = await door.client("other")
+        client = await door.client()
+        client.send_bytes(header)
+        await client.hung_up()
+        await until(lambda: door.bench.core.clients == 1)
+        assert await other.request("goalwright/daemon/status")
+
+
+async def test_headers_in_other_spellings_are_read() -> None:
+    async with served() as door:
+        client = await door.client()
+        body = json.dumps({"jsonrpc": "2.0", "id": 77, "method": "goalwright/daemon/status"}).encode()
+        kind = b"Content-Type: application/vscode-jsonrpc; charset=utf-8\r\n"
+        client.send_bytes(kind + b"content-length:%d\r\n\r\n" % len(body) + body)
+        assert await client.answer(77)
+
+
+async def test_messages_may_come_in_any_pieces() -> None:
+    async with served() as door:
+        client = await door.client()
+        body = json.dumps({"jsonrpc": "2.0", "id": 77, "method": "goalwright/daemon/status"}).encode()
+        frame = b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+        for byte in frame:
+            client.send_bytes(bytes([byte]))
+            await asyncio.sleep(0)
+        assert await client.answer(77)
+        client.send_bytes(frame.replace(b"77", b"78") + frame.replace(b"77", b"79"))
+        assert await client.answer(79)
+        assert await client.answer(78)
+
+
+@pytest.mark.parametrize("cut", [1, 10, 18, 25, 40])
+async def test_half_a_frame_and_a_disconnect_harm_nobody(cut: int) -> None:
+    async with served() as door:
+        other = await door.client("other")
+        client = await door.client()
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "goalwright/session/new"}).encode()
+        client.send_bytes((b"Content-Length: %d\r\n\r\n%s" % (len(body), body))[:cut])
+        await client.close()
+        await until(lambda: door.bench.core.clients == 1)
+        assert await other.request("goalwright/daemon/status")
+
+
+async def test_closing_the_door_hangs_up_on_everybody() -> None:
+    async with served() as door:
+        clients = [await door.client(), await door.connect(), await door.raw()]
+        await until(lambda: len(door.listener._connections) == 3)
+        await door.listener.close()
+        for client in clients:
+            await client.hung_up()
+        assert door.bench.core.clients == 0
+
+
+async def test_many_clients_come_and_go() -> None:
+    async with served() as door:
+
+        async def visit(number: int) -> None:
+            client: Raw = await door.client(f"c{number}")
+            await client.request("goalwright/daemon/status")
+            await client.close()
+
+        await asyncio.gather(*(visit(n) for n in range(40)))
+        await until(lambda: door.bench.core.clients == 0)
+        assert not door.bridge._documents
+        await until(lambda: not door.listener._connections)
+
+
+async def test_the_core_does_not_know_of_clients_that_never_got_in(tmp_path: Path) -> None:
+    async with served() as door:
+        for line in (b"x\n", preamble("wrong")):
+            client = await door.raw()
+            client.send_bytes(line)
+            await client.hung_up()
+        assert door.bench.core.clients == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -25,3 +26,12 @@ def has_litellm(pid: int) -> bool | None:
     except OSError:
         return None
     return "/tiktoken/" in maps or "/tokenizers/" in maps
+
+
+def cpu_s(pid: int) -> float | None:
+    """Processor time that the process has used, in seconds; None where that cannot be seen."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

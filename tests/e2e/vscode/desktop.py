@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -66,10 +66,12 @@ class DesktopVSCode:
     workspace: Path
     python: str
     vsix: Path
+    settings: Mapping[str, object] = field(default_factory=dict[str, object])
+    """More user settings."""
     _process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        write_settings(self.folder, self.python)
+        write_settings(self.folder, self.python, self.settings)
         done = subprocess.run(
             self._command("--install-extension", str(self.vsix), "--force"),
             env=_environment(),

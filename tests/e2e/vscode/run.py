@@ -27,6 +27,9 @@ from tests.e2e.vscode.desktop import DesktopError, DesktopVSCode, desktop_comman
 from tests.e2e.vscode.install import InstallError, ensure
 from tests.e2e.vscode.server import ServerError, VSCodeServer, goalwright, remove
 
+WELCOME: dict[str, object] = {"workbench.startupEditor": "readme"}
+"""The first thing a person sees says what the folder is."""
+
 
 class Stopped(Exception):
     """Somebody pressed Ctrl-C or sent TERM."""
@@ -109,13 +112,15 @@ def serve(options: Options, workspace: Path, folder: Path) -> int:
     print(f"Model:     {model_line(workspace)}", flush=True)
     if code is not None:
         try:
-            with DesktopVSCode(code, folder, workspace, sys.executable, options.vsix) as window:
+            with DesktopVSCode(code, folder, workspace, sys.executable, options.vsix, WELCOME) as window:
                 print(f"VS Code:   {code} (close its window or press Ctrl-C here to stop)", flush=True)
                 return window.wait()
         except DesktopError as error:
             print(f"{error}\nUsing VS Code in the browser instead.", file=sys.stderr, flush=True)
     ensure()
-    server = VSCodeServer(folder, workspace, sys.executable, options.vsix, port=options.port, token=True)
+    server = VSCodeServer(
+        folder, workspace, sys.executable, options.vsix, WELCOME, port=options.port, token=True
+    )
     with server:
         print(f"VS Code:   {server.address}", flush=True)
         print("Open this address in a browser; press Ctrl-C here to stop.", flush=True)

@@ -15,7 +15,7 @@ from daemon.runtime import state_dir
 from lsp_bridge.client import Client, RpcError
 from lsp_bridge.handshake import UNKNOWN_REQUEST
 from lsp_bridge.terminal.loose import mapping, string
-from lsp_bridge.terminal.text import one_line
+from lsp_bridge.terminal.text import one_line, shown_line
 from lsp_bridge.terminal.view import TextView, rule_words, suggestion_words
 
 
@@ -48,7 +48,7 @@ class AcceptAll:
         if self._view is not None:
             if self._show:
                 self._view.request(request)
-            title = one_line(string(request.get("title")))
+            title = shown_line(string(request.get("title")))
             self._view.line(f"  {self._note}" if self._show else f"  {self._note} {title}")
         return Answer("once")
 
@@ -63,7 +63,7 @@ class RefuseAll:
     async def answer(self, request: dict[str, Any]) -> Answer:
         """Reject."""
         self._warn(
-            f"Refused, because there is no terminal to ask on: {one_line(string(request.get('title')))}\n"
+            f"Refused, because there is no terminal to ask on: {shown_line(string(request.get('title')))}\n"
             f"  {rule_words(request)}"
         )
         if not self._told:
@@ -71,7 +71,7 @@ class RefuseAll:
             rule = json.dumps({"permission": {string(request.get("permission")): "allow"}})
             self._warn(
                 "  To allow it: run at a terminal and answer there, run with --yes to allow everything once, "
-                f"or put a rule such as {one_line(rule)} into {state_dir() / 'config.json'}."
+                f"or put a rule such as {shown_line(rule)} into {state_dir() / 'config.json'}."
             )
         return Answer("reject")
 

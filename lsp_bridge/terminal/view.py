@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from lsp_bridge.terminal.goal_lines import GoalLines
 from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string, strings
-from lsp_bridge.terminal.text import Cleaner, Style, clean, fit, one_line
+from lsp_bridge.terminal.text import Cleaner, Style, clean, fit, one_line, shown, shown_line
 
 Write = Callable[[str], None]
 """Writes and flushes."""
@@ -226,8 +226,10 @@ class TextView:
     def request(self, request: dict[str, Any]) -> None:
         """A permission request: what would be done, and the rule that made it a question."""
         style = self._style
-        self.line(style.yellow(f"? {one_line(string(request.get('title')) or 'Permission needed')}"))
-        if detail := clean(string(request.get("detail"))).strip():
+        self.line(
+            style.yellow(f"? {shown_line(string(request.get('title')).strip() or 'Permission needed')}")
+        )
+        if detail := shown(string(request.get("detail")).strip(" \t\n")):
             self.line(detail)
         for file in mappings(request.get("files")):
             if diff := string(file.get("diff")):
@@ -348,14 +350,14 @@ def rule_words(request: dict[str, Any]) -> str:
     rule = mapping(request.get("rule"))
     source = string(rule.get("source")) or "shipped"
     permission, pattern = string(rule.get("permission")) or "*", string(rule.get("pattern")) or "*"
-    return one_line(
+    return shown_line(
         f"asked by the {source} rule: {permission} {pattern} → {string(rule.get('action')) or 'ask'}"
     )
 
 
 def suggestion_words(request: dict[str, Any]) -> str:
     """The patterns that "always" would allow."""
-    return one_line(", ".join(strings(request.get("suggestions"))))
+    return ", ".join(shown_line(pattern) for pattern in strings(request.get("suggestions")))
 
 
 def diagnostics_lines(content: str) -> list[str]:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_bridge.terminal.text import Cleaner, Style, clean, fit, one_line
+from lsp_bridge.terminal.text import Cleaner, Style, clean, fit, one_line, shown, shown_line
 
 ESCAPES = [
     "\x1b[31m",
@@ -56,10 +57,10 @@ def test_escape_sequence_cut_anywhere_leaves_nothing(escape: str) -> None:
 
 def test_sequence_that_never_ends_does_not_swallow_the_rest() -> None:
     cleaner = Cleaner()
-    shown = (
+    text = (
         cleaner.feed("\x1b]0;") + "".join(cleaner.feed("x" * 1000) for _ in range(10)) + cleaner.feed("end")
     )
-    assert shown.endswith("end")
+    assert text.endswith("end")
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs"])))
@@ -96,3 +97,39 @@ def test_diff_is_coloured_line_by_line() -> None:
 
 def test_change_of_line_ends_can_be_seen_in_a_diff() -> None:
     assert Style(color=False).diff("-a\r\n+a\n") == "-a␍\n+a"
+
+
+@pytest.mark.parametrize(
+    ("hidden", "seen"),
+    [
+        ("echo ok \x1b]; touch PWNED;\x07", "echo ok ␛]; touch PWNED;␇"),
+        ("echo ok \x1bP; touch\nPWNED \x1b\\", "echo ok ␛P; touch\nPWNED ␛\\"),
+        ("\x1b[2Jrm -rf x", "␛[2Jrm -rf x"),
+        ("rm x\recho", "rm x␍echo"),
+        ("a\x08\x7f\x00", "a␈␡␀"),
+        ("a\x9b0K\x85b", "a<U+009B>0K<U+0085>b"),
+        ("x\u202e\u2066y\u200b\u2028", "x<U+202E><U+2066>y<U+200B><U+2028>"),
+        ("a\u3164=\U000e0041", "a<U+3164>=<U+E0041>"),
+    ],
+)
+def test_nothing_of_what_is_approved_is_hidden(hidden: str, seen: str) -> None:
+    assert shown(hidden) == seen
+
+
+@given(st.text())
+def test_every_character_of_what_is_approved_has_a_shape(text: str) -> None:
+    safe = shown(text)
+    assert len(safe) >= len(text)
+    assert not {letter for letter in safe if unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp")} - {
+        "\n",
+        "\t",
+    }
+
+
+def test_name_or_pattern_is_one_line() -> None:
+    assert shown_line("a\n+b\tc\x1b") == "a␊+b␉c␛"
+
+
+def test_escape_sequence_in_a_diff_is_shown() -> None:
+    diff = '+x = "\x1b]0;"; __import__("os").system("touch PWNED"); y = "\x07"'
+    assert Style(color=False).diff(diff) == '+x = "␛]0;"; __import__("os").system("touch PWNED"); y = "␇"'

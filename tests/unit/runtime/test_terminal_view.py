@@ -10,7 +10,7 @@ from daemon.model.goals import Goal, GoalTree
 from daemon.plan.tree import PlanTree
 from lsp_bridge.terminal.goal_lines import GoalLines, display_numbers
 from lsp_bridge.terminal.text import Style
-from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, diagnostics_lines
+from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, diagnostics_lines, suggestion_words
 
 
 class Screen:
@@ -218,6 +218,19 @@ def test_request_shows_diff_and_the_rule_that_asked() -> None:
     rule = {"permission": "edit", "pattern": "*", "action": "ask", "source": "shipped"}
     screen.view.request({"title": "edit a.py", "rule": rule, "files": [{"diff": "-a\n+b\n"}]})
     assert screen.lines == ["? edit a.py", "-a", "+b", "  asked by the shipped rule: edit * → ask"]
+
+
+def test_request_hides_nothing_of_what_is_approved() -> None:
+    evil = "ok \x1b]; touch PWNED;\x07" + " " * 300 + "; touch TAIL"
+    screen = Screen()
+    rule = {"permission": "bash", "pattern": evil, "action": "ask", "source": "user"}
+    request = {"title": evil, "detail": evil, "files": [{"diff": f"+{evil}"}], "rule": rule}
+    screen.view.request(request)
+    assert [
+        line for line in screen.lines if "␛]; touch PWNED;␇" not in line or "touch TAIL" not in line
+    ] == []
+    assert len(screen.lines) == 4
+    assert suggestion_words({"suggestions": [evil, "a\nb"]}).endswith("; touch TAIL, a␊b")
 
 
 def test_retry_and_notice_are_told() -> None:

@@ -19,6 +19,7 @@ from tests.e2e.vscode.desktop import processes_naming
 from tests.e2e.vscode.install import ROOT
 from tests.e2e.vscode.server import VSCodeServer
 from tests.e2e.vscode.window import Window, chromium
+from tests.fakes.command_line import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -98,9 +99,8 @@ async def test_the_printed_address_opens_the_sample_workspace_with_the_demo(
 
         assert await run.stop() == 0
         assert str(workspace) in run.text.splitlines()[-1]
-        async with asyncio.timeout(10):  # the daemon lets go of its lock a moment before it is gone
-            while processes_naming(str(workspace)):
-                await asyncio.sleep(0.05)
+        # The daemon lets go of its lock a moment before it is gone.
+        wait_until(lambda: not processes_naming(str(workspace)), "the end of all processes of the workspace")
         with socket.socket() as probe:
             assert probe.connect_ex(("127.0.0.1", urlsplit(address).port or 0)) != 0
 

@@ -39,6 +39,7 @@ export function session(over: Partial<SessionInfo> = {}): SessionInfo {
     } as Trace,
     status: "idle",
     demo: false,
+    foreign: false,
     model: "demo/demo",
     ...over,
   };

@@ -5,6 +5,7 @@ import { Counts, Diff } from "./diff";
 import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon } from "./icons";
+import { visible, visibleLine } from "./visible";
 
 /** After this time the buttons work again, should an answer have got lost. */
 const PATIENCE_MS = 5_000;
@@ -46,15 +47,15 @@ function Card({ request, count, keys }: CardProps): JSX.Element {
     <section class="approval" role="region" aria-label="Approval needed">
       <header>
         <Icon name="waiting" />
-        <h2>{request.title}</h2>
+        <h2>{visibleLine(request.title)}</h2>
         {count > 1 && <span class="dim">{`1 of ${count}`}</span>}
       </header>
       <div class="approval-body">
-        {command && <pre class="io">{command}</pre>}
+        {command && <pre class="io">{visible(command)}</pre>}
         {request.files.map((file) => (
           <ProposedFile key={file.path} request={request} file={file} />
         ))}
-        <p class="rule">{[command ? "" : request.detail, reason(request)].filter(Boolean).join(" · ")}</p>
+        <p class="rule">{[command ? "" : visible(request.detail), reason(request)].filter(Boolean).join(" · ")}</p>
       </div>
       {mode === "always" && <Patterns request={request} disabled={sent} accept={() => reply("always")} />}
       {mode === "feedback" && <Feedback disabled={sent} send={(text) => reply("reject", text)} />}
@@ -97,7 +98,7 @@ function reason({ rule }: PermissionRequest): string {
     session: "this session's rule",
     agent: "the agent's rule",
   }[rule.source];
-  return `asked because of ${whose} ${rule.permission}: ${rule.pattern} → ${rule.action}`;
+  return visibleLine(`asked because of ${whose} ${rule.permission}: ${rule.pattern} → ${rule.action}`);
 }
 
 const SMALL_DIFF = 4_000;
@@ -112,11 +113,11 @@ function ProposedFile({ request, file }: { request: PermissionRequest; file: Fil
         type="button"
         class="fold"
         aria-expanded={open}
-        aria-label={`${file.path} +${file.added} −${file.removed}`}
+        aria-label={`${visibleLine(file.path)} +${file.added} −${file.removed}`}
         onClick={toggle}
       >
         <Icon name="chevron" />
-        <span class="file">{file.path}</span>
+        <span class="file">{visibleLine(file.path)}</span>
         {what && <span class="dim">{what}</span>}
         <Counts added={file.added} removed={file.removed} />
       </button>
@@ -132,7 +133,7 @@ function Patterns({ request, disabled, accept }: { request: PermissionRequest; d
       <ul class="patterns" aria-label="Patterns to remember">
         {request.suggestions.map((pattern) => (
           <li key={pattern}>
-            <code>{`${request.permission}: ${pattern}`}</code>
+            <code>{visibleLine(`${request.permission}: ${pattern}`)}</code>
           </li>
         ))}
       </ul>

@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { diffLines, type DiffLine } from "./difflines";
 import { memo } from "./hooks";
+import { visible } from "./visible";
 
 const SIGNS: Record<DiffLine["kind"], string> = { add: "+", remove: "−", same: " ", gap: "⋯", note: "" };
 /** More lines are shown on demand. */
@@ -35,13 +36,13 @@ export const Diff = memo(({ diff }: { diff: string }): JSX.Element => {
 });
 
 function marked({ text, changed }: DiffLine): JSX.Element | string {
-  if (!changed) return text;
+  if (!changed) return visible(text);
   const [start, end] = changed;
   return (
     <>
-      {text.slice(0, start)}
-      <mark>{text.slice(start, end)}</mark>
-      {text.slice(end)}
+      {visible(text.slice(0, start))}
+      <mark>{visible(text.slice(start, end))}</mark>
+      {visible(text.slice(end))}
     </>
   );
 }

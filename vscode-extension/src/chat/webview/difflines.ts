@@ -15,9 +15,14 @@ export function diffLines(diff: string): DiffLine[] {
   const lines: DiffLine[] = [];
   let [oldLine, newLine, oldLeft, newLeft] = [0, 0, 0, 0];
   let hunks = 0;
-  for (const raw of diff.split("\n")) {
-    const line = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
-    const hunk = oldLeft <= 0 && newLeft <= 0 ? HUNK.exec(line) : null;
+  const rows = diff.split("\n");
+  // The usual line ends of a file are no news, but where they differ they may be the change itself.
+  const content = rows.filter((row) => /^[-+ ](?!-- |\+\+ )/.test(row));
+  const usual = content.every((row) => row.endsWith("\r"));
+  for (const raw of rows) {
+    const bare = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
+    const line = usual ? bare : raw;
+    const hunk = oldLeft <= 0 && newLeft <= 0 ? HUNK.exec(bare) : null;
     if (hunk) {
       [oldLine, newLine] = [Number(hunk[1]), Number(hunk[3])];
       [oldLeft, newLeft] = [Number(hunk[2] ?? 1), Number(hunk[4] ?? 1)];

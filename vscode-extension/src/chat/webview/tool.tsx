@@ -4,6 +4,7 @@ import { Counts, Diff } from "./diff";
 import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
+import { visible, visibleLine } from "./visible";
 
 const ICONS: Record<ToolState, IconName> = {
   pending: "pending",
@@ -43,10 +44,10 @@ export function ToolCard({ view }: { view: ToolView }): JSX.Element {
   const light = LIGHT.has(view.call.name) && view.state !== "waiting for approval";
   return (
     <article class={`tool tool-${view.state.split(" ", 1)[0]} ${light ? "tool-light" : ""}`} aria-label={`Tool ${view.call.name}: ${view.state}`}>
-      <button type="button" class="tool-head" aria-expanded={open} onClick={toggle} title={view.path ?? view.title}>
+      <button type="button" class="tool-head" aria-expanded={open} onClick={toggle} title={visibleLine(view.path ?? view.title)}>
         <Icon name={ICONS[view.state]} />
         <span class="verb">{VERBS[view.call.name] ?? view.call.name}</span>
-        <span class="tool-title">{bare(view)}</span>
+        <span class="tool-title">{visibleLine(bare(view))}</span>
         <Counts added={view.added} removed={view.removed} />
         {remark && <span class="remark">{remark}</span>}
         <Icon name="chevron" />
@@ -125,11 +126,11 @@ function Details({ view }: { view: ToolView }): JSX.Element {
     <div class="details">
       {path && (
         <button type="button" class="path" onClick={() => post({ type: "openFile", path })}>
-          {path}
+          {visibleLine(path)}
         </button>
       )}
       {diff && <Diff diff={diff} />}
-      <Section title="Input" text={input(call.input)} folded={diff ? `input-${call.id}` : undefined} />
+      <Section title="Input" text={visible(input(call.input))} folded={diff ? `input-${call.id}` : undefined} />
       <Section title={result ? "Result" : "Output"} text={output} folded={diff ? `result-${call.id}` : undefined} />
     </div>
   );

@@ -69,6 +69,9 @@ class Config:
     base_rules: tuple[Rule, ...] = SHIPPED
     workspace_rules: tuple[Rule, ...] = ()
     problems: tuple[str, ...] = ()
+    """What was left out, for the person to know."""
+    blocking: tuple[str, ...] = ()
+    """What may have held a prohibition and could not be read: nothing is to be done until it can."""
 
     def overlaid(self, values: Mapping[str, Any], source: RuleSource, name: str) -> Config:
         """This configuration with another layer of trusted settings over it."""
@@ -80,7 +83,8 @@ class Config:
             settings=Settings.model_validate(merged),
             base_rules=(*self.base_rules, *rules),
             workspace_rules=self.workspace_rules,
-            problems=(*self.problems, *problems, *(f"{name}: {text}" for text in wrong)),
+            problems=(*self.problems, *problems),
+            blocking=(*self.blocking, *_misnamed(values, name), *(f"{name}: {text}" for text in wrong)),
         )
 
 
@@ -102,11 +106,12 @@ def load_config(workspace: Path, user_file: Path) -> Config:
         settings=config.settings,
         base_rules=config.base_rules,
         workspace_rules=tuple(rules),
-        problems=(
+        problems=(*config.problems, *notes),
+        blocking=(
             *problems,
-            *config.problems,
+            *config.blocking,
             *local_problems,
-            *notes,
+            *_misnamed(local, name),
             *(f"{name}: {text}" for text in wrong),
         ),
     )
@@ -129,6 +134,15 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(value, dict):
         return {}, [f"{path} is not used: it must hold a JSON object."]
     return cast("dict[str, Any]", value), []
+
+
+def _misnamed(values: Mapping[str, Any], name: str) -> list[str]:
+    """Keys that were probably meant to be ``permission``."""
+    return [
+        f"{name}: {key}: is not a setting; did you mean permission?"
+        for key in values
+        if key != "permission" and key.lower().startswith(("permission", "rule"))
+    ]
 
 
 def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[str]]:

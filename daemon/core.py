@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from daemon.agents.loader import load_agent
+from daemon.agents.loader import UnknownAgent, load_agent
 from daemon.bus import Bus
 from daemon.config import Config, load_config
 from daemon.files.watch import FileWatch
@@ -31,10 +31,16 @@ from daemon.model.traces import Trace
 from daemon.permission.service import PermissionService
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
+from daemon.store.own import OwnSessions
 from tools.base import Diagnostics, Tool
 from tools.registry import builtin_tools, run_tool
 
 log = logging.getLogger(__name__)
+
+FOREIGN = (
+    "This session was not begun by you on this machine: it came with the folder. What it allowed, what waited in it "
+    "and the model it names do not count, and its prompts may be anybody's."
+)
 
 
 class Daemon:
@@ -67,6 +73,7 @@ class Daemon:
         self._tasks: set[asyncio.Task[None]] = set()
         self._quiet_since = time.monotonic()
         self.store, self.storage_notice = self._open_store()
+        self._own = OwnSessions(state_folder, self.workspace)
         self._tools: dict[str, Tool[Any]] = builtin_tools()
         self._services = Services(
             workspace=self.workspace,
@@ -111,6 +118,7 @@ class Daemon:
             created_at=now,
             updated_at=now,
         )
+        self._own.add(trace.trace_id)
         self.store.create(trace)
         session = Session(SessionState(trace), profile, self._services)
         self._sessions[trace.trace_id] = session
@@ -133,6 +141,10 @@ class Daemon:
     def live(self, session_id: str) -> Session | None:
         """The session when it is open."""
         return self._sessions.get(session_id)
+
+    def is_foreign(self, session_id: str) -> bool:
+        """Whether a stored session came with the workspace instead of being begun here."""
+        return session_id not in self._own
 
     async def traces(self, *, limit: int, before: str | None = None) -> list[Trace]:
         """Stored sessions, newest first; open ones as they are now."""
@@ -187,10 +199,21 @@ class Daemon:
     # -- inside --
 
     async def _open(self, session_id: str) -> Session:
+        foreign = self.is_foreign(session_id)
+        if foreign:
+            await asyncio.to_thread(self.store.refuse_links, session_id)
         state = await asyncio.to_thread(read_state, self.store, session_id)
-        session = Session(state, load_agent(state.trace.agent), self._services)
+        if foreign:
+            state.disown()
+        try:
+            agent = load_agent(state.trace.agent)
+        except UnknownAgent:
+            agent = load_agent("build")
+        session = Session(state, agent, self._services, foreign=foreign)
         close_what_is_open(session)
         session.restore_queue(state.queue)
+        if foreign:
+            session.notice("warning", FOREIGN, "foreign")
         self._sessions[session_id] = session
         return session
 

@@ -17,6 +17,7 @@ from daemon.model.messages import FilePart, Message, Part, StopReason
 from daemon.model.permissions import PermissionRequest, Reply
 from daemon.model.traces import QueuedPrompt, SessionStatus, Trace
 from lsp_bridge.handshake import BUSY as BUSY
+from lsp_bridge.handshake import CONFIG_BROKEN as CONFIG_BROKEN
 from lsp_bridge.handshake import INCOMPATIBLE as INCOMPATIBLE
 from lsp_bridge.handshake import INVALID_PARAMS as INVALID_PARAMS
 from lsp_bridge.handshake import PREAMBLE as PREAMBLE
@@ -40,6 +41,8 @@ class SessionInfo(Model):
     """The model that answers, ``provider/model``: the session's own or the default."""
     demo: bool = False
     """The scripted demo model answers, not a real one."""
+    foreign: bool = False
+    """The session came with the folder: it was not begun by this user on this machine."""
 
 
 class InitializationOptions(Model):

@@ -105,7 +105,8 @@ class Requests:
         """What the daemon is and does."""
         choice = await self._choice()
         core = self._core
-        notices = [core.storage_notice, choice.notice, *self._config().problems]
+        config = self._config()
+        notices = [core.storage_notice, choice.notice, *config.blocking, *config.problems]
         return p.DaemonStatus(
             version=self._version,
             protocol_version=p.PROTOCOL_VERSION,
@@ -139,11 +140,6 @@ class Requests:
         except UnknownAgent as error:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error
         self._adopt(session, choice)
-        for problem in (self._core.storage_notice, *session.config.problems):
-            if problem:
-                session.notice("warning", problem, "config")
-        if choice.demo and params.model is None:
-            session.notice("info", choice.notice, "demo")
         return p.SessionResult(session=self._info(session, choice))
 
     async def list(self, params: p.SessionListParams) -> p.SessionListResult:
@@ -198,9 +194,16 @@ class Requests:
         """Work on a prompt; answers when its turn has ended."""
         if not params.text.strip() and not params.attachments:
             raise RequestError(p.INVALID_PARAMS, "The prompt is empty: write what should be done.")
+        self._core.reload_config()
+        if blocking := self._config().blocking:
+            # Without its rules a configuration would allow what the person forbade.
+            raise RequestError(
+                p.CONFIG_BROKEN, "Nothing is done until this is put right: " + "; ".join(blocking)
+            )
         choice = await self._choice()
         session = await self._core.session(params.session_id)
         self._adopt(session, choice)
+        self._tell_once(session, choice)
         try:
             result = await session.prompt(
                 params.text, params.attachments, prompt_id=params.prompt_id, when_busy=params.when_busy
@@ -231,6 +234,8 @@ class Requests:
 
     async def edit_queue(self, params: p.QueueEditParams) -> p.Empty:
         """Change or remove a waiting prompt."""
+        if params.text is not None and not params.text.strip():
+            raise RequestError(p.INVALID_PARAMS, "The prompt is empty: write a text, or null to remove it.")
         session = await self._core.session(params.session_id)
         if not session.edit_queued(params.prompt_id, params.text):
             raise RequestError(
@@ -293,6 +298,16 @@ class Requests:
         session.env = self._provider_env()
         session.default_model = choice.model
 
+    def _tell_once(self, session: Session, choice: Choice) -> None:
+        """What the person should know, when a session's first prompt comes: by then somebody listens."""
+        if session.state.messages or session.running:
+            return
+        for problem in (self._core.storage_notice, *session.config.problems):
+            if problem:
+                session.notice("warning", problem, "config")
+        if choice.notice and session.state.trace.model is None:
+            session.notice("info", choice.notice, "demo" if choice.demo else "model")
+
     def _check_model(self, model: str) -> None:
         try:
             parse_model(model)
@@ -302,12 +317,18 @@ class Requests:
     def _info(self, session: Session, choice: Choice) -> p.SessionInfo:
         model = session.state.trace.model or choice.model
         return p.SessionInfo(
-            trace=session.state.trace, status=session.status, model=model, demo=model.startswith("demo/")
+            trace=session.state.trace,
+            status=session.status,
+            model=model,
+            demo=model.startswith("demo/"),
+            foreign=session.foreign,
         )
 
     def _trace_info(self, trace: Trace, choice: Choice) -> p.SessionInfo:
         session = self._core.live(trace.trace_id)
         if session is not None:
             return self._info(session, choice)
-        model = trace.model or choice.model
-        return p.SessionInfo(trace=trace, status="idle", model=model, demo=model.startswith("demo/"))
+        foreign = self._core.is_foreign(trace.trace_id)
+        model = choice.model if foreign else trace.model or choice.model
+        demo = model.startswith("demo/")
+        return p.SessionInfo(trace=trace, status="idle", model=model, demo=demo, foreign=foreign)

@@ -26,10 +26,21 @@ STOPPED = "Goalwright was stopped in the middle of this."
 UNSTORED = "The session could not be stored in the middle of this."
 
 
+class MixedUp(StoreError):
+    """The files of a session name another one."""
+
+
+def _check_id(found: str, expected: str) -> None:
+    # Ids become paths; in a trace that came with a repository they may be anything.
+    if found != expected:
+        raise MixedUp(f"The files of session {expected} belong to another one: it cannot be opened.")
+
+
 def read_state(store: TraceStore, trace_id: str) -> SessionState:
     """The state of a stored session. Reads the whole trace: call it in a thread. Raises StoreError."""
     try:
         trace = store.trace(trace_id)
+        _check_id(trace.trace_id, trace_id)
         if not trace.running and trace.last_event_id == store.last_event_id(trace_id):
             carried = trace.carried
             plan = PlanTree(
@@ -41,7 +52,7 @@ def read_state(store: TraceStore, trace_id: str) -> SessionState:
             if len(messages) == trace.message_count:
                 return SessionState(trace, plan, messages)
             log.warning("messages of %s are missing; rebuilding from the log", trace_id)
-    except NewerFormat:
+    except (NewerFormat, MixedUp):
         raise
     except UnknownTrace:
         if store.last_event_id(trace_id) == 0:
@@ -59,6 +70,9 @@ def replay(store: TraceStore, trace_id: str) -> SessionState:
         raise StoreError(
             f"The log of session {trace_id} is empty or has lost its beginning: it cannot be opened."
         )
+    for event in events:
+        _check_id(event.trace_id, trace_id)
+    _check_id(first.trace.trace_id, trace_id)
     refuse_newer(trace_id, first.trace.format)
     state = SessionState(first.trace)
     for event in events:

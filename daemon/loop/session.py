@@ -72,8 +72,12 @@ class _Waiting:
 class Session:
     """The live session. All methods run on the event loop of the daemon."""
 
-    def __init__(self, state: SessionState, agent: AgentProfile, services: Services) -> None:
+    def __init__(
+        self, state: SessionState, agent: AgentProfile, services: Services, *, foreign: bool = False
+    ) -> None:
+        """``foreign``: the session came with the workspace, see ``daemon.store.own``."""
         self.state = state
+        self.foreign = foreign
         self.agent = agent
         self.services = services
         self.config: Config = services.config()

@@ -50,8 +50,11 @@ class SessionState:
         """What the person allowed for the rest of the session by "always"."""
         self.seen_files: dict[str, str] = {}
         """Hash of the version of each file that the model saw last, by absolute path."""
+        self.call_ids: set[str] = set()
+        """Ids of all tool calls so far."""
         for message in self.messages:
             self._note_files(message)
+            self.call_ids.update(call.id for call in message.tool_calls())
 
     def apply(self, event: Event) -> None:
         """Take one event into account."""
@@ -98,6 +101,12 @@ class SessionState:
             self.trace = self.trace.model_copy(update=updates)
         self.trace = self.trace.model_copy(update={"last_event_id": event.event_id, "updated_at": event.time})
 
+    def disown(self) -> None:
+        """Drop what would act in the person's name: somebody else wrote this session."""
+        self.granted.clear()
+        self.queue = ()
+        self.trace = self.trace.model_copy(update={"model": None})
+
     def carrying(self) -> Trace:
         """The metadata for a snapshot."""
         carried = Carried(
@@ -135,6 +144,7 @@ class SessionState:
         message = event.message
         self.turn_has_prompt |= message.role == "user"
         self.messages.append(message)
+        self.call_ids.update(call.id for call in message.tool_calls())
         self.streaming.pop(message.message_id, None)
         self.plan.apply_counts(event.affected_goals)
         self._note_files(message)

@@ -13,6 +13,7 @@ from daemon.context.prompt import Environment, read_instructions, system_blocks
 from daemon.context.window import build_window, estimate_tokens
 from daemon.files.history import SessionHistory
 from daemon.files.seen import SessionFiles
+from daemon.loop.call_ids import unique_call_ids
 from daemon.loop.step import Received, StepOutcome, run_step
 from daemon.model.events import (
     Delta,
@@ -95,7 +96,8 @@ class Turn:
 
     async def _step(self) -> StepOutcome:
         try:
-            return await run_step(self, self._services.models.stream(self._model, self._request()))
+            stream = self._services.models.stream(self._model, self._request())
+            return await run_step(self, unique_call_ids(stream, self._state.call_ids.__contains__))
         except ProviderError as error:
             if error.kind != "overflow":
                 return StepOutcome("error", str(error))

@@ -28,6 +28,7 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(permission="bash", pattern="*", action="ask"),
     Rule(permission="read", pattern="*.env", action="ask"),
     Rule(permission="read", pattern="*.env.*", action="ask"),
+    Rule(permission="read", pattern="*.envrc", action="ask"),
     Rule(permission="read", pattern="*.env.example", action="allow"),
     Rule(permission="external_directory", pattern="*", action="ask"),
     Rule(permission="doom_loop", pattern="*", action="ask"),

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 _TAIL_BLOCK = 64 * 1024
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class FileTraceStore:
@@ -44,6 +45,9 @@ class FileTraceStore:
     def prepare(self) -> None:
         """Make the folder and keep git out of it. Raises StoreError when it cannot be written."""
         try:
+            if self.root.is_symlink():
+                # A repository could bring it along and have us write wherever it points.
+                raise OSError(40, "it is a link", str(self.root))
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
             ignore = self.root / ".gitignore"
             if not ignore.exists():
@@ -55,6 +59,13 @@ class FileTraceStore:
                 f"Sessions cannot be stored in {self.root}: {error.strerror or error}. "
                 "Make the folder writable, or remove what stands in its way."
             ) from error
+
+    def refuse_links(self, trace_id: str) -> None:
+        """Raise StoreError when a trace that came from elsewhere would make us write through links."""
+        for parent, folders, files in os.walk(self._folder(trace_id)):
+            for name in (*folders, *files):
+                if os.path.islink(os.path.join(parent, name)):  # noqa: PTH114, PTH118 - many files
+                    raise StoreError(f"Session {trace_id} has links in its folder: it is not opened.")
 
     def create(self, trace: Trace) -> None:
         """See TraceStore."""
@@ -75,6 +86,12 @@ class FileTraceStore:
         event_id = self._last_ids[trace_id] + 1
         numbered = event.model_copy(update={"event_id": event_id})
         line = _encoded(numbered.stored()) + b"\n"
+        if os.fstat(handle.fileno()).st_nlink == 0:
+            self.close(trace_id)
+            raise StoreError(
+                f"The session's folder {self.root / trace_id} was deleted, so nothing of it can be stored. "
+                "Start a new session."
+            )
         try:
             _write_all(handle, line)
         except OSError as error:
@@ -86,6 +103,8 @@ class FileTraceStore:
 
     def save_message(self, message: Message) -> None:
         """See TraceStore."""
+        if not _SAFE_NAME.fullmatch(message.message_id):
+            raise StoreError(f"{message.message_id!r} is not the id of a message.")
         path = self._folder(message.trace_id) / "messages" / f"{message.message_id}.json"
         try:
             path.parent.mkdir(exist_ok=True)
@@ -95,7 +114,7 @@ class FileTraceStore:
 
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
         """See TraceStore. Goals first: metadata that names an event id vouches for both."""
-        folder = self.root / trace.trace_id
+        folder = self._folder(trace.trace_id)
         _write_json(folder / "goal.json", tree.stored())
         _write_json(folder / "meta.json", trace.stored())
 
@@ -126,7 +145,7 @@ class FileTraceStore:
     def trace_ids(self) -> list[str]:
         """All ids, newest first."""
         try:
-            names = [entry.name for entry in os.scandir(self.root) if entry.is_dir()]
+            names = [entry.name for entry in os.scandir(self.root) if entry.is_dir(follow_symlinks=False)]
         except OSError:
             return []
         return sorted(names, reverse=True)
@@ -213,7 +232,7 @@ class FileTraceStore:
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", trace_id):
             raise UnknownTrace(f"{trace_id[:100]!a} is not the id of a session.")
         folder = self.root / trace_id
-        if not folder.is_dir():
+        if folder.is_symlink() or not folder.is_dir():
             raise UnknownTrace(f"There is no session {trace_id}.")
         return folder
 

@@ -487,6 +487,8 @@ export interface SessionInfo {
   model: string;
   /** The scripted demo model answers, not a real one. */
   demo: boolean;
+  /** The session came with the folder: it was not begun by this user on this machine. */
+  foreign: boolean;
 }
 
 /** Newest first. */

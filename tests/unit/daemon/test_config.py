@@ -66,14 +66,14 @@ def test_an_unreadable_file_is_named_and_costs_nothing_else(
     write(user_file, {"max_tokens": 1000})
     write(user_file if which == "user" else workspace / WORKSPACE_FILE, text)
     config = load_config(workspace, user_file)
-    assert len(config.problems) == 1
-    assert ("user.json" if which == "user" else "config.json") in config.problems[0]
+    assert len(config.blocking) == 1
+    assert ("user.json" if which == "user" else "config.json") in config.blocking[0]
     assert config.settings.max_tokens == (16_000 if which == "user" else 1000)
 
 
 def test_a_file_that_is_not_utf_8_is_named(user_file: Path, workspace: Path) -> None:
     user_file.write_bytes('{"model": "ü"}'.encode("latin-1"))
-    assert "user.json" in load_config(workspace, user_file).problems[0]
+    assert "user.json" in load_config(workspace, user_file).blocking[0]
 
 
 def test_a_byte_order_mark_is_no_problem(user_file: Path, workspace: Path) -> None:
@@ -85,14 +85,14 @@ def test_a_folder_or_a_device_in_place_of_the_file_is_named(user_file: Path, wor
     user_file.mkdir()
     # A workspace is untrusted: reading this one would never end.
     (workspace / WORKSPACE_FILE).symlink_to("/dev/zero")
-    problems = load_config(workspace, user_file).problems
+    problems = load_config(workspace, user_file).blocking
     assert len(problems) == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_pipe_in_place_of_the_file_does_not_hang_the_daemon(user_file: Path, workspace: Path) -> None:
     os.mkfifo(workspace / WORKSPACE_FILE)
-    assert len(load_config(workspace, user_file).problems) == 1
+    assert len(load_config(workspace, user_file).blocking) == 1
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,11 @@ def test_a_wrong_value_is_reported_and_left_out(
 ) -> None:
     write(user_file, {key: value, "idle_timeout_s": 5})
     config = load_config(workspace, user_file)
-    assert len(config.problems) == 1
-    assert "user.json" in config.problems[0]
-    assert word in config.problems[0]
+    found = (*config.problems, *config.blocking)
+    assert len(found) == 1
+    assert "user.json" in found[0]
+    assert word in found[0]
+    assert bool(config.blocking) == (key == "permission")
     assert config.settings == Settings(idle_timeout_s=5)
     assert config.base_rules == SHIPPED
 
@@ -124,7 +126,7 @@ def test_a_wrong_rule_does_not_take_the_others_with_it(user_file: Path, workspac
     write(user_file, {"permission": {"bash": "deny", "edit": "perhaps"}})
     config = load_config(workspace, user_file)
     assert decide(config, "bash") == "deny"
-    assert len(config.problems) == 1
+    assert len(config.blocking) == 1
 
 
 def test_from_the_workspace_only_tighter_permissions_are_taken(user_file: Path, workspace: Path) -> None:
@@ -149,8 +151,8 @@ def test_a_workspace_with_nonsense_for_rules_is_named(user_file: Path, workspace
     write(workspace / WORKSPACE_FILE, {"permission": {"bash": ["deny"], "edit": "deny"}})
     config = load_config(workspace, user_file)
     assert decide(config, "edit") == "deny"
-    assert len(config.problems) == 1
-    assert "bash" in config.problems[0]
+    assert len(config.blocking) == 1
+    assert "bash" in config.blocking[0]
 
 
 def test_a_client_may_loosen_what_the_files_say_but_not_the_workspace() -> None:

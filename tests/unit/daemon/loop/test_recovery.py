@@ -15,6 +15,7 @@ from daemon.model.events import QueueChanged, TurnEnded
 from daemon.model.traces import FORMAT
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace
 from daemon.store.files import FileTraceStore
+from daemon.store.own import OwnSessions
 from tests.fakes.core import ALLOW_ALL, check_pairs, daemon, prompted
 from tests.fakes.models import Call, Hold
 from tests.fakes.waiting import until
@@ -200,6 +201,7 @@ async def test_after_a_kill_behind_any_event_everything_is_closed_and_work_goes_
     for keep in range(1, total):
         folder = tmp_path / f"cut{keep}"
         shutil.copytree(tmp_path / "workspace", folder / "workspace")
+        OwnSessions(folder / "home", folder / "workspace").add(session_id)
         await cut_log(folder, session_id, keep)
         # ``daemon`` checks the record at its end: pairs, goals of results, numbers without gaps.
         async with daemon(folder, "Where were we?") as bench:
@@ -310,6 +312,7 @@ async def test_a_prompt_that_waited_is_neither_lost_nor_doubled_by_a_kill_behind
     for keep in range(1, len(events)):
         folder = tmp_path / f"cut{keep}"
         shutil.copytree(tmp_path / "workspace", folder / "workspace")
+        OwnSessions(folder / "home", folder / "workspace").add(session.session_id)
         await cut_log(folder, session.session_id, keep)
         queued = {p.text for e in events[:keep] if isinstance(e, QueueChanged) for p in e.queue}
         async with daemon(folder) as bench:

@@ -271,6 +271,9 @@ class FullDisk:
         self._file = path.open("ab", buffering=0)
         self._room = room
 
+    def fileno(self) -> int:
+        return self._file.fileno()
+
     def write(self, data: bytes) -> int:
         if self._room <= 0:
             raise OSError(28, "No space left on device")

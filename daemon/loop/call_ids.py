@@ -1,0 +1,68 @@
+"""Tool call ids that are unique in the session, whatever the model's server sends.
+
+Some servers begin again at ``call_0`` with each answer, and a bad one sends the same id twice in one. Results are
+found by the id of their call, and providers refuse a request with doubles, so a double would end the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import replace
+
+from daemon.model.messages import Part, ToolCallPart
+from daemon.provider.base import Complete, PartStop, ProviderEvent, Retry, ToolCallDelta, ToolCallStart
+
+
+async def unique_call_ids(
+    stream: AsyncIterator[ProviderEvent], is_used: Callable[[str], bool]
+) -> AsyncGenerator[ProviderEvent, None]:
+    """The same events; a call whose id is used already (``is_used``, or earlier in this answer) gets another."""
+    ids: dict[int, str] = {}
+    try:
+        async for event in stream:
+            if isinstance(event, ToolCallStart):
+                ids[event.index] = _free(event.id, is_used, ids)
+                yield replace(event, id=ids[event.index])
+            elif isinstance(event, ToolCallDelta) and event.index in ids:
+                yield replace(event, id=ids[event.index])
+            elif isinstance(event, PartStop) and isinstance(event.part, ToolCallPart):
+                ids.setdefault(event.index, _free(event.part.id, is_used, ids))
+                yield replace(event, part=_renamed(event.part, ids[event.index]))
+            elif isinstance(event, Complete):
+                yield replace(event, parts=_renamed_all(event.parts, ids, is_used))
+            else:
+                if isinstance(event, Retry):
+                    ids.clear()
+                yield event
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
+
+
+def _free(wanted: str, is_used: Callable[[str], bool], ids: dict[int, str]) -> str:
+    taken = set(ids.values())
+    if wanted and wanted not in taken and not is_used(wanted):
+        return wanted
+    number = 2
+    while (found := f"{wanted or 'call'}_{number}") in taken or is_used(found):
+        number += 1
+    return found
+
+
+def _renamed_all(
+    parts: tuple[Part, ...], ids: dict[int, str], is_used: Callable[[str], bool]
+) -> tuple[Part, ...]:
+    known = [ids[index] for index in sorted(ids)]
+    renamed: list[Part] = []
+    for part in parts:
+        if isinstance(part, ToolCallPart):
+            # Calls keep their order; one that was never announced gets its id here.
+            new = known.pop(0) if known else _free(part.id, is_used, ids)
+            ids.setdefault(-1 - len(renamed), new)
+            part = _renamed(part, new)
+        renamed.append(part)
+    return tuple(renamed)
+
+
+def _renamed(part: ToolCallPart, new: str) -> ToolCallPart:
+    return part if part.id == new else part.model_copy(update={"id": new})

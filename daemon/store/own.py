@@ -1,0 +1,44 @@
+"""Which sessions were made here.
+
+A workspace is untrusted, and ``.trace`` lies in it: a cloned repository may bring sessions along whose history,
+grants and queue somebody else wrote. The list of our own sessions is kept where no repository can put anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from daemon.store.base import StoreError
+
+
+class OwnSessions:
+    """The ids of the sessions that this user's daemon began in one workspace."""
+
+    def __init__(self, state_folder: Path, workspace: Path) -> None:
+        key = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
+        self._file = state_folder / "sessions" / f"{key}.txt"
+        self._ids: set[str] | None = None
+
+    def add(self, session_id: str) -> None:
+        """Remember a session that is about to be made. Raises StoreError."""
+        ids = self._read()
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with self._file.open("a", encoding="ascii") as file:
+                file.write(f"{session_id}\n")
+        except OSError as error:
+            raise StoreError(f"{self._file} cannot be written: {error.strerror or error}.") from error
+        ids.add(session_id)
+
+    def __contains__(self, session_id: str) -> bool:
+        return session_id in self._read()
+
+    def _read(self) -> set[str]:
+        if self._ids is None:
+            try:
+                self._ids = set(self._file.read_text("ascii").split())
+            except (OSError, UnicodeDecodeError):
+                self._ids = set()
+        return self._ids

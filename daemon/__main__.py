@@ -188,7 +188,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     user_folder = state_dir()
     command_line = {"model": args.model, "idle_timeout_s": args.idle_timeout}
     models = ProviderModels()
-    bridge = Bridge(product_version(), models.choose)
+    bridge = Bridge(product_version(), models.choose, models.warm_for)
     wanted = load_config(workspace, user_folder / "config.json").settings.diagnostics
     diagnostics = ServerDiagnostics(LanguageServers(workspace, specs=DEFAULT_SPECS if wanted else ()))
     core = Daemon(
@@ -215,14 +215,13 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     )
     paths.write_address(address)
     log.info("serving %s (process %d)", workspace, os.getpid())
-    warming = asyncio.create_task(models.warm(core.config().settings.model))
     idle = asyncio.create_task(core.wait_until_idle())
     stopped = asyncio.create_task(stopping.wait())
     try:
         await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         log.info("stopping")
-        for task in (warming, idle, stopped):
+        for task in (idle, stopped):
             task.cancel()
         paths.clear()  # whoever comes now starts a new daemon, which waits for this one's lock
         await core.close()  # first, so that those who are here hear how their turns ended

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from daemon.provider.variables import without_provider_env
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
 from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.handshake import INCOMPATIBLE, PROTOCOL_VERSION, UNAUTHORIZED
@@ -207,7 +208,7 @@ class Launcher:
     def _spawn(self, paths: RuntimePaths) -> tuple[subprocess.Popen[bytes], int]:
         """Start ``serve`` so that it outlives us. Returns it with the length of the log before it."""
         command = [*(self.command or daemon_command()), "serve", "--workspace", str(paths.workspace)]
-        env = dict(os.environ)
+        env = without_provider_env(os.environ)
         if self.home is not None or "GOALWRIGHT_HOME" in env:
             env["GOALWRIGHT_HOME"] = str(
                 state_dir(self.home)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator
+import os
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +25,7 @@ from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, 
 from daemon.core import Daemon
 from daemon.loop.session import Session
 from daemon.model.events import Delta, Event
-from daemon.provider.choose import is_provider_variable
+from daemon.provider.variables import is_provider_variable, provider_env
 from lsp_bridge import protocol as p
 from lsp_bridge.documents import OpenDocuments
 from lsp_bridge.requests import ClientState, ModelChooser, RequestError, Requests
@@ -43,11 +44,29 @@ class Bridge:
 
     version: str
     choose: ModelChooser
+    warm: Callable[[dict[str, str], str | None], Coroutine[Any, Any, None]] | None = None
+    """Prepares for the model of a client with this environment and configured model."""
+    _warming: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _documents: list[OpenDocuments] = field(default_factory=list[OpenDocuments])
 
     def add_documents(self, documents: OpenDocuments) -> None:
         """An editor with open documents is attached."""
         self._documents.append(documents)
+
+    def client_came(self, env: dict[str, str], configured: str | None) -> None:
+        """A client has initialized: prepare for its first prompt while it has other things to do."""
+        if self.warm is None:
+            return
+        task = asyncio.get_running_loop().create_task(self.warm(env, configured))
+        self._warming.add(task)
+        task.add_done_callback(self._warmed)
+
+    def _warmed(self, task: asyncio.Task[None]) -> None:
+        self._warming.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning(
+                "preparing for the first prompt failed: %s", error
+            )  # which will fail in its own words
 
     def remove_documents(self, documents: OpenDocuments) -> None:
         """The editor has gone."""
@@ -252,6 +271,9 @@ class ClientServer:
         self._client.settings.update(options.settings)
         self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
         self._initialized = True
+        model = options.settings.get("model") or self._core.config().settings.model
+        env = {**provider_env(os.environ), **self._client.env}
+        self._bridge.client_came(env, model if isinstance(model, str) else None)
 
     def _open_documents(self) -> OpenDocuments:
         if self._documents is None:

@@ -16,6 +16,7 @@ from daemon.provider.anthropic import AnthropicProvider
 from daemon.provider.base import Provider, ProviderError
 from daemon.provider.litellm import LiteLLMProvider, ollama_url
 from daemon.provider.scripted import ScriptedProvider
+from daemon.provider.variables import is_provider_variable as is_provider_variable
 
 ANTHROPIC_DEFAULT = "anthropic/claude-sonnet-5-5"
 OPENAI_DEFAULT = "openai/gpt-6.1-sol"
@@ -26,18 +27,6 @@ HOW_TO_CONNECT = (
     "or choose a model in the settings."
 )
 _PROBE_TIMEOUT_S = 0.3
-_KNOWN = frozenset(
-    [
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "ANTHROPIC_BASE_URL",
-        "OPENAI_API_KEY",
-        "OPENAI_BASE_URL",
-        "OPENAI_API_BASE",
-        "OLLAMA_HOST",
-    ]
-)
-_FAMILY = re.compile(r"[A-Z][A-Z0-9_]*_API_(KEY|BASE)")
 _CODERS = re.compile(r"coder|code|devstral|gpt-oss|qwen3|llama3\.[1-9]|mistral", re.IGNORECASE)
 _NO_CHAT = re.compile(r"embed|bge-|minilm|rerank|ocr", re.IGNORECASE)
 
@@ -53,11 +42,6 @@ class Choice:
 
 OllamaProbe = Callable[[Mapping[str, str]], Awaitable[list[str] | None]]
 """Names of the models that Ollama has, or None when it does not answer."""
-
-
-def is_provider_variable(name: str) -> bool:
-    """Whether a client may hand this environment variable to the daemon for its model calls."""
-    return name in _KNOWN or _FAMILY.fullmatch(name) is not None
 
 
 def parse_model(model: str) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from daemon.model.messages import Usage
 from daemon.provider import choose, pricing
 from daemon.provider.base import ModelRequest, ProviderEvent
-from daemon.provider.choose import Choice, default_model, is_provider_variable, provider_for
+from daemon.provider.choose import Choice, default_model, provider_for
 from daemon.provider.retry import with_retry
 
-_WARM_AFTER_S = 1.0
+_WARM_AFTER_S = 0.5
 _CHOICE_LASTS_S = 5.0
 
 
@@ -26,6 +25,7 @@ class ProviderModels:
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
     _chosen: tuple[float, object, Choice] | None = field(default=None, repr=False)
+    _warm: bool = field(default=False, repr=False)
 
     def stream(self, model: str, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
         """See Models. The provider is chosen by the part of ``model`` before the first slash."""
@@ -50,15 +50,17 @@ class ProviderModels:
         self._chosen = (self.clock(), question, choice)
         return choice
 
-    async def warm(self, configured: str | None) -> None:
-        """Import what the first request will need, after the first clients have been answered.
+    async def warm_for(self, env: Mapping[str, str], configured: str | None) -> None:
+        """Import what the first request of a client will need, soon after the client has been answered; once.
 
         litellm is left alone: it is large, and whoever uses it waits for the model much longer than for it.
         """
         await self.sleep(_WARM_AFTER_S)
-        env = {name: value for name, value in os.environ.items() if is_provider_variable(name)}
+        if self._warm or not (env or configured):
+            return
         choice = await self.choose(env, configured)
-        if choice.model.startswith("anthropic/"):
+        if choice.model.startswith("anthropic/") and not self._warm:
+            self._warm = True
             await asyncio.to_thread(choose.warm, choice.model, env)
             # The SDK's thousands of long-lived objects need not be looked at by every full collection.
             gc.freeze()

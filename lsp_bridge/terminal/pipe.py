@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import re
 import socket
 import sys
 import threading
-from typing import BinaryIO
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
 
+from daemon.provider.variables import provider_env
 from daemon.runtime import Address
 from lsp_bridge.handshake import preamble
 
 _CHUNK = 64 * 1024
+_FRAME = re.compile(
+    rb"\A(?:[^\r\n]+\r\n)*?content-length: *(\d{1,9})\r\n(?:[^\r\n]+\r\n)*\r\n", re.IGNORECASE
+)
+_LONGEST_HEADER = 16 * 1024
 
 
 def pump(address: Address, source: BinaryIO | None = None, sink: BinaryIO | None = None) -> int:
@@ -46,6 +55,39 @@ def _connect(address: Address) -> socket.socket:
 def _send_all(source: BinaryIO, connection: socket.socket) -> None:
     read = getattr(source, "read1", source.read)
     with contextlib.suppress(OSError, ValueError):
+        connection.sendall(_first_message(read, provider_env(os.environ)))
         while chunk := read(_CHUNK):
             connection.sendall(chunk)
         connection.shutdown(socket.SHUT_WR)
+
+
+def _first_message(read: Callable[[int], bytes], env: Mapping[str, str]) -> bytes:
+    """What the editor sends first, with our provider variables added: the daemon was started without any.
+
+    Anything but a whole ``initialize`` is passed on as it came.
+    """
+    data = b""
+    frame: re.Match[bytes] | None = None
+    while frame is None or len(data) < frame.end() + int(frame[1]):
+        chunk = read(_CHUNK)
+        if not chunk:
+            return data
+        data += chunk
+        frame = frame or _FRAME.match(data)
+        if frame is None and len(data) > _LONGEST_HEADER:
+            return data
+    end = frame.end() + int(frame[1])
+    try:
+        body = _with_env(json.loads(data[frame.end() : end]), env)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return data  # not what it should be: the daemon says so in words
+    return b"Content-Length: %d\r\n\r\n%s%s" % (len(body), body, data[end:])
+
+
+def _with_env(message: Any, env: Mapping[str, str]) -> bytes:
+    """The ``initialize`` with ``env`` under what the editor gives itself."""
+    if message["method"] != "initialize":
+        raise ValueError("the first message is another one")
+    options: dict[str, Any] = message["params"].get("initializationOptions") or {}
+    message["params"]["initializationOptions"] = {**options, "env": {**env, **(options.get("env") or {})}}
+    return json.dumps(message).encode()

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from daemon.provider.variables import provider_env
 from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.launch import Greeting, Launcher, LaunchError
 from lsp_bridge.terminal.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
@@ -22,10 +23,6 @@ from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, View
 CLIENT_NAME = "terminal"
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DENIED, EXIT_CANCELED = 0, 1, 2, 3, 130
 _EXIT_CODES = {"end_turn": EXIT_OK, "permission_denied": EXIT_DENIED, "canceled": EXIT_CANCELED}
-_PROVIDER_VARIABLES = frozenset(
-    {"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE", "OLLAMA_HOST"}
-)
-_PROVIDER_SUFFIXES = ("_API_KEY", "_API_BASE")
 _LAST_EVENTS_S = 2.0
 """How long the events of a turn may come after the answer to its prompt."""
 
@@ -47,15 +44,6 @@ class RunOptions:
     """Show the model's reasoning."""
     show_accepted: bool = False
     """With ``yes``: show each diff that is accepted (the demo)."""
-
-
-def provider_env(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that choose and open model providers, as users of their SDKs know them."""
-    return {
-        name: value
-        for name, value in environ.items()
-        if name in _PROVIDER_VARIABLES or name.endswith(_PROVIDER_SUFFIXES)
-    }
 
 
 async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:

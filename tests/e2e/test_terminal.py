@@ -143,6 +143,23 @@ async def test_keys_are_those_of_the_client_and_are_never_logged(goalwright: Com
     assert not [p for p in stored if b"sk-secret-1" in p.read_bytes()]
 
 
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+async def test_daemon_that_a_run_starts_has_no_key_in_its_environment(goalwright: CommandLine) -> None:
+    # Commands of the model run as the same user and can read it.
+    async with ModelServer([{"text": "Hello from the wire."}], api_key="sk-secret-1") as server:
+        goalwright.env |= {"ANTHROPIC_API_KEY": "sk-secret-1", "ANTHROPIC_BASE_URL": server.url}
+        process = goalwright.popen("run", "hi", "--model", "anthropic/claude-sonnet-4-5")
+        out, err = await communicate(process)
+        assert (process.returncode, err) == (0, "")
+        assert "Hello from the wire." in out
+        address = goalwright.paths.read_address()
+        assert address is not None
+        environ = Path(f"/proc/{address.pid}/environ").read_bytes()
+    assert b"HOME=" in environ
+    assert b"sk-secret-1" not in environ
+    assert b"ANTHROPIC_" not in environ
+
+
 async def communicate(process: Any) -> tuple[str, str]:
     return await asyncio.to_thread(process.communicate, timeout=60)
 

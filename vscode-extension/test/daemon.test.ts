@@ -108,6 +108,17 @@ test("a grandchild that holds the pipes does not hold the answer", async () => {
   assert.equal(done.stdout, "started\n");
 });
 
+test("programs are started without the keys, which the daemon gets when the extension connects", async () => {
+  process.env["ANTHROPIC_API_KEY"] = "sk-secret";
+  try {
+    const done = await run(process.execPath, ["-e", "console.log(process.env.ANTHROPIC_API_KEY ?? 'none')"]);
+    assert.equal(done.stdout.trim(), "none");
+    assert.equal(providerEnvironment(process.env)["ANTHROPIC_API_KEY"], "sk-secret");
+  } finally {
+    delete process.env["ANTHROPIC_API_KEY"];
+  }
+});
+
 test("the environment is passed on without VS Code's own variables", () => {
   assert.deepEqual(cleanEnvironment({ PATH: "p", VSCODE_PID: "1", ELECTRON_RUN_AS_NODE: "1", PYTHONPATH: "x" }), { PATH: "p" });
   const given = { ANTHROPIC_API_KEY: "k", OLLAMA_HOST: "h", OPENAI_BASE_URL: "u", GROQ_API_KEY: "g", HOME: "/", EMPTY_API_KEY: "" };

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from daemon.provider.variables import provider_env, without_provider_env
 from lsp_bridge.launch import Launcher
 from lsp_bridge.terminal.approval import TtyReader
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.run import RunOptions, provider_env, run
+from lsp_bridge.terminal.run import RunOptions, run
 from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse, Turn
 from tests.fakes.waiting import until
 
@@ -109,6 +110,7 @@ def test_variables_of_the_providers_are_recognised() -> None:
     names += ["OPENAI_API_BASE", "OLLAMA_HOST", "GROQ_API_KEY", "AZURE_API_BASE"]
     environ = dict.fromkeys([*names, "PATH", "API_KEYS", "GITHUB_TOKEN"], "x")
     assert sorted(provider_env(environ)) == sorted(names)
+    assert sorted(without_provider_env(environ)) == ["API_KEYS", "GITHUB_TOKEN", "PATH"]
 
 
 async def test_known_session_is_gone_on_with(terminal: Terminal) -> None:

@@ -69,12 +69,16 @@ export function run(command: string, args: readonly string[], options: RunOption
   });
 }
 
-/** The environment without what VS Code and an activated virtual environment put in for themselves. */
+/**
+ * The environment without what VS Code and an activated virtual environment put in for themselves, and without keys: the
+ * daemon gets them when a client connects, because other programs can read the environment it was started with.
+ */
 export function cleanEnvironment(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const foreign = /^(VSCODE_|ELECTRON_|NODE_OPTIONS$|PYTHONHOME$|PYTHONPATH$|PYTHONSTARTUP$)/;
-  return Object.fromEntries(Object.entries(environment).filter(([name]) => !foreign.test(name)));
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !foreign.test(name) && !isProviderVariable(name)));
 }
 
+/** The same rule as `daemon.provider.variables`. */
 const PROVIDER_VARIABLES = new Set([
   "ANTHROPIC_AUTH_TOKEN",
   "ANTHROPIC_BASE_URL",
@@ -83,11 +87,15 @@ const PROVIDER_VARIABLES = new Set([
   "OLLAMA_HOST",
 ]);
 
-/** The variables that choose and open model providers; the same rule as the terminal client's `provider_env`. */
+function isProviderVariable(name: string): boolean {
+  return PROVIDER_VARIABLES.has(name) || /^[A-Z][A-Z0-9_]*_API_(KEY|BASE)$/.test(name);
+}
+
+/** The variables that choose and open model providers. */
 export function providerEnvironment(environment: NodeJS.ProcessEnv): Record<string, string> {
   const found: Record<string, string> = {};
   for (const [name, value] of Object.entries(environment)) {
-    if (value && (PROVIDER_VARIABLES.has(name) || /_API_(KEY|BASE)$/.test(name))) found[name] = value;
+    if (value && isProviderVariable(name)) found[name] = value;
   }
   return found;
 }

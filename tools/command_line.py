@@ -9,75 +9,129 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import dataclass
 
+from tools.command_safety import general_prefix, may_do_more
+
+# Tried outside of quotes only. The blanks are those of the shell: to it, a no-break space is a letter.
 _HARMLESS_REDIRECTION = re.compile(
-    r"(?<![\w&>])(?:[012]?>>?|&>)\s*/dev/null(?=[\s;|&]|$)|(?<!\S)2>&1(?=[\s;|&]|$)"
+    r"(?<![^ \t\n;|&])(?:(?:[012]?>>?|&>)[ \t]*/dev/null|2>&1)(?=[ \t\n;|&]|\Z)", re.ASCII
 )
+# To the shell these are letters of a word, to much else they are blanks or nothing at all.
+_ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_SHELL = "sh -c "
+_BLANKS = " \t"
+_BEFORE_COMMENT = " \t\n;&|"
+_FIXED_START = re.compile(r"[\w./@:%^+,]")
+# Patterns know no escape: a wildcard in the command would be one in the pattern. A variable (``$_`` above all)
+# makes another command of the same text.
+_NOT_EXACT = re.compile(r"[*?\\$]")
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# Grammar, what runs its arguments, and what changes the meaning of the commands after it.
 _KEYWORDS = _words(
     "if then else elif fi for while until do done case esac select function time coproc { } ! [[ (( "
-    "eval exec source . command builtin trap alias"
+    "eval exec source . command builtin trap alias unalias let declare typeset local export readonly unset read "
+    "mapfile readarray enable hash shopt set bind complete compgen"
 )
-_TWO_WORDS = _words(
-    "git npm pnpm yarn bun npx docker cargo go gh kubectl uv pip pip3 poetry hatch make just dotnet mvn gradle "
-    "gradlew systemctl apt apt-get brew conda bundle rails mix terraform helm"
-)
-_THREE_WORDS = frozenset(
-    {"npm run", "pnpm run", "yarn run", "bun run", "uv run", "poetry run", "docker compose"}
-)
-# "Always" for one of these would mean always for everything, or for what cannot be undone.
-_NEVER_GENERAL = _words(
-    "sh bash zsh fish dash env xargs sudo doas su nohup timeout nice ssh python python3 node perl ruby php deno "
-    "find parallel watch rm rmdir mv dd chmod chown kill pkill killall curl wget tee truncate shred mkfs npx"
-)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A simple command, and whether expansions could make words (so: options) that the text does not show."""
+
+    text: str
+    expands: bool
 
 
 def targets(command: str) -> tuple[str, ...]:
-    """The simple commands of a line, in order; ``("sh -c …",)`` when they cannot be told for certain."""
-    parts = _split(command.strip())
+    """The simple commands of a line, in order; ``("sh -c …",)`` when they cannot be told for certain.
+
+    A command whose options may write a file or run a program is followed by ``sh -c <command>``: rules for the
+    command still bind it, and a rule that allows the command in general does not allow it alone.
+    """
+    line = command.strip()
+    parts = _split(line)
     if parts is None:
-        return (f"sh -c {command.strip()}",)
-    return tuple(dict.fromkeys(parts))
+        return (_SHELL + line,)
+    found: list[str] = []
+    for part in parts:
+        try:
+            words = shlex.split(part.text)
+        except ValueError:
+            return (_SHELL + line,)
+        found.append(part.text)
+        if may_do_more(words, expands=part.expands):
+            found.append(_SHELL + part.text)
+    return tuple(dict.fromkeys(found))
 
 
 def suggestions(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Patterns for "always" that cover all parts, e.g. ``git log *``. Empty when one should not be remembered."""
-    patterns = [_pattern(part) for part in parts]
+    """Patterns for "always" that cover all parts, e.g. ``git log *``. Empty when one should not be remembered.
+
+    General only for the commands of ``command_safety``; others are remembered as they are.
+    """
+    patterns = [_pattern(part, parts) for part in parts]
     return tuple(dict.fromkeys(patterns)) if all(patterns) else ()
 
 
-def _pattern(part: str) -> str:
-    try:
-        words = shlex.split(part)
-    except ValueError:
-        return ""
-    if not words or words[0] == "sh" or "=" in words[0]:
-        return ""
-    if "/" in words[0] and not words[0].startswith("./"):
-        return ""
-    exact = "" if re.search(r"[*?\\]", part) else part
-    if words[0] in _NEVER_GENERAL:
+def _pattern(part: str, parts: tuple[str, ...]) -> str:
+    exact = "" if _NOT_EXACT.search(part) else part
+    if part.startswith(_SHELL):
+        return exact if part.removeprefix(_SHELL) in parts else ""
+    if _SHELL + part in parts:
         return exact
-    size = 1
-    if words[0] in _TWO_WORDS:
-        size = 3 if " ".join(words[:2]) in _THREE_WORDS else 2
-        if len(words) < size or any(word.startswith("-") for word in words[1:size]):
-            # Options before the sub-command (``git -C x push``): nothing general can be said.
-            return exact
-    prefix = " ".join(words[:size])
-    return f"{prefix} *" if part.startswith(prefix) else exact
+    words = shlex.split(part)
+    # A path elsewhere means another program tomorrow.
+    if words[0] == "sh" or words[0].startswith("/") or ".." in words[0].split("/"):
+        return ""
+    prefix = general_prefix(words)
+    return f"{prefix} *" if prefix and f"{part} ".startswith(f"{prefix} ") else exact
 
 
-def _split(line: str) -> list[str] | None:
-    line = _HARMLESS_REDIRECTION.sub(" ", line.replace("\\\n", " "))
-    parts: list[str] = []
-    current: list[str] = []
+def _joined(line: str) -> str:
+    """The line without line continuations and comments, as the shell reads it.
+
+    Backslash-newline is nothing at all, except in single quotes and in comments. What is read wrongly here
+    (here-documents, ``$'…'``) keeps the character by which ``_split`` gives up.
+    """
+    out: list[str] = []
     quote = ""
+    at = 0
+    word_begins = True
+    while at < len(line):
+        char = line[at]
+        if char == "\\" and quote != "'":
+            if line[at + 1 : at + 2] != "\n":
+                out.append(line[at : at + 2])
+                word_begins = False
+            at += 2
+            continue
+        if not quote and char == "#" and word_begins:
+            end = line.find("\n", at)
+            at = len(line) if end < 0 else end
+            continue
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        word_begins = not quote and char in _BEFORE_COMMENT
+        out.append(char)
+        at += 1
+    return "".join(out)
+
+
+def _split(line: str) -> list[_Part] | None:
+    if _ODD.search(line):
+        return None
+    line = _joined(line)
+    parts: list[_Part] = []
+    current = quote = ""
+    expands = False
     at = 0
     while at < len(line):
         char = line[at]
@@ -85,46 +139,60 @@ def _split(line: str) -> list[str] | None:
         if quote == "'":
             quote = "" if char == "'" else quote
         elif char == "\\":
-            current.append(char)
-            at += 1
-            char = line[at : at + 1]
-        elif char == "`" or (char == "$" and following in "({'\""):
-            if not (char == "$" and following == "{" and _plain_parameter(line[at:])) and not (
-                quote and following in "'\""
-            ):
+            if not following:
                 return None
+            current += char
+            at += 1
+            char = following
+        elif char == "`" or (char == "$" and _is_more_than_a_variable(line[at:], quote)):
+            return None
+        elif char == "$":
+            expands = True
         elif quote:
             quote = "" if char == '"' else quote
         elif char in "'\"":
             quote = char
+        elif found := _HARMLESS_REDIRECTION.match(line, at):
+            current += " "
+            at = found.end()
+            continue
         elif char in "<>()":
             return None
-        elif char == "#" and (at == 0 or line[at - 1] in " \t\n;&|"):
-            end = line.find("\n", at)
-            at = len(line) if end < 0 else end
-            continue
         elif char in ";|&\n":
-            parts.append("".join(current))
-            current = []
+            parts.append(_Part(_tidy(current), expands))
+            current, expands = "", False
             at += 1
             continue
-        current.append(char)
+        elif char in "*?[{" and not _FIXED_START.match(_last_word(current)):
+            expands = True
+        current += char
         at += 1
-    parts.append("".join(current))
-    parts = [
-        " ".join(part.split(None)) if "'" not in part and '"' not in part else part.strip() for part in parts
-    ]
-    parts = [part for part in parts if part]
-    if quote or not parts or any(_unclear(part) for part in parts):
+    parts.append(_Part(_tidy(current), expands))
+    parts = [part for part in parts if part.text]
+    if quote or not parts or any(_unclear(part.text) for part in parts):
         return None
     return parts
 
 
-def _plain_parameter(text: str) -> bool:
-    return re.match(r"\$\{\w+\}", text) is not None
+def _is_more_than_a_variable(text: str, quote: str) -> bool:
+    """Whether ``$…`` can do more than give a variable's value: ``$[…]`` evaluates, ``${x:-$(y)}`` runs."""
+    following = text[1:2]
+    if following == "{":
+        return re.match(r"\$\{\w+\}", text, re.ASCII) is None
+    return following in ("(", "[") or (not quote and following in ("'", '"'))
+
+
+def _last_word(text: str) -> str:
+    """The word being read. Too long a one for a quoted or escaped blank: such a word never begins it."""
+    return text[max(text.rfind(blank) for blank in _BLANKS) + 1 :]
+
+
+def _tidy(text: str) -> str:
+    text = text.strip(_BLANKS)
+    return text if re.search(r"['\"\\]", text) else re.sub(r"[ \t]+", " ", text)
 
 
 def _unclear(part: str) -> bool:
-    first = part.split(None, 1)[0]
+    first = re.split(r"[ \t\n]", part, maxsplit=1)[0]
     # A quoted, escaped or expanded first word may be any command; an assignment may change what one does.
     return first in _KEYWORDS or re.search(r"[\\'\"$*?\[{~=]", first) is not None

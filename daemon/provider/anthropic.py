@@ -52,7 +52,8 @@ class _Access:
 
     @classmethod
     def of(cls, env: Mapping[str, str]) -> _Access:
-        base_url = env.get(BASE_URL, "").strip() or DEFAULT_BASE_URL
+        own_url = env.get(BASE_URL, "").strip()
+        base_url = errors.checked_url(own_url, BASE_URL) if own_url else DEFAULT_BASE_URL
         api_key = env.get(KEY, "").strip() or None
         # The SDK takes one of the two; as in the SDK, the key wins.
         auth_token = None if api_key else env.get(TOKEN, "").strip() or None

@@ -95,6 +95,23 @@ def no_answer(base_url: str, hint: str, *, timed_out: bool = False) -> ProviderE
     return ProviderError("network", f"{what}: {hint}", retryable=True)
 
 
+def checked_url(url: str, variable: str) -> str:
+    """``url`` without a slash at its end. Raises ProviderError when no call can be made to it.
+
+    ``variable`` is where it comes from. The value itself, which may hold a password, is not repeated.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, half an IPv6 address
+        usable = False
+    if not usable:
+        raise ProviderError(
+            "bad_request", f"{variable} is not a web address: it must look like https://api.example.com."
+        )
+    return url.rstrip("/")
+
+
 def malformed(host: str, detail: str) -> ProviderError:
     """The ProviderError for an answer that breaks the protocol, e.g. a stream that ends in the middle."""
     return ProviderError("malformed", f"The answer of {host} was broken: {detail}", retryable=True)

@@ -68,6 +68,9 @@ def warm() -> None:
             "LITELLM_MODE": "PRODUCTION",
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "LITELLM_LOG": "ERROR",
+            # It takes a hundred equal pieces for a model that hangs, and throws the answer away; a table's ruler
+            # or a file of zeros is no fault, and a model that really hangs is ended by its own length limit.
+            "REPEATED_STREAMING_CHUNK_LIMIT": "1000000000",
         }
         before = {name: os.environ.get(name) for name in wanted}
         os.environ.update(wanted)
@@ -172,7 +175,12 @@ class LiteLLMProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Play one call; see ``Provider.stream``."""
-        target = target_for(self._family, request)
+        try:
+            target = target_for(self._family, request)
+        except ProviderError as error:
+            if error.kind == "no_key" and not self._family:
+                await _check_known(request.model)  # better than to ask for the key of what does not exist
+            raise
         library = await _library()
         answer = AnswerBuilder(request.model, target.host, self._new_id)
         arguments = _arguments(target, request, self._timeout_s)
@@ -235,6 +243,18 @@ async def _chunks(library: Any, arguments: Mapping[str, Any]) -> AsyncGenerator[
     yield _Chunk(None, bool(seen))
 
 
+async def _check_known(model: str) -> None:
+    """Raises ProviderError when litellm knows no provider of that name."""
+    prefix = model.partition("/")[0]
+    known = {str(getattr(name, "value", name)) for name in (await _library()).provider_list}
+    if prefix not in known:
+        raise ProviderError(
+            "bad_request",
+            f"There is no model provider {prefix!r}: write provider/model, for example anthropic/claude-sonnet-5-5, "
+            "openai/gpt-6.1-sol or ollama/qwen3-coder.",
+        )
+
+
 def target_for(family: str, request: ModelRequest) -> _Target:
     """Where a request goes, from its environment. Raises ProviderError when the key is missing."""
     env = request.env
@@ -247,20 +267,24 @@ def target_for(family: str, request: ModelRequest) -> _Target:
     prefix = request.model.partition("/")[0]
     stem = prefix.upper().replace("-", "_")
     key_name = _KEY_NAMES.get(prefix, f"{stem}_API_KEY")
-    key, base_url = env.get(key_name) or None, env.get(f"{stem}_API_BASE") or None
+    key, base_url = env.get(key_name) or None, env.get(f"{stem}_API_BASE", "").strip() or None
+    if base_url is not None:
+        base_url = errors.checked_url(base_url, f"{stem}_API_BASE")
     if key is None and base_url is None and prefix not in _KEYLESS:
         raise ProviderError("no_key", f"No key for {prefix}: set {key_name} or choose another model.")
     return _Target(request.model, base_url, key, key_name, options=_effort(request.thinking_tokens))
 
 
 def _openai(model: str, env: Mapping[str, str], thinking_tokens: int) -> _Target:
-    own = env.get("OPENAI_BASE_URL", "").strip() or env.get("OPENAI_API_BASE", "").strip()
+    variable = "OPENAI_BASE_URL" if env.get("OPENAI_BASE_URL", "").strip() else "OPENAI_API_BASE"
+    own = env.get(variable, "").strip()
     key = env.get("OPENAI_API_KEY", "").strip() or None
     if own:
         # A server of one's own often wants no key, but the SDK does. It is not asked for effort, because for new
         # models that would send litellm to an address that imitations of the API lack.
-        hint = "is it running? Check OPENAI_BASE_URL."
-        return _Target(f"openai/{model}", own.rstrip("/"), key or "none", "OPENAI_API_KEY", hint)
+        hint = f"is it running? Check {variable}."
+        own = errors.checked_url(own, variable)
+        return _Target(f"openai/{model}", own, key or "none", "OPENAI_API_KEY", hint)
     if key is None:
         raise ProviderError("no_key", "No key for OpenAI: set OPENAI_API_KEY or choose another model.")
     return _Target(f"openai/{model}", OPENAI_URL, key, "OPENAI_API_KEY", options=_effort(thinking_tokens))

@@ -91,5 +91,7 @@ def _given_up(error: ProviderError, attempts: int) -> ProviderError:
 
 def _too_long(error: ProviderError, until: datetime, now: datetime) -> ProviderError:
     when = f"{until:%H:%M}" if until.date() == now.date() else f"{until:%Y-%m-%d %H:%M}"
-    text = f"{error} It asks to wait until {when}: try again then, or choose another model."
+    said = str(error)
+    stop = "" if said.endswith((".", "!", "?")) else "."
+    text = f"{said}{stop} It asks to wait until {when}: try again then, or choose another model."
     return ProviderError(error.kind, text, retry_after_s=error.retry_after_s)

@@ -232,6 +232,21 @@ async def test_without_a_key_no_request_is_made() -> None:
         assert f"set {name} or choose another model" in str(error)
 
 
+@pytest.mark.parametrize("url", ["notaurl", "ftp://x", "http://", "http://h:port", "http://[::1"])
+async def test_an_address_that_cannot_be_one_is_named_and_not_tried(
+    claude: AnthropicProvider, url: str
+) -> None:
+    for provider, name, key, model in (
+        (claude, "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "m"),
+        (LiteLLMProvider("openai"), "OPENAI_BASE_URL", "OPENAI_API_KEY", "m"),
+        (LiteLLMProvider("openai"), "OPENAI_API_BASE", "OPENAI_API_KEY", "m"),
+        (LiteLLMProvider(), "GROQ_API_BASE", "GROQ_API_KEY", "groq/m"),
+    ):
+        error = await failure(provider, request(model=model, env={name: url, key: KEY}))
+        assert (error.kind, error.retryable) == ("bad_request", False)
+        assert str(error) == f"{name} is not a web address: it must look like https://api.example.com."
+
+
 async def test_the_environment_of_the_process_is_not_looked_at(
     monkeypatch: pytest.MonkeyPatch, claude: AnthropicProvider
 ) -> None:

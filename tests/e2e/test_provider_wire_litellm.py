@@ -64,6 +64,27 @@ async def test_reasoning_of_other_models_is_shown() -> None:
             assert end.parts == (ReasoningPart(text="hm"), TextPart(text="yes"))
 
 
+async def test_an_answer_of_equal_pieces_is_an_answer() -> None:
+    async with ModelServer([Reply(text="=" * 400, chunk=1)] * 2) as server:
+        for provider, env in (
+            (LiteLLMProvider("openai"), openai_env),
+            (LiteLLMProvider("ollama"), ollama_env),
+        ):
+            end = await complete(provider, request(model="m", env=env(server)))
+            assert end.parts == (TextPart(text="=" * 400),)
+
+
+async def test_an_unknown_provider_is_not_asked_for_the_key_of() -> None:
+    error = await failure(LiteLLMProvider(), request(model="foo/bar"))
+    assert (error.kind, error.retryable) == ("bad_request", False)
+    assert str(error).startswith("There is no model provider 'foo': write provider/model")
+    error = await failure(LiteLLMProvider(), request(model="groq/some-model"))
+    assert (error.kind, str(error)) == (
+        "no_key",
+        "No key for groq: set GROQ_API_KEY or choose another model.",
+    )
+
+
 @pytest.mark.parametrize(
     "reply", [Reply(whole_calls=True), Reply(no_ids=True), Reply(whole_calls=True, no_ids=True)]
 )

@@ -42,6 +42,8 @@ def read_instructions(workspace: Path, user_folder: Path) -> dict[str, str]:
         try:
             if not path.is_file():
                 continue  # also not a link to a device or a pipe, whose end never comes
+            if path.parent == workspace and not path.resolve().is_relative_to(workspace.resolve()):
+                continue  # a repository must not have us send the model what it cannot hold itself
             with path.open("rb") as file:
                 data = file.read(4 * MAX_INSTRUCTIONS + 4)
         except OSError:

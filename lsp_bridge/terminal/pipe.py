@@ -53,12 +53,22 @@ def _connect(address: Address) -> socket.socket:
 
 
 def _send_all(source: BinaryIO, connection: socket.socket) -> None:
-    read = getattr(source, "read1", source.read)
+    read = _reader(source)
     with contextlib.suppress(OSError, ValueError):
         connection.sendall(_first_message(read, provider_env(os.environ)))
         while chunk := read(_CHUNK):
             connection.sendall(chunk)
         connection.shutdown(socket.SHUT_WR)
+
+
+def _reader(source: BinaryIO) -> Callable[[int], bytes]:
+    """Reads what is there. From the descriptor where there is one: a thread that waits inside of a buffered
+    reader holds its lock, and Python aborts when it ends with that lock held."""
+    try:
+        descriptor = source.fileno()
+    except (OSError, ValueError):
+        return getattr(source, "read1", source.read)
+    return lambda size: os.read(descriptor, size)
 
 
 def _first_message(read: Callable[[int], bytes], env: Mapping[str, str]) -> bytes:

@@ -196,10 +196,6 @@ async def test_an_editor_that_knows_only_lsp_is_welcome(house: House) -> None:
     await editor.leave()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="lsp_bridge/terminal/pipe.py reads stdin through its buffer, whose lock Python wants when it ends (SIGABRT)",
-)
 async def test_connect_ends_without_an_error_when_the_editor_is_done(house: House) -> None:
     editor = await house.editor()
     assert await editor.leave() == 0

@@ -62,3 +62,14 @@ def test_odd_bytes_folders_devices_and_pipes_do_no_harm(folders: tuple[Path, Pat
     (workspace / "AGENTS.md").unlink()
     (workspace / "AGENTS.md").write_bytes(b"\xef\xbb\xbfgood \xff bad")
     assert list(read_instructions(workspace, home).values()) == ["good � bad"]
+
+
+def test_instructions_that_a_repository_links_to_elsewhere_are_not_sent(tmp_path: Path) -> None:
+    workspace, home = tmp_path / "workspace", tmp_path / "home"
+    workspace.mkdir()
+    home.mkdir()
+    (tmp_path / "secret.md").write_text("the person's own notes")
+    (workspace / "AGENTS.md").symlink_to(tmp_path / "secret.md")
+    (workspace / "rules.md").write_text("be brief")
+    (workspace / "CLAUDE.md").symlink_to(workspace / "rules.md")
+    assert list(read_instructions(workspace, home).values()) == ["be brief"]

@@ -29,8 +29,8 @@ from tools.base import (
     ToolResult,
 )
 from tools.diagnostics_text import describe, problems_metadata
-from tools.diff import Diff, limited, of_change
-from tools.paths import Target, explain_os_error, folder_pattern, rule_target
+from tools.diff import Diff, limited, of_change, shown_name
+from tools.paths import Target, explain_os_error, folder_patterns, rule_target
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class ChangeOutcome:
         first = self.files[0]
         more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
         added, removed = self._counts()
-        return f"{first.target}{more} +{added} -{removed}"
+        return f"{shown_name(first.target)}{more} +{added} -{removed}"
 
     def _counts(self) -> tuple[int, int]:
         return sum(f.diff.added for f in self.files), sum(f.diff.removed for f in self.files)
@@ -211,12 +211,12 @@ def _question(plan: Sequence[FileChange], diffs: Sequence[Diff], names: dict[Pat
     verb = (
         {"create": "Create", "update": "Edit", "delete": "Delete"}[first.kind] if len(plan) == 1 else "Change"
     )
-    what = names[first.path] if len(plan) == 1 else f"{len(plan)} files"
+    what = shown_name(names[first.path]) if len(plan) == 1 else f"{len(plan)} files"
     return PermissionAsk(
         permission="edit",
         targets=tuple(names.values()),
         title=f"{verb} {what} (+{added} -{removed})",
-        suggestions=tuple(dict.fromkeys(folder_pattern(name) for name in names.values())),
+        suggestions=folder_patterns(names.values()),
         changes=tuple(plan),
     )
 
@@ -262,4 +262,4 @@ async def _commit(plan: Sequence[FileChange], ctx: ToolContext, names: dict[Path
 
 def _applied_line(file: AppliedFile) -> str:
     kind = {"create": ", new file", "update": "", "delete": ", deleted"}[file.kind]
-    return f"Edit applied: {file.target} (+{file.diff.added} -{file.diff.removed}{kind})"
+    return f"Edit applied: {shown_name(file.target)} (+{file.diff.added} -{file.diff.removed}{kind})"

@@ -7,6 +7,7 @@ for reading; changes themselves always travel as bytes (``FileChange``).
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ CONTEXT = 3
 MAX_LINES = 400
 MAX_BYTES = 64 * 1024
 
+_UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _NO_END = "\\ No newline at end of file"
 _SLOW = 25_000_000
 """Above this product of line counts difflib may leave frequent lines out of its alignment."""
@@ -69,12 +71,23 @@ def unified(before: str | None, after: str | None, path: str) -> Diff:
             out += _render("+", new[j1:j2], mark)
     if not out and (before is None) == (after is None):
         return Diff("", 0, 0)
-    name = path.lstrip("/") if path.startswith("/") else path
+    name = shown_name(path.lstrip("/"))
     head = [
         "--- /dev/null" if before is None else f"--- a/{name}",
         "+++ /dev/null" if after is None else f"+++ b/{name}",
     ]
     return Diff("\n".join(head + out) + "\n", added, removed)
+
+
+def shown_name(path: str) -> str:
+    """A file's name on one line: control characters escaped, and what hides or reorders text.
+
+    A name may hold line ends, and with them lines that look like those of a diff of another file.
+    """
+    return "".join(
+        char.encode("unicode_escape").decode("ascii") if unicodedata.category(char) in _UNSHOWN else char
+        for char in path
+    )
 
 
 def of_change(change: FileChange, path: str) -> Diff:
@@ -83,7 +96,7 @@ def of_change(change: FileChange, path: str) -> Diff:
         old = None if change.before is None else decode(change.before)
         new = None if change.after is None else decode(change.after, None if old is None else old.codec)
     except ToolError:
-        return Diff(f"Binary file {path}\n", 0, 0, binary=True)
+        return Diff(f"Binary file {shown_name(path)}\n", 0, 0, binary=True)
     return unified(None if old is None else old.text, None if new is None else new.text, path)
 
 

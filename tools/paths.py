@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,13 +58,14 @@ async def ask_outside(target: Target, ctx: ToolContext, *, is_dir: bool = False)
     if not target.outside:
         return
     folder = target.path if is_dir else target.path.parent
-    pattern = folder.as_posix().rstrip("/") + "/*"
+    folder_name = folder.as_posix().rstrip("/")
+    pattern = folder_name + "/*"
     await ctx.permission.ask(
         PermissionAsk(
             permission="external_directory",
             targets=(pattern,),
             title=f"Use {target.path.as_posix()}, which is outside of the workspace",
-            suggestions=(pattern,),
+            suggestions=(pattern,) if _is_plain(folder_name) else (),
         )
     )
 
@@ -75,15 +77,31 @@ async def ask_read(target: Target, ctx: ToolContext, permission: str = "read") -
             permission=permission,
             targets=(target.rule,),
             title=f"{permission.capitalize()} {target.rule}",
-            suggestions=(folder_pattern(target.rule),),
+            suggestions=folder_patterns([target.rule]),
         )
     )
 
 
-def folder_pattern(rule: str) -> str:
-    """The pattern that "always" would remember for a file: its folder; at the top level the file."""
-    folder, slash, _ = rule.rpartition("/")
-    return f"{folder}/*" if slash and folder else rule
+def folder_patterns(rules: Iterable[str]) -> tuple[str, ...]:
+    """The patterns that "always" would remember for files: their folders; at the top level the files.
+
+    Empty when a name would be read as a pattern for others: ``*`` is a legal file name, and patterns have no
+    escape.
+    """
+    found: list[str] = []
+    for rule in rules:
+        folder, slash, _ = rule.rpartition("/")
+        inside = bool(slash and folder)
+        name = folder if inside else rule
+        if not _is_plain(name):
+            return ()
+        found.append(f"{folder}/*" if inside else rule)
+    return tuple(dict.fromkeys(found))
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a pattern made of a name means that name only. A backslash in a pattern is read as a slash."""
+    return bool(name) and re.search(r"[*?\\]", name) is None and not name.startswith("~")
 
 
 def did_you_mean(path: Path, hidden: Iterable[str] = ()) -> list[str]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.base import FileChange, ToolError
-from tools.diff import hunks, limited, of_change, unified
+from tools.diff import hunks, limited, of_change, shown_name, unified
 
 LINE = st.sampled_from(["a", "b", "c", "", "x = 1", "-- y", "++ z", "@@", "\\ n", "\x0cpage", "u\u2028v"])
 TEXT = st.tuples(st.lists(LINE, max_size=25), st.booleans()).map(
@@ -96,3 +96,11 @@ def test_binary_changes_are_only_named() -> None:
 def test_what_is_no_diff_is_refused() -> None:
     with pytest.raises(ToolError):
         hunks("--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n a\n")
+
+
+def test_a_name_with_line_ends_adds_no_lines_to_a_diff() -> None:
+    name = "a\n+++ b/safe.txt\r\x1b[2K\u2028\u202etxt"
+    shown = "a\\n+++ b/safe.txt\\r\\x1b[2K\\u2028\\u202etxt"
+    assert unified("x\n", "y\n", name).text == f"--- a/{shown}\n+++ b/{shown}\n@@ -1 +1 @@\n-x\n+y\n"
+    assert of_change(FileChange(Path("/x"), None, b"\0\1"), name).text == f"Binary file {shown}\n"
+    assert shown_name("sømé file-名.txt") == "sømé file-名.txt"

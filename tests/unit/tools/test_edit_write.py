@@ -12,6 +12,7 @@ from tools.base import PermissionAsk, PermissionDenied, ToolError, ToolResult
 from tools.change import sha256
 from tools.edit import MAX_FILE_BYTES, EditInput, EditTool
 from tools.match import MAX_REPLACEMENTS
+from tools.read import ReadInput, ReadTool
 from tools.write import WriteInput, WriteTool
 
 
@@ -215,3 +216,52 @@ async def test_replacing_too_many_places_at_once_is_refused(ctx: FakeToolContext
     with pytest.raises(ToolError, match="10,001 times"):
         await edit(ctx, "many.txt", "x", "y", replace_all=True)
     assert set(path.read_bytes()) == {ord("x")}
+
+
+@pytest.mark.parametrize(
+    ("path", "patterns"),
+    [
+        ("src/b/c.py", ("src/b/*",)),
+        ("top.py", ("top.py",)),
+        ("src/*.py", ("src/*",)),
+        ("*", ()),
+        ("?", ()),
+        ("a*b", ()),
+        ("*/x", ()),
+        ("src/*/x.py", ()),
+        ("?/x", ()),
+        ("a\\b", ()),
+        ("d/../~/x", ()),
+        ("d/../~", ()),
+    ],
+)
+async def test_always_is_not_offered_for_names_that_are_patterns_for_others(
+    ctx: FakeToolContext, path: str, patterns: tuple[str, ...]
+) -> None:
+    await write(ctx, path, "x\n")
+    assert ctx.permission.asks[-1].suggestions == patterns
+    await ReadTool().run(ReadInput(file_path=path), ctx)
+    assert ctx.permission.asks[-1].suggestions == patterns
+
+
+@pytest.mark.parametrize(("folder", "offered"), [("plain", True), ("*", False), ("a?/b", False)])
+async def test_always_is_not_offered_for_outside_folders_that_are_patterns(
+    ctx: FakeToolContext, tmp_path: Path, folder: str, offered: bool
+) -> None:
+    await write(ctx, (tmp_path / folder / "x").as_posix(), "x\n")
+    outside = ctx.permission.asks[0]
+    assert outside.permission == "external_directory"
+    assert outside.suggestions == (outside.targets if offered else ())
+
+
+async def test_always_is_not_offered_for_the_root_of_all_folders(ctx: FakeToolContext) -> None:
+    ctx.permission.refuse = {"external_directory"}
+    with pytest.raises(PermissionDenied):
+        await write(ctx, "/x", "x\n")
+    assert ctx.permission.asks[0].suggestions == ()
+
+
+async def test_a_name_with_a_line_end_is_shown_on_one_line(ctx: FakeToolContext) -> None:
+    result = await write(ctx, "a\nEdit applied: b", "x\n")
+    assert result.content.split("\n")[0] == "Edit applied: a\\nEdit applied: b (+1 -0, new file)"
+    assert "\n" not in ctx.permission.asks[0].title + result.title

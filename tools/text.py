@@ -114,16 +114,21 @@ def _round_trip(data: bytes, codec: str, bom: bytes = b"") -> Text | None:
 
 
 def _utf16_without_bom(data: bytes) -> Text | None:
-    """Only if certain: mostly Latin text, NULs on one side only, valid, and no control characters."""
-    if len(data) < 4 or len(data) % 2:
+    """Only if certain: nearly all Latin text, NULs on one side only, valid, with blanks and no control characters.
+
+    Otherwise a NUL is a NUL: ``a\\0b\\n`` is also valid UTF-16, and nobody's text.
+    """
+    if len(data) < 8 or len(data) % 2:
         return None
     even, odd = data[0::2].count(0), data[1::2].count(0)
     units = len(data) // 2
     for codec, zeros, others in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
-        if others == 0 and zeros * 2 >= units:
+        if others == 0 and zeros * 10 >= units * 9:
             found = _round_trip(data, codec)
-            plain = "" if found is None else re.sub(r"[\t\n\r\f]", "", found.text)
-            if found is not None and all(c >= " " and c != "\x7f" for c in plain[:SNIFF_BYTES]):
+            if found is None or not re.search(r"[ \t\n\r]", found.text):
+                continue
+            plain = re.sub(r"[\t\n\r\f]", "", found.text)
+            if all(c >= " " and c != "\x7f" for c in plain[:SNIFF_BYTES]):
                 return found
     return None
 

@@ -92,6 +92,16 @@ def test_utf16_without_mark_is_read_only_when_certain() -> None:
         decode(b"\x00\x01\x02\x00\x00\x05")
 
 
+@pytest.mark.parametrize(
+    "data",
+    [b"a\0b\n", b"a\0b\n" * 50, b"a\0\n\0", b"a\0b\0c\0d\0e\0f\0", b"one\0two\0\n", b"\0a\0b\0c\0d\0e"],
+)
+def test_text_with_nul_characters_is_not_taken_for_utf16(data: bytes) -> None:
+    assert is_binary(data)
+    with pytest.raises(BinaryFile):
+        decode(data)
+
+
 def test_a_wrong_byte_order_mark_is_refused() -> None:
     with pytest.raises(ToolError, match="not valid utf-8"):
         decode(codecs.BOM_UTF8 + b"\xff\xfe")
@@ -107,7 +117,7 @@ def test_binary_data_is_refused(data: bytes) -> None:
 
 def test_is_binary_looks_at_nul_bytes_only() -> None:
     assert is_binary(b"\0\1\2\3")
-    assert not is_binary("text".encode("utf-16-le"))
+    assert not is_binary("some text".encode("utf-16-le"))
     assert not is_binary(b"plain")
 
 

@@ -62,6 +62,9 @@ def parse_input(tool: AnyTool, input_json: str) -> ToolInput:
     except ValueError as error:
         message = f"The arguments of {tool.name} are not valid JSON: {error}. {_expected(tool)}"
         raise ToolError(message) from error
+    except RecursionError:
+        # Without the cause: its traceback is a thousand times the same line.
+        raise ToolError(_too_deep(tool)) from None
     if not isinstance(value, dict):
         raise ToolError(f"The arguments of {tool.name} must be a JSON object. {_expected(tool)}")
     try:
@@ -73,6 +76,12 @@ def parse_input(tool: AnyTool, input_json: str) -> ToolInput:
             lines.append(f"- {where}: {_problem(problem['type'], problem['msg'], where, tool)}")
         lines.append(_expected(tool))
         raise ToolError("\n".join(lines)) from error
+    except RecursionError:
+        raise ToolError(_too_deep(tool)) from None
+
+
+def _too_deep(tool: AnyTool) -> str:
+    return f"The arguments of {tool.name} are nested too deeply. {_expected(tool)}"
 
 
 def unknown_tool(name: str, names: Iterable[str]) -> str:

@@ -94,6 +94,15 @@ async def test_bad_arguments_are_listed_with_what_is_expected(ctx: FakeToolConte
     )
 
 
+@pytest.mark.parametrize("value", ["[" * 30_000 + "]" * 30_000, '{"a":' * 30_000 + "1" + "}" * 30_000])
+async def test_arguments_nested_too_deeply_are_refused_in_words(ctx: FakeToolContext, value: str) -> None:
+    result = await run_tool(builtin_tools()["read"], f'{{"file_path": {value}}}', ctx)
+    assert result.is_error
+    assert result.content.startswith(
+        "The arguments of read are nested too deeply. Expected: {file_path: string"
+    )
+
+
 @pytest.mark.parametrize("raw", ['{"path": "a', "[1]", '"x"', "null"])
 async def test_what_is_no_json_object_is_refused(ctx: FakeToolContext, raw: str) -> None:
     result = await run_tool(builtin_tools()["read"], raw, ctx)

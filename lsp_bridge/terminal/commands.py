@@ -97,6 +97,8 @@ def _session_row(info: dict[str, Any]) -> tuple[str, str, str, str]:
     trace = mapping(info.get("trace"))
     when = string(trace.get("updatedAt"))[:16].replace("T", " ")
     title = one_line(string(trace.get("title")) or string(trace.get("summary"))) or "(no title)"
+    if info.get("foreign") is True:
+        title += " (came with the folder)"
     return one_line(string(trace.get("traceId"))), when, one_line(string(info.get("status"))), title
 
 

@@ -59,6 +59,8 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
         columns=console.columns,
         reasoning=options.verbose,
         own_prompt=options.task,
+        tell=console.warn,
+        tell_style=console.err_style,
     )
     view: View = JsonView(console.write) if options.json else text
     turn = _Run(options, launcher, view, _answerer(options, console, text), console)
@@ -70,6 +72,9 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
     if code == EXIT_FAILED and not options.json:
         words = outcome.detail or f"the turn ended with {outcome.stop_reason}"
         console.warn(console.err_style.red(f"error: {clean(words)}"))
+    elif code == EXIT_OK and outcome.detail and not options.json:
+        # The model ended it in an unusual way, e.g. it declined to go on.
+        console.warn(console.err_style.yellow(clean(outcome.detail)))
     return code
 
 
@@ -189,11 +194,7 @@ class _Run:
         options = self._options
         session_id = options.session
         if options.resume_last:
-            listed = await client.request("goalwright/session/list", {"limit": 1})
-            newest = next(iter(mappings(listed.get("sessions"))), None)
-            if newest is None:
-                raise RpcError(0, f"There is no session in {options.workspace} to go on with.")
-            session_id = string(mapping(newest.get("trace")).get("traceId"))
+            session_id = await self._newest(client)
         if session_id is None:
             params = {"model": options.model} if options.model else {}
             created = await client.request("goalwright/session/new", params)
@@ -202,6 +203,28 @@ class _Run:
             params = {"sessionId": session_id, "model": options.model}
             await client.request("goalwright/session/set", params)
         return session_id
+
+    async def _newest(self, client: Client) -> str:
+        """The newest session of this person. One that came with the folder is only gone on with by its name."""
+        foreign = 0
+        params: dict[str, Any] = {"limit": 50}
+        while True:
+            listed = await client.request("goalwright/session/list", params)
+            sessions = mappings(listed.get("sessions"))
+            for session in sessions:
+                session_id = string(mapping(session.get("trace")).get("traceId"))
+                if session.get("foreign") is not True:
+                    return session_id
+                foreign += 1
+                params["before"] = session_id
+            if listed.get("more") is not True or not sessions:
+                break
+        words = f"There is no session in {self._options.workspace} to go on with."
+        if foreign:
+            words += (
+                f" ({foreign} came with the folder: `goalwright sessions` lists them, --session takes one.)"
+            )
+        raise RpcError(0, words)
 
     def _loaded(self, loaded: dict[str, Any]) -> None:
         self._last_event_id = integer(loaded.get("lastEventId"))
@@ -284,7 +307,9 @@ class _Run:
         task.add_done_callback(self._tasks.discard)
 
     def _outcome(self, stop_reason: str, detail: str) -> Outcome:
-        return Outcome(stop_reason, detail, self._session_id, self._totals)
+        # A session that could not be loaded may not even exist.
+        loaded = self._early is None
+        return Outcome(stop_reason, detail, self._session_id if loaded else None, self._totals)
 
 
 @contextlib.asynccontextmanager

@@ -141,13 +141,18 @@ class TextView:
         columns: int = 80,
         reasoning: bool = False,
         own_prompt: str = "",
+        tell: Write | None = None,
+        tell_style: Style | None = None,
     ) -> None:
+        """``tell`` takes notices, one line each, when they are not to be written between the rest (stderr)."""
         self._write = write
         self._style = style
         self._live = live
         self._columns = columns
         self._reasoning = reasoning
         self._own_prompt = own_prompt
+        self._tell = tell
+        self._tell_style = tell_style or style
         self._goals = GoalLines(style)
         self._status = False  # a status line is showing, to be rewritten
         self._at_start = True  # of a line
@@ -341,8 +346,14 @@ class TextView:
 
     def _notice(self, event: dict[str, Any]) -> None:
         text, level = clean(string(event.get("text"))), event.get("level")
-        paint = {"error": self._style.red, "warning": self._style.yellow}.get(string(level), self._style.dim)
-        self.line(paint(f"  {text}"))
+        style = self._style if self._tell is None else self._tell_style
+        paint = {"error": style.red, "warning": style.yellow}.get(string(level), style.dim)
+        if self._tell is None:
+            self.line(paint(f"  {text}"))
+            return
+        if self._live:
+            self.end_line()  # the same screen, most likely
+        self._tell(paint(text))
 
 
 def rule_words(request: dict[str, Any]) -> str:

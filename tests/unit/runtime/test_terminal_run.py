@@ -134,6 +134,64 @@ async def test_model_of_a_known_session_is_changed_when_asked(terminal: Terminal
 async def test_unknown_session_is_an_error_in_the_words_of_the_daemon(terminal: Terminal) -> None:
     assert await terminal.run(session="nope") == 1
     assert terminal.told == "error: There is no session nope.\n"
+    assert terminal.text == ""
+    assert await terminal.run(session="nope", json=True) == 1
+    assert [(line["type"], line["sessionId"]) for line in terminal.json_lines] == [("result", None)]
+
+
+async def test_session_that_came_with_the_folder_is_not_gone_on_with_unasked(terminal: Terminal) -> None:
+    def session(number: int, foreign: bool) -> dict[str, Any]:
+        return {"trace": {"traceId": f"x{number}", "title": ""}, "status": "idle", "foreign": foreign}
+
+    async def listed(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        ids = [s["trace"]["traceId"] for s in terminal.fake.sessions]
+        start = ids.index(params["before"]) + 1 if "before" in params else 0
+        return {
+            "sessions": terminal.fake.sessions[start : start + params["limit"]],
+            "more": start + params["limit"] < len(ids),
+        }
+
+    terminal.fake.handlers["goalwright/session/list"] = listed
+    terminal.fake.sessions[:] = [session(number, foreign=True) for number in range(120)]
+    assert await terminal.run(resume_last=True) == 1
+    assert "There is no session in" in terminal.told
+    assert "120 came with the folder" in terminal.told
+    terminal.fake.sessions.append(session(120, foreign=False))
+    assert await terminal.run(resume_last=True) == 0
+    assert [p["sessionId"] for p in terminal.fake.params("goalwright/session/prompt")] == ["x120"]
+    assert await terminal.run(session="x3") == 0
+
+
+async def test_notices_are_told_on_stderr_and_passed_on_as_json(terminal: Terminal) -> None:
+    async def script(turn: Turn) -> str:
+        turn.event("notice", level="warning", text="config.json: \x1b[2Jno such setting", kind="config")
+        turn.say("Hello.")
+        return "end_turn"
+
+    terminal.fake.script = script
+    assert await terminal.run() == 0
+    assert terminal.told == "config.json: no such setting\n"
+    assert terminal.text.splitlines()[0] == "Hello."
+    assert len(terminal.text.splitlines()) == 2
+    terminal.out.truncate(0)
+    terminal.out.seek(0)
+    assert await terminal.run(json=True) == 0
+    assert [line["event"]["level"] for line in terminal.json_lines if line.get("event", {}).get("level")] == [
+        "warning"
+    ]
+
+
+async def test_why_a_model_declined_is_told(terminal: Terminal) -> None:
+    async def declined(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "promptId": params["promptId"],
+            "stopReason": "end_turn",
+            "detail": "The model declined to go on.",
+        }
+
+    terminal.fake.handlers["goalwright/session/prompt"] = declined
+    assert await terminal.run() == 0
+    assert terminal.told == "The model declined to go on.\n"
 
 
 async def test_nothing_to_go_on_with_is_said(terminal: Terminal) -> None:

@@ -1,4 +1,8 @@
-"""Running programs so that nothing of them is left: own session, no stdin, everything killed at the end."""
+"""Running programs so that nothing of them is left: own session, no stdin, everything killed at the end.
+
+On Linux what left the session (``setsid``, a daemon that forks twice) is found by a mark in its environment, or
+as the child of a process that is found. Out of reach is what clears its environment *and* has lost its parent.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -24,6 +29,9 @@ KILL_GRACE_S = 3.0
 """Time between TERM and KILL (source: conventions.md, "Limits")."""
 LINGER_S = 0.3
 """How long background children of a finished command may go on writing before they are stopped."""
+
+MARK = "GOALWRIGHT_CALL"
+"""Environment variable of everything that ``run`` starts: the marks of the calls it is part of, joined by ``:``."""
 
 _SECRET = re.compile(r".*_(API_KEY|TOKEN|SECRET)|(ANTHROPIC|OPENAI|GOALWRIGHT)_.*", re.IGNORECASE)
 
@@ -78,6 +86,16 @@ class _Protocol(asyncio.SubprocessProtocol):
         self.exited.set()
 
 
+@dataclass(slots=True)
+class _Family:
+    """The processes of one call. ``known`` are those found before, with their time of birth: a number may be
+    given to another process, and one that lost its parent is not found a second time."""
+
+    mark: str
+    session: int = 0
+    known: dict[int, int] = field(default_factory=dict[int, int])
+
+
 async def run(
     argv: Sequence[str],
     *,
@@ -91,8 +109,11 @@ async def run(
     """Run a program to its end, or until ``timeout_s``, ``on_output`` returning False, or cancellation.
 
     ``on_output(fd, data)`` gets stdout (1) and stderr (2) as they come. When this returns or raises, the program
-    and all processes of its session are dead. Raises OSError when it cannot be started.
+    and all processes that it started are dead (see the module). Raises OSError when it cannot be started.
     """
+    family = _Family(uuid.uuid4().hex)
+    # A Goalwright started by Goalwright keeps the marks above it: what it starts belongs to both.
+    marks = ":".join(filter(None, [os.environ.get(MARK), family.mark]))
     loop = asyncio.get_running_loop()
     windows = sys.platform == "win32"
     starting = asyncio.ensure_future(
@@ -103,7 +124,7 @@ async def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
             cwd=cwd,
-            env=dict(env),
+            env={**env, MARK: marks},
             start_new_session=not windows,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
@@ -111,7 +132,7 @@ async def run(
     # Not to be canceled half-way: the program may run already, with children, and nobody would know its id.
     canceled = await _finish(starting)
     transport, protocol = starting.result()
-    pid = transport.get_pid()
+    pid = family.session = transport.get_pid()
     background = False
     try:
         if canceled:
@@ -119,10 +140,10 @@ async def run(
         timed_out = not await _first([protocol.exited, protocol.enough], timeout_s)
         if protocol.exited.is_set():
             await _first([protocol.closed, protocol.enough], LINGER_S)
-            background = not protocol.closed.is_set() if windows else bool(await _members(pid))
+            background = not protocol.closed.is_set() if windows else bool(await _members(family))
     finally:
         # A second cancellation must not stop the killing half-way.
-        killing = asyncio.ensure_future(_kill_all(pid, protocol, grace_s))
+        killing = asyncio.ensure_future(_kill_all(family, protocol, grace_s))
         await _finish(killing)
         if (error := killing.exception()) is not None:
             _log.error("processes of session %s may be left", pid, exc_info=error)
@@ -153,7 +174,8 @@ async def _first(events: Sequence[asyncio.Event], timeout_s: float) -> bool:
             wait.cancel()
 
 
-async def _kill_all(pid: int, protocol: _Protocol, grace_s: float) -> None:
+async def _kill_all(family: _Family, protocol: _Protocol, grace_s: float) -> None:
+    pid = family.session
     if sys.platform == "win32":
         if not (protocol.exited.is_set() and protocol.closed.is_set()):
             killer = await asyncio.create_subprocess_exec(
@@ -163,14 +185,18 @@ async def _kill_all(pid: int, protocol: _Protocol, grace_s: float) -> None:
         return
     loop = asyncio.get_running_loop()
     for kind, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 2.0)):
-        alive = await _members(pid)
+        alive = await _members(family)
         if not alive and protocol.exited.is_set():
             return
         _signal(pid, alive, kind)
         deadline, pause = loop.time() + patience, 0.005
         while loop.time() < deadline:
-            if protocol.exited.is_set() and not await _members(pid):
+            alive = await _members(family)
+            if protocol.exited.is_set() and not alive:
                 return
+            if kind == signal.SIGKILL:
+                # What was forked between looking and killing.
+                _signal(pid, alive, kind)
             await asyncio.sleep(pause)
             pause = min(pause * 2, 0.1)
 
@@ -184,13 +210,17 @@ def _signal(pid: int, members: Sequence[int], kind: signal.Signals) -> None:
             os.kill(member, kind)
 
 
-async def _members(session: int) -> list[int]:
+async def _members(family: _Family) -> list[int]:
     # Reading /proc takes milliseconds on a busy machine.
-    return await asyncio.to_thread(_members_now, session)
+    return await asyncio.to_thread(_members_now, family)
 
 
-def _members_now(session: int) -> list[int]:
-    """Living processes of a session (on Linux), else of its first group. Zombies are dead."""
+def _members_now(family: _Family) -> list[int]:
+    """Living processes of a session, with its mark, or below one of these (on Linux); else of its first group.
+
+    Zombies are dead.
+    """
+    session = family.session
     proc = Path("/proc")
     if not (proc / "self/stat").exists():
         try:
@@ -198,7 +228,9 @@ def _members_now(session: int) -> list[int]:
         except (ProcessLookupError, PermissionError):
             return []
         return [session]
-    found: list[int] = []
+    found: set[int] = set()
+    parents: dict[int, int] = {}
+    births: dict[int, int] = {}
     for entry in proc.iterdir():
         if not entry.name.isdigit():
             continue
@@ -207,7 +239,30 @@ def _members_now(session: int) -> list[int]:
         except OSError:
             continue
         # The name in brackets may contain anything, so the fields are counted from its end.
-        state, _, group, its_session = stat[stat.rindex(b")") + 2 :].split()[:4]
-        if session in (int(group), int(its_session)) and state not in (b"Z", b"X"):
-            found.append(int(entry.name))
-    return found
+        fields = stat[stat.rindex(b")") + 2 :].split()
+        state, parent, group, its_session = fields[:4]
+        if state in (b"Z", b"X"):
+            continue
+        pid = int(entry.name)
+        parents[pid], births[pid] = int(parent), int(fields[19])
+        if (
+            session in (int(group), int(its_session))
+            or family.known.get(pid) == births[pid]
+            or _has_mark(entry, family.mark)
+        ):
+            found.add(pid)
+    while below := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= below
+    family.known = {pid: births[pid] for pid in found}
+    return sorted(found)
+
+
+def _has_mark(process: Path, mark: str) -> bool:
+    try:
+        environment = (process / "environ").read_bytes()
+    except OSError:
+        # Another user's, or gone.
+        return False
+    name = f"{MARK}=".encode()
+    values = [entry for entry in environment.split(b"\0") if entry.startswith(name)]
+    return any(mark.encode() in value for value in values)

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -153,6 +154,59 @@ async def test_background_processes_do_not_outlive_the_command(ctx: FakeToolCont
         await until(lambda: not any(alive(pid) for pid in pids(ctx)))
 
 
+# Each leaves the session of the command, and most its family: by setsid, by two forks, without their environment.
+RUNAWAYS = [
+    "setsid sleep 300 & echo $! >> pids",
+    "(setsid bash -c 'echo $$ >> pids; exec sleep 300' >/dev/null 2>&1 &)",
+    "setsid --fork bash -c 'echo $$ >> pids; trap \"\" TERM; while :; do sleep 300; done' >/dev/null 2>&1",
+    "setsid env -i /bin/bash -c 'trap \"\" TERM; echo $$ >> pids; while :; do sleep 300; done' &",
+    "setsid env -i /bin/bash -c 'echo $$ >> pids; exec sleep 300' &",
+    "setsid bash -c 'echo $$ >> pids; env -i setsid sleep 300 & echo $! >> pids; wait' >/dev/null 2>&1 &",
+]
+on_linux = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+
+
+@on_linux
+@pytest.mark.parametrize("runaway", RUNAWAYS)
+async def test_cancellation_kills_what_left_the_session(ctx: FakeToolContext, runaway: str) -> None:
+    task = asyncio.create_task(bash(ctx, f"{runaway}\necho $$ >> pids; wait; sleep 300", grace=0.2))
+    await until(lambda: len(pids(ctx)) == 1 + runaway.count(">> pids"))
+    assert all(alive(pid) for pid in pids(ctx))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not any(alive(pid) for pid in pids(ctx))
+
+
+@on_linux
+@pytest.mark.parametrize("runaway", RUNAWAYS[:3])
+async def test_a_timeout_and_a_normal_end_kill_what_left_the_session(
+    ctx: FakeToolContext, runaway: str
+) -> None:
+    result = await bash(
+        ctx, f"{runaway}\nuntil [ -s pids ]; do sleep 0.01; done; sleep 300", timeout=1, grace=0.2
+    )
+    assert result.content.startswith("Timed out")
+    assert not any(alive(pid) for pid in pids(ctx))
+    (ctx.workspace / "pids").unlink()
+    result = await bash(ctx, f"{runaway}\nuntil [ -s pids ]; do sleep 0.01; done", grace=0.2)
+    assert "Processes that it left in the background were stopped." in result.content
+    assert len(pids(ctx)) == 1
+    assert not any(alive(pid) for pid in pids(ctx))
+
+
+@on_linux
+async def test_the_end_of_one_command_leaves_another_alone(ctx: FakeToolContext) -> None:
+    other = asyncio.create_task(bash(ctx, "setsid sleep 300 & echo $! $$ >> pids; wait"))
+    await until(lambda: len(pids(ctx)) == 2)
+    await bash(ctx, "setsid sleep 300 & true", grace=0.2)
+    assert all(alive(pid) for pid in pids(ctx))
+    other.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await other
+    assert not any(alive(pid) for pid in pids(ctx))
+
+
 async def test_a_killed_command_says_so(ctx: FakeToolContext) -> None:
     assert (await bash(ctx, "kill -9 $$")).content.startswith("Killed by signal 9.")
 
@@ -193,7 +247,7 @@ async def test_a_cancellation_while_the_program_starts_leaves_nothing_behind(
     async def slow_start(*args: object, **options: object) -> object:
         started = await start(*args, **options)  # type: ignore[arg-type]  # passed on as they come
         await go_on.wait()
-        return started
+        return cast("object", started)
 
     monkeypatch.setattr(loop, "subprocess_exec", slow_start)
     task = asyncio.create_task(bash(ctx, "sleep 300 & echo $! $$ >> pids; wait"))

@@ -8,7 +8,13 @@ from tests.benchmarks.measures import Measure, percentile
 from tests.benchmarks.stage import TOOL_CALLS, Played, Stage
 
 _EDGE = 10
-_KINDS = {".txt": "text files", ".py": "Python files, servers start"}
+_TARGET_MS = 10.0
+_KINDS = {".txt": "text files", ".py": "Python files"}
+_NOTES = {
+    ".txt": f"{TOOL_CALLS} steps with one read each; the gap holds the tool, the log, the next request and the wire",
+    # On a machine with few cores this measures them more than the harness: hence no target.
+    ".py": "the same while the language servers start and look at each file, which takes processor time",
+}
 
 
 async def measure(stage: Stage) -> list[Measure]:
@@ -20,16 +26,13 @@ async def measure(stage: Stage) -> list[Measure]:
         medians = tuple(statistics.median(played.gaps_ms) for played in sessions)
         tails = tuple(percentile(played.gaps_ms, 0.95) for played in sessions)
         growth = tuple(_growth(played) for played in sessions)
+        target = _TARGET_MS if suffix == ".txt" else None
         found += [
-            Measure(f"step: median gap ({kind})", "ms", medians, target=10.0, baseline=floor),
+            Measure(f"step: median gap ({kind})", "ms", medians, target, floor, _NOTES[suffix]),
             Measure(f"step: 95th percentile ({kind})", "ms", tails, baseline=floor),
             Measure(f"step: last {_EDGE} to first {_EDGE} ({kind})", "×", growth),
         ]
-    note = f"{TOOL_CALLS} steps with one read each; the gap holds the tool, the log, the next request and the wire"
-    return [
-        Measure(m.name, m.unit, m.values, m.target, m.baseline, note if not n else "")
-        for n, m in enumerate(found)
-    ]
+    return found
 
 
 def _growth(played: Played) -> float:

@@ -109,37 +109,54 @@ async def read_messages(reader: asyncio.StreamReader, server: ClientServer) -> N
     A message that cannot be read gets an error response, and the connection goes on with the next one.
     """
     while not server.closed:
-        length = await _content_length(reader)
+        try:
+            length = await _content_length(reader)
+        except _BadHeader as error:
+            # Nobody knows where the next message begins.
+            server.refuse(None, -32700, f"{error} The connection is closed.")
+            return
         if length is None:
             return
         body = await reader.readexactly(length)
         try:
             message = json.loads(body)
-        except (ValueError, RecursionError) as error:
+        except RecursionError:
+            server.refuse(None, -32700, "The message is nested too deeply.")
+            continue
+        except ValueError as error:
             server.refuse(None, -32700, f"The message is not JSON: {error}.")
             continue
         server.handle(message)
 
 
+class _BadHeader(Exception):
+    """What was sent is no message; the text says why."""
+
+
 async def _content_length(reader: asyncio.StreamReader) -> int | None:
+    """The length of the next message, None at the end. Raises _BadHeader."""
     length: int | None = None
+    begun = False
     while True:
         try:
             line = await reader.readline()
         except ValueError as error:
-            raise ConnectionError("a header line is too long") from error
+            raise _BadHeader(f"A header line must not be longer than {_MAX_HEADER} bytes.") from error
         if not line:
             return None
         text = line.strip()
         if not text:
             if length is not None:
                 return length
+            if begun:
+                raise _BadHeader("The header of a message must have a Content-Length.")
             continue
+        begun = True
         name, _, value = text.partition(b":")
         if name.lower() == b"content-length":
             try:
                 length = int(value)
             except ValueError as error:
-                raise ConnectionError("Content-Length is not a number") from error
+                raise _BadHeader("Content-Length must be a number.") from error
             if not 0 <= length <= _MAX_BODY:
-                raise ConnectionError(f"a message of {length} bytes is too large")
+                raise _BadHeader(f"A message must have between 0 and {_MAX_BODY} bytes, not {length}.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -121,6 +121,9 @@ class ClientServer:
             return
         fields = cast("dict[str, Any]", message)
         message_id, method = fields.get("id"), fields.get("method")
+        if wrong := _malformed(fields):
+            self.refuse(message_id, -32600, wrong)
+            return
         if method is not None and method != "exit":
             if self._shut_down:
                 if message_id is not None:
@@ -137,19 +140,16 @@ class ClientServer:
             # cattrs' errors are groups of groups; the outermost text is what a client can use.
             self.refuse(message_id, p.INVALID_PARAMS, f"{method or 'message'}: {error}")
             return
-        if isinstance(structured, dict):
-            self.refuse(message_id, -32600, 'A message must have "jsonrpc": "2.0".')
-            return
         try:
             self._server.protocol.handle_message(structured)
         except Exception:
-            # What only looks like JSON-RPC, e.g. an id that is a list.
+            # What only looks like JSON-RPC.
             log.exception("a message could not be handled")
             self.refuse(message_id, -32600, "The message is not valid JSON-RPC.")
 
     def refuse(self, message_id: object, code: int, text: str) -> None:
         """Answer with an error outside of any handler."""
-        known = message_id if isinstance(message_id, int | str) else None
+        known = message_id if _is_id(message_id) else None
         message = {"jsonrpc": "2.0", "id": known, "error": {"code": code, "message": text}}
         # null is the wire's "no id", which pygls' types leave out; it has no public way to refuse either.
         self._server.protocol._send_data(message)  # pyright: ignore[reportPrivateUsage]
@@ -280,6 +280,23 @@ class ClientServer:
             self._documents = OpenDocuments(self._server.workspace)
             self._bridge.add_documents(self._documents)
         return self._documents
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, int | float | str) and not isinstance(value, bool)
+
+
+def _malformed(message: Mapping[str, Any]) -> str:
+    """What keeps a message from being JSON-RPC, in words, or nothing."""
+    if message.get("jsonrpc") != "2.0":
+        return 'A message must have "jsonrpc": "2.0".'
+    if message.get("id") is not None and not _is_id(message["id"]):
+        return "The id of a message must be a string or a number."
+    if "method" in message:
+        return "" if isinstance(message["method"], str) else "The method of a message must be a string."
+    if "result" in message or "error" in message:
+        return ""
+    return "A message must have a method, or be the answer to a request."
 
 
 def _wrong_params(what: str, error: ValidationError) -> JsonRpcException:

@@ -113,14 +113,20 @@ async def test_a_message_that_is_no_object_gets_an_error(message: object) -> Non
         b"Content-Length: \r\n\r\n",
         b"X: " + b"x" * 200_000 + b"\r\n\r\n",
         b"x" * 200_000,
+        b"X: y\r\n\r\n{}",
     ],
-    ids=["negative", "words", "huge", "empty", "long-header", "endless"],
+    ids=["negative", "words", "huge", "empty", "long-header", "endless", "no-length"],
 )
-async def test_a_header_that_cannot_be_meant_ends_the_connection_and_nothing_else(header: bytes) -> None:
+async def test_a_header_that_cannot_be_meant_is_told_and_ends_the_connection_and_nothing_else(
+    header: bytes,
+) -> None:
     async with served() as door:
         other = await door.client("other")
         client = await door.client()
         client.send_bytes(header)
+        message = await client.receive()
+        assert (message["id"], message["error"]["code"]) == (None, -32700)
+        assert message["error"]["message"].endswith("The connection is closed.")
         await client.hung_up()
         await until(lambda: door.bench.core.clients == 1)
         assert await other.request("goalwright/daemon/status")

@@ -266,6 +266,34 @@ async def test_odd_messages_harm_nothing(message: object) -> None:
         assert await (await door.client()).request("goalwright/daemon/status")
 
 
+@pytest.mark.parametrize(
+    ("message", "answered"),
+    [
+        ({"jsonrpc": "2.0"}, None),
+        ({"jsonrpc": "2.0", "id": 99}, 99),
+        ({"jsonrpc": "1.0", "id": 99, "method": "goalwright/daemon/status"}, 99),
+        ({"jsonrpc": "2.0", "id": "x", "method": 5}, "x"),
+        ({"jsonrpc": "2.0", "id": [1], "method": "goalwright/daemon/status"}, None),
+        ({"jsonrpc": "2.0", "id": {}, "method": "shutdown"}, None),
+        ({"jsonrpc": "2.0", "id": True, "method": "goalwright/daemon/status"}, None),
+    ],
+    ids=lambda value: json.dumps(value)[17:70],
+)
+async def test_what_is_no_json_rpc_is_refused_in_words(
+    message: object, answered: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served() as door:
+        client = await door.client()
+        client.send(message)
+        answer = await client.receive()
+        assert set(answer) == {"jsonrpc", "id", "error"}
+        assert (answer["id"], answer["error"]["code"]) == (answered, -32600)
+        assert set(answer["error"]) == {"code", "message"}
+        assert "TypeError" not in answer["error"]["message"]
+        assert await client.request("goalwright/daemon/status")
+    assert "Traceback" not in caplog.text
+
+
 async def test_a_jsonrpc_key_inside_of_params_is_data_like_any_other() -> None:
     nested = {"jsonrpc": "2.0", "id": 5, "method": "x", "nested": [{"jsonrpc": "2.0"}]}
     async with served("ok") as door:

@@ -139,6 +139,11 @@ class RuntimePaths:
         return self.folder / "daemon.lock"
 
     @property
+    def pid_file(self) -> Path:
+        """The process that has the lock: what is left to end it by when the address file is damaged."""
+        return self.folder / "daemon.pid"
+
+    @property
     def start_lock_file(self) -> Path:
         """Locked by a client while it starts a daemon, so that two clients start one."""
         return self.folder / "start.lock"
@@ -188,6 +193,18 @@ class RuntimePaths:
         except (OSError, ValueError):
             return None
 
+    def read_pid(self) -> int | None:
+        """The process that holds the lock, None when it is not known. Only true while ``is_locked``."""
+        try:
+            pid = int(self.pid_file.read_bytes())
+        except (OSError, ValueError):
+            return None
+        return pid if pid > 1 else None
+
+    def has_damaged_address(self) -> bool:
+        """Whether there is an address file that cannot be read. (It is never half-written.)"""
+        return self.address_file.exists() and self.read_address() is None
+
     def write_address(self, address: Address) -> None:
         """Publish ``address``, atomically and only for the user. Needs the lock."""
         write_private(self.address_file, json.dumps(address.to_json(), indent=1).encode() + b"\n")
@@ -224,10 +241,13 @@ class RuntimePaths:
             raise RuntimeFolderError(f"Cannot lock {self.lock_file}: {error.strerror or error}") from error
         try:
             self.clear()
+            write_private(self.pid_file, b"%d\n" % os.getpid())
             yield
         finally:
             # Still under the lock: a successor cannot have written these yet.
             self.clear()
+            with contextlib.suppress(OSError):
+                self.pid_file.unlink(missing_ok=True)
             lock.release()
 
     def clear(self) -> None:

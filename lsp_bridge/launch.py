@@ -119,6 +119,8 @@ class Launcher:
         paths = runtime_paths(workspace, self.home)
         found = await self._try(paths, greeting, self.answer_s)
         if found is None:
+            if paths.has_damaged_address() and paths.is_locked():
+                raise _damaged(paths)
             raise LaunchError("notRunning", f"No Goalwright daemon is running for {paths.workspace}.")
         return found
 
@@ -195,10 +197,14 @@ class Launcher:
             if found is not None:
                 return found
             if self.clock.now() > deadline:
+                if paths.read_address() is None and paths.is_locked():
+                    raise _damaged(paths)
                 raise LaunchError("startTimeout", _late(paths, self.deadline_s, log_start))
             code = process.poll() if process else EXIT_ALREADY_RUNNING
             if code == EXIT_ALREADY_RUNNING:
                 # At first; and again when it met a daemon that was going away but had the lock still.
+                if process is not None and paths.has_damaged_address():
+                    raise _damaged(paths)
                 process, log_start = self._spawn(paths)
             elif code is not None:
                 raise LaunchError("startFailed", _failed(paths, code, log_start))
@@ -316,6 +322,15 @@ def _unresponsive(address: Address) -> LaunchError:
         "unresponsive",
         f"The daemon (process {address.pid}) takes connections but does not answer. "
         "End it with `goalwright stop --force` and try again.",
+    )
+
+
+def _damaged(paths: RuntimePaths) -> LaunchError:
+    state = "is damaged" if paths.address_file.exists() else "is missing"
+    return LaunchError(
+        "unresponsive",
+        f"A daemon is running (process {paths.read_pid() or 'unknown'}), but the file that tells how to reach it "
+        f"{state}: {paths.address_file}. End it with `goalwright stop --force` and try again.",
     )
 
 

@@ -124,9 +124,10 @@ async def stop(
         if await _ended(paths, _STOP_S, clock):
             console.write("Stopped.\n")
             return EXIT_OK
-    # The lock is held, so the address file is that of the process that holds it.
+    # The lock is held, so these files are of the process that holds it.
     address = paths.read_address()
-    if address is None:
+    pid = paths.read_pid() if address is None else address.pid
+    if pid is None:
         if await _ended(paths, _KILL_S, clock):
             console.write("Stopped.\n")
             return EXIT_OK
@@ -135,11 +136,11 @@ async def stop(
     signals = [signal.SIGTERM] + ([signal.SIGKILL] if force and hasattr(signal, "SIGKILL") else [])
     for number_ in signals:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(address.pid, number_)
+            os.kill(pid, number_)
         if await _ended(paths, _KILL_S, clock):
             console.write(f"Stopped by {number_.name}.\n")
             return EXIT_OK
-    console.warn(f"The daemon (process {address.pid}) does not end. Try `goalwright stop --force`.")
+    console.warn(f"The daemon (process {pid}) does not end. Try `goalwright stop --force`.")
     return EXIT_FAILED
 
 

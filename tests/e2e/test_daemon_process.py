@@ -75,6 +75,7 @@ def test_everything_of_the_daemon_is_only_for_the_user(goalwright: CommandLine) 
         "daemon.json": 0o600,
         "daemon.lock": 0o600,
         "daemon.log": 0o600,
+        "daemon.pid": 0o600,
         "daemon.sock": 0o600,
         "start.lock": 0o600,
     }
@@ -120,6 +121,25 @@ def test_stale_files_of_other_kinds_are_no_obstacle(goalwright: CommandLine) -> 
     goalwright.paths.address_file.write_text("{ this is no JSON")
     goalwright.paths.socket_path.write_text("this is no socket")
     assert goalwright.start().pid
+
+
+@pytest.mark.parametrize("content", ["{ this is no JSON", "{}", None])
+def test_damaged_address_of_a_living_daemon_is_told_and_put_right_by_stop(
+    goalwright: CommandLine, content: str | None
+) -> None:
+    first = goalwright.start()
+    if content is None:
+        goalwright.paths.address_file.unlink()
+    else:
+        goalwright.paths.address_file.write_text(content)
+        told = goalwright.run("run", "hi", "--model", "demo/demo")
+        assert told.returncode == 1
+        for words in (f"process {first.pid}", "is damaged", "`goalwright stop --force`"):
+            assert words in told.stderr
+        assert "is damaged" in goalwright.run("status").stderr
+    stopped = goalwright.run("stop", "--force")
+    assert (stopped.returncode, stopped.stdout) == (0, "Stopped by SIGTERM.\n")
+    assert goalwright.start().pid != first.pid
 
 
 def test_stop_ends_the_daemon_and_leaves_nothing_stale(goalwright: CommandLine) -> None:

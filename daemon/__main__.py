@@ -165,17 +165,20 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     import signal
     from datetime import UTC, datetime
 
-    from daemon.config import load_config
-    from daemon.core import Daemon
-    from daemon.provider.models import ProviderModels
-    from daemon.runtime import Address, new_token, state_dir
-    from daemon.version import product_version
-    from lsp_bridge.diagnostics import ServerDiagnostics
-    from lsp_bridge.handshake import PROTOCOL_VERSION
-    from lsp_bridge.language.specs import DEFAULT_SPECS
-    from lsp_bridge.language_servers import LanguageServers
-    from lsp_bridge.listen import Listener
-    from lsp_bridge.server import Bridge
+    from lsp_bridge.quick_imports import quick_imports
+
+    with quick_imports():
+        from daemon.config import load_config
+        from daemon.core import Daemon
+        from daemon.provider.models import ProviderModels
+        from daemon.runtime import Address, new_token, state_dir
+        from daemon.version import product_version
+        from lsp_bridge.diagnostics import ServerDiagnostics
+        from lsp_bridge.handshake import PROTOCOL_VERSION
+        from lsp_bridge.language.specs import DEFAULT_SPECS
+        from lsp_bridge.language_servers import LanguageServers
+        from lsp_bridge.listen import Listener
+        from lsp_bridge.server import Bridge
 
     log = logging.getLogger("goalwright")
     loop = asyncio.get_running_loop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from daemon.model.goals import Goal
 from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import Change, PlanError, PlanTree
 from tools.base import ToolError
@@ -47,8 +48,15 @@ class SessionPlan:
                 trial.apply(change)
             changes.extend(planned)
 
-        # The numbers the model gives are those of the plan it has seen, before this call changes any of them.
-        target = trial.find(focus) if focus is not None else None
+        # The numbers the model gives are those of the plan it has seen, before this call changes any of them;
+        # a number that is not there yet is meant for what this call adds.
+        target: Goal | None = None
+        if focus is not None:
+            try:
+                target = trial.find(focus)
+            except PlanError:
+                if not add:
+                    raise
         if done is not None:
             take(trial.plan_done(done))
         if abandon is not None:
@@ -60,4 +68,6 @@ class SessionPlan:
             take(trial.plan_focus(still))
         if add:
             take(trial.plan_add(add, reason))
+        if focus is not None and target is None:
+            take(trial.plan_focus(trial.find(focus)))
         return changes

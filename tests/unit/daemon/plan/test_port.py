@@ -102,3 +102,14 @@ async def test_an_error_shows_the_unchanged_plan(recorder: Recorder) -> None:
 async def test_a_call_without_operations_only_shows_the_plan(recorder: Recorder) -> None:
     assert await recorder.plan.update() == plan_to_prompt(recorder.tree)
     assert recorder.changes == []
+
+
+async def test_focus_may_name_a_goal_that_the_same_call_adds(recorder: Recorder) -> None:
+    text = await recorder.plan.update(add=["Read", "Write"], focus="1")
+    assert "**Current**: 1 Read" in text
+
+
+async def test_focus_on_a_number_that_is_not_there_even_after_the_add_changes_nothing(recorder: Recorder) -> None:
+    with pytest.raises(ToolError, match="no goal 3"):
+        await recorder.plan.update(add=["Read", "Write"], focus="3")
+    assert recorder.tree.snapshot().goals == []

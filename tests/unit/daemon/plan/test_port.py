@@ -109,7 +109,9 @@ async def test_focus_may_name_a_goal_that_the_same_call_adds(recorder: Recorder)
     assert "**Current**: 1 Read" in text
 
 
-async def test_focus_on_a_number_that_is_not_there_even_after_the_add_changes_nothing(recorder: Recorder) -> None:
+async def test_focus_on_a_number_that_is_not_there_even_after_the_add_changes_nothing(
+    recorder: Recorder,
+) -> None:
     with pytest.raises(ToolError, match="no goal 3"):
         await recorder.plan.update(add=["Read", "Write"], focus="3")
     assert recorder.tree.snapshot().goals == []

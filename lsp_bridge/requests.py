@@ -255,7 +255,9 @@ class Requests:
         try:
             change = self._core.permissions.change(params.request_id, params.path)
         except KeyError as error:
-            raise RequestError(p.UNKNOWN_REQUEST, "This request was answered already.") from error
+            raise RequestError(
+                p.UNKNOWN_REQUEST, "There is no such request waiting: it was answered or canceled."
+            ) from error
         if change is None:
             raise RequestError(p.UNKNOWN_REQUEST, f"The request does not touch {params.path}.")
         try:

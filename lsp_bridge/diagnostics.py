@@ -45,6 +45,9 @@ class ServerDiagnostics:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._warming: set[Path] = set()
         self._runs: weakref.WeakSet[ServerDiagnosticsRun] = weakref.WeakSet()
+        self.unjudged: dict[tuple[str, Path], tuple[str | None, _Raw | None]] = {}
+        """By server and file, the text and problems before the first change that the server did not answer about:
+        what that change broke is still news when an answer comes at last."""
 
     def warm(self, path: Path) -> None:
         """Somebody works on ``path``: start its servers in the background and open the file there."""
@@ -244,9 +247,13 @@ class ServerDiagnosticsRun:
 
         said = {path: server.answers.known(path, versions[path]) or () for path in answered}
         problems = self._newly_broken(server, mark, elsewhere)
+        unjudged = self._diagnostics.unjudged
+        for path in versions.keys() - said.keys():
+            unjudged.setdefault((server.name, path), (self._before[path], known[path]))
         for path, raw in said.items():
-            before, text = self._before[path], after[path] or ""
-            compare = functools.partial(_compare, path, before, text, known[path], raw)
+            text = after[path] or ""
+            before, old = unjudged.pop((server.name, path), (self._before[path], known[path]))
+            compare = functools.partial(_compare, path, before, text, old, raw)
             small = len(raw) <= _MANY_PROBLEMS and len(text) <= _MUCH_TEXT
             problems += compare() if small else await asyncio.to_thread(compare)
         return _Verdict(complete, tuple(problems))

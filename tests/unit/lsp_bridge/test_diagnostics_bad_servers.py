@@ -139,6 +139,15 @@ async def test_a_late_answer_is_not_taken_for_one_about_a_later_change(open_work
     assert (await workspace.change(a_txt="fine again")).verdict == "no_fresh_answer"
 
 
+async def test_what_a_change_without_an_answer_broke_is_reported_with_the_next(open_workspace: Open) -> None:
+    plan = [["fresh"], ["hold"], ["fresh"]]
+    workspace = await open_workspace(fake_spec(plan=plan), text="BAD old", timing=HASTY)
+    assert (await workspace.change(a_txt="BAD old\nBAD new")).verdict == "no_fresh_answer"
+    report = await workspace.change(a_txt="BAD old\nBAD new\nfine")
+    assert (report.verdict, messages(report)) == ("problems", ["bad: BAD new"])
+    assert (await workspace.change(a_txt="BAD old\nBAD new\nfine too")).verdict == "clean"
+
+
 async def test_a_wrong_version_is_never_an_answer(open_workspace: Open) -> None:
     workspace = await open_workspace(fake_spec(plan=[["fresh"], ["future"]]), timing=HASTY)
     assert (await workspace.change(a_txt="BAD")).verdict == "no_fresh_answer"

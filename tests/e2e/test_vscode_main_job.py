@@ -144,6 +144,25 @@ async def test_rejecting_with_feedback_lets_the_model_try_again(
         assert (workspace / "cart.py").read_text() == task.FIXED
 
 
+async def test_reject_in_the_title_bar_of_the_diff_ends_the_turn_and_writes_nothing(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    replies = [task.read(workspace), task.edit(workspace, task.BEFORE, task.FLOAT, "A share of the sum.")]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.open_file("test_cart.py")
+        await window.show_chat()
+        await window.say(task.TASK)
+        await expect(window.tab("proposed by Goalwright")).to_be_visible()
+        await window.title_action("Reject").click()
+
+        await expect(window.tool("edit", "denied")).to_be_visible()
+        await expect(window.button("Stop")).to_be_hidden()
+        await expect(window.tab("proposed by Goalwright")).to_have_count(0)
+        await expect(window.tab("test_cart.py")).to_be_visible()
+        assert len(model.requests) == 2
+        assert (workspace / "cart.py").read_text() == task.CART
+
+
 async def test_stop_ends_the_stream_and_keeps_what_was_received(
     open_vscode: OpenVSCode, workspace: Path
 ) -> None:

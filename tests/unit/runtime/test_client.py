@@ -256,7 +256,7 @@ async def raw_server(tmp_path: Path, serve: Any) -> AsyncGenerator[Client]:
     def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.append(asyncio.create_task(serve(reader, writer)))
 
-    server = await asyncio.start_unix_server(accepted, fake.paths.socket_path)
+    server = await asyncio.start_unix_server(accepted, fake.paths.prepare_socket())
     client = await Client.connect(fake.address)
     try:
         yield client

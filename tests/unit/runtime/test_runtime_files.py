@@ -188,7 +188,7 @@ def test_second_daemon_is_told_who_is_first(paths: RuntimePaths) -> None:
 def test_holder_of_the_lock_clears_what_a_killed_daemon_left(paths: RuntimePaths) -> None:
     paths.prepare()
     leftover = socket.socket(socket.AF_UNIX)
-    leftover.bind(str(paths.socket_path))
+    leftover.bind(str(paths.prepare_socket()))
     leftover.close()
     paths.write_address(an_address(paths))
     with paths.hold_lock():

@@ -39,4 +39,12 @@ export function activate(context: vscode.ExtensionContext): void {
     registerCommands(parts),
     watchSurroundings(parts),
   );
+  welcome(context, chat);
+}
+
+/** The first time ever: a view in the secondary side bar is empty until it is opened, and nobody would find it. */
+function welcome(context: vscode.ExtensionContext, chat: ChatView): void {
+  if (context.globalState.get("welcomed")) return;
+  void context.globalState.update("welcomed", true);
+  void chat.reveal();
 }

@@ -68,6 +68,11 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     this.connectQuietly();
   }
 
+  /** Opens the chat without taking the caret from where it is. */
+  async reveal(): Promise<void> {
+    await vscode.commands.executeCommand(`${ChatView.id}.focus`, { preserveFocus: true });
+  }
+
   /** Shows the panel and puts the caret into the composer. */
   async focus(): Promise<void> {
     this.focusWanted = true;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -22,6 +23,14 @@ CLOSED_PORT = "http://127.0.0.1:9"
 TEST_SETTINGS: dict[str, object] = {"window.autoDetectColorScheme": True, "workbench.reduceMotion": "on"}
 
 OpenVSCode = Callable[..., AbstractAsyncContextManager[Window]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def terminated_like_interrupted() -> Iterator[None]:
+    """A TERM (of a CI that lost patience) ends the run as Ctrl-C does: what was started is stopped."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="session")

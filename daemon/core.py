@@ -88,6 +88,7 @@ class Daemon:
             now=now,
             user_folder=state_folder,
             trace_folder=lambda trace_id: self.store.root / trace_id,
+            journal=self._journal(),
             unsaved_text=unsaved_text,
             on_read=self._watch.add,
             random=random.Random(),
@@ -229,6 +230,11 @@ class Daemon:
             fallback.prepare()
             log.warning("%s Using %s.", error, fallback.root)
             return fallback, f"{error} This session is kept in {fallback.root} instead."
+
+    def _journal(self) -> Path:
+        """Outside of the workspace: what lies there is acted upon after a crash, so it must come from nobody else."""
+        key = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:16]
+        return self.state_folder / "journal" / key
 
     def _changed_outside(self, path: Path) -> None:
         task = asyncio.create_task(self._tell_servers(path))

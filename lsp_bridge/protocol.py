@@ -6,6 +6,7 @@ in ``vscode-extension/src/protocol.gen.ts`` are generated from this module (``ma
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import Field
@@ -14,10 +15,11 @@ from daemon.model.base import Model
 from daemon.model.events import Delta, Event
 from daemon.model.goals import GoalTree
 from daemon.model.messages import FilePart, Message, Part, StopReason
-from daemon.model.permissions import PermissionRequest, Reply
+from daemon.model.permissions import FileAnswer, FileDiff, PermissionRequest, Reply
 from daemon.model.traces import QueuedPrompt, SessionStatus, Trace
 from lsp_bridge.handshake import BUSY as BUSY
 from lsp_bridge.handshake import CONFIG_BROKEN as CONFIG_BROKEN
+from lsp_bridge.handshake import HISTORY_CONFLICT as HISTORY_CONFLICT
 from lsp_bridge.handshake import INCOMPATIBLE as INCOMPATIBLE
 from lsp_bridge.handshake import INVALID_PARAMS as INVALID_PARAMS
 from lsp_bridge.handshake import PREAMBLE as PREAMBLE
@@ -230,6 +232,8 @@ class PermissionReplyParams(Model):
     request_id: str
     reply: Reply
     feedback: str | None = None
+    files: tuple[FileAnswer, ...] = ()
+    """With ``once`` and ``always``: files of which only some hunks, or an edited text, are accepted."""
 
 
 class PermissionReplyResult(Model):
@@ -237,6 +241,68 @@ class PermissionReplyResult(Model):
 
     accepted: bool
     by: str = ""
+
+
+class HistoryFile(Model):
+    """One file of a change the agent made. ``undoable`` is false when its old content is not known."""
+
+    path: str
+    kind: Literal["create", "update", "delete"]
+    added: int
+    removed: int
+    undoable: bool = True
+
+
+class HistoryChange(Model):
+    """What one tool call changed. A change that was ``undone`` can be redone."""
+
+    change_id: str
+    tool_call_id: str
+    tool: str
+    time: datetime
+    goal_id: str | None = None
+    message_id: str | None = None
+    """The message with the tool call."""
+    state: Literal["applied", "undone"]
+    files: tuple[HistoryFile, ...]
+
+
+class HistoryResult(Model):
+    """The session's changes of files, oldest first; ``undo`` and ``redo`` are the ids that would be next."""
+
+    changes: tuple[HistoryChange, ...]
+    undo: str | None = None
+    redo: str | None = None
+
+
+class HistoryStepParams(Model):
+    """Undo or redo one change: ``change_id``, or the one that is next. The person's own edits stay."""
+
+    session_id: str
+    change_id: str | None = None
+    dry_run: bool = False
+    """Only say what would happen."""
+
+
+class HistoryRestoreParams(Model):
+    """Undo all changes made since a message (it included), or those of a goal and the goals below it.
+
+    Exactly one of ``message_id`` and ``goal_id``.
+    """
+
+    session_id: str
+    message_id: str | None = None
+    goal_id: str | None = None
+    dry_run: bool = False
+
+
+class HistoryOutcome(Model):
+    """What was changed on disk (or would be). Conflicts are errors (HISTORY_CONFLICT) and change nothing."""
+
+    target: str
+    """What it is, in words: "edit of src/a.py"."""
+    files: tuple[FileDiff, ...]
+    """Empty: the files read so already."""
 
 
 class DaemonStatus(Model):
@@ -287,6 +353,10 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/session/cancel": (SessionParams, CanceledResult),
     "goalwright/session/set": (SessionSetParams, SessionResult),
     "goalwright/queue/edit": (QueueEditParams, Empty),
+    "goalwright/history/list": (SessionParams, HistoryResult),
+    "goalwright/history/undo": (HistoryStepParams, HistoryOutcome),
+    "goalwright/history/redo": (HistoryStepParams, HistoryOutcome),
+    "goalwright/history/restore": (HistoryRestoreParams, HistoryOutcome),
     "goalwright/permission/list": (PermissionListParams, PermissionListResult),
     "goalwright/permission/content": (PermissionContentParams, PermissionContentResult),
     "goalwright/permission/reply": (PermissionReplyParams, PermissionReplyResult),

@@ -74,6 +74,10 @@ class FileChange:
     """Absolute, symlinks resolved."""
     before: bytes | None
     after: bytes | None
+    mode: int | None = None
+    """Permission bits the file is to have, e.g. ``0o755``. None: those it has, or the system's for a new file."""
+    moved_from: Path | None = None
+    """Set on the new file of a move: where it was. The old file's deletion is a change of its own in the same plan."""
 
     @property
     def kind(self) -> ChangeKind:
@@ -100,10 +104,20 @@ class PermissionAsk:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A yes. ``changes``: what the person left of the asked ones, by accepting some hunks or editing the text.
+
+    None: all as they were asked. Never empty: to leave nothing of a change is to refuse it.
+    """
+
+    changes: tuple[FileChange, ...] | None = None
+
+
 class Permission(Protocol):
     """Rules first, then the person."""
 
-    async def ask(self, ask: PermissionAsk) -> None:
+    async def ask(self, ask: PermissionAsk) -> Approval:
         """Return when allowed. Raises PermissionDenied when a rule or the person refuses."""
         ...
 
@@ -128,11 +142,43 @@ class Files(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class CommandChange:
+    """A file that changed while a command ran. ``version`` is None when its old content is not known."""
+
+    path: Path
+    """Absolute, symlinks resolved."""
+    kind: ChangeKind
+    version: str | None
+    added: int
+    removed: int
+    """Lines; zero when the content is binary, too large or not known."""
+
+
+class CommandWatch(Protocol):
+    """The workspace under observation while a command runs."""
+
+    async def ended(self) -> Sequence[CommandChange]:
+        """The command has ended (or was canceled): what changed, kept in the history. Never raises."""
+        ...
+
+
 class FileHistory(Protocol):
     """Versions of every file the session changes."""
 
-    async def keep(self, change: FileChange, tool_call_id: str) -> str:
-        """Store both sides of a change *before* it is written. Returns the id of the version."""
+    async def keep(self, changes: Sequence[FileChange], tool_call_id: str) -> Sequence[str]:
+        """Store both sides of changes *before* they are written. Returns the id of each version.
+
+        Raises ToolError when that is not possible: then nothing must be written.
+        """
+        ...
+
+    def written(self, versions: Sequence[str]) -> None:
+        """The changes with these versions are on disk now. Never raises."""
+        ...
+
+    async def watch_command(self, tool_call_id: str) -> CommandWatch:
+        """Call before a command runs that may change files. Never raises."""
         ...
 
 
@@ -220,6 +266,8 @@ class ToolContext:
     plan: Plan
     scratch: Path
     """Private folder of the session, outside the workspace's sources, for full outputs the model may read."""
+    journal: Path
+    """Private folder, outside of the workspace, with what is being written now: for recovery after a crash."""
     on_output: Callable[[str], None] = lambda text: None
     """Live output (bash) for the display; may be dropped for a slow client."""
 

@@ -241,8 +241,9 @@ async def _commit(plan: Sequence[FileChange], ctx: ToolContext, names: dict[Path
             for change in plan:
                 _check_unsaved(change.path, names[change.path], ctx)
             await asyncio.to_thread(atomic.verify, plan)
-            versions = [await ctx.history.keep(change, ctx.tool_call_id) for change in plan]
+            versions = list(await ctx.history.keep(plan, ctx.tool_call_id))
             await asyncio.to_thread(atomic.write_all, plan)
+            ctx.history.written(versions)
         except atomic.Moved as error:
             name = names[error.path]
             message = (

@@ -13,11 +13,16 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from tools.base import FileChange, ToolError
+from tools.base import CommandChange, CommandWatch, FileChange, ToolError
+
+
+class _NoWatch:
+    async def ended(self) -> Sequence[CommandChange]:
+        return ()
 
 
 class SessionHistory:
@@ -28,9 +33,16 @@ class SessionHistory:
         self._now = now
         self._count: int | None = None
 
-    async def keep(self, change: FileChange, tool_call_id: str) -> str:
+    async def keep(self, changes: Sequence[FileChange], tool_call_id: str) -> list[str]:
         """See tools.base.FileHistory. Raises ToolError when the version cannot be kept: then nothing is written."""
-        return await asyncio.to_thread(self._keep, change, tool_call_id)
+        return await asyncio.to_thread(lambda: [self._keep(change, tool_call_id) for change in changes])
+
+    def written(self, versions: Sequence[str]) -> None:
+        """See tools.base.FileHistory."""
+
+    async def watch_command(self, tool_call_id: str) -> CommandWatch:
+        """See tools.base.FileHistory."""
+        return _NoWatch()
 
     def versions(self) -> list[dict[str, str | None]]:
         """All versions, oldest first: ``version, path, before, after`` (hashes), ``tool_call_id, time``."""

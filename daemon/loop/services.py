@@ -47,6 +47,8 @@ class Services:
     user_folder: Path
     trace_folder: Callable[[str], Path]
     """Where a session keeps file versions and full outputs, by session id."""
+    journal: Path
+    """See tools.base.ToolContext."""
     unsaved_text: Callable[[Path], str | None]
     on_read: Callable[[Path], None]
     random: random.Random = field(default_factory=random.Random)

@@ -263,6 +263,7 @@ class Turn:
             diagnostics=services.diagnostics,
             plan=SessionPlan(self._state.plan, self._record_goal),
             scratch=services.trace_folder(self._id) / "output",
+            journal=services.journal,
             on_output=lambda text: self._session.delta(
                 Delta(
                     trace_id=self._id,

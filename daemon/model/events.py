@@ -165,6 +165,26 @@ class FileChanged(_Event):
     removed: int
 
 
+class RestoredFile(Model):
+    """One file that the person took back to an earlier content, or forward again."""
+
+    path: str
+    kind: Literal["create", "update", "delete"]
+    added: int
+    removed: int
+
+
+class FilesRestored(_Event):
+    """The person undid, redid or restored changes of files; the model is told with the next prompt."""
+
+    event: Literal["files_restored"] = "files_restored"
+    action: Literal["undo", "redo", "restore"]
+    files: tuple[RestoredFile, ...]
+    target: str = ""
+    """What was undone or restored, in words, e.g. "edit of src/a.py"."""
+    by: str = ""
+
+
 class ModelRetry(_Event):
     """The model call failed in a way that passes; it is tried again after ``delay_s`` seconds."""
 
@@ -199,6 +219,7 @@ Event = Annotated[
     | PermissionAsked
     | PermissionReplied
     | FileChanged
+    | FilesRestored
     | ModelRetry
     | Notice,
     Field(discriminator="event"),

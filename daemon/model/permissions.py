@@ -30,6 +30,24 @@ class FileDiff(Model):
     diff: str
     added: int
     removed: int
+    moved_from: str | None = None
+    """Where the file was before, when it is moved; the old file's deletion is not listed by itself."""
+    hunks: int = 0
+    """Number of hunks that can be accepted one by one; zero when only the whole file can."""
+
+
+class FileAnswer(Model):
+    """What the person accepts of one proposed file. Files without an answer are accepted as they are.
+
+    Exactly one of ``hunks`` and ``text`` is given.
+    """
+
+    path: str
+    """As in ``FileDiff.path``."""
+    hunks: tuple[int, ...] | None = None
+    """Numbers, from 0 in the order of the diff, of the hunks to write; empty: leave this file as it is."""
+    text: str | None = None
+    """The whole content as the person edited it. Line ends and encoding of the file are kept."""
 
 
 class PermissionRequest(Model):

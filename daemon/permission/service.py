@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 from daemon.model.permissions import FileDiff, PermissionRequest, Reply
 from daemon.permission.rules import RuleSet
-from tools.base import Action, FileChange, PermissionAsk, PermissionDenied
+from tools.base import Action, Approval, FileChange, PermissionAsk, PermissionDenied
 from tools.diff import limited, of_change
 
 Answer = Reply | Literal["canceled"]
@@ -73,7 +73,7 @@ class PermissionService:
 
     async def ask(
         self, asker: Asker, call: CallInfo, ask: PermissionAsk, display: Callable[[FileChange], str]
-    ) -> None:
+    ) -> Approval:
         """Return when allowed.
 
         Raises PermissionDenied: by a rule (``by_rule``, the model is told which), or by the person.
@@ -81,7 +81,7 @@ class PermissionService:
         """
         rule = asker.rules.decide_all(ask.permission, ask.targets)
         if rule.action == "allow":
-            return
+            return Approval()
         if rule.action == "deny":
             raise PermissionDenied(
                 f"The rule `{rule.permission} {rule.pattern} deny` ({rule.source}) forbids {ask.permission} "
@@ -91,7 +91,7 @@ class PermissionService:
         files = await asyncio.to_thread(_file_diffs, ask.changes, display)
         # While the diff was made, an answer "always" to another request may have settled this one too.
         if asker.rules.decide_all(ask.permission, ask.targets).action == "allow":
-            return
+            return Approval()
         request = PermissionRequest(
             request_id=f"perm_{uuid.uuid4().hex[:12]}",
             trace_id=asker.session_id,
@@ -122,7 +122,7 @@ class PermissionService:
                 asker.replied(request, "canceled", None, "")
             raise
         if answer in ("once", "always"):
-            return
+            return Approval()
         reason = f"{pending.by or 'The person'} refused {ask.permission}: {ask.title}."
         raise PermissionDenied(reason, feedback)
 
@@ -193,9 +193,9 @@ class CallPermission:
     call: CallInfo
     display: Callable[[FileChange], str]
 
-    async def ask(self, ask: PermissionAsk) -> None:
+    async def ask(self, ask: PermissionAsk) -> Approval:
         """See tools.base.Permission."""
-        await self.service.ask(self.asker, self.call, ask, self.display)
+        return await self.service.ask(self.asker, self.call, ask, self.display)
 
     def decide(self, permission: str, target: str) -> Action:
         """See tools.base.Permission."""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tools.base import (
     Action,
+    Approval,
+    CommandChange,
     DiagnosticsReport,
     FileChange,
     PermissionAsk,
@@ -26,15 +28,20 @@ class FakePermission:
     on_ask: Callable[[PermissionAsk], Awaitable[None]] | None = None
     refuse: set[str] = field(default_factory=set[str])
     """Permissions that are refused, e.g. ``edit``."""
+    leave: Callable[[tuple[FileChange, ...]], tuple[FileChange, ...]] | None = None
+    """What the person leaves of proposed changes; None: all."""
     rules: list[tuple[str, str, Action]] = field(default_factory=list[tuple[str, str, Action]])
     """``(permission, pattern, action)`` for ``decide``; the last match wins, else "allow"."""
 
-    async def ask(self, ask: PermissionAsk) -> None:
+    async def ask(self, ask: PermissionAsk) -> Approval:
         self.asks.append(ask)
         if self.on_ask is not None:
             await self.on_ask(ask)
         if ask.permission in self.refuse:
             raise PermissionDenied(f"{ask.permission} was refused")
+        if ask.changes and self.leave is not None:
+            return Approval(self.leave(ask.changes))
+        return Approval()
 
     def decide(self, permission: str, target: str) -> Action:
         action: Action = "allow"
@@ -73,11 +80,34 @@ class FakeHistory:
     kept: list[tuple[FileChange, str]] = field(default_factory=list[tuple[FileChange, str]])
     fail: Exception | None = None
 
-    async def keep(self, change: FileChange, tool_call_id: str) -> str:
+    done: list[str] = field(default_factory=list[str])
+    """Versions that were reported as written."""
+    watched: list[str] = field(default_factory=list[str])
+    """Tool calls whose commands were watched."""
+    seen: tuple[CommandChange, ...] = ()
+    """What a watched command is said to have changed."""
+
+    async def keep(self, changes: Sequence[FileChange], tool_call_id: str) -> list[str]:
         if self.fail is not None:
             raise self.fail
-        self.kept.append((change, tool_call_id))
-        return f"v{len(self.kept)}"
+        first = len(self.kept) + 1
+        self.kept += [(change, tool_call_id) for change in changes]
+        return [f"v{number}" for number in range(first, len(self.kept) + 1)]
+
+    def written(self, versions: Sequence[str]) -> None:
+        self.done += versions
+
+    async def watch_command(self, tool_call_id: str) -> FakeCommandWatch:
+        self.watched.append(tool_call_id)
+        return FakeCommandWatch(self)
+
+
+@dataclass
+class FakeCommandWatch:
+    owner: FakeHistory
+
+    async def ended(self) -> Sequence[CommandChange]:
+        return self.owner.seen
 
 
 @dataclass
@@ -165,6 +195,7 @@ def fake_context(
         history=FakeHistory(),
         diagnostics=FakeDiagnostics(),
         plan=FakePlan(),
+        journal=root.parent / f"{root.name}-journal",
         scratch=scratch or root.parent / f"{root.name}-scratch",
         on_output=output.append,
         output=output,

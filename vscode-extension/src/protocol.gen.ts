@@ -29,6 +29,7 @@ export type Event =
   | PermissionAsked
   | PermissionReplied
   | FileChanged
+  | FilesRestored
   | ModelRetry
   | Notice;
 
@@ -123,6 +124,20 @@ export interface Delta {
 export interface Empty {
 }
 
+/**
+ * What the person accepts of one proposed file. Files without an answer are accepted as they are.
+ *
+ * Exactly one of `hunks` and `text` is given.
+ */
+export interface FileAnswer {
+  /** As in `FileDiff.path`. */
+  path: string;
+  /** Numbers, from 0 in the order of the diff, of the hunks to write; empty: leave this file as it is. */
+  hunks?: number[] | null;
+  /** The whole content as the person edited it. Line ends and encoding of the file are kept. */
+  text?: string | null;
+}
+
 /** A file was written after approval; `version` is kept in the file history. */
 export interface FileChanged {
   /** Given by the store when the event is appended. */
@@ -146,6 +161,10 @@ export interface FileDiff {
   diff: string;
   added: number;
   removed: number;
+  /** Where the file was before, when it is moved; the old file's deletion is not listed by itself. */
+  movedFrom: string | null;
+  /** Number of hunks that can be accepted one by one; zero when only the whole file can. */
+  hunks: number;
 }
 
 /** An attached file or image: `data` is base64, or None when only the path is meant. */
@@ -154,6 +173,20 @@ export interface FilePart {
   name: string;
   mediaType: string;
   data: string | null;
+}
+
+/** The person undid, redid or restored changes of files; the model is told with the next prompt. */
+export interface FilesRestored {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "files_restored";
+  action: "undo" | "redo" | "restore";
+  files: RestoredFile[];
+  /** What was undone or restored, in words, e.g. "edit of src/a.py". */
+  target: string;
+  by: string;
 }
 
 /** Why the message ended, and when. */
@@ -235,6 +268,63 @@ export interface GoalUpdated {
   affectedGoals: AffectedGoal[];
   /** The focus after this event. */
   currentId: string | null;
+}
+
+/** What one tool call changed. A change that was `undone` can be redone. */
+export interface HistoryChange {
+  changeId: string;
+  toolCallId: string;
+  tool: string;
+  time: string;
+  goalId: string | null;
+  /** The message with the tool call. */
+  messageId: string | null;
+  state: "applied" | "undone";
+  files: HistoryFile[];
+}
+
+/** One file of a change the agent made. `undoable` is false when its old content is not known. */
+export interface HistoryFile {
+  path: string;
+  kind: "create" | "update" | "delete";
+  added: number;
+  removed: number;
+  undoable: boolean;
+}
+
+/** What was changed on disk (or would be). Conflicts are errors (HISTORY_CONFLICT) and change nothing. */
+export interface HistoryOutcome {
+  /** What it is, in words: "edit of src/a.py". */
+  target: string;
+  /** Empty: the files read so already. */
+  files: FileDiff[];
+}
+
+/**
+ * Undo all changes made since a message (it included), or those of a goal and the goals below it.
+ *
+ * Exactly one of `message_id` and `goal_id`.
+ */
+export interface HistoryRestoreParams {
+  sessionId: string;
+  messageId?: string | null;
+  goalId?: string | null;
+  dryRun?: boolean;
+}
+
+/** The session's changes of files, oldest first; `undo` and `redo` are the ids that would be next. */
+export interface HistoryResult {
+  changes: HistoryChange[];
+  undo: string | null;
+  redo: string | null;
+}
+
+/** Undo or redo one change: `change_id`, or the one that is next. The person's own edits stay. */
+export interface HistoryStepParams {
+  sessionId: string;
+  changeId?: string | null;
+  /** Only say what would happen. */
+  dryRun?: boolean;
 }
 
 /** What a client may put into `initializationOptions` of LSP's `initialize`. */
@@ -381,6 +471,8 @@ export interface PermissionReplyParams {
   requestId: string;
   reply: Reply;
   feedback?: string | null;
+  /** With `once` and `always`: files of which only some hunks, or an edited text, are accepted. */
+  files?: FileAnswer[];
 }
 
 /** `accepted` is false when somebody else was first; `by` says who. */
@@ -442,6 +534,14 @@ export interface ReasoningPart {
   text: string;
   signature: string | null;
   redacted: string | null;
+}
+
+/** One file that the person took back to an earlier content, or forward again. */
+export interface RestoredFile {
+  path: string;
+  kind: "create" | "update" | "delete";
+  added: number;
+  removed: number;
 }
 
 /** `permission` and `pattern` are wildcards; of all rules that match, the last one decides. */
@@ -713,6 +813,10 @@ export interface Requests {
   "goalwright/session/cancel": { params: SessionParams; result: CanceledResult };
   "goalwright/session/set": { params: SessionSetParams; result: SessionResult };
   "goalwright/queue/edit": { params: QueueEditParams; result: Empty };
+  "goalwright/history/list": { params: SessionParams; result: HistoryResult };
+  "goalwright/history/undo": { params: HistoryStepParams; result: HistoryOutcome };
+  "goalwright/history/redo": { params: HistoryStepParams; result: HistoryOutcome };
+  "goalwright/history/restore": { params: HistoryRestoreParams; result: HistoryOutcome };
   "goalwright/permission/list": { params: PermissionListParams; result: PermissionListResult };
   "goalwright/permission/content": { params: PermissionContentParams; result: PermissionContentResult };
   "goalwright/permission/reply": { params: PermissionReplyParams; result: PermissionReplyResult };

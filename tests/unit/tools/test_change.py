@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -285,10 +285,10 @@ async def test_a_cancellation_during_the_write_takes_effect_after_it(
     keeping, go_on = asyncio.Event(), asyncio.Event()
     keep = ctx.history.keep
 
-    async def slow(change: FileChange, tool_call_id: str) -> str:
+    async def slow(changes: Sequence[FileChange], tool_call_id: str) -> list[str]:
         keeping.set()
         await go_on.wait()
-        return await keep(change, tool_call_id)
+        return await keep(changes, tool_call_id)
 
     ctx.history.keep = slow  # type: ignore[method-assign]  # to hold the write half-way
     task = asyncio.create_task(apply_changes([update(path, b"two\n")], ctx))

@@ -29,7 +29,7 @@ A = Path("/w/a.py")
 
 
 async def test_both_sides_of_a_change_are_kept(history: SessionHistory) -> None:
-    assert await history.keep(FileChange(A, b"old", b"new"), "call_1") == "v1"
+    assert await history.keep([FileChange(A, b"old", b"new")], "call_1") == ["v1"]
     (version,) = history.versions()
     assert version == {
         "version": "v1",
@@ -44,8 +44,8 @@ async def test_both_sides_of_a_change_are_kept(history: SessionHistory) -> None:
 
 
 async def test_a_new_and_a_deleted_file_have_one_side(history: SessionHistory) -> None:
-    await history.keep(FileChange(A, None, b"x"), "c")
-    await history.keep(FileChange(A, b"x", None), "c")
+    await history.keep([FileChange(A, None, b"x")], "c")
+    await history.keep([FileChange(A, b"x", None)], "c")
     assert [(v["before"] is None, v["after"] is None) for v in history.versions()] == [
         (True, False),
         (False, True),
@@ -54,23 +54,23 @@ async def test_a_new_and_a_deleted_file_have_one_side(history: SessionHistory) -
 
 async def test_equal_contents_are_stored_once(history: SessionHistory, folder: Path) -> None:
     for number in range(5):
-        await history.keep(FileChange(Path(f"/w/{number}"), b"same", b"other"), "c")
+        await history.keep([FileChange(Path(f"/w/{number}"), b"same", b"other")], "c")
     assert len([p for p in (folder / "blobs").rglob("*") if p.is_file()]) == 2
 
 
 async def test_numbers_go_on_after_a_restart(history: SessionHistory, folder: Path) -> None:
-    await history.keep(FileChange(A, b"1", b"2"), "c")
+    await history.keep([FileChange(A, b"1", b"2")], "c")
     again = SessionHistory(folder, lambda: NOW)
-    assert await again.keep(FileChange(A, b"2", b"3"), "c") == "v2"
+    assert await again.keep([FileChange(A, b"2", b"3")], "c") == ["v2"]
     assert [v["version"] for v in again.versions()] == ["v1", "v2"]
 
 
 async def test_a_torn_line_of_a_crash_costs_only_itself(history: SessionHistory, folder: Path) -> None:
-    await history.keep(FileChange(A, b"1", b"2"), "c")
+    await history.keep([FileChange(A, b"1", b"2")], "c")
     log = folder / "versions.jsonl"
     log.write_bytes(log.read_bytes() + b'{"version": "v2", "pa')
     again = SessionHistory(folder, lambda: NOW)
-    version = await again.keep(FileChange(A, b"2", b"3"), "c")
+    (version,) = await again.keep([FileChange(A, b"2", b"3")], "c")
     assert version not in ("v1",)
     assert [v["version"] for v in again.versions()] == ["v1", version]
     assert [v["version"] for v in SessionHistory(folder, lambda: NOW).versions()] == ["v1", version]
@@ -84,7 +84,7 @@ async def test_a_version_that_cannot_be_kept_stops_the_change(tmp_path: Path) ->
     (tmp_path / "files").write_text("a file where the folder should be")
     history = SessionHistory(tmp_path / "files", lambda: NOW)
     with pytest.raises(ToolError, match="Nothing was changed"):
-        await history.keep(FileChange(A, b"1", b"2"), "c")
+        await history.keep([FileChange(A, b"1", b"2")], "c")
 
 
 async def test_a_content_is_written_again_when_a_crash_left_it_short(
@@ -94,7 +94,7 @@ async def test_a_content_is_written_again_when_a_crash_left_it_short(
     path = folder / "blobs" / sha256[:2] / sha256
     path.parent.mkdir(parents=True)
     path.write_bytes(b"")
-    await history.keep(FileChange(A, b"whole", b"x"), "c")
+    await history.keep([FileChange(A, b"whole", b"x")], "c")
     assert history.content(sha256) == b"whole"
 
 

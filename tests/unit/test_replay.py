@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[1] / "replay.py"
+
+
+def replay(cwd: Path, *lines: object) -> list[dict[str, Any]]:
+    text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines) + "\n"
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT)],
+        input=text.encode(),
+        capture_output=True,
+        cwd=cwd,
+        timeout=60,
+        check=True,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def edit(path: object, old: str, new: str, **more: object) -> dict[str, object]:
+    return {"tool": "edit", "args": {"file_path": str(path), "old_string": old, "new_string": new, **more}}
+
+
+def write(path: object, content: str) -> dict[str, object]:
+    return {"tool": "write", "args": {"file_path": str(path), "content": content}}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    (folder / "a.py").write_bytes(b"x = 1\r\ny = 2\r\n")
+    return folder
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_calls_are_applied_in_order_each_on_what_the_last_one_left(root: Path, tmp_path: Path) -> None:
+    calls = [
+        edit("a.py", "x = 1\n", "x = 2\n"),
+        edit(root / "a.py", "x = 2", "x = 3"),
+        edit("a.py", "x = 1", "x = 9"),
+        write("sub/new.txt", "hello\n"),
+        edit("sub/new.txt", "hello", "bye"),
+    ]
+    (answer,) = replay(tmp_path, {"root": str(root), "calls": calls})
+    assert [result["ok"] for result in answer["results"]] == [True, True, False, True, True]
+    assert tree(root) == {"a.py": b"x = 3\r\ny = 2\r\n", "sub/new.txt": b"bye\n"}
+
+
+def test_a_relative_root_is_one_of_the_current_folder(root: Path, tmp_path: Path) -> None:
+    (answer,) = replay(tmp_path, {"root": "root", "calls": [edit("a.py", "x = 1", "x = 2")]})
+    assert answer["results"][0]["ok"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs symlinks")
+def test_nothing_outside_of_the_root_is_touched(root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "b.py").write_bytes(b"b = 1\n")
+    (root / "link.py").symlink_to(outside / "b.py")
+    (root / "dangling.py").symlink_to(outside / "none.py")
+    (root / "folder").symlink_to(outside)
+    (root / "inner.py").symlink_to("a.py")
+    calls = [
+        edit(outside / "b.py", "b = 1", "b = 2"),
+        edit("../outside/b.py", "b = 1", "b = 2"),
+        edit("link.py", "b = 1", "b = 2"),
+        edit("folder/b.py", "b = 1", "b = 2"),
+        write("dangling.py", "x"),
+        write("folder/new/c.py", "x"),
+        write("../rootx/c.py", "x"),
+        write("~/goalwright-c.py", "x"),
+        write(root, "x"),
+    ]
+    before = tree(tmp_path)
+    (answer,) = replay(tmp_path, {"root": str(root), "calls": calls})
+    assert [result["ok"] for result in answer["results"]] == [False] * len(calls)
+    assert all(result["message"] for result in answer["results"])
+    assert tree(tmp_path) == before
+    (answer,) = replay(tmp_path, {"root": str(root), "calls": [edit("inner.py", "x = 1", "x = 2")]})
+    assert answer["results"][0]["ok"]
+    assert (root / "inner.py").is_symlink()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["outside", "root"]
+
+
+def test_bad_lines_and_bad_calls_are_answered_like_any_other(root: Path, tmp_path: Path) -> None:
+    bad_calls = [
+        {"tool": "bash", "args": {"command": "true"}},
+        {"tool": "edit", "args": {"file_path": "a.py"}},
+        {"tool": "edit", "args": {"file_path": 3, "old_string": "x", "new_string": "y"}},
+        {"tool": "edit"},
+        7,
+        edit("a.py", "x = 1", "\ud800"),
+    ]
+    answers = replay(
+        tmp_path,
+        "{",
+        "[1]",
+        {"root": str(tmp_path / "none"), "calls": [write("a", "b")]},
+        "[" * 100_000,
+        {"root": str(root), "calls": bad_calls},
+        {"root": str(root), "calls": []},
+    )
+    assert [len(answer["results"]) for answer in answers] == [0, 0, 1, 0, len(bad_calls), 0]
+    assert all("error" in answers[index] for index in (0, 1, 3))
+    assert not any(result["ok"] for answer in answers for result in answer["results"])
+    assert tree(root) == {"a.py": b"x = 1\r\ny = 2\r\n"}
+
+
+def test_other_agents_names_of_the_arguments_are_understood(root: Path, tmp_path: Path) -> None:
+    call = {"tool": "edit", "args": {"path": "a.py", "old_str": "x = 1", "new_str": "x = 2"}}
+    (answer,) = replay(tmp_path, {"root": str(root), "calls": [call]})
+    assert answer["results"][0]["ok"]

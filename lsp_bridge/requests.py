@@ -18,7 +18,7 @@ from daemon.model.traces import Trace
 from daemon.provider.choose import Choice, is_provider_variable, parse_model
 from daemon.store.base import StoreError, UnknownTrace
 from lsp_bridge import protocol as p
-from tools.base import ToolError
+from tools.base import ProposedFile, ToolError
 from tools.text import decode
 
 
@@ -253,28 +253,29 @@ class Requests:
     async def permission_content(self, params: p.PermissionContentParams) -> p.PermissionContentResult:
         """Both sides of a proposed change as text."""
         try:
-            change = self._core.permissions.change(params.request_id, params.path)
+            file = self._core.permissions.proposed(params.request_id, params.path)
         except KeyError as error:
             raise RequestError(
                 p.UNKNOWN_REQUEST, "There is no such request waiting: it was answered or canceled."
             ) from error
-        if change is None:
+        if file is None:
             raise RequestError(p.UNKNOWN_REQUEST, f"The request does not touch {params.path}.")
-        try:
-            return p.PermissionContentResult(
-                before=decode(change.before).text if change.before is not None else None,
-                after=decode(change.after).text if change.after is not None else None,
-            )
-        except ToolError:
-            return p.PermissionContentResult(before=None, after=None, binary=True)
+        return await asyncio.to_thread(_both_sides, file)
 
     async def permission_reply(self, params: p.PermissionReplyParams) -> p.PermissionReplyResult:
         """Answer a request; the first answer wins."""
         feedback = (params.feedback or "").strip() or None
+        permissions = self._core.permissions
         try:
-            accepted, by = self._core.permissions.reply(
-                params.request_id, params.reply, feedback, self._client.name
+            left = (
+                await permissions.left(params.request_id, params.files) if params.reply != "reject" else None
             )
+            accepted, by = permissions.reply(
+                params.request_id, params.reply, feedback, self._client.name, left
+            )
+        except ToolError as error:
+            # The request still waits: what the person chose or wrote can be put right.
+            raise RequestError(p.INVALID_PARAMS, str(error)) from error
         except KeyError as error:
             raise RequestError(
                 p.UNKNOWN_REQUEST, "There is no such request; it may have been canceled with its turn."
@@ -334,3 +335,15 @@ class Requests:
         model = choice.model if foreign else trace.model or choice.model
         demo = model.startswith("demo/")
         return p.SessionInfo(trace=trace, status="idle", model=model, demo=demo, foreign=foreign)
+
+
+def _both_sides(file: ProposedFile) -> p.PermissionContentResult:
+    base, after = file.base, file.change.after
+    try:
+        old = None if base is None else decode(base)
+        new = None if after is None else decode(after, None if old is None else old.codec)
+    except ToolError:
+        return p.PermissionContentResult(before=None, after=None, binary=True)
+    return p.PermissionContentResult(
+        before=None if old is None else old.text, after=None if new is None else new.text
+    )

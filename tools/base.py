@@ -88,6 +88,40 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Diff:
+    """A unified diff (empty when the two are equal) and the number of lines added and removed."""
+
+    text: str
+    added: int
+    removed: int
+    binary: bool = False
+    hunks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedFile:
+    """One file of a proposed change as the person sees it. A move is one file, though it is two changes."""
+
+    name: str
+    """As rules and diffs name it: relative to the workspace with ``/``, absolute when outside of it."""
+    change: FileChange
+    diff: Diff
+    source: FileChange | None = None
+    """The deletion of the old file, when it is moved."""
+    source_name: str = ""
+
+    @property
+    def base(self) -> bytes | None:
+        """The content that the diff begins with."""
+        return self.change.before if self.source is None else self.source.before
+
+    @property
+    def changes(self) -> tuple[FileChange, ...]:
+        """What is to be written for it."""
+        return (self.change,) if self.source is None else (self.source, self.change)
+
+
+@dataclass(frozen=True, slots=True)
 class PermissionAsk:
     """A question to the permission service: may ``permission`` be used on all of ``targets``?
 
@@ -100,8 +134,13 @@ class PermissionAsk:
     targets: tuple[str, ...]
     title: str
     suggestions: tuple[str, ...] = ()
-    changes: tuple[FileChange, ...] = ()
+    proposal: tuple[ProposedFile, ...] = ()
     detail: str = ""
+
+    @property
+    def changes(self) -> tuple[FileChange, ...]:
+        """All changes of the proposal."""
+        return tuple(change for file in self.proposal for change in file.changes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,32 +11,38 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from tools import atomic
 from tools.base import (
-    ChangeKind,
     DiagnosticsReport,
     DiagnosticsRun,
+    Diff,
     FileChange,
+    FileHistory,
+    Files,
     PermissionAsk,
+    ProposedFile,
     ToolContext,
     ToolError,
     ToolResult,
 )
 from tools.diagnostics_text import describe, problems_metadata
-from tools.diff import Diff, limited, of_change, shown_name
+from tools.diff import limited, shown_name
 from tools.paths import Target, explain_os_error, folder_patterns, rule_target
+from tools.proposal import alterations, propose
 
 _log = logging.getLogger(__name__)
 
 BASELINE_TIMEOUT_S = 10.0
 """A baseline that takes longer than this is given up: the verdict is then "no fresh answer"."""
 _SHORT_DIFF_LINES = 24
+_ALTERED_DIFF_LINES = 200
+_MAX_NAMED = 60
 
 # Locks die with their last user, so that the table does not grow. One daemon a workspace: no other writer.
 _locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
@@ -46,12 +52,15 @@ _locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 class AppliedFile:
     """One written file. ``sha256`` is None when it was deleted; ``version`` is its id in the file history."""
 
-    path: Path
-    target: str
-    kind: ChangeKind
-    diff: Diff
+    file: ProposedFile
+    change: FileChange
     sha256: str | None
     version: str
+
+    @property
+    def is_source(self) -> bool:
+        """It is the old file of a move: part of the other file's story."""
+        return self.change is self.file.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,51 +70,88 @@ class ChangeOutcome:
     files: tuple[AppliedFile, ...]
     report: DiagnosticsReport
     workspace: Path
+    altered: tuple[tuple[str, Diff | None], ...] = ()
+    """What the person made of the proposal before accepting it (see tools.proposal.alterations)."""
 
     def result(self, note: str = "") -> ToolResult:
         """The tool result: "Edit applied" always first, then ``note``, a short diff, and the diagnostics."""
-        lines = [_applied_line(file) for file in self.files]
+        shown = self._shown()
+        lines = [_applied_line(file) for file in shown[:_MAX_NAMED]]
+        if len(shown) > _MAX_NAMED:
+            lines.append(f"… and {len(shown) - _MAX_NAMED} more files.")
         if note:
             lines.append(note)
-        if len(self.files) == 1:
-            body = self.files[0].diff.text.split("\n")[2:]
-            if self.files[0].kind == "update" and len(body) <= _SHORT_DIFF_LINES:
-                lines.append("\n".join(body).rstrip("\n"))
+        if len(shown) == 1 and (body := _short_body(shown[0])):
+            lines.append(body)
+        lines += _altered_lines(self.altered)
         if said := describe(self.report, self.workspace):
             lines.append(said)
         return ToolResult("\n".join(lines), title=self._title(), metadata=self._metadata())
 
-    def _title(self) -> str:
-        first = self.files[0]
-        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
-        added, removed = self._counts()
-        return f"{shown_name(first.target)}{more} +{added} -{removed}"
+    def _shown(self) -> list[ProposedFile]:
+        return [applied.file for applied in self.files if not applied.is_source]
 
-    def _counts(self) -> tuple[int, int]:
-        return sum(f.diff.added for f in self.files), sum(f.diff.removed for f in self.files)
+    def _title(self) -> str:
+        shown = self._shown()
+        more = f" and {len(shown) - 1} more" if len(shown) > 1 else ""
+        added, removed = _counts(shown)
+        altered = " (altered by you)" if self.altered else ""
+        return f"{shown_name(shown[0].name)}{more} +{added} -{removed}{altered}"
 
     def _metadata(self) -> dict[str, Any]:
-        added, removed = self._counts()
+        shown = self._shown()
+        added, removed = _counts(shown)
+        first = next(applied for applied in self.files if not applied.is_source)
         return {
-            "path": self.files[0].target,
-            "diff": limited("".join(file.diff.text for file in self.files)),
+            "path": shown[0].name,
+            "diff": limited("".join(file.diff.text for file in shown)),
             "added": added,
             "removed": removed,
-            "sha256": self.files[0].sha256,
+            "sha256": first.sha256,
+            "altered": bool(self.altered),
             "verdict": self.report.verdict,
             "diagnostics": problems_metadata(self.report, self.workspace),
-            "files": [
-                {
-                    "path": file.target,
-                    "kind": file.kind,
-                    "added": file.diff.added,
-                    "removed": file.diff.removed,
-                    "sha256": file.sha256,
-                    "version": file.version,
-                }
-                for file in self.files
-            ],
+            "files": [_file_metadata(applied) for applied in self.files],
         }
+
+
+def _counts(files: Sequence[ProposedFile]) -> tuple[int, int]:
+    return sum(file.diff.added for file in files), sum(file.diff.removed for file in files)
+
+
+def _file_metadata(applied: AppliedFile) -> dict[str, Any]:
+    source = applied.is_source
+    return {
+        "path": applied.file.source_name if source else applied.file.name,
+        "kind": applied.change.kind,
+        "added": 0 if source else applied.file.diff.added,
+        "removed": 0 if source else applied.file.diff.removed,
+        "sha256": applied.sha256,
+        "version": applied.version,
+    }
+
+
+def _short_body(file: ProposedFile) -> str:
+    """The diff itself, when it is short: so the model sees what stands there now."""
+    if file.change.kind != "update":
+        return ""
+    body = file.diff.text.split("\n")[2:]
+    return "\n".join(body).rstrip("\n") if len(body) <= _SHORT_DIFF_LINES else ""
+
+
+def _altered_lines(altered: Sequence[tuple[str, Diff | None]]) -> list[str]:
+    if not altered:
+        return []
+    lines = ["The person altered your change before accepting it; what is said above is what was written."]
+    for name, diff in altered:
+        if diff is None:
+            lines.append(f"Left out by the person, unchanged on disk: {shown_name(name)}")
+        else:
+            body = "\n".join(limited(diff.text, max_lines=_ALTERED_DIFF_LINES).split("\n")[2:])
+            lines.append(
+                f"{shown_name(name)}, - as you proposed it, + as it was written:\n{body}".rstrip("\n")
+            )
+    return lines
 
 
 def sha256(data: bytes) -> str:
@@ -120,15 +166,24 @@ async def base_of(target: Target, ctx: ToolContext) -> bytes | None:
     unsaved changes in the editor, or it cannot be read.
     """
     try:
-        data = await asyncio.to_thread(atomic.read_or_none, target.path)
+        data, digest = await asyncio.to_thread(_read, target.path)
     except OSError as error:
         raise ToolError(explain_os_error(error, f"{target.rule} cannot be changed")) from error
-    _check_base(target.path, target.rule, data, ctx)
+    _check_base(target.path, target.rule, digest, ctx)
     return data
 
 
-def _check_unsaved(path: Path, name: str, ctx: ToolContext) -> None:
-    if ctx.files.unsaved(path) is not None:
+def _read(path: Path) -> tuple[bytes | None, str | None]:
+    data = atomic.read_or_none(path)
+    return data, _digest(data)
+
+
+def _digest(data: bytes | None) -> str | None:
+    return None if data is None else sha256(data)
+
+
+def _check_unsaved(path: Path, name: str, files: Files) -> None:
+    if files.unsaved(path) is not None:
         message = (
             f"{name} has unsaved changes in the editor. Nothing was changed: "
             "ask the person to save or discard them, then read the file again."
@@ -136,16 +191,16 @@ def _check_unsaved(path: Path, name: str, ctx: ToolContext) -> None:
         raise ToolError(message)
 
 
-def _check_base(path: Path, name: str, data: bytes | None, ctx: ToolContext) -> None:
-    _check_unsaved(path, name, ctx)
-    if data is None:
+def _check_base(path: Path, name: str, digest: str | None, ctx: ToolContext) -> None:
+    _check_unsaved(path, name, ctx.files)
+    if digest is None:
         return
     seen = ctx.files.last_read(path)
     if seen is None:
         raise ToolError(
             f"{name} exists and you have not read it in this session. Read it first, then change it."
         )
-    if seen != sha256(data):
+    if seen != digest:
         message = f"{name} has changed since you read it. Nothing was written: read it again, then change it."
         raise ToolError(message)
 
@@ -153,24 +208,73 @@ def _check_base(path: Path, name: str, data: bytes | None, ctx: ToolContext) -> 
 async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeOutcome:
     """Ask for the changes, write all of them or none, and report what is new among the diagnostics.
 
-    Raises ToolError when nothing was written for a reason the model can act on, PermissionDenied when the
-    answer was no. A cancellation while files are being written takes effect when they all are.
+    What the person alters before accepting is written as altered, and the outcome says so. Raises ToolError when
+    nothing was written for a reason the model can act on, PermissionDenied when the answer was no. A cancellation
+    while files are being written takes effect when they all are.
     """
     names = {change.path: rule_target(change.path, ctx.workspace) for change in plan}
-    _check_plan(plan, names, ctx)
-    diffs = await asyncio.to_thread(lambda: [of_change(change, names[change.path]) for change in plan])
+    _check_plan(plan, names)
+    # Hashing and comparing large files takes milliseconds: not on the event loop.
+    bases, proposal = await asyncio.to_thread(
+        lambda: ([_digest(change.before) for change in plan], propose(plan, names))
+    )
+    for change, digest in zip(plan, bases, strict=True):
+        _check_base(change.path, names[change.path], digest, ctx)
     baseline = asyncio.create_task(_begin(ctx, [change.path for change in plan]))
     try:
-        await ctx.permission.ask(_question(plan, diffs, names))
+        approval = await ctx.permission.ask(_question(proposal, names.values()))
         run = await baseline
     except BaseException:
         baseline.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await baseline
         raise
+    accepted, altered = proposal, ()
+    if approval.changes is not None:
+        plan = approval.changes
+        _check_plan(plan, names)
+        accepted = await asyncio.to_thread(propose, plan, names)
+        altered = tuple(await asyncio.to_thread(alterations, proposal, accepted))
+    versions, digests = await write_approved(plan, ctx)
+    report = DiagnosticsReport("no_fresh_answer") if run is None else await run.report()
+    by_path = dict(zip((change.path for change in plan), versions, strict=True))
+    files = tuple(
+        AppliedFile(file, change, digests[change.path], by_path[change.path])
+        for file in accepted
+        for change in file.changes
+    )
+    return ChangeOutcome(files, report, ctx.workspace, altered)
+
+
+class Writing(Protocol):
+    """What a write needs of a ToolContext: so an undo can write too, without being a tool."""
+
+    @property
+    def workspace(self) -> Path: ...
+    @property
+    def tool_call_id(self) -> str: ...
+    @property
+    def files(self) -> Files: ...
+    @property
+    def history(self) -> FileHistory: ...
+    @property
+    def journal(self) -> Path: ...
+
+
+Written = tuple[list[str], dict[Path, str | None]]
+"""The ids of the versions kept, in the order of the plan, and each file's new hash (None: deleted)."""
+
+
+async def write_approved(plan: Sequence[FileChange], ctx: Writing) -> Written:
+    """Write all of the approved changes or none, on exactly the contents they were planned on.
+
+    Raises ToolError when nothing was written. A cancellation takes effect
+    when everything is written, or undone.
+    """
+    names = {change.path: rule_target(change.path, ctx.workspace) for change in plan}
     commit = asyncio.ensure_future(_commit(plan, ctx, names))
     try:
-        versions = await asyncio.shield(commit)
+        return await asyncio.shield(commit)
     except asyncio.CancelledError:
         # Never leave half a change behind: the write is finished (or undone) first, however often canceled.
         while not commit.done():
@@ -179,45 +283,33 @@ async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeO
         if not commit.cancelled() and (error := commit.exception()) is not None:
             _log.info("change not written, and canceled: %s", error)
         raise
-    report = DiagnosticsReport("no_fresh_answer") if run is None else await run.report()
-    files = tuple(
-        AppliedFile(
-            change.path,
-            names[change.path],
-            change.kind,
-            diff,
-            None if change.after is None else sha256(change.after),
-            version,
-        )
-        for change, diff, version in zip(plan, diffs, versions, strict=True)
-    )
-    return ChangeOutcome(files, report, ctx.workspace)
 
 
-def _check_plan(plan: Sequence[FileChange], names: dict[Path, str], ctx: ToolContext) -> None:
+def _check_plan(plan: Sequence[FileChange], names: Mapping[Path, str]) -> None:
     if not plan:
         raise ToolError("There is nothing to change.")
-    if len(names) != len(plan):
+    if len({change.path for change in plan}) != len(plan):
         raise ToolError("The same file is changed twice in one go.")
     for change in plan:
-        if change.before == change.after:
+        if change.before == change.after and change.mode is None:
             raise ToolError(f"{names[change.path]} would stay as it is: nothing to change.")
-        _check_base(change.path, names[change.path], change.before, ctx)
 
 
-def _question(plan: Sequence[FileChange], diffs: Sequence[Diff], names: dict[Path, str]) -> PermissionAsk:
-    added, removed = sum(diff.added for diff in diffs), sum(diff.removed for diff in diffs)
-    first = plan[0]
-    verb = (
-        {"create": "Create", "update": "Edit", "delete": "Delete"}[first.kind] if len(plan) == 1 else "Change"
-    )
-    what = shown_name(names[first.path]) if len(plan) == 1 else f"{len(plan)} files"
+def _question(proposal: Sequence[ProposedFile], targets: Iterable[str]) -> PermissionAsk:
+    added, removed = _counts(proposal)
+    first, targets = proposal[0], tuple(targets)
+    verb = "Change"
+    if len(proposal) == 1:
+        verb = {"create": "Create", "update": "Edit", "delete": "Delete"}[first.change.kind]
+    what = shown_name(first.name) if len(proposal) == 1 else f"{len(proposal)} files"
+    if len(proposal) == 1 and first.source is not None:
+        verb, what = "Move", f"{shown_name(first.source_name)} to {what}"
     return PermissionAsk(
         permission="edit",
-        targets=tuple(names.values()),
+        targets=targets,
         title=f"{verb} {what} (+{added} -{removed})",
-        suggestions=folder_patterns(names.values()),
-        changes=tuple(plan),
+        suggestions=folder_patterns(targets),
+        proposal=tuple(proposal),
     )
 
 
@@ -232,17 +324,17 @@ async def _begin(ctx: ToolContext, paths: Sequence[Path]) -> DiagnosticsRun | No
     return None
 
 
-async def _commit(plan: Sequence[FileChange], ctx: ToolContext, names: dict[Path, str]) -> list[str]:
-    """From the check after approval to the new hashes. Returns the ids of the versions kept."""
+async def _commit(plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path, str]) -> Written:
+    """From the check after approval to the new hashes."""
     async with contextlib.AsyncExitStack() as stack:
         for path in sorted(names):
             await stack.enter_async_context(_locks.setdefault(path, asyncio.Lock()))
         try:
             for change in plan:
-                _check_unsaved(change.path, names[change.path], ctx)
+                _check_unsaved(change.path, names[change.path], ctx.files)
             await asyncio.to_thread(atomic.verify, plan)
             versions = list(await ctx.history.keep(plan, ctx.tool_call_id))
-            await asyncio.to_thread(atomic.write_all, plan)
+            digests = await asyncio.to_thread(_write, plan)
             ctx.history.written(versions)
         except atomic.Moved as error:
             name = names[error.path]
@@ -255,12 +347,21 @@ async def _commit(plan: Sequence[FileChange], ctx: ToolContext, names: dict[Path
             what = names[plan[0].path] if len(plan) == 1 else "The files"
             message = explain_os_error(error, f"{what} could not be written")
             raise ToolError(f"{message} Nothing was changed.") from error
-        for change in plan:
-            if change.after is not None:
-                ctx.files.note_read(change.path, sha256(change.after))
-        return versions
+        for path, digest in digests.items():
+            if digest is not None:
+                ctx.files.note_read(path, digest)
+        return versions, digests
 
 
-def _applied_line(file: AppliedFile) -> str:
-    kind = {"create": ", new file", "update": "", "delete": ", deleted"}[file.kind]
-    return f"Edit applied: {shown_name(file.target)} (+{file.diff.added} -{file.diff.removed}{kind})"
+def _write(plan: Sequence[FileChange]) -> dict[Path, str | None]:
+    atomic.write_all(plan)
+    return {change.path: _digest(change.after) for change in plan}
+
+
+def _applied_line(file: ProposedFile) -> str:
+    kind = {"create": ", new file", "update": "", "delete": ", deleted"}[file.change.kind]
+    if file.source is not None:
+        kind = f", moved from {shown_name(file.source_name)}"
+    elif file.change.mode is not None:
+        kind += f", mode {file.change.mode:o}"
+    return f"Edit applied: {shown_name(file.name)} (+{file.diff.added} -{file.diff.removed}{kind})"

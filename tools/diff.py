@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.base import FileChange, ToolError
+from tools.base import Diff, FileChange, ToolError
 from tools.text import Line, decode, line_number, split_lines
 
 CONTEXT = 3
@@ -27,15 +27,7 @@ _TOO_SLOW = 400_000_000
 
 Opcode = tuple[str, int, int, int, int]
 
-
-@dataclass(frozen=True, slots=True)
-class Diff:
-    """A unified diff (empty when the two are equal) and the number of lines added and removed."""
-
-    text: str
-    added: int
-    removed: int
-    binary: bool = False
+__all__ = ["Diff", "Hunk", "hunk_spans", "hunks", "limited", "of_change", "opcodes", "shown_name", "unified"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +45,14 @@ class Hunk:
 
 def unified(before: str | None, after: str | None, path: str) -> Diff:
     """Diff of two texts of the file ``path`` (relative or absolute, with ``/``). None: there is no file."""
-    skipped, old_window, new_window = _window(before or "", after or "")
+    first, old_window, new_window = _window(before or "", after or "")
+    skipped = line_number(before or "", first) - 1
     old, new = split_lines(old_window), split_lines(new_window)
     mark = len({line.end for line in (*old, *new)} - {""}) > 1
-    codes = opcodes([(line.body, line.end) for line in old], [(line.body, line.end) for line in new])
     out: list[str] = []
-    added = removed = 0
-    for group in _grouped(codes):
+    added = removed = count = 0
+    for group in _grouped(_line_codes(old, new)):
+        count += 1
         out.append(_hunk_header(group, skipped))
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
@@ -76,7 +69,25 @@ def unified(before: str | None, after: str | None, path: str) -> Diff:
         "--- /dev/null" if before is None else f"--- a/{name}",
         "+++ /dev/null" if after is None else f"+++ b/{name}",
     ]
-    return Diff("\n".join(head + out) + "\n", added, removed)
+    return Diff("\n".join(head + out) + "\n", added, removed, hunks=count)
+
+
+def hunk_spans(before: str, after: str) -> list[tuple[int, int, int, int]]:
+    """For each hunk of ``unified``: which span of ``before`` becomes which span of ``after``, as offsets."""
+    first, old_window, new_window = _window(before, after)
+    old, new = split_lines(old_window), split_lines(new_window)
+    old_at = [first + line.start for line in old] + [first + len(old_window)]
+    new_at = [first + line.start for line in new] + [first + len(new_window)]
+    spans: list[tuple[int, int, int, int]] = []
+    for group in _grouped(_line_codes(old, new)):
+        changed = [code for code in group if code[0] != "equal"]
+        (_, i1, _, j1, _), (_, _, i2, _, j2) = changed[0], changed[-1]
+        spans.append((old_at[i1], old_at[i2], new_at[j1], new_at[j2]))
+    return spans
+
+
+def _line_codes(old: Sequence[Line], new: Sequence[Line]) -> list[Opcode]:
+    return opcodes([(line.body, line.end) for line in old], [(line.body, line.end) for line in new])
 
 
 def shown_name(path: str) -> str:
@@ -90,10 +101,14 @@ def shown_name(path: str) -> str:
     )
 
 
-def of_change(change: FileChange, path: str) -> Diff:
-    """Diff of a planned change, both sides in the encoding of the old one; binary data is only named."""
+def of_change(change: FileChange, path: str, base: bytes | None = None) -> Diff:
+    """Diff of a planned change, both sides in the encoding of the old one; binary data is only named.
+
+    ``base`` stands for the missing old content of a file that is moved.
+    """
+    before = change.before if base is None else base
     try:
-        old = None if change.before is None else decode(change.before)
+        old = None if before is None else decode(before)
         new = None if change.after is None else decode(change.after, None if old is None else old.codec)
     except ToolError:
         return Diff(f"Binary file {shown_name(path)}\n", 0, 0, binary=True)
@@ -186,7 +201,7 @@ def _grouped(codes: Sequence[Opcode]) -> Iterator[list[Opcode]]:
 def _window(old: str, new: str) -> tuple[int, str, str]:
     """The parts of two texts that differ, with enough whole lines around for the context.
 
-    Returns the number of lines left out before, and the two parts. Most changes are small and most files are
+    Returns the offset of the two parts, and the parts. Most changes are small and most files are
     not: this is what keeps the diff of a long file cheap.
     """
     if old == new or len(old) + len(new) < 10_000:
@@ -202,8 +217,7 @@ def _window(old: str, new: str) -> tuple[int, str, str]:
     for _ in range(CONTEXT + 1):
         found = old.find("\n", end)
         end = len(old) if found < 0 else found + 1
-    skipped = line_number(old, first) - 1
-    return skipped, old[first:end], new[first : len(new) - (len(old) - end)]
+    return first, old[first:end], new[first : len(new) - (len(old) - end)]
 
 
 def _longest(limit: int, holds: Callable[[int], bool]) -> int:

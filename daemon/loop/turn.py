@@ -56,7 +56,7 @@ from daemon.provider.base import (
     ToolSpec,
 )
 from daemon.store.base import StoreError
-from tools.base import FileChange, ToolContext, ToolResult
+from tools.base import ToolContext, ToolResult
 from tools.registry import unknown_tool
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ class Turn:
         return ToolContext(
             workspace=services.workspace,
             tool_call_id=call.id,
-            permission=CallPermission(services.permissions, self._session, info, self._shown_path),
+            permission=CallPermission(services.permissions, self._session, info),
             files=SessionFiles(self._state.seen_files, services.unsaved_text, services.on_read),
             history=self._history,
             diagnostics=services.diagnostics,
@@ -349,11 +349,6 @@ class Turn:
                 trace_id=self._id, time=now, goal_id=change.goal_id, current_id=change.current_id
             )
         self._session.emit(event)
-
-    def _shown_path(self, change: FileChange) -> str:
-        workspace = self._services.workspace
-        path = change.path
-        return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else path.as_posix()
 
     def _message_id(self, sequence: int) -> str:
         return f"msg_{sequence:06d}_{uuid.uuid4().hex[:8]}"

@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from daemon.model.permissions import FileDiff, PermissionRequest, Reply
+from daemon.model.permissions import FileAnswer, FileDiff, PermissionRequest, Reply
 from daemon.permission.rules import RuleSet
-from tools.base import Action, Approval, FileChange, PermissionAsk, PermissionDenied
-from tools.diff import limited, of_change
+from tools.base import Action, Approval, FileChange, PermissionAsk, PermissionDenied, ProposedFile, ToolError
+from tools.diff import limited
+from tools.proposal import hunk_count, with_hunks, with_text
 
 Answer = Reply | Literal["canceled"]
+Left = tuple[FileChange, ...] | None
+"""See tools.base.Approval."""
 
 
 class Asker(Protocol):
@@ -57,8 +60,8 @@ class CallInfo:
 class _Pending:
     request: PermissionRequest
     asker: Asker
-    changes: tuple[FileChange, ...]
-    answer: asyncio.Future[tuple[Answer, str | None]]
+    proposal: tuple[ProposedFile, ...]
+    answer: asyncio.Future[tuple[Answer, str | None, Left]]
     by: str = ""
 
 
@@ -71,13 +74,10 @@ class PermissionService:
     _answered: dict[str, str] = field(default_factory=dict[str, str])
     """Who answered, for those who come too late; only the last few hundred."""
 
-    async def ask(
-        self, asker: Asker, call: CallInfo, ask: PermissionAsk, display: Callable[[FileChange], str]
-    ) -> Approval:
-        """Return when allowed.
+    async def ask(self, asker: Asker, call: CallInfo, ask: PermissionAsk) -> Approval:
+        """Return when allowed, with what the person left of the proposal.
 
         Raises PermissionDenied: by a rule (``by_rule``, the model is told which), or by the person.
-        ``display`` gives the path as the person should read it.
         """
         rule = asker.rules.decide_all(ask.permission, ask.targets)
         if rule.action == "allow":
@@ -88,10 +88,6 @@ class PermissionService:
                 f"on {', '.join(ask.targets)}.",
                 by_rule=True,
             )
-        files = await asyncio.to_thread(_file_diffs, ask.changes, display)
-        # While the diff was made, an answer "always" to another request may have settled this one too.
-        if asker.rules.decide_all(ask.permission, ask.targets).action == "allow":
-            return Approval()
         request = PermissionRequest(
             request_id=f"perm_{uuid.uuid4().hex[:12]}",
             trace_id=asker.session_id,
@@ -103,12 +99,12 @@ class PermissionService:
             targets=ask.targets,
             title=ask.title,
             detail=ask.detail,
-            files=files,
+            files=tuple(_shown(file) for file in ask.proposal),
             suggestions=ask.suggestions,
             rule=rule,
             created_at=self.now(),
         )
-        pending = _Pending(request, asker, ask.changes, asyncio.get_running_loop().create_future())
+        pending = _Pending(request, asker, ask.proposal, asyncio.get_running_loop().create_future())
         self._pending[request.request_id] = pending
         try:
             asker.asked(request)
@@ -116,18 +112,33 @@ class PermissionService:
             del self._pending[request.request_id]  # nobody heard of it, so nobody could answer
             raise
         try:
-            answer, feedback = await pending.answer
+            answer, feedback, left = await pending.answer
         except asyncio.CancelledError:
             if self._pending.pop(request.request_id, None) is not None:
                 asker.replied(request, "canceled", None, "")
             raise
         if answer in ("once", "always"):
-            return Approval()
+            return Approval(left)
         reason = f"{pending.by or 'The person'} refused {ask.permission}: {ask.title}."
         raise PermissionDenied(reason, feedback)
 
-    def reply(self, request_id: str, reply: Reply, feedback: str | None, by: str) -> tuple[bool, str]:
+    async def left(self, request_id: str, answers: Sequence[FileAnswer]) -> Left:
+        """What remains of a pending request's proposal when the person accepts only parts of it, or edited it.
+
+        For ``reply``. None when that is all of it, or when the request is not pending any more. Raises ToolError
+        when an answer does not fit the proposal or leaves nothing: the request then still waits.
+        """
+        pending = self._pending.get(request_id)
+        if pending is None or not answers:
+            return None
+        return await asyncio.to_thread(_left, pending.proposal, answers)
+
+    def reply(
+        self, request_id: str, reply: Reply, feedback: str | None, by: str, left: Left = None
+    ) -> tuple[bool, str]:
         """Answer a request: (accepted, who answered it). The first answer wins.
+
+        ``left`` is what the person left of the proposal (see ``left``).
 
         "always" also releases the session's other requests that the new rules allow; "reject" without feedback
         also rejects the session's other requests (source: conventions.md). Raises KeyError for an unknown id.
@@ -135,7 +146,7 @@ class PermissionService:
         pending = self._pending.get(request_id)
         if pending is None:
             return False, self._answered[request_id]
-        self._settle(pending, reply, feedback, by)
+        self._settle(pending, reply, feedback, by, left)
         others = [p for p in self._pending.values() if p.asker is pending.asker]
         if reply == "always":
             for other in others:
@@ -154,19 +165,18 @@ class PermissionService:
             if session_id is None or pending.request.trace_id == session_id
         ]
 
-    def change(self, request_id: str, path: str) -> FileChange | None:
-        """Both sides of one file of a pending request. Raises KeyError when the request is not pending."""
+    def proposed(self, request_id: str, path: str) -> ProposedFile | None:
+        """One file of a pending request. Raises KeyError when the request is not pending."""
         pending = self._pending[request_id]
-        for shown, change in zip(pending.request.files, pending.changes, strict=True):
-            if shown.path == path:
-                return change
-        return None
+        return next((file for file in pending.proposal if file.name == path), None)
 
     def _allowed(self, pending: _Pending) -> bool:
         request = pending.request
         return pending.asker.rules.decide_all(request.permission, request.targets).action == "allow"
 
-    def _settle(self, pending: _Pending, answer: Reply, feedback: str | None, by: str) -> None:
+    def _settle(
+        self, pending: _Pending, answer: Reply, feedback: str | None, by: str, left: Left = None
+    ) -> None:
         request = pending.request
         del self._pending[request.request_id]
         self._answered[request.request_id] = by
@@ -181,7 +191,7 @@ class PermissionService:
                 pending.answer.set_exception(error)
             raise
         if not pending.answer.done():
-            pending.answer.set_result((answer, feedback))
+            pending.answer.set_result((answer, feedback, left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,22 +201,47 @@ class CallPermission:
     service: PermissionService
     asker: Asker
     call: CallInfo
-    display: Callable[[FileChange], str]
 
     async def ask(self, ask: PermissionAsk) -> Approval:
         """See tools.base.Permission."""
-        return await self.service.ask(self.asker, self.call, ask, self.display)
+        return await self.service.ask(self.asker, self.call, ask)
 
     def decide(self, permission: str, target: str) -> Action:
         """See tools.base.Permission."""
         return self.asker.rules.decide(permission, target).action
 
 
-def _file_diffs(changes: Sequence[FileChange], display: Callable[[FileChange], str]) -> tuple[FileDiff, ...]:
-    shown: list[FileDiff] = []
-    for change in changes:
-        path = display(change)
-        diff = of_change(change, path)
-        text = limited(diff.text, max_lines=2_000)
-        shown.append(FileDiff(path=path, kind=change.kind, diff=text, added=diff.added, removed=diff.removed))
-    return tuple(shown)
+def _shown(file: ProposedFile) -> FileDiff:
+    return FileDiff(
+        path=file.name,
+        kind=file.change.kind if file.source is None else "update",
+        diff=limited(file.diff.text, max_lines=2_000),
+        added=file.diff.added,
+        removed=file.diff.removed,
+        moved_from=file.source_name or None,
+        hunks=hunk_count(file),
+    )
+
+
+def _left(proposal: Sequence[ProposedFile], answers: Sequence[FileAnswer]) -> Left:
+    by_path = {answer.path: answer for answer in answers}
+    unknown = sorted(by_path.keys() - {file.name for file in proposal})
+    if unknown or len(by_path) != len(answers):
+        raise ToolError(
+            f"The request does not touch {', '.join(unknown)}." if unknown else "A file is answered twice."
+        )
+    left: list[FileChange] = []
+    for file in proposal:
+        answer = by_path.get(file.name)
+        if answer is None:
+            left += file.changes
+        elif answer.text is not None and answer.hunks is None:
+            left += with_text(file, answer.text)
+        elif answer.hunks is not None and answer.text is None:
+            left += with_hunks(file, answer.hunks)
+        else:
+            raise ToolError(f"{file.name}: give either hunks or text.")
+    if not left:
+        raise ToolError("Nothing of the change would be left: reject it instead.")
+    whole = [change for file in proposal for change in file.changes]
+    return None if left == whole else tuple(left)

@@ -371,3 +371,43 @@ async def test_a_broken_baseline_does_not_stop_an_edit_and_is_not_called_clean(
     result = (await apply_changes([update(path, b"two\n")], ctx)).result()
     assert path.read_bytes() == b"two\n"
     assert "NO FRESH ANSWER" in result.content
+
+
+async def test_what_the_person_leaves_is_written_and_the_model_is_told(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    first, second = known(ctx, workspace / "a.py", b"one\n"), known(ctx, workspace / "b.py", b"one\n")
+    ctx.permission.leave = lambda changes: (update_to(changes[0], b"mine\n"),)
+    outcome = await apply_changes([update(first, b"two\n"), update(second, b"two\n")], ctx)
+    assert (first.read_bytes(), second.read_bytes()) == (b"mine\n", b"one\n")
+    result = outcome.result()
+    assert result.content.startswith("Edit applied: a.py (+1 -1)\n")
+    assert "-one\n+mine" in result.content
+    assert "a.py, - as you proposed it, + as it was written:\n@@ -1 +1 @@\n-two\n+mine" in result.content
+    assert "Left out by the person, unchanged on disk: b.py" in result.content
+    assert result.metadata["altered"] is True
+    assert [entry["path"] for entry in result.metadata["files"]] == ["a.py"]
+    assert ctx.files.last_read(first) == sha256(b"mine\n")
+    assert len(ctx.history.done) == 1
+
+
+def update_to(change: FileChange, after: bytes) -> FileChange:
+    return FileChange(change.path, change.before, after)
+
+
+async def test_a_move_is_told_as_one_file(ctx: FakeToolContext, workspace: Path) -> None:
+    old = known(ctx, workspace / "a.py", b"one\n")
+    new = workspace / "sub" / "b.py"
+    plan = [FileChange(old, b"one\n", None), FileChange(new, None, b"two\n", moved_from=old)]
+    outcome = await apply_changes(plan, ctx)
+    assert not old.exists()
+    assert new.read_bytes() == b"two\n"
+    (ask,) = ctx.permission.asks
+    assert ask.title == "Move a.py to sub/b.py (+1 -1)"
+    assert set(ask.targets) == {"a.py", "sub/b.py"}
+    result = outcome.result()
+    assert result.content.startswith("Edit applied: sub/b.py (+1 -1, moved from a.py)")
+    assert [(e["path"], e["kind"]) for e in result.metadata["files"]] == [
+        ("a.py", "delete"),
+        ("sub/b.py", "create"),
+    ]

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from daemon.model.permissions import PermissionRequest, Rule
+from daemon.model.permissions import FileAnswer, PermissionRequest, Rule
 from daemon.permission.rules import SHIPPED, RuleSet
 from daemon.permission.service import Answer, CallInfo, CallPermission, PermissionService
 from tests.fakes.waiting import until
-from tools.base import FileChange, PermissionAsk, PermissionDenied
+from tools.base import Approval, FileChange, PermissionAsk, PermissionDenied, ToolError
+from tools.proposal import propose
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
@@ -46,13 +47,13 @@ class FakeAsker:
 class Inbox:
     def __init__(self) -> None:
         self.service = PermissionService(lambda: NOW)
-        self.tasks: list[asyncio.Task[None]] = []
+        self.tasks: list[asyncio.Task[Approval]] = []
 
     async def ask(self, asker: FakeAsker, target: str, *suggestions: str, permission: str = "edit") -> str:
         """Ask in the background; the id of the new request."""
         before = len(asker.asked_for)
         ask = PermissionAsk(permission, (target,), f"{permission} {target}", suggestions)
-        permission_port = CallPermission(self.service, asker, CallInfo("c", "edit"), lambda c: c.path.name)
+        permission_port = CallPermission(self.service, asker, CallInfo("c", "edit"))
         self.tasks.append(asyncio.create_task(permission_port.ask(ask)))
         await until(lambda: len(asker.asked_for) > before or self.tasks[-1].done())
         return asker.asked_for[-1].request_id if len(asker.asked_for) > before else ""
@@ -177,44 +178,105 @@ async def test_cancel_and_answer_at_the_same_moment_record_one_end() -> None:
     assert [answer for _, answer, _, _ in asker.replies] == ["once"]
 
 
-async def test_an_always_that_came_while_the_diff_was_made_settles_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    inbox, asker = Inbox(), FakeAsker()
-
-    def display(change: FileChange) -> str:
-        # This runs in the thread that makes the diff.
-        asker.granted.append(Rule(permission="edit", pattern="*", action="allow", source="session"))
-        return "a.py"
-
-    change = FileChange(Path("/w/a.py"), b"old\n", b"new\n")
-    ask = PermissionAsk("edit", ("a.py",), "edit", changes=(change,))
-    await inbox.service.ask(asker, CallInfo("c", "edit"), ask, display)
-    assert asker.asked_for == []
-
-
 async def test_both_sides_of_a_change_can_be_had_while_it_is_pending() -> None:
     inbox, asker = Inbox(), FakeAsker()
     changes = (
         FileChange(Path("/w/a.py"), b"old\n", b"new\n"),
         FileChange(Path("/w/b.py"), None, b"made\n"),
     )
-    ask = PermissionAsk("edit", ("a.py", "b.py"), "two files", changes=changes)
-    task = asyncio.create_task(
-        inbox.service.ask(asker, CallInfo("c", "edit"), ask, lambda change: change.path.name)
-    )
+    task = asyncio.create_task(inbox.service.ask(asker, CallInfo("c", "edit"), two_files(*changes)))
     await until(lambda: asker.asked_for)
     request = asker.asked_for[0]
     assert [(f.path, f.kind, f.added, f.removed) for f in request.files] == [
         ("a.py", "update", 1, 1),
         ("b.py", "create", 1, 0),
     ]
-    assert inbox.service.change(request.request_id, "b.py") == changes[1]
-    assert inbox.service.change(request.request_id, "c.py") is None
+    proposed = inbox.service.proposed(request.request_id, "b.py")
+    assert proposed is not None and proposed.change == changes[1]
+    assert inbox.service.proposed(request.request_id, "c.py") is None
     inbox.service.reply(request.request_id, "once", None, "x")
     await task
     with pytest.raises(KeyError):
-        inbox.service.change(request.request_id, "a.py")
+        inbox.service.proposed(request.request_id, "a.py")
+
+
+def two_files(*changes: FileChange) -> PermissionAsk:
+    names = {change.path: change.path.name for change in changes}
+    return PermissionAsk("edit", tuple(names.values()), "files", proposal=propose(changes, names))
+
+
+OLD = b"".join(b"line %d\n" % number for number in range(1, 31))
+NEW = OLD.replace(b"line 3\n", b"line three\n").replace(b"line 20\n", b"line twenty\n")
+
+
+async def test_some_hunks_can_be_accepted_and_the_rest_is_left_as_it_was() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    ask = two_files(FileChange(Path("/w/a.py"), OLD, NEW), FileChange(Path("/w/b.py"), None, b"made\n"))
+    task = asyncio.create_task(inbox.service.ask(asker, CallInfo("c", "patch"), ask))
+    await until(lambda: asker.asked_for)
+    request = asker.asked_for[0]
+    assert [file.hunks for file in request.files] == [2, 0]
+    answers = [FileAnswer(path="a.py", hunks=(1,)), FileAnswer(path="b.py", hunks=())]
+    left = await inbox.service.left(request.request_id, answers)
+    inbox.service.reply(request.request_id, "once", None, "x", left)
+    approval = await task
+    assert approval.changes is not None
+    (change,) = approval.changes
+    assert change.after == OLD.replace(b"line 20\n", b"line twenty\n")
+
+
+async def test_a_text_of_the_person_keeps_the_line_ends_of_the_file() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    ask = two_files(FileChange(Path("/w/a.py"), b"a\r\nb\n", b"a\r\nB\n"))
+    task = asyncio.create_task(inbox.service.ask(asker, CallInfo("c", "edit"), ask))
+    await until(lambda: asker.asked_for)
+    request_id = asker.asked_for[0].request_id
+    left = await inbox.service.left(request_id, [FileAnswer(path="a.py", text="a\nmine\nB\n")])
+    inbox.service.reply(request_id, "once", None, "x", left)
+    approval = await task
+    assert approval.changes is not None
+    assert approval.changes[0].after == b"a\r\nmine\r\nB\n"
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ([FileAnswer(path="a.py", hunks=(2,))], "no hunk 2: they are 0 to 1"),
+        ([FileAnswer(path="a.py", hunks=(-1,))], "no hunk -1"),
+        ([FileAnswer(path="b.py", hunks=(0,))], "no hunk 0: accept it whole"),
+        ([FileAnswer(path="c.py", hunks=())], "does not touch c.py"),
+        ([FileAnswer(path="a.py", hunks=()), FileAnswer(path="a.py", hunks=())], "answered twice"),
+        ([FileAnswer(path="a.py", hunks=(), text="x")], "either hunks or text"),
+        ([FileAnswer(path="a.py")], "either hunks or text"),
+        ([FileAnswer(path="a.py", hunks=()), FileAnswer(path="b.py", hunks=())], "reject it instead"),
+    ],
+)
+async def test_an_answer_that_does_not_fit_is_refused_and_the_request_still_waits(
+    answers: list[FileAnswer], message: str
+) -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    ask = two_files(FileChange(Path("/w/a.py"), OLD, NEW), FileChange(Path("/w/b.py"), None, b"made\n"))
+    task = asyncio.create_task(inbox.service.ask(asker, CallInfo("c", "patch"), ask))
+    await until(lambda: asker.asked_for)
+    request_id = asker.asked_for[0].request_id
+    with pytest.raises(ToolError, match=message):
+        await inbox.service.left(request_id, answers)
+    assert [request.request_id for request in inbox.service.pending()] == [request_id]
+    inbox.service.reply(request_id, "once", None, "x")
+    assert (await task).changes is None
+
+
+async def test_all_hunks_and_an_unchanged_text_are_a_plain_yes() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    ask = two_files(FileChange(Path("/w/a.py"), OLD, NEW), FileChange(Path("/w/b.py"), None, b"made\n"))
+    task = asyncio.create_task(inbox.service.ask(asker, CallInfo("c", "patch"), ask))
+    await until(lambda: asker.asked_for)
+    request_id = asker.asked_for[0].request_id
+    answers = [FileAnswer(path="a.py", hunks=(0, 1)), FileAnswer(path="b.py", text="made\n")]
+    assert await inbox.service.left(request_id, answers) is None
+    inbox.service.reply(request_id, "once", None, "x")
+    await task
+    assert await inbox.service.left(request_id, answers) is None
 
 
 async def test_the_record_of_old_answers_does_not_grow_for_ever() -> None:
@@ -222,10 +284,7 @@ async def test_the_record_of_old_answers_does_not_grow_for_ever() -> None:
     first = await inbox.ask(asker, "a.py")
     inbox.service.reply(first, "once", None, "x")
     asks = [PermissionAsk("edit", (f"{number}.py",), "edit") for number in range(510)]
-    more = [
-        asyncio.create_task(inbox.service.ask(asker, CallInfo("c", "edit"), ask, lambda change: ""))
-        for ask in asks
-    ]
+    more = [asyncio.create_task(inbox.service.ask(asker, CallInfo("c", "edit"), ask)) for ask in asks]
     await until(lambda: len(asker.asked_for) == 511)
     for request in inbox.service.pending():
         inbox.service.reply(request.request_id, "once", None, "x")
@@ -235,6 +294,6 @@ async def test_the_record_of_old_answers_does_not_grow_for_ever() -> None:
 
 
 async def test_a_port_decides_by_rules_alone_for_listings() -> None:
-    port = CallPermission(PermissionService(lambda: NOW), FakeAsker(), CallInfo("c", "ls"), lambda c: "")
+    port = CallPermission(PermissionService(lambda: NOW), FakeAsker(), CallInfo("c", "ls"))
     assert port.decide("read", "a.env") == "ask"
     assert port.decide("read", "a.py") == "allow"

@@ -1,0 +1,135 @@
+"""A proposed change of files as the person sees it, and what remains when only parts of it are accepted. Pure.
+
+The person accepts a file as it is, some of its hunks, or a text of his own; what is not accepted stays byte for
+byte as it was (source: mission M4: "accept some hunks, or accept what the person edited").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tools.base import Diff, FileChange, ProposedFile, ToolError
+from tools.diff import hunk_spans, of_change, opcodes, shown_name
+from tools.text import decode, line_end_at, splice_bytes, split_lines
+
+
+def propose(plan: Sequence[FileChange], names: Mapping[Path, str]) -> tuple[ProposedFile, ...]:
+    """The files of a plan with their diffs; the two changes of a move become one file."""
+    by_path = {change.path: change for change in plan}
+    moved = {change.moved_from for change in plan if change.moved_from is not None}
+    files: list[ProposedFile] = []
+    for change in plan:
+        if change.path in moved and change.after is None:
+            continue
+        name = names[change.path]
+        source = None if change.moved_from is None else by_path.get(change.moved_from)
+        if source is None:
+            files.append(ProposedFile(name, change, _with_mode(of_change(change, name), change)))
+        else:
+            files.append(_move(change, source, name, names[source.path]))
+    return tuple(files)
+
+
+def hunk_count(file: ProposedFile) -> int:
+    """How many hunks can be accepted one by one; zero when only the whole file can."""
+    return file.diff.hunks if file.base is not None and file.change.after is not None else 0
+
+
+def with_hunks(file: ProposedFile, wanted: Collection[int]) -> tuple[FileChange, ...]:
+    """The changes left of ``file`` when only the hunks ``wanted`` (from 0) are accepted; none for none.
+
+    Raises ToolError for a hunk that does not exist.
+    """
+    count = hunk_count(file)
+    if bad := sorted(number for number in wanted if not 0 <= number < count):
+        shown = ", ".join(map(str, bad))
+        raise ToolError(
+            f"{file.name} has no hunk {shown}: "
+            + (f"they are 0 to {count - 1}." if count else "accept it whole.")
+        )
+    base, after = file.base, file.change.after
+    if not wanted:
+        return ()
+    if len(set(wanted)) == count or base is None or after is None:
+        return file.changes
+    old = decode(base)
+    new = decode(after, old.codec)
+    spans = [
+        (start, end, new.text[first:last])
+        for number, (start, end, first, last) in enumerate(hunk_spans(old.text, new.text))
+        if number in wanted
+    ]
+    return _replaced(file, splice_bytes(base, old, spans))
+
+
+def with_text(file: ProposedFile, text: str) -> tuple[FileChange, ...]:
+    """The changes left of ``file`` when its new content is what the person made of it; none when it is the old.
+
+    Encoding, byte-order mark and line ends are those of the proposal. Raises ToolError when the file is deleted,
+    binary, or cannot hold a character.
+    """
+    after = file.change.after
+    if after is None:
+        raise ToolError(f"{file.name} is to be deleted: there is no text to edit. Accept or reject it.")
+    base = file.base
+    proposed = decode(after, None if base is None else decode(base).codec)
+    made = proposed.encode(keep_line_ends(proposed.text, text))
+    if made == base and file.source is None:
+        return ()
+    return _replaced(file, made)
+
+
+def keep_line_ends(old: str, new: str) -> str:
+    """``new`` with the line ends that ``old`` has: neither models nor editors show them line by line.
+
+    Lines that stay keep their own; new ones get that of the line before, at the top of the one after.
+    """
+    if "\r" not in old and "\r" not in new:
+        return new
+    before, after = split_lines(old), split_lines(new)
+    ends = [""] * len(after)
+    for tag, i1, i2, j1, j2 in opcodes([line.body for line in before], [line.body for line in after]):
+        for offset in range(j2 - j1):
+            near = before[i1 + offset].end if tag != "insert" and i1 + offset < i2 else ""
+            ends[j1 + offset] = near
+    last = next((end for end in ends if end), line_end_at(old, 0))
+    for number, end in enumerate(ends):
+        last = ends[number] = end or last
+    return "".join(line.body + (end if line.end else "") for line, end in zip(after, ends, strict=True))
+
+
+def alterations(
+    proposal: Sequence[ProposedFile], written: Sequence[ProposedFile]
+) -> list[tuple[str, Diff | None]]:
+    """What the person made of a proposal: for each altered file a diff from proposed to written, None if left out."""
+    done = {file.change.path: file for file in written}
+    found: list[tuple[str, Diff | None]] = []
+    for file in proposal:
+        real = done.get(file.change.path)
+        if real is None:
+            found.append((file.name, None))
+        elif real.change.after != file.change.after:
+            change = FileChange(file.change.path, file.change.after, real.change.after)
+            found.append((file.name, of_change(change, file.name)))
+    return found
+
+
+def _replaced(file: ProposedFile, after: bytes) -> tuple[FileChange, ...]:
+    changed = replace(file.change, after=after)
+    return (changed,) if file.source is None else (file.source, changed)
+
+
+def _move(change: FileChange, source: FileChange, name: str, old_name: str) -> ProposedFile:
+    diff = of_change(change, name, source.before)
+    head = f"rename from {shown_name(old_name)}\nrename to {shown_name(name)}\n"
+    body = diff.text.replace(f"--- a/{shown_name(name)}", f"--- a/{shown_name(old_name)}", 1)
+    return ProposedFile(name, change, replace(diff, text=head + body), source, old_name)
+
+
+def _with_mode(diff: Diff, change: FileChange) -> Diff:
+    """A change of permission bits alone has no hunk: it is said in words of git."""
+    if change.mode is None or diff.text:
+        return diff
+    return replace(diff, text=f"new mode 100{change.mode:03o}\n")

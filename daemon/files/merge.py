@@ -1,0 +1,180 @@
+"""Three-way merge of a file's lines: what makes undo keep the person's own edits. Pure.
+
+``base`` is what the agent wrote, ``ours`` what is on disk now, ``theirs`` what stood before. The result is the
+base with both sides' changes, or a conflict: where it is not certain what is meant, nothing is merged. Lines keep
+their own ends, and bytes that nobody changed stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tools.base import ToolError
+from tools.diff import opcodes
+from tools.text import decode
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A place that both sides changed differently. Lines count from 1 in ``ours``, the file as it is now."""
+
+    line: int
+    base: str
+    ours: str
+    theirs: str
+
+
+class MergeConflict(Exception):
+    """Both sides changed the same place, or the file cannot be merged by lines (``clashes`` is then empty)."""
+
+    def __init__(self, reason: str, clashes: Sequence[Clash] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.clashes = tuple(clashes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """Lines ``lo`` to ``hi`` of the base are ``new`` on one side.
+
+    Equal lines around it may leave open where exactly it is: anywhere from ``low`` to ``high``.
+    """
+
+    side: int
+    lo: int
+    hi: int
+    new: tuple[str, ...]
+    low: int
+    high: int
+
+    def touches(self, other: _Region) -> bool:
+        """Whether the two are about the same lines; an insertion also when it stands at the border."""
+        if self.lo == self.hi or other.lo == other.hi:
+            return self.low <= other.high and other.low <= self.high
+        return self.low < other.high and other.low < self.high
+
+
+def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes:
+    """The base with the changes of both sides. Raises MergeConflict; never guesses."""
+    if ours in (base, theirs):
+        return theirs
+    if theirs == base:
+        return ours
+    codec = _common_codec(base, ours, theirs)
+    old = split(base.decode(codec))
+    regions = _regions(0, old, split(ours.decode(codec))) + _regions(1, old, split(theirs.decode(codec)))
+    clashes: list[Clash] = []
+    merged: list[str] = []
+    at = shift = 0
+    for cluster in _clusters(regions):
+        lo, hi = min(r.lo for r in cluster), max(r.hi for r in cluster)
+        merged += old[at:lo]
+        sides = [_applied(old, lo, hi, [r for r in cluster if r.side == side]) for side in (0, 1)]
+        at = hi
+        if len({r.side for r in cluster}) == 1:
+            merged += sides[cluster[0].side]
+        elif sides[0] == sides[1]:
+            merged += sides[0]
+        else:
+            clashes.append(
+                Clash(lo + shift + 1, "".join(old[lo:hi]), "".join(sides[0]), "".join(sides[1]))
+            )
+        shift += len(sides[0]) - (hi - lo)
+    if clashes:
+        raise MergeConflict("both sides changed the same lines", clashes)
+    merged += old[at:]
+    return "".join(merged).encode(codec)
+
+
+def split(text: str) -> list[str]:
+    """Lines with their ends, whatever these are; joined they are the text."""
+    return _LINE.findall(text)
+
+
+def _common_codec(*contents: bytes) -> str:
+    """The encoding of all of them. Raises MergeConflict when there is none: their bytes must not be mixed."""
+    codecs: set[str] = set()
+    for data in contents:
+        if data.isascii() and b"\0" not in data:
+            continue  # reads the same in every encoding but UTF-16
+        try:
+            codecs.add(decode(data).codec)
+        except ToolError as error:
+            raise MergeConflict("it is not text, so changes of it cannot be told apart") from error
+    if len(codecs) > 1:
+        raise MergeConflict("its encoding was changed, so the two cannot be put together")
+    codec = next(iter(codecs), "utf-8")
+    if codec.startswith("utf-16") and any(data.isascii() and b"\0" not in data and data for data in contents):
+        raise MergeConflict("its encoding was changed, so the two cannot be put together")
+    return codec
+
+
+def _regions(side: int, old: Sequence[str], new: Sequence[str]) -> list[_Region]:
+    found: list[_Region] = []
+    for tag, i1, i2, j1, j2 in opcodes(old, new):
+        if tag == "equal":
+            continue
+        up, down = _slack(old, i1, i2, new[j1:j2])
+        found.append(_Region(side, i1, i2, tuple(new[j1:j2]), i1 - up, i2 + down))
+    return found
+
+
+def _slack(old: Sequence[str], lo: int, hi: int, new: Sequence[str]) -> tuple[int, int]:
+    """By how many lines an insertion or deletion could as well stand higher or lower."""
+    if (lo == hi) == (not new):
+        return 0, 0
+    moving = new or old[lo:hi]
+    size, up, down = len(moving), 0, 0
+    while hi + down < len(old) and moving[down % size] == old[hi + down]:
+        down += 1
+    while lo - 1 - up >= 0 and moving[(-1 - up) % size] == old[lo - 1 - up]:
+        up += 1
+    return up, down
+
+
+def _clusters(regions: Sequence[_Region]) -> list[list[_Region]]:
+    """Regions in order; those of the two sides that touch are together."""
+    clusters: list[list[_Region]] = []
+    active: list[list[_Region]] = []
+    for region in sorted(regions, key=lambda r: (r.low, r.high)):
+        active = [cluster for cluster in active if max(r.high for r in cluster) >= region.low]
+        joined = [c for c in active if any(r.side != region.side and r.touches(region) for r in c)]
+        if not joined:
+            clusters.append([region])
+            active.append(clusters[-1])
+            continue
+        first, *rest = joined
+        first.append(region)
+        for other in rest:
+            first += other
+            other.clear()
+        active = [cluster for cluster in active if cluster]
+    found = [sorted(cluster, key=lambda r: (r.lo, r.hi)) for cluster in clusters if cluster]
+    return _apart(sorted(found, key=lambda c: (c[0].lo, c[0].hi)))
+
+
+def _apart(clusters: Sequence[list[_Region]]) -> list[list[_Region]]:
+    """Clusters whose lines lie within each other's are one."""
+    result: list[list[_Region]] = []
+    end = -1
+    for cluster in clusters:
+        if result and cluster[0].lo < end:
+            result[-1] = sorted([*result[-1], *cluster], key=lambda r: (r.lo, r.hi))
+        else:
+            result.append(cluster)
+        end = max(end, *(r.hi for r in cluster))
+    return result
+
+
+def _applied(old: Sequence[str], lo: int, hi: int, regions: Sequence[_Region]) -> list[str]:
+    """Lines ``lo`` to ``hi`` of the base as one side has them."""
+    lines: list[str] = []
+    at = lo
+    for region in regions:
+        lines += [*old[at : region.lo], *region.new]
+        at = region.hi
+    return [*lines, *old[at:hi]]

@@ -201,6 +201,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         state_folder=user_folder,
         command_line=command_line,
         unsaved_text=bridge.unsaved_text,
+        write_unsaved=bridge.write_unsaved,
     )
     token = new_token()
     listener = Listener(core, bridge, token, stopping.set)

@@ -12,7 +12,7 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from daemon.agents.loader import UnknownAgent, load_agent
 from daemon.bus import Bus
 from daemon.config import Config, load_config
+from daemon.files.seen import no_editor
 from daemon.files.watch import FileWatch
 from daemon.loop.recovery import close_what_is_open, read_state
 from daemon.loop.services import Models, Services
@@ -56,6 +57,7 @@ class Daemon:
         command_line: Mapping[str, Any] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         unsaved_text: Callable[[Path], str | None] = lambda path: None,
+        write_unsaved: Callable[[Path, str, str], Awaitable[None]] = no_editor,
     ) -> None:
         self.workspace = workspace.resolve()
         self.state_folder = state_folder
@@ -90,6 +92,7 @@ class Daemon:
             trace_folder=lambda trace_id: self.store.root / trace_id,
             journal=self._journal(),
             unsaved_text=unsaved_text,
+            write_unsaved=write_unsaved,
             on_read=self._watch.add,
             random=random.Random(),
         )

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pygls.uris import to_fs_path
 
 if TYPE_CHECKING:
-    from pygls.workspace import Workspace
+    from pygls.workspace import TextDocument, Workspace
+
+
+class Writer(Protocol):
+    """Changes and saves documents in the editor."""
+
+    async def write(self, document: TextDocument, before: str, after: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -21,6 +27,7 @@ class OpenDocuments:
     """The documents of one editor. ``workspace`` is pygls' own store of their text."""
 
     workspace: Workspace
+    writer: Writer
     _dirty: set[Path] = field(default_factory=set[Path])
     _uris: dict[Path, str] = field(default_factory=dict[Path, str])
 
@@ -48,6 +55,17 @@ class OpenDocuments:
         if path not in self._dirty:
             return None
         return self.workspace.get_text_document(self._uris[path]).source
+
+    def text(self, path: Path) -> str | None:
+        """The text of an open document, saved or not; None when it is not open here."""
+        uri = self._uris.get(path)
+        return None if uri is None else self.workspace.get_text_document(uri).source
+
+    async def write(self, path: Path, before: str, after: str) -> None:
+        """Turn the text of an open document into ``after`` and save it. Raises ToolError."""
+        uri = self._uris[path]
+        await self.writer.write(self.workspace.get_text_document(uri), before, after)
+        self._dirty.discard(path)
 
     def _update(self, uri: str) -> None:
         path = _path(uri)

@@ -55,6 +55,9 @@ class InitializationOptions(Model):
     """Shown where it matters who answered a request, e.g. ``VS Code``, ``terminal``."""
     trusted: bool = False
     """The person trusts this folder (VS Code's workspace trust)."""
+    can_save: bool = False
+    """The client answers ``goalwright/editor/save`` (``{"uri": …}`` → ``{"saved": bool}``): a file with unsaved changes
+    there can be changed in its buffer and saved."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the editor or the command line, same keys as ``config.json``."""
     env: dict[str, str] = Field(default_factory=dict)

@@ -42,6 +42,7 @@ class ClientState:
 
     name: str = "client"
     trusted: bool = False
+    can_save: bool = False
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     env: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 

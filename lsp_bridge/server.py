@@ -23,10 +23,12 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, JsonRPCResponseMessage
 
 from daemon.core import Daemon
+from daemon.files.seen import no_editor
 from daemon.loop.session import Session
 from daemon.model.events import Delta, Event
 from daemon.provider.variables import is_provider_variable, provider_env
 from lsp_bridge import protocol as p
+from lsp_bridge.document_writer import DocumentWriter
 from lsp_bridge.documents import OpenDocuments
 from lsp_bridge.requests import ClientState, ModelChooser, RequestError, Requests
 
@@ -78,6 +80,14 @@ class Bridge:
             if (text := documents.unsaved(path)) is not None:
                 return text
         return None
+
+    async def write_unsaved(self, path: Path, before: str, after: str) -> None:
+        """Change and save the buffer of ``path`` in the editor that has it. Raises ToolError."""
+        for documents in self._documents:
+            if documents.text(path) == before:
+                await documents.write(path, before, after)
+                return
+        await no_editor(path, before, after)
 
 
 class ClientServer:
@@ -268,6 +278,7 @@ class ClientServer:
             )
         self._client.name = options.client
         self._client.trusted = options.trusted
+        self._client.can_save = options.can_save
         self._client.settings.update(options.settings)
         self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
         self._initialized = True
@@ -277,7 +288,9 @@ class ClientServer:
 
     def _open_documents(self) -> OpenDocuments:
         if self._documents is None:
-            self._documents = OpenDocuments(self._server.workspace)
+            self._documents = OpenDocuments(
+                self._server.workspace, DocumentWriter(self._server, lambda: self._client.can_save)
+            )
             self._bridge.add_documents(self._documents)
         return self._documents
 

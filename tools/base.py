@@ -172,6 +172,13 @@ class Files(Protocol):
         """The text of ``path`` in the editor when it has unsaved changes there, else None."""
         ...
 
+    async def write_unsaved(self, path: Path, before: str, after: str) -> None:
+        """Turn the unsaved text ``before`` of ``path`` into ``after`` in its editor, and save it there.
+
+        Raises ToolError when that is not possible: the buffer is then as it was.
+        """
+        ...
+
     def note_read(self, path: Path, sha256: str) -> None:
         """Remember that the model has seen the version of ``path`` with this hash."""
         ...

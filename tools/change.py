@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from tools import atomic
+from tools import atomic, buffers
 from tools.base import (
     DiagnosticsReport,
     DiagnosticsRun,
@@ -162,19 +162,24 @@ def sha256(data: bytes) -> str:
 async def base_of(target: Target, ctx: ToolContext) -> bytes | None:
     """The bytes a change of ``target`` is to be planned on; None when the file does not exist.
 
-    Raises ToolError when the model must not change the file now: it never read it, it changed since, it has
-    unsaved changes in the editor, or it cannot be read.
+    Of a file with unsaved changes in the editor these are the bytes it would be saved with. Raises ToolError when
+    the model must not change the file now: it never read it, it changed since, or it cannot be read.
     """
+    unsaved = ctx.files.unsaved(target.path)
     try:
-        data, digest = await asyncio.to_thread(_read, target.path)
+        data, digest = await asyncio.to_thread(_read, target.path, unsaved)
     except OSError as error:
         raise ToolError(explain_os_error(error, f"{target.rule} cannot be changed")) from error
-    _check_base(target.path, target.rule, digest, ctx)
+    _check_base(
+        target.path, target.rule, digest, ctx, "in the editor, unsaved, " if unsaved is not None else ""
+    )
     return data
 
 
-def _read(path: Path) -> tuple[bytes | None, str | None]:
+def _read(path: Path, unsaved: str | None) -> tuple[bytes | None, str | None]:
     data = atomic.read_or_none(path)
+    if unsaved is not None:
+        data = buffers.as_saved(data, unsaved)
     return data, _digest(data)
 
 
@@ -182,17 +187,7 @@ def _digest(data: bytes | None) -> str | None:
     return None if data is None else sha256(data)
 
 
-def _check_unsaved(path: Path, name: str, files: Files) -> None:
-    if files.unsaved(path) is not None:
-        message = (
-            f"{name} has unsaved changes in the editor. Nothing was changed: "
-            "ask the person to save or discard them, then read the file again."
-        )
-        raise ToolError(message)
-
-
-def _check_base(path: Path, name: str, digest: str | None, ctx: ToolContext) -> None:
-    _check_unsaved(path, name, ctx.files)
+def _check_base(path: Path, name: str, digest: str | None, ctx: ToolContext, where: str = "") -> None:
     if digest is None:
         return
     seen = ctx.files.last_read(path)
@@ -201,7 +196,7 @@ def _check_base(path: Path, name: str, digest: str | None, ctx: ToolContext) -> 
             f"{name} exists and you have not read it in this session. Read it first, then change it."
         )
     if seen != digest:
-        message = f"{name} has changed since you read it. Nothing was written: read it again, then change it."
+        message = f"{name} has changed {where}since you read it. Nothing was written: read it again, then change it."
         raise ToolError(message)
 
 
@@ -330,11 +325,15 @@ async def _commit(plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path,
         for path in sorted(names):
             await stack.enter_async_context(_locks.setdefault(path, asyncio.Lock()))
         try:
-            for change in plan:
-                _check_unsaved(change.path, names[change.path], ctx.files)
-            await asyncio.to_thread(atomic.verify, plan)
+            on_disk, buffered = await asyncio.to_thread(buffers.split, plan, names, ctx.files)
+            await asyncio.to_thread(atomic.verify, on_disk)
             versions = list(await ctx.history.keep(plan, ctx.tool_call_id))
-            digests = await asyncio.to_thread(_write, plan)
+            await buffers.write_through(buffered, ctx.files)
+            try:
+                digests = await asyncio.to_thread(_write, on_disk, plan)
+            except BaseException:
+                await buffers.take_back(buffered, ctx.files)
+                raise
             ctx.history.written(versions)
         except atomic.Moved as error:
             name = names[error.path]
@@ -347,14 +346,17 @@ async def _commit(plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path,
             what = names[plan[0].path] if len(plan) == 1 else "The files"
             message = explain_os_error(error, f"{what} could not be written")
             raise ToolError(f"{message} Nothing was changed.") from error
+        formatted = await buffers.settled(buffered)
         for path, digest in digests.items():
-            if digest is not None:
+            # What an editor made of it while saving, the model has not seen.
+            if digest is not None and path not in formatted:
                 ctx.files.note_read(path, digest)
         return versions, digests
 
 
-def _write(plan: Sequence[FileChange]) -> dict[Path, str | None]:
-    atomic.write_all(plan)
+def _write(on_disk: Sequence[FileChange], plan: Sequence[FileChange]) -> dict[Path, str | None]:
+    if on_disk:
+        atomic.write_all(on_disk)
     return {change.path: _digest(change.after) for change in plan}
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from tools.base import ToolError
+
+
+async def no_editor(path: Path, before: str, after: str) -> None:
+    """There is no editor that could change the buffer of ``path``. Raises ToolError."""
+    raise ToolError(
+        f"{path.name} has unsaved changes in an editor that cannot be changed from here. Nothing was changed: ask "
+        "the person to save or discard them, then read the file again."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +24,15 @@ class SessionFiles:
     seen: dict[str, str]
     unsaved_text: Callable[[Path], str | None]
     on_read: Callable[[Path], None] = lambda path: None
+    write_through: Callable[[Path, str, str], Awaitable[None]] = no_editor
 
     def unsaved(self, path: Path) -> str | None:
         """See tools.base.Files."""
         return self.unsaved_text(path)
+
+    async def write_unsaved(self, path: Path, before: str, after: str) -> None:
+        """See tools.base.Files."""
+        await self.write_through(path, before, after)
 
     def note_read(self, path: Path, sha256: str) -> None:
         """See tools.base.Files."""

@@ -50,5 +50,6 @@ class Services:
     journal: Path
     """See tools.base.ToolContext."""
     unsaved_text: Callable[[Path], str | None]
+    write_unsaved: Callable[[Path, str, str], Awaitable[None]]
     on_read: Callable[[Path], None]
     random: random.Random = field(default_factory=random.Random)

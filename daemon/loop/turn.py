@@ -258,7 +258,9 @@ class Turn:
             workspace=services.workspace,
             tool_call_id=call.id,
             permission=CallPermission(services.permissions, self._session, info),
-            files=SessionFiles(self._state.seen_files, services.unsaved_text, services.on_read),
+            files=SessionFiles(
+                self._state.seen_files, services.unsaved_text, services.on_read, services.write_unsaved
+            ),
             history=self._history,
             diagnostics=services.diagnostics,
             plan=SessionPlan(self._state.plan, self._record_goal),

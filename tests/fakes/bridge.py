@@ -99,13 +99,15 @@ class Raw:
             return error
         raise AssertionError(f"{method} was not refused but answered {result}")
 
-    async def initialize(self, client: str = "test", **options: Any) -> dict[str, Any]:
+    async def initialize(
+        self, client: str = "test", capabilities: Mapping[str, Any] | None = None, **options: Any
+    ) -> dict[str, Any]:
         result = await self.request(
             "initialize",
             {
                 "processId": None,
                 "rootUri": None,
-                "capabilities": {},
+                "capabilities": capabilities or {},
                 "initializationOptions": {"client": client, **options},
             },
         )
@@ -207,7 +209,12 @@ async def served(
     stop = asyncio.Event()
     try:
         async with daemon(
-            folder, *steps, command_line=settings, unsaved_text=bridge.unsaved_text, check=check
+            folder,
+            *steps,
+            command_line=settings,
+            unsaved_text=bridge.unsaved_text,
+            write_unsaved=bridge.write_unsaved,
+            check=check,
         ) as bench:
             listener = Listener(bench.core, bridge, TOKEN, stop.set)
             door = Door(bench, bridge, listener, stop)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from daemon.core import Daemon
+from daemon.files.seen import no_editor
 from daemon.loop.recovery import replay
 from daemon.loop.session import Session, TurnResult
 from daemon.loop.state import SessionState
@@ -75,6 +76,7 @@ async def daemon(
     *steps: Step,
     command_line: Mapping[str, Any] | None = None,
     unsaved_text: Callable[[Path], str | None] | None = None,
+    write_unsaved: Callable[[Path, str, str], Awaitable[None]] = no_editor,
     check: bool = True,
 ) -> AsyncGenerator[Bench]:
     """A daemon over ``folder/workspace``. At the end every record of it is checked, see ``check_record``."""
@@ -89,6 +91,7 @@ async def daemon(
         state_folder=folder / "home",
         command_line=command_line,
         unsaved_text=unsaved_text or unsaved.get,
+        write_unsaved=write_unsaved,
     )
     bench = Bench(core, models, unsaved)
     try:

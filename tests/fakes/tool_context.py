@@ -66,6 +66,18 @@ class FakeFiles:
     def unsaved(self, path: Path) -> str | None:
         return self.buffers.get(path)
 
+    format_on_save: Callable[[str], str] = lambda text: text
+    """What the editor makes of a text when it saves it."""
+    deaf: set[Path] = field(default_factory=set[Path])
+    """Files whose editor refuses changes."""
+
+    async def write_unsaved(self, path: Path, before: str, after: str) -> None:
+        current = self.buffers.get(path, path.read_bytes().decode())
+        if path in self.deaf or current != before:
+            raise ToolError(f"{path.name}: the editor refused the change.")
+        self.buffers.pop(path, None)
+        path.write_bytes(self.format_on_save(after).encode())
+
     def note_read(self, path: Path, sha256: str) -> None:
         self.seen[path] = sha256
 

@@ -7,6 +7,7 @@ export const ErrorCode = {
   BUSY: -32010,
   UNKNOWN_SESSION: -32011,
   UNKNOWN_REQUEST: -32012,
+  HISTORY_CONFLICT: -32016,
   UNAUTHORIZED: -32001,
   INCOMPATIBLE: -32013,
 } as const;
@@ -334,6 +335,11 @@ export interface InitializationOptions {
   client?: string;
   /** The person trusts this folder (VS Code's workspace trust). */
   trusted?: boolean;
+  /**
+   * The client answers `goalwright/editor/save` (`{"uri": …}` → `{"saved": bool}`): a file with unsaved changes
+   * there can be changed in its buffer and saved.
+   */
+  canSave?: boolean;
   /** Settings of the editor or the command line, same keys as `config.json`. */
   settings?: Record<string, unknown>;
   /** Provider variables of the client's environment; used for its prompts, kept in memory only. */

@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 from lsprotocol import types
-from pygls.workspace import Workspace
+from pygls.workspace import TextDocument, Workspace
 
 from lsp_bridge.documents import OpenDocuments
+
+
+class Deaf:
+    async def write(self, document: TextDocument, before: str, after: str) -> None:
+        raise AssertionError("nobody writes here")
 
 
 class Editor:
@@ -18,7 +23,7 @@ class Editor:
         self.path = path
         self.uri = uri or path.as_uri()
         self.workspace = Workspace(None, types.TextDocumentSyncKind.Incremental)
-        self.documents = OpenDocuments(self.workspace)
+        self.documents = OpenDocuments(self.workspace, Deaf())
         self._version = 0
 
     def open(self, text: str) -> None:

@@ -136,7 +136,7 @@ async def test_a_buffer_made_dirty_during_the_approval_stops_the_write(
         ctx.files.buffers[path] = "typed"
 
     ctx.permission.on_ask = type_something
-    with pytest.raises(ToolError, match="unsaved changes in the editor"):
+    with pytest.raises(ToolError, match="changed in the editor meanwhile"):
         await apply_changes([update(path, b"two\n")], ctx)
     assert path.read_bytes() == b"one\n"
 
@@ -411,3 +411,71 @@ async def test_a_move_is_told_as_one_file(ctx: FakeToolContext, workspace: Path)
         ("a.py", "delete"),
         ("sub/b.py", "create"),
     ]
+
+
+def dirty(ctx: FakeToolContext, path: Path, text: str) -> Path:
+    """The person has typed ``text``, and the model has read it."""
+    ctx.files.buffers[path] = text
+    ctx.files.note_read(path, sha256(text.encode()))
+    return path
+
+
+async def test_a_buffer_is_the_file_and_is_changed_through_its_editor(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    path = dirty(ctx, known(ctx, workspace / "a.py", b"one\n"), "one\ntyped\n")
+    outcome = await apply_changes([FileChange(path, b"one\ntyped\n", b"two\ntyped\n")], ctx)
+    assert path.read_bytes() == b"two\ntyped\n"
+    assert ctx.files.unsaved(path) is None
+    assert "-one\n+two\n typed" in outcome.result().content
+    assert ctx.files.last_read(path) == sha256(b"two\ntyped\n")
+
+
+async def test_a_buffer_that_moved_during_the_approval_stops_the_write(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    path = dirty(ctx, known(ctx, workspace / "a.py", b"one\n"), "typed\n")
+
+    async def type_more(ask: PermissionAsk) -> None:
+        ctx.files.buffers[path] = "typed more\n"
+
+    ctx.permission.on_ask = type_more
+    with pytest.raises(ToolError, match="changed in the editor meanwhile"):
+        await apply_changes([FileChange(path, b"typed\n", b"two\n")], ctx)
+    assert (path.read_bytes(), ctx.files.unsaved(path)) == (b"one\n", "typed more\n")
+
+
+async def test_a_buffer_saved_during_the_approval_is_the_disk_again(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    path = dirty(ctx, known(ctx, workspace / "a.py", b"one\n"), "typed\n")
+
+    async def save(ask: PermissionAsk) -> None:
+        path.write_text(ctx.files.buffers.pop(path))
+
+    ctx.permission.on_ask = save
+    await apply_changes([FileChange(path, b"typed\n", b"two\n")], ctx)
+    assert path.read_bytes() == b"two\n"
+
+
+async def test_when_an_editor_refuses_nothing_of_the_change_is_written(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    first = dirty(ctx, known(ctx, workspace / "a.py", b"one\n"), "typed\n")
+    second = dirty(ctx, known(ctx, workspace / "b.py", b"one\n"), "typed\n")
+    third = known(ctx, workspace / "c.py", b"one\n")
+    ctx.files.deaf.add(second)
+    plan = [FileChange(path, b"typed\n", b"two\n") for path in (first, second)]
+    with pytest.raises(ToolError, match="editor refused"):
+        await apply_changes([*plan, update(third, b"two\n")], ctx)
+    assert (first.read_bytes(), second.read_bytes(), third.read_bytes()) == (b"typed\n", b"one\n", b"one\n")
+
+
+async def test_what_an_editor_makes_of_it_on_saving_must_be_read_first(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    path = dirty(ctx, known(ctx, workspace / "a.py", b"one\n"), "typed\n")
+    ctx.files.format_on_save = lambda text: text.upper()
+    await apply_changes([FileChange(path, b"typed\n", b"two\n")], ctx)
+    assert path.read_bytes() == b"TWO\n"
+    assert ctx.files.last_read(path) != sha256(b"TWO\n")

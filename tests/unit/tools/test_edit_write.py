@@ -90,7 +90,7 @@ async def test_edit_of_a_binary_file_is_refused(ctx: FakeToolContext) -> None:
 async def test_edit_of_an_unread_or_dirty_file_is_refused_before_matching(ctx: FakeToolContext) -> None:
     path = put(ctx, "a.py", b"x = 1\n")
     ctx.files.buffers[path] = "x = 2\n"
-    with pytest.raises(ToolError, match="unsaved changes"):
+    with pytest.raises(ToolError, match="changed in the editor, unsaved, since you read it"):
         await edit(ctx, "a.py", "nonsense", "y")
     ctx.files.buffers.clear()
     ctx.files.seen.clear()

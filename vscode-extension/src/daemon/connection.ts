@@ -54,6 +54,11 @@ export class Connection {
     });
     client.onNotification("goalwright/session/update", handlers.onUpdate);
     client.onNotification("goalwright/session/delta", handlers.onDelta);
+    client.onRequest("goalwright/editor/save", async ({ uri }: { uri: string }) => {
+      const key = vscode.Uri.parse(uri).toString();
+      const document = vscode.workspace.textDocuments.find((open) => open.uri.toString() === key);
+      return { saved: document !== undefined && (await document.save()) };
+    });
     try {
       await client.start();
     } catch (error) {

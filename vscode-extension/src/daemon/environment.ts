@@ -47,6 +47,7 @@ export function initializationOptions(): InitializationOptions {
     protocolVersion: PROTOCOL_VERSION,
     client: "VS Code",
     trusted: vscode.workspace.isTrusted,
+    canSave: true,
     settings: model ? { model } : {},
     env: providerEnvironment(process.env),
   };

@@ -39,7 +39,14 @@ PRIMITIVES: dict[object, str] = {
     Any: "unknown",
     object: "unknown",
 }
-ERROR_CODES = ("BUSY", "UNKNOWN_SESSION", "UNKNOWN_REQUEST", "UNAUTHORIZED", "INCOMPATIBLE")
+ERROR_CODES = (
+    "BUSY",
+    "UNKNOWN_SESSION",
+    "UNKNOWN_REQUEST",
+    "HISTORY_CONFLICT",
+    "UNAUTHORIZED",
+    "INCOMPATIBLE",
+)
 
 
 class Generator:

@@ -8,14 +8,18 @@ import type { Installation } from "./daemon/install";
 import { ACTIONS, asProblem } from "./daemon/problems";
 import type { Review } from "./diff/review";
 import { proposedBy } from "./diff/uris";
-import type { Reply } from "./protocol.gen";
+import { restore, step } from "./history/commands";
+import type { FileHistory } from "./history/model";
+import type { PermissionRequest, Reply } from "./protocol.gen";
 import type { SessionController } from "./session/controller";
+import { goalNumbers } from "./session/numbers";
 
 export interface Parts {
   daemon: Daemon;
   sessions: SessionController;
   chat: ChatView;
   review: Review;
+  history: FileHistory;
   surrounding: SurroundingModel;
   installation: Installation;
   log: vscode.LogOutputChannel;
@@ -23,7 +27,7 @@ export interface Parts {
 
 /** All commands of the manifest, and two that only buttons use (`connect`, `downloadPython`). */
 export function registerCommands(parts: Parts): vscode.Disposable {
-  const { daemon, sessions, chat, log } = parts;
+  const { daemon, sessions, chat, history, log } = parts;
   const commands: Record<string, (...args: unknown[]) => unknown> = {
     focusChat: () => chat.focus(),
     newSession: async () => {
@@ -39,6 +43,9 @@ export function registerCommands(parts: Parts): vscode.Disposable {
       const request = parts.review.target();
       if (request) await parts.review.open(request);
     },
+    undoChange: () => step(history, "undo"),
+    redoChange: () => step(history, "redo"),
+    undoGoal: (goalId) => (typeof goalId === "string" ? undoGoal(parts, goalId) : undefined),
     showLog: () => log.show(),
     restartDaemon: async () => {
       await daemon.stop();
@@ -78,7 +85,26 @@ async function tell({ daemon, log }: Parts, error: unknown): Promise<void> {
 
 async function answer(parts: Parts, uri: unknown, reply: Reply, feedback?: string): Promise<void> {
   const request = parts.review.target(proposal(uri));
-  if (request) await parts.sessions.reply(request.requestId, reply, feedback);
+  if (request) await send(parts, request, reply, feedback);
+}
+
+/** Sends an answer. Why it was not taken stands on the card too, but the chat may be out of sight. */
+async function send({ review, log }: Parts, request: PermissionRequest, reply: Reply, feedback?: string): Promise<void> {
+  try {
+    await review.answer(request, reply, feedback);
+  } catch (error) {
+    const { message } = asProblem(error);
+    log.warn(`answer: ${message}`);
+    void vscode.window.showErrorMessage(message);
+  }
+}
+
+async function undoGoal({ history, sessions }: Parts, goalId: string): Promise<void> {
+  const tree = sessions.state?.goalTree;
+  const goal = tree?.goals.find((one) => one.id === goalId);
+  if (!tree || !goal) return;
+  const name = [goalNumbers(tree).get(goalId), goal.description.replace(/\s+/g, " ")].filter(Boolean).join(" ");
+  await restore(history, { goalId }, { what: `goal “${name}”`, nothing: `Nothing to undo: no file is changed by goal “${name}”.` });
 }
 
 async function rejectWithFeedback(parts: Parts, uri: unknown): Promise<void> {
@@ -89,7 +115,7 @@ async function rejectWithFeedback(parts: Parts, uri: unknown): Promise<void> {
     prompt: "Tell Goalwright what to do instead; the turn goes on with it.",
     ignoreFocusOut: true,
   });
-  if (feedback !== undefined) await parts.sessions.reply(request.requestId, "reject", feedback);
+  if (feedback !== undefined) await send(parts, request, "reject", feedback);
 }
 
 /** The document whose title bar was clicked; a key press brings none. */

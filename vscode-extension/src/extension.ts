@@ -8,6 +8,7 @@ import { Installation } from "./daemon/install";
 import { watchSurroundings } from "./daemon/watch";
 import { Review } from "./diff/review";
 import { GoalsView } from "./goals/view";
+import { FileHistory } from "./history/model";
 import { SessionController } from "./session/controller";
 import { StatusItem } from "./status/item";
 
@@ -23,15 +24,17 @@ export function activate(context: vscode.ExtensionContext): void {
     options: initializationOptions,
   });
   const sessions = new SessionController(daemon, context.workspaceState, log);
-  const review = new Review(daemon, sessions, log);
+  const review = new Review(daemon, sessions, context.workspaceState, log);
+  const history = new FileHistory(daemon, sessions, log);
   const surrounding = new SurroundingModel(daemon, sessions);
-  const chat = new ChatView(context.extensionUri, daemon, sessions, review, surrounding, log);
-  const parts = { daemon, sessions, chat, review, surrounding, installation, log };
+  const chat = new ChatView(context.extensionUri, { daemon, sessions, review, history, surrounding, log });
+  const parts = { daemon, sessions, chat, review, history, surrounding, installation, log };
   context.subscriptions.push(
     log,
     daemon,
     sessions,
     review,
+    history,
     surrounding,
     chat,
     new GoalsView(sessions),

@@ -21,7 +21,10 @@ test("other addresses are about nothing", () => {
 });
 
 test("titles say what is proposed", () => {
-  assert.equal(title("src/cart.py", "update"), "cart.py — proposed by Goalwright");
-  assert.equal(title("cart.py", "create"), "cart.py — new file proposed by Goalwright");
-  assert.equal(title("a\\b.py", "delete"), "b.py — deletion proposed by Goalwright");
+  const of = (path: string, kind: "create" | "update" | "delete", movedFrom: string | null = null): string => title({ path, kind, movedFrom });
+  assert.equal(of("src/cart.py", "update"), "cart.py — proposed by Goalwright");
+  assert.equal(of("cart.py", "create"), "cart.py — new file proposed by Goalwright");
+  assert.equal(of("a\\b.py", "delete"), "b.py — deletion proposed by Goalwright");
+  assert.equal(of("src/b.py", "create", "src/a.py"), "a.py → b.py — move proposed by Goalwright");
+  assert.equal(of("lib/a.py", "create", "src/a.py"), "src/a.py → lib/a.py — move proposed by Goalwright");
 });

@@ -1,6 +1,7 @@
 /** What the extension host and the webview say to each other. */
 import type { ActionId } from "../daemon/problems";
-import type { Reply, SessionMessagesResult } from "../protocol.gen";
+import type { Choice } from "../diff/choice";
+import type { HistoryChange, Reply, SessionMessagesResult } from "../protocol.gen";
 import type { Outgoing } from "../session/controller";
 import type { SessionState, Update } from "../session/state";
 
@@ -23,10 +24,24 @@ export interface Surrounding {
   keys: { accept: string; reject: string };
 }
 
+/** What the person chose of each pending request that was touched, by request. */
+export type Choices = Readonly<Record<string, Choice>>;
+/** What can be undone and redone, by tool call. */
+export type Changes = Readonly<Record<string, HistoryChange>>;
+
 export type ToWebview =
-  | { type: "all"; surrounding: Surrounding; session: SessionState | null; outbox: readonly Outgoing[] }
+  | {
+      type: "all";
+      surrounding: Surrounding;
+      session: SessionState | null;
+      outbox: readonly Outgoing[];
+      choices: Choices;
+      changes: Changes;
+    }
   | { type: "surrounding"; surrounding: Surrounding }
   | { type: "outbox"; outbox: readonly Outgoing[] }
+  | { type: "choices"; choices: Choices }
+  | { type: "changes"; changes: Changes }
   | { type: "updates"; updates: readonly Update[] }
   | { type: "earlier"; sessionId: string; earlier: SessionMessagesResult }
   | { type: "focus" }
@@ -38,6 +53,10 @@ export type FromWebview =
   | { type: "cancel" }
   | { type: "reply"; requestId: string; reply: Reply; feedback?: string }
   | { type: "openDiff"; requestId: string; path?: string }
+  | { type: "choose"; requestId: string; path: string; hunk?: number; accepted: boolean }
+  | { type: "discardEdits"; requestId: string; path: string }
+  | { type: "step"; action: "undo" | "redo"; changeId: string }
+  | { type: "restoreBefore"; messageId: string }
   | { type: "editQueue"; promptId: string; text: string | null }
   | { type: "earlier"; sessionId: string; before: number }
   | { type: "openSession"; sessionId: string }

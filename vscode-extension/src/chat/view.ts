@@ -2,6 +2,9 @@ import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { ACTIONS, asProblem } from "../daemon/problems";
 import type { Review } from "../diff/review";
+import { restore, step } from "../history/commands";
+import type { FileHistory } from "../history/model";
+import type { PermissionRequest, Reply } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import type { Update } from "../session/state";
 import { add } from "./batch";
@@ -12,6 +15,15 @@ import type { SurroundingModel } from "./surrounding";
 
 /** Text that streams is posted to the webview at most this often. */
 const FRAME_MS = 16;
+
+interface Shown {
+  daemon: Daemon;
+  sessions: SessionController;
+  review: Review;
+  history: FileHistory;
+  surrounding: SurroundingModel;
+  log: vscode.LogOutputChannel;
+}
 
 /** The chat in the side bar. All that is shown lives in the host: the page can be thrown away at any time. */
 export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
@@ -25,12 +37,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   constructor(
     private readonly extension: vscode.Uri,
-    private readonly daemon: Daemon,
-    private readonly sessions: SessionController,
-    private readonly review: Review,
-    private readonly surrounding: SurroundingModel,
-    private readonly log: vscode.LogOutputChannel,
+    private readonly parts: Shown,
   ) {
+    const { sessions, review, history, surrounding } = parts;
     this.disposables = [
       vscode.window.registerWebviewViewProvider(ChatView.id, this, {
         // Hiding the panel keeps scroll position, selection and half-written feedback.
@@ -44,6 +53,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       }),
       sessions.onUndelivered((text) => this.post({ type: "restore", text })),
       surrounding.onDidChange((value) => this.post({ type: "surrounding", surrounding: value })),
+      review.onDidChoose(() => this.post({ type: "choices", choices: review.choices })),
+      history.onDidChange(() => this.post({ type: "changes", changes: history.byCall() })),
     ];
   }
 
@@ -90,14 +101,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       await this.handle(message);
     } catch (error) {
       const problem = asProblem(error);
-      this.log.error(`${message.type}: ${problem.message}`);
+      this.parts.log.error(`${message.type}: ${problem.message}`);
       // The panel itself tells when there is no connection.
-      if (this.daemon.state.phase === "connected") void vscode.window.showErrorMessage(problem.message);
+      if (this.parts.daemon.state.phase === "connected") void vscode.window.showErrorMessage(problem.message);
     }
   }
 
   private async handle(message: FromWebview): Promise<void> {
-    const { sessions } = this;
+    const { sessions, review, history } = this.parts;
     switch (message.type) {
       case "ready":
         this.ready = true;
@@ -108,12 +119,24 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       case "cancel":
         return sessions.cancel();
       case "reply":
-        return sessions.reply(message.requestId, message.reply, message.feedback);
+        return this.answer(message.requestId, message.reply, message.feedback);
       case "openDiff": {
-        const request = sessions.state?.pending.find(({ requestId }) => requestId === message.requestId);
-        if (request) await this.review.open(request, message.path);
+        const request = this.pending(message.requestId);
+        if (request) await review.open(request, message.path);
         return;
       }
+      case "choose":
+        return review.choose(message.requestId, message.path, message.hunk, message.accepted);
+      case "discardEdits":
+        return review.discardEdits(message.requestId, message.path);
+      case "step":
+        return step(history, message.action, message.changeId);
+      case "restoreBefore":
+        return restore(
+          history,
+          { messageId: message.messageId },
+          { what: "this message", nothing: "Nothing to restore: no file was changed since this message." },
+        );
       case "editQueue":
         return sessions.editQueue(message.promptId, message.text);
       case "earlier": {
@@ -141,6 +164,24 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     }
   }
 
+  private pending(requestId: string): PermissionRequest | undefined {
+    return this.parts.sessions.state?.pending.find((request) => request.requestId === requestId);
+  }
+
+  private async answer(requestId: string, reply: Reply, feedback: string | undefined): Promise<void> {
+    const request = this.pending(requestId);
+    if (!request) {
+      await this.parts.sessions.reply(requestId, reply, feedback);
+      return;
+    }
+    try {
+      await this.parts.review.answer(request, reply, feedback);
+    } catch (error) {
+      // The card shows why, beside what it is about.
+      this.parts.log.warn(`answer: ${asProblem(error).message}`);
+    }
+  }
+
   private enqueue(update: Update): void {
     add(this.waiting, update);
     this.timer ??= setTimeout(() => this.flush(), FRAME_MS);
@@ -157,11 +198,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private postAll(): void {
     // What waits is part of the whole already.
     this.waiting = [];
+    const { surrounding, sessions, review, history } = this.parts;
     this.post({
       type: "all",
-      surrounding: this.surrounding.value,
-      session: this.sessions.state ?? null,
-      outbox: this.sessions.outbox,
+      surrounding: surrounding.value,
+      session: sessions.state ?? null,
+      outbox: sessions.outbox,
+      choices: review.choices,
+      changes: history.byCall(),
     });
   }
 
@@ -176,14 +220,15 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   private connectQuietly(): void {
-    const { phase } = this.daemon.state;
+    const { daemon } = this.parts;
+    const { phase } = daemon.state;
     // A failure is shown in the panel, with its buttons; it is not tried again behind the person's back.
-    if (phase === "idle") this.daemon.connect().catch(() => undefined);
+    if (phase === "idle") daemon.connect().catch(() => undefined);
   }
 
   private showBadge(): void {
     if (!this.view) return;
-    const count = this.sessions.state?.pending.length ?? 0;
+    const count = this.parts.sessions.state?.pending.length ?? 0;
     this.view.badge = count > 0 ? { value: count, tooltip: "Goalwright needs your approval" } : undefined;
   }
 }

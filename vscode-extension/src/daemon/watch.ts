@@ -1,4 +1,5 @@
 import * as vscode from "vscode";
+import type { FileHistory } from "../history/model";
 import type { SessionController } from "../session/controller";
 import type { Daemon } from "./daemon";
 import { setting } from "./environment";
@@ -7,12 +8,13 @@ import type { Installation } from "./install";
 export interface Watched {
   daemon: Daemon;
   sessions: SessionController;
+  history: FileHistory;
   installation: Installation;
   log: vscode.LogOutputChannel;
 }
 
 /** Reacts to what changes around the daemon: settings, trust, folders, versions; and keeps the context keys. */
-export function watchSurroundings({ daemon, sessions, installation, log }: Watched): vscode.Disposable {
+export function watchSurroundings({ daemon, sessions, history, installation, log }: Watched): vscode.Disposable {
   const again = (): void => {
     // Nobody needs a daemon yet, or the person stopped it.
     if (daemon.state.phase === "idle" || daemon.state.phase === "stopped") return;
@@ -31,6 +33,10 @@ export function watchSurroundings({ daemon, sessions, installation, log }: Watch
       const { state } = sessions;
       keys.set("goalwright.pending", (state?.pending.length ?? 0) > 0);
       keys.set("goalwright.running", state !== undefined && state.session.status !== "idle");
+    }),
+    history.onDidChange(() => {
+      keys.set("goalwright.canUndo", history.value.undo !== null);
+      keys.set("goalwright.canRedo", history.value.redo !== null);
     }),
     daemon.onDidChangeState((state) => {
       if (state.phase !== "connected") return;

@@ -1,56 +1,62 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { asProblem } from "../daemon/problems";
-import type { PermissionContentResult, PermissionRequest } from "../protocol.gen";
+import type { FileAnswer, FileDiff, PermissionContentResult, PermissionRequest, Reply } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { address, AFTER, BEFORE, proposedBy, title } from "./uris";
+import { answers, choose, edit, fileChoice, hunksOf, isEmpty, selected, units, type Choice } from "./choice";
+import { Drafts } from "./drafts";
+import { Proposals } from "./proposals";
+import { address, AFTER, BEFORE, proposedBy, title, type Proposed } from "./uris";
 
 /** For so long after a keystroke in a file the person is taken to be typing there. */
 const TYPING_MS = 4_000;
 const NOTHING: readonly PermissionRequest[] = [];
 
 /**
- * Shows the files of a pending request in VS Code's own diff editor, and closes them when it was answered, here or
- * elsewhere.
+ * The person's review of pending requests: which hunks and files are accepted, the proposed text in VS Code's own diff
+ * editor and what the person makes of it, and the answer. Editors close when a request was answered, here or elsewhere.
  */
-export class Review implements vscode.TextDocumentContentProvider, vscode.Disposable {
+export class Review implements vscode.Disposable {
+  private readonly chosen = new vscode.EventEmitter<void>();
+  /** `choices` has changed. */
+  readonly onDidChoose = this.chosen.event;
   private readonly disposables: vscode.Disposable[];
-  private readonly contents = new Map<string, Promise<PermissionContentResult>>();
+  private readonly drafts: Drafts;
+  private readonly proposals: Proposals;
   /** Requests whose diffs were opened once by themselves; who closes them does not want them back. */
   private readonly opened = new Set<string>();
+  /** Requests that this window answers: their edits are not lost, they are sent. */
+  private readonly ours = new Set<string>();
   private lastKeystroke = 0;
   private seen: readonly PermissionRequest[] | undefined;
 
   constructor(
-    private readonly daemon: Daemon,
+    daemon: Daemon,
     private readonly sessions: SessionController,
+    memory: vscode.Memento,
     private readonly log: vscode.LogOutputChannel,
   ) {
+    this.drafts = new Drafts(memory);
+    const draft = ({ requestId, path }: Proposed): string | undefined => this.drafts.texts(requestId)[path];
+    this.proposals = new Proposals(daemon, (...about) => this.proposedText(...about), draft, log);
     this.disposables = [
-      vscode.workspace.registerTextDocumentContentProvider(BEFORE, this),
-      vscode.workspace.registerTextDocumentContentProvider(AFTER, this),
+      this.chosen,
+      this.proposals,
+      this.proposals.onDidEdit((proposed) => this.quietly(this.note(proposed))),
       vscode.window.onDidChangeTextEditorSelection(({ kind, textEditor }) => {
         if (kind === vscode.TextEditorSelectionChangeKind.Keyboard && textEditor.document.uri.scheme === "file") {
           this.lastKeystroke = Date.now();
         }
       }),
       sessions.onDidChange(() => this.sync()),
-      sessions.onDidAnswer(({ request }) => void this.close(request.requestId)),
+      sessions.onDidAnswer(({ request, by }) => this.quietly(this.settle(request.requestId, by))),
     ];
     this.sync();
   }
 
-  async provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
-    const proposed = proposedBy(uri);
-    if (!proposed) return "";
-    try {
-      const content = await this.content(proposed.requestId, proposed.path);
-      if (content.binary) return "(binary file)";
-      return (uri.scheme === BEFORE ? content.before : content.after) ?? "";
-    } catch (error) {
-      this.log.warn(`content of ${proposed.path}: ${asProblem(error).message}`);
-      return "";
-    }
+  /** What is chosen of each request that was touched. */
+  get choices(): Record<string, Choice> {
+    return this.drafts.choices();
   }
 
   /** Opens the diffs of a request: all files, or one of them. */
@@ -59,33 +65,114 @@ export class Review implements vscode.TextDocumentContentProvider, vscode.Dispos
     // Back to front, so that the first file is the one in view at the end.
     for (const file of [...files].reverse()) {
       const proposed = { requestId: request.requestId, path: file.path };
-      await this.content(request.requestId, file.path).catch(() => undefined);
-      if (!this.isPending(request.requestId)) return;
+      await this.proposals.content(proposed).catch(() => undefined);
+      if (!this.pending(request.requestId)) return;
       const typing = byItself && Date.now() - this.lastKeystroke < TYPING_MS;
       await vscode.commands.executeCommand(
         "vscode.diff",
         vscode.Uri.from(address(BEFORE, proposed)),
         vscode.Uri.from(address(AFTER, proposed)),
-        title(file.path, file.kind),
+        title(file),
         // A diff that opens by itself takes neither the caret nor, from somebody who is typing, the editor.
         { preview: false, preserveFocus: byItself, background: typing },
       );
     }
     // It may have been answered while the editors were opening.
-    if (!this.isPending(request.requestId)) await this.close(request.requestId);
+    if (!this.pending(request.requestId)) await this.close(this.tabs(request.requestId));
   }
 
   /** The request that a command is about: that of the given document or the editor in front, else the oldest. */
   target(uri?: vscode.Uri): PermissionRequest | undefined {
     const pending = this.sessions.state?.pending ?? [];
-    const front = vscode.window.tabGroups.activeTabGroup.activeTab?.input;
-    const about = uri ?? (front instanceof vscode.TabInputTextDiff ? front.modified : undefined);
+    const front = vscode.window.tabGroups.activeTabGroup.activeTab;
+    const about = uri ?? (front && proposedSide(front));
     const requestId = about && proposedBy(about)?.requestId;
     return pending.find((request) => request.requestId === requestId) ?? (requestId ? undefined : pending[0]);
   }
 
+  /** Accepts or leaves out a hunk, or without its number a whole file. */
+  choose(requestId: string, path: string, hunk: number | undefined, accepted: boolean): void {
+    const request = this.pending(requestId);
+    const file = request?.files.find((one) => one.path === path);
+    if (!request || !file) return;
+    this.setChoice(request, choose(this.drafts.choice(requestId), file, hunk, accepted));
+    // The diff editor shows what would be written, unless the person has taken that into their own hands.
+    if (fileChoice(this.drafts.choice(requestId), path).edited === "no") this.proposals.refresh({ requestId, path });
+  }
+
+  /** Takes the person's own edits of a file back. */
+  async discardEdits(requestId: string, path: string): Promise<void> {
+    const request = this.pending(requestId);
+    if (!request) return;
+    const proposed = { requestId, path };
+    this.drafts.setText(requestId, request.traceId, path, undefined);
+    this.proposals.discard(proposed);
+    if (this.proposals.document(proposed)?.isDirty) {
+      // Only the editor in front can be reverted.
+      await this.open(request, path);
+      await vscode.commands.executeCommand("workbench.action.files.revert");
+    }
+    await this.note(proposed);
+  }
+
+  /**
+   * Sends the answer, with what was chosen and edited. Throws what the daemon says when it does not take it; the choice
+   * stays, with the words on the card.
+   */
+  async answer(request: PermissionRequest, reply: Reply, feedback?: string): Promise<void> {
+    const { requestId } = request;
+    try {
+      const { files, texts } = reply === "reject" ? { files: [], texts: new Map<string, string>() } : await this.files(request);
+      this.ours.add(requestId);
+      const first = await this.sessions.reply(requestId, reply, feedback, files);
+      if (!first) await this.offer(texts, "");
+    } catch (error) {
+      this.ours.delete(requestId);
+      if (this.pending(requestId)) this.setChoice(request, { ...this.drafts.choice(requestId), error: asProblem(error).message });
+      throw error;
+    }
+  }
+
   dispose(): void {
     vscode.Disposable.from(...this.disposables).dispose();
+  }
+
+  /** The answers for the files of a request, after a last look at the editors. */
+  private async files(request: PermissionRequest): Promise<{ files: FileAnswer[]; texts: Map<string, string> }> {
+    const texts = new Map<string, string>();
+    for (const { path } of request.files) {
+      const proposed = { requestId: request.requestId, path };
+      const text = await this.proposals.text(proposed);
+      if (text !== undefined) texts.set(path, text);
+      await this.note(proposed);
+    }
+    const choice = this.drafts.choice(request.requestId);
+    if (isEmpty(request.files, choice)) throw new Error("Nothing of this change is chosen. Choose a part of it, or reject it.");
+    return { files: answers(request.files, choice, texts), texts };
+  }
+
+  /** Remembers what the person has made of a file. */
+  private async note(proposed: Proposed): Promise<void> {
+    const { requestId, path } = proposed;
+    const request = this.pending(requestId);
+    if (!request) return;
+    const text = await this.proposals.text(proposed);
+    const edited = await this.proposals.verdict(proposed);
+    this.drafts.setText(requestId, request.traceId, path, text);
+    this.setChoice(request, edit(this.drafts.choice(requestId), path, edited));
+  }
+
+  private setChoice({ requestId, traceId }: PermissionRequest, choice: Choice): void {
+    if (choice === this.drafts.choice(requestId)) return;
+    this.drafts.setChoice(requestId, traceId, choice);
+    this.chosen.fire();
+  }
+
+  private proposedText({ requestId, path }: Proposed, { before, after }: PermissionContentResult): string {
+    const file: FileDiff | undefined = this.pending(requestId)?.files.find((one) => one.path === path);
+    const { left } = fileChoice(this.drafts.choice(requestId), path);
+    const hunks = file && units(file) > 1 ? hunksOf(file.diff) : [];
+    return selected(before ?? "", after ?? "", hunks, left);
   }
 
   private sync(): void {
@@ -94,55 +181,79 @@ export class Review implements vscode.TextDocumentContentProvider, vscode.Dispos
     if (pending === this.seen) return;
     this.seen = pending;
     const automatic = vscode.workspace.getConfiguration("goalwright").get<boolean>("openDiffAutomatically", true);
-    void this.closeStale(new Set(pending.map((request) => request.requestId)));
+    this.quietly(this.settleStale(new Set(pending.map((request) => request.requestId))));
     for (const request of pending) {
       if (this.opened.has(request.requestId)) continue;
       this.opened.add(request.requestId);
       if (!automatic || request.files.length === 0 || this.tabs(request.requestId).length > 0) continue;
-      this.open(request, undefined, true).catch((error: unknown) => this.log.error(String(error)));
+      this.quietly(this.open(request, undefined, true));
     }
   }
 
-  private content(requestId: string, path: string): Promise<PermissionContentResult> {
-    const key = JSON.stringify([requestId, path]);
-    let content = this.contents.get(key);
-    if (!content) {
-      content = this.daemon.request("goalwright/permission/content", { requestId, path });
-      content.catch(() => this.contents.delete(key));
-      this.contents.set(key, content);
-    }
-    return content;
-  }
-
-  private isPending(requestId: string): boolean {
-    return this.sessions.state?.pending.some((request) => request.requestId === requestId) ?? false;
+  private pending(requestId: string): PermissionRequest | undefined {
+    return this.sessions.state?.pending.find((request) => request.requestId === requestId);
   }
 
   private tabs(requestId?: string): vscode.Tab[] {
     return vscode.window.tabGroups.all
       .flatMap((group) => group.tabs)
-      .filter(({ input }) => {
-        if (!(input instanceof vscode.TabInputTextDiff)) return false;
-        const proposed = proposedBy(input.modified);
+      .filter((tab) => {
+        const uri = proposedSide(tab);
+        const proposed = uri && proposedBy(uri);
         return proposed !== undefined && (requestId === undefined || proposed.requestId === requestId);
       });
   }
 
-  private async close(requestId: string): Promise<void> {
-    for (const key of this.contents.keys()) {
-      if ((JSON.parse(key) as string[])[0] === requestId) this.contents.delete(key);
+  /** A request was answered: nothing of it is left, but for a text that nobody used. */
+  private async settle(requestId: string, by: string): Promise<void> {
+    const texts = this.ours.delete(requestId) ? {} : this.drafts.texts(requestId);
+    this.drafts.drop(requestId);
+    this.chosen.fire();
+    await this.close(this.tabs(requestId));
+    this.proposals.release(requestId);
+    await this.offer(new Map(Object.entries(texts)), by);
+  }
+
+  /** Closes editors without the question whether to save: where saving leads is over. */
+  private async close(tabs: vscode.Tab[]): Promise<void> {
+    for (const tab of tabs) {
+      const uri = tab.isDirty ? proposedSide(tab)?.toString() : undefined;
+      await vscode.workspace.textDocuments.find((document) => document.uri.toString() === uri)?.save();
     }
-    const tabs = this.tabs(requestId);
     if (tabs.length > 0) await vscode.window.tabGroups.close(tabs, true);
   }
 
-  /** Tabs that VS Code restored after a reload, of requests that were answered in the meantime. */
-  private async closeStale(pending: ReadonlySet<string>): Promise<void> {
-    if (this.daemon.state.phase !== "connected" || !this.sessions.state) return;
-    const stale = this.tabs().filter(({ input }) => {
-      const proposed = proposedBy((input as vscode.TabInputTextDiff).modified);
-      return proposed !== undefined && !pending.has(proposed.requestId);
-    });
-    if (stale.length > 0) await vscode.window.tabGroups.close(stale, true);
+  /** Tabs and drafts that VS Code kept over a reload, of requests that were answered in the meantime. */
+  private async settleStale(pending: ReadonlySet<string>): Promise<void> {
+    const traceId = this.sessions.sessionId;
+    if (!traceId) return;
+    for (const requestId of this.drafts.of(traceId)) if (!pending.has(requestId)) await this.settle(requestId, "");
+    await this.close(
+      this.tabs().filter((tab) => {
+        const uri = proposedSide(tab);
+        const proposed = uri && proposedBy(uri);
+        return proposed !== undefined && !pending.has(proposed.requestId);
+      }),
+    );
   }
+
+  /** Text that the person wrote and nobody used is not thrown away unasked. */
+  private async offer(texts: ReadonlyMap<string, string>, by: string): Promise<void> {
+    for (const [path, content] of texts) {
+      const name = path.split(/[\\/]/).at(-1) ?? path;
+      const why = by ? `${by} answered the request` : "the request is no longer open";
+      const choice = await vscode.window.showInformationMessage(`Your edits of ${name} were not used: ${why}.`, "Open My Text");
+      if (choice) await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content }));
+    }
+  }
+
+  private quietly(work: Promise<void>): void {
+    work.catch((error: unknown) => this.log.warn(`review: ${asProblem(error).message}`));
+  }
+}
+
+/** The document of ours that a tab shows, if any. */
+function proposedSide({ input }: vscode.Tab): vscode.Uri | undefined {
+  if (input instanceof vscode.TabInputTextDiff) return input.modified;
+  return input instanceof vscode.TabInputText ? input.uri : undefined;
 }

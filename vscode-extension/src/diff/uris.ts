@@ -1,5 +1,7 @@
 /** Addresses of the two virtual documents of a proposed file. Pure: no part of VS Code in here. */
 
+import type { FileDiff } from "../protocol.gen";
+
 export const BEFORE = "goalwright-before";
 export const AFTER = "goalwright-after";
 
@@ -37,8 +39,12 @@ export function proposedBy(uri: Address): Proposed | undefined {
 }
 
 /** Title of the tab: the file's name, and where it comes from. */
-export function title(path: string, kind: "create" | "update" | "delete"): string {
+export function title({ path, kind, movedFrom }: Pick<FileDiff, "path" | "kind" | "movedFrom">): string {
   const name = path.split(/[\\/]/).at(-1) || path;
+  if (movedFrom) {
+    const old = movedFrom.split(/[\\/]/).at(-1) || movedFrom;
+    return `${old === name ? movedFrom : old} → ${old === name ? path : name} — move proposed by Goalwright`;
+  }
   const what = { create: "new file proposed", update: "proposed", delete: "deletion proposed" }[kind];
   return `${name} — ${what} by Goalwright`;
 }

@@ -4,6 +4,7 @@ import { asProblem } from "../daemon/problems";
 import type { Daemon } from "../daemon/daemon";
 import {
   ErrorCode,
+  type FileAnswer,
   type PermissionRequest,
   type Reply,
   type SessionInfo,
@@ -150,16 +151,21 @@ export class SessionController implements vscode.Disposable {
     await this.daemon.request("goalwright/queue/edit", { sessionId: this.required(), promptId, text });
   }
 
-  /** Answers a request; the first answer wins, wherever it was given. */
-  async reply(requestId: string, reply: Reply, feedback?: string): Promise<void> {
+  /**
+   * Answers a request; the first answer wins, wherever it was given. `files`: what is accepted in part or as edited.
+   * False when this answer does not count, which the person is then told. Throws what the daemon says against it.
+   */
+  async reply(requestId: string, reply: Reply, feedback?: string, files: FileAnswer[] = []): Promise<boolean> {
     try {
-      const params = { requestId, reply, feedback: feedback?.trim() || null };
+      const params = { requestId, reply, feedback: feedback?.trim() || null, ...(files.length > 0 ? { files } : {}) };
       const { accepted, by } = await this.daemon.request("goalwright/permission/reply", params);
       if (!accepted) void vscode.window.showInformationMessage(`Already answered${by ? ` by ${by}` : ""}.`);
+      return accepted;
     } catch (error) {
       if ((error as { code?: unknown }).code !== ErrorCode.UNKNOWN_REQUEST) throw error;
       void vscode.window.showInformationMessage("This request is no longer open.");
       if (this.sessionId) await this.open(this.sessionId);
+      return false;
     }
   }
 

@@ -16,6 +16,7 @@ import type {
   ToolResultPart,
   Trace,
 } from "../protocol.gen";
+import { restoredLine } from "../history/words";
 import { applyToGoals } from "./goals";
 import { camelKeys, finishOf, stopNotice } from "./read";
 
@@ -181,6 +182,8 @@ function applyEvent(state: SessionState, event: Event): SessionState {
       return { ...next, retry: { attempt: event.attempt, delayS: event.delayS, reason: event.reason } };
     case "notice":
       return withNotice(next, event.eventId, event.level, event.text, event.code);
+    case "files_restored":
+      return withNotice(next, event.eventId, "info", restoredLine(event), "files_restored");
     case "file_changed":
     case "goal_added":
     case "goal_updated":

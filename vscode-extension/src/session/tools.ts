@@ -24,6 +24,8 @@ export interface ToolView {
   added: number | undefined;
   removed: number | undefined;
   diff: string | undefined;
+  /** The person accepted a part of it, or a text of their own: title and diff show what was written. */
+  altered: boolean;
   output: string;
   problems: ProblemLine[];
   /** The language servers' verdict, where there is one. */
@@ -49,6 +51,7 @@ export function toolView(state: SessionState, call: ToolCallPart): ToolView {
     added: number(metadata["added"]) ?? file?.added,
     removed: number(metadata["removed"]) ?? file?.removed,
     diff: text(metadata["diff"]) ?? request?.files.map((one) => one.diff).join("\n"),
+    altered: metadata["altered"] === true,
     output: result?.content ?? progress?.output ?? "",
     problems: problemsOf(metadata["diagnostics"]),
     verdict,

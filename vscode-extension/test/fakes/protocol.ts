@@ -121,8 +121,9 @@ export function request(requestId: string, over: Partial<PermissionRequest> = {}
   };
 }
 
-export function file(path: string): FileDiff {
-  return { path, kind: "update", diff: `--- a/${path}\n+++ b/${path}\n@@ -1 +1 @@\n-a\n+b\n`, added: 1, removed: 1 };
+export function file(path: string, over: Partial<FileDiff> = {}): FileDiff {
+  const diff = `--- a/${path}\n+++ b/${path}\n@@ -1 +1 @@\n-a\n+b\n`;
+  return { path, kind: "update", diff, added: 1, removed: 1, movedFrom: null, hunks: 1, ...over };
 }
 
 export function goal(id: string, over: Partial<Goal> = {}): Goal {

@@ -68,7 +68,7 @@ export function App(): JSX.Element {
               </button>
             )}
             {empty && <Welcome surrounding={surrounding} />}
-            {session && <Transcript session={session} outbox={outbox} />}
+            {session && <Transcript session={session} outbox={outbox} changes={view.changes} />}
             {!session &&
               outbox.map((one) => (
                 <article key={one.promptId} class="message user unsent" aria-label="You">
@@ -85,7 +85,7 @@ export function App(): JSX.Element {
       </main>
       <footer>
         <Connection connection={surrounding.connection} />
-        {session && <Approval requests={session.pending} keys={surrounding.keys} />}
+        {session && <Approval requests={session.pending} choices={view.choices} keys={surrounding.keys} />}
         {session && <Queue queue={session.queue} />}
         <Composer key={composerKey} view={view} field={field} onSent={toEnd} />
       </footer>

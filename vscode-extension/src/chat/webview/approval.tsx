@@ -1,10 +1,11 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { FileDiff, PermissionRequest, Reply } from "../../protocol.gen";
-import { Counts, Diff } from "./diff";
-import { useOpen } from "./hooks";
+import { acceptLabel, ALL, isEmpty, type Choice } from "../../diff/choice";
+import type { PermissionRequest, Reply } from "../../protocol.gen";
+import type { Choices } from "../messages";
 import { post } from "./host";
 import { Icon } from "./icons";
+import { ProposedFile } from "./proposed";
 import { visible, visibleLine } from "./visible";
 
 /** After this time the buttons work again, should an answer have got lost. */
@@ -12,36 +13,45 @@ const PATIENCE_MS = 5_000;
 
 interface ApprovalProps {
   requests: readonly PermissionRequest[];
+  choices: Choices;
   keys: { accept: string; reject: string };
 }
 
 /** The oldest open request, docked above the composer where it cannot be missed. */
-export function Approval({ requests, keys }: ApprovalProps): JSX.Element | null {
+export function Approval({ requests, choices, keys }: ApprovalProps): JSX.Element | null {
   const [request] = requests;
-  return request ? <Card key={request.requestId} request={request} count={requests.length} keys={keys} /> : null;
+  if (!request) return null;
+  const choice = choices[request.requestId] ?? ALL;
+  return <Card key={request.requestId} request={request} choice={choice} count={requests.length} keys={keys} />;
 }
 
 type Mode = "plain" | "always" | "feedback";
 
 interface CardProps {
   request: PermissionRequest;
+  choice: Choice;
   count: number;
   keys: { accept: string; reject: string };
 }
 
-function Card({ request, count, keys }: CardProps): JSX.Element {
+function Card({ request, choice, count, keys }: CardProps): JSX.Element {
   const [mode, setMode] = useState<Mode>("plain");
   const [sent, setSent] = useState(false);
   useEffect(() => {
     const timer = sent ? setTimeout(() => setSent(false), PATIENCE_MS) : undefined;
     return () => clearTimeout(timer);
   }, [sent]);
+  const { error } = choice;
+  useEffect(() => {
+    if (error) setSent(false);
+  }, [error]);
   const reply = (answer: Reply, feedback?: string): void => {
     setSent(true);
     post({ type: "reply", requestId: request.requestId, reply: answer, ...(feedback ? { feedback } : {}) });
   };
   // With a diff to look at, the detail is a remark; without one it is what would be done.
   const command = request.files.length === 0 || request.detail.includes("\n") ? request.detail : "";
+  const empty = isEmpty(request.files, choice);
   const flip = (to: Mode) => (): void => setMode(mode === to ? "plain" : to);
   return (
     <section class="approval" role="region" aria-label="Approval needed">
@@ -53,15 +63,27 @@ function Card({ request, count, keys }: CardProps): JSX.Element {
       <div class="approval-body">
         {command && <pre class="io">{visible(command)}</pre>}
         {request.files.map((file) => (
-          <ProposedFile key={file.path} request={request} file={file} />
+          <ProposedFile key={file.path} request={request} file={file} choice={choice} />
         ))}
         <p class="rule">{[command ? "" : visible(request.detail), reason(request)].filter(Boolean).join(" · ")}</p>
       </div>
-      {mode === "always" && <Patterns request={request} disabled={sent} accept={() => reply("always")} />}
+      {error && (
+        <p class="refused" role="alert">
+          <Icon name="warning" />
+          <span>{visible(error)}</span>
+        </p>
+      )}
+      {mode === "always" && <Patterns request={request} disabled={sent || empty} accept={() => reply("always")} />}
       {mode === "feedback" && <Feedback disabled={sent} send={(text) => reply("reject", text)} />}
       <div class="buttons">
-        <button type="button" class="primary" disabled={sent} title={`Accept (${keys.accept})`} onClick={() => reply("once")}>
-          Accept
+        <button
+          type="button"
+          class="primary"
+          disabled={sent || empty}
+          title={empty ? "Nothing is chosen; Reject is for that" : `Accept (${keys.accept})`}
+          onClick={() => reply("once")}
+        >
+          {acceptLabel(request.files, choice)}
         </button>
         {request.suggestions.length > 0 && (
           <button type="button" disabled={sent} aria-expanded={mode === "always"} onClick={flip("always")}>
@@ -99,31 +121,6 @@ function reason({ rule }: PermissionRequest): string {
     agent: "the agent's rule",
   }[rule.source];
   return visibleLine(`asked because of ${whose} ${rule.permission}: ${rule.pattern} → ${rule.action}`);
-}
-
-const SMALL_DIFF = 4_000;
-
-function ProposedFile({ request, file }: { request: PermissionRequest; file: FileDiff }): JSX.Element {
-  const small = request.files.length <= 3 && file.diff.length <= SMALL_DIFF;
-  const [open, toggle] = useOpen(`proposed-${request.requestId}-${file.path}`, small || request.files.length === 1);
-  const what = { create: "new file", update: "", delete: "deleted" }[file.kind];
-  return (
-    <div class="proposed">
-      <button
-        type="button"
-        class="fold"
-        aria-expanded={open}
-        aria-label={`${visibleLine(file.path)} +${file.added} −${file.removed}`}
-        onClick={toggle}
-      >
-        <Icon name="chevron" />
-        <span class="file">{visibleLine(file.path)}</span>
-        {what && <span class="dim">{what}</span>}
-        <Counts added={file.added} removed={file.removed} />
-      </button>
-      {open && file.diff && <Diff diff={file.diff} />}
-    </div>
-  );
 }
 
 function Patterns({ request, disabled, accept }: { request: PermissionRequest; disabled: boolean; accept: () => void }): JSX.Element {

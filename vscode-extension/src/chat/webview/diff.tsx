@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { diffLines, type DiffLine } from "./difflines";
+import { Box } from "./box";
 import { memo } from "./hooks";
 import { visible } from "./visible";
 
@@ -8,22 +9,40 @@ const SIGNS: Record<DiffLine["kind"], string> = { add: "+", remove: "−", same:
 /** More lines are shown on demand. */
 const FIRST_LINES = 300;
 
+/** Which hunks are accepted, where that can be chosen. */
+interface Choosable {
+  left: readonly number[];
+  /** The boxes show what was chosen, and cannot be changed. */
+  fixed: boolean;
+  choose: (hunk: number, accepted: boolean) => void;
+}
+
+interface DiffProps {
+  diff: string;
+  choosable?: Choosable | undefined;
+}
+
 /** A unified diff, coloured; the signs say the same without colour. */
-export const Diff = memo(({ diff }: { diff: string }): JSX.Element => {
+export const Diff = memo(({ diff, choosable }: DiffProps): JSX.Element => {
   const [all, setAll] = useState(false);
-  const lines = diffLines(diff);
+  const lines = diffLines(diff, choosable !== undefined);
+  const last = lines.at(-1)?.hunk ?? 0;
   const shown = all ? lines : lines.slice(0, FIRST_LINES);
   return (
     <div class="diff" tabIndex={0} role="group" aria-label="Diff">
       <table>
         <tbody>
-          {shown.map((line, index) => (
-            <tr key={index} class={`line-${line.kind}`}>
-              <td class="number">{line.newLine ?? line.oldLine ?? ""}</td>
-              <td class="sign">{SIGNS[line.kind]}</td>
-              <td class="text">{marked(line)}</td>
-            </tr>
-          ))}
+          {shown.map((line, index) => {
+            const out = choosable?.left.includes(line.hunk) ?? false;
+            if (choosable && line.kind === "gap") return <Head key={index} line={line} last={last} out={out} choosable={choosable} />;
+            return (
+              <tr key={index} class={`line-${line.kind} ${out ? "left-out" : ""}`}>
+                <td class="number">{line.newLine ?? line.oldLine ?? ""}</td>
+                <td class="sign">{SIGNS[line.kind]}</td>
+                <td class="text">{marked(line)}</td>
+              </tr>
+            );
+          })}
         </tbody>
       </table>
       {shown.length < lines.length && (
@@ -33,7 +52,39 @@ export const Diff = memo(({ diff }: { diff: string }): JSX.Element => {
       )}
     </div>
   );
-});
+}, sameDiff);
+
+function sameDiff(a: DiffProps, b: DiffProps): boolean {
+  return a.diff === b.diff && a.choosable?.left === b.choosable?.left && a.choosable?.fixed === b.choosable?.fixed;
+}
+
+interface HeadProps {
+  line: DiffLine;
+  last: number;
+  out: boolean;
+  choosable: Choosable;
+}
+
+/** The line at which a hunk begins: a box for it. */
+function Head({ line, last, out, choosable }: HeadProps): JSX.Element {
+  const name = `Hunk ${line.hunk + 1} of ${last + 1}`;
+  return (
+    <tr class="line-gap line-head">
+      <td colSpan={3}>
+        <label class="head">
+          <Box
+            label={`Accept ${name.toLowerCase()}`}
+            checked={!out}
+            disabled={choosable.fixed}
+            onChange={(accepted) => choosable.choose(line.hunk, accepted)}
+          />
+          {name}
+          {out && <span class="dim">left out</span>}
+        </label>
+      </td>
+    </tr>
+  );
+}
 
 function marked({ text, changed }: DiffLine): JSX.Element | string {
   if (!changed) return visible(text);

@@ -2,6 +2,8 @@
 
 export interface DiffLine {
   kind: "add" | "remove" | "same" | "gap" | "note";
+  /** Number of the hunk it belongs to, from 0. */
+  hunk: number;
   oldLine: number | undefined;
   newLine: number | undefined;
   text: string;
@@ -11,7 +13,8 @@ export interface DiffLine {
 
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)$/;
 
-export function diffLines(diff: string): DiffLine[] {
+/** `heads`: each hunk begins with a line of its own (a `gap`), also where nothing is left out before it. */
+export function diffLines(diff: string, heads = false): DiffLine[] {
   const lines: DiffLine[] = [];
   let [oldLine, newLine, oldLeft, newLeft] = [0, 0, 0, 0];
   let hunks = 0;
@@ -26,20 +29,20 @@ export function diffLines(diff: string): DiffLine[] {
     if (hunk) {
       [oldLine, newLine] = [Number(hunk[1]), Number(hunk[3])];
       [oldLeft, newLeft] = [Number(hunk[2] ?? 1), Number(hunk[4] ?? 1)];
-      if (hunks++ > 0 || oldLine > 1) lines.push(plain("gap", hunk[5] ?? ""));
+      if (hunks++ > 0 || oldLine > 1 || heads) lines.push(plain("gap", hunks - 1, hunk[5] ?? ""));
     } else if (line.startsWith("\\")) {
-      lines.push(plain("note", line.slice(1).trim()));
+      lines.push(plain("note", hunks - 1, line.slice(1).trim()));
     } else if (oldLeft <= 0 && newLeft <= 0) {
       // Headers: the file's name stands above the diff.
       continue;
     } else if (line.startsWith("+")) {
-      lines.push({ kind: "add", oldLine: undefined, newLine: newLine++, text: line.slice(1) });
+      lines.push({ kind: "add", hunk: hunks - 1, oldLine: undefined, newLine: newLine++, text: line.slice(1) });
       newLeft--;
     } else if (line.startsWith("-")) {
-      lines.push({ kind: "remove", oldLine: oldLine++, newLine: undefined, text: line.slice(1) });
+      lines.push({ kind: "remove", hunk: hunks - 1, oldLine: oldLine++, newLine: undefined, text: line.slice(1) });
       oldLeft--;
     } else {
-      lines.push({ kind: "same", oldLine: oldLine++, newLine: newLine++, text: line.slice(1) });
+      lines.push({ kind: "same", hunk: hunks - 1, oldLine: oldLine++, newLine: newLine++, text: line.slice(1) });
       oldLeft--;
       newLeft--;
     }
@@ -48,8 +51,8 @@ export function diffLines(diff: string): DiffLine[] {
   return lines;
 }
 
-function plain(kind: "gap" | "note", text: string): DiffLine {
-  return { kind, oldLine: undefined, newLine: undefined, text };
+function plain(kind: "gap" | "note", hunk: number, text: string): DiffLine {
+  return { kind, hunk, oldLine: undefined, newLine: undefined, text };
 }
 
 /** Marks the changed middle of lines that replace each other one for one. */

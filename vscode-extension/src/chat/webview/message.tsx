@@ -1,9 +1,11 @@
 import type { JSX } from "preact";
 import type { Part, ReasoningPart, Role } from "../../protocol.gen";
 import { stopNotice } from "../../session/read";
-import type { SessionState } from "../../session/state";
+import type { Level, SessionState } from "../../session/state";
 import { toolView } from "../../session/tools";
+import type { Changes } from "../messages";
 import { memo, useOpen } from "./hooks";
+import { post } from "./host";
 import { Icon } from "./icons";
 import { Markdown } from "./markup";
 import { ToolCard } from "./tool";
@@ -13,6 +15,8 @@ interface MessageProps {
   role: Role;
   parts: readonly (Part | undefined)[];
   session: SessionState;
+  /** What can be undone and redone, by tool call. */
+  changes: Changes;
   streaming: boolean;
 }
 
@@ -22,9 +26,24 @@ interface MessageProps {
  */
 export const MessageView = memo(
   (props: MessageProps): JSX.Element =>
-    props.role === "user" ? <UserMessage id={props.id} parts={props.parts} /> : <AssistantMessage {...props} />,
-  (a, b) => a.parts === b.parts && a.streaming === b.streaming && sameCalls(b.parts, a.session, b.session),
+    props.role === "user" ? (
+      <UserMessage id={props.id} parts={props.parts} restorable={hasChanges(props.changes)} />
+    ) : (
+      <AssistantMessage {...props} />
+    ),
+  (a, b) =>
+    a.parts === b.parts && a.streaming === b.streaming && sameCalls(b.parts, a.session, b.session) && sameChanges(a, b),
 );
+
+function hasChanges(changes: Changes): boolean {
+  return Object.keys(changes).length > 0;
+}
+
+function sameChanges(a: MessageProps, b: MessageProps): boolean {
+  if (a.changes === b.changes) return true;
+  if (b.role === "user") return hasChanges(a.changes) === hasChanges(b.changes);
+  return b.parts.every((part) => part?.type !== "tool_call" || a.changes[part.id]?.state === b.changes[part.id]?.state);
+}
 
 function sameCalls(parts: MessageProps["parts"], a: SessionState, b: SessionState): boolean {
   if (a.results === b.results && a.progress === b.progress && a.pending === b.pending) return true;
@@ -39,9 +58,22 @@ function sameCalls(parts: MessageProps["parts"], a: SessionState, b: SessionStat
   });
 }
 
-function UserMessage({ id, parts }: Pick<MessageProps, "id" | "parts">): JSX.Element {
+const RESTORE = "Restore files to before this message";
+
+function UserMessage({ id, parts, restorable }: Pick<MessageProps, "id" | "parts"> & { restorable: boolean }): JSX.Element {
   return (
     <article class="message user" aria-label="You">
+      {restorable && (
+        <button
+          type="button"
+          class="symbol restore"
+          aria-label={RESTORE}
+          title={RESTORE}
+          onClick={() => post({ type: "restoreBefore", messageId: id })}
+        >
+          <Icon name="restore" />
+        </button>
+      )}
       {parts.map((part, index) => {
         if (part?.type === "text") return <UserText key={index} id={id} text={part.text} />;
         if (part?.type === "file") return <span class="chip">{part.name}</span>;
@@ -71,7 +103,7 @@ export function UserText({ id, text }: { id: string; text: string }): JSX.Elemen
   );
 }
 
-function AssistantMessage({ id, parts, session, streaming }: MessageProps): JSX.Element {
+function AssistantMessage({ id, parts, session, changes, streaming }: MessageProps): JSX.Element {
   const last = parts.length - 1;
   return (
     <article class="message assistant" aria-label="Goalwright" aria-busy={streaming}>
@@ -83,7 +115,7 @@ function AssistantMessage({ id, parts, session, streaming }: MessageProps): JSX.
           case "reasoning":
             return <Reasoning key={index} id={`${id}-${index}`} part={part} growing={growing} />;
           case "tool_call":
-            return <ToolCard key={index} view={toolView(session, part)} />;
+            return <ToolCard key={index} view={toolView(session, part)} change={changes[part.id]} />;
           case "finish": {
             const notice = stopNotice(part.reason, part.detail);
             return notice && <NoticeLine key={index} level={notice.level} text={notice.text} />;
@@ -112,10 +144,11 @@ function Reasoning({ id, part, growing }: { id: string; part: ReasoningPart; gro
 }
 
 /** An error is announced at once, everything else when the reader has a moment. */
-export function NoticeLine({ level, text }: { level: "info" | "warning" | "error"; text: string }): JSX.Element {
+export function NoticeLine({ level, text, code = "" }: { level: Level; text: string; code?: string }): JSX.Element {
+  const icon = code === "files_restored" ? "undo" : level === "info" ? "info" : "warning";
   return (
     <div class={`notice notice-${level}`} role={level === "error" ? "alert" : "status"}>
-      <Icon name={level === "info" ? "info" : "warning"} />
+      <Icon name={icon} />
       <span>{text}</span>
     </div>
   );

@@ -1,12 +1,14 @@
 /** The webview's copy of what is shown; components read it, messages of the host change it. */
 import type { Outgoing } from "../../session/controller";
 import { apply, prepend, trim, type SessionState } from "../../session/state";
-import type { Surrounding, ToWebview } from "../messages";
+import type { Changes, Choices, Surrounding, ToWebview } from "../messages";
 
 export interface ViewState {
   surrounding: Surrounding;
   session: SessionState | null;
   outbox: readonly Outgoing[];
+  choices: Choices;
+  changes: Changes;
   loadingEarlier: boolean;
 }
 
@@ -26,6 +28,8 @@ export const EMPTY: ViewState = {
   },
   session: null,
   outbox: [],
+  choices: {},
+  changes: {},
   loadingEarlier: false,
 };
 
@@ -37,12 +41,18 @@ export function reduce(state: ViewState, message: ToWebview, following: boolean)
         surrounding: message.surrounding,
         session: message.session,
         outbox: message.outbox,
+        choices: message.choices,
+        changes: message.changes,
         loadingEarlier: false,
       };
     case "surrounding":
       return { ...state, surrounding: message.surrounding };
     case "outbox":
       return { ...state, outbox: message.outbox };
+    case "choices":
+      return { ...state, choices: message.choices };
+    case "changes":
+      return { ...state, changes: message.changes };
     case "updates": {
       if (!state.session) return state;
       const session = message.updates.reduce(apply, state.session);

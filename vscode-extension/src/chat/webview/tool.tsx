@@ -1,4 +1,6 @@
 import type { JSX } from "preact";
+import { changeLabel } from "../../history/words";
+import type { HistoryChange } from "../../protocol.gen";
 import { argumentsOf, type ProblemLine, type ToolState, type ToolView } from "../../session/tools";
 import { Counts, Diff } from "./diff";
 import { useOpen } from "./hooks";
@@ -37,27 +39,63 @@ const REMARKS: Partial<Record<ToolState, string>> = {
 const FIRST_PROBLEMS = 5;
 
 /** One tool call: a line, and below it on demand what went in and came out. */
-export function ToolCard({ view }: { view: ToolView }): JSX.Element {
+export function ToolCard({ view, change }: { view: ToolView; change: HistoryChange | undefined }): JSX.Element {
   const [open, toggle] = useOpen(`tool-${view.call.id}`);
   const live = view.state === "running" && view.output !== "";
-  const remark = view.state === "canceled" ? view.result?.title || "not run" : REMARKS[view.state];
+  const undone = change?.state === "undone";
   const light = LIGHT.has(view.call.name) && view.state !== "waiting for approval";
   return (
-    <article class={`tool tool-${view.state.split(" ", 1)[0]} ${light ? "tool-light" : ""}`} aria-label={`Tool ${view.call.name}: ${view.state}`}>
-      <button type="button" class="tool-head" aria-expanded={open} onClick={toggle} title={visibleLine(view.path ?? view.title)}>
-        <Icon name={ICONS[view.state]} />
-        <span class="verb">{VERBS[view.call.name] ?? view.call.name}</span>
-        <span class="tool-title">{visibleLine(bare(view))}</span>
-        <Counts added={view.added} removed={view.removed} />
-        {remark && <span class="remark">{remark}</span>}
-        <Icon name="chevron" />
-      </button>
+    <article
+      class={`tool tool-${view.state.split(" ", 1)[0]} ${light ? "tool-light" : ""} ${undone ? "tool-undone" : ""}`}
+      aria-label={`Tool ${view.call.name}: ${view.state}`}
+    >
+      <div class="tool-row">
+        <button type="button" class="tool-head" aria-expanded={open} onClick={toggle} title={visibleLine(view.path ?? view.title)}>
+          <Icon name={ICONS[view.state]} />
+          <span class="verb">{VERBS[view.call.name] ?? view.call.name}</span>
+          <span class="tool-title">{visibleLine(bare(view))}</span>
+          <Counts added={view.added} removed={view.removed} />
+          {remarks(view, undone).map((remark) => (
+            <span key={remark} class="remark">
+              {remark}
+            </span>
+          ))}
+          <Icon name="chevron" />
+        </button>
+        {change && <StepButton change={change} />}
+      </div>
       {live && !open && <pre class="tail">{view.output.trimEnd().split("\n").slice(-4).join("\n")}</pre>}
       {view.state === "failed" && !open && <p class="failure">{firstLine(view.output)}</p>}
       {view.state === "denied" && !open && <Refusal output={view.output} />}
       <Problems view={view} />
       {open && <Details view={view} />}
     </article>
+  );
+}
+
+function remarks(view: ToolView, undone: boolean): string[] {
+  const state = view.state === "canceled" ? view.result?.title || "not run" : REMARKS[view.state];
+  return [state, view.altered ? "altered by you" : "", undone ? "undone" : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
+}
+
+/** Takes the change of this call back, or makes it again. */
+function StepButton({ change }: { change: HistoryChange }): JSX.Element | null {
+  const undone = change.state === "undone";
+  // What a file said before a command changed it is not always known.
+  if (!undone && !change.files.some((file) => file.undoable)) return null;
+  const action = undone ? "redo" : "undo";
+  const word = undone ? "Redo" : "Undo";
+  return (
+    <button
+      type="button"
+      class="step"
+      aria-label={word}
+      title={visibleLine(`${word} ${changeLabel(change)}; your own edits stay`)}
+      onClick={() => post({ type: "step", action, changeId: change.changeId })}
+    >
+      <Icon name={action} />
+      {word}
+    </button>
   );
 }
 

@@ -3,6 +3,7 @@ import type { GoalTree } from "../../protocol.gen";
 import { goalNumbers } from "../../session/numbers";
 import type { Item, SessionState } from "../../session/state";
 import type { Outgoing } from "../../session/controller";
+import type { Changes } from "../messages";
 import { memo } from "./hooks";
 import { Icon } from "./icons";
 import { MessageView, NoticeLine, UserText } from "./message";
@@ -10,10 +11,11 @@ import { MessageView, NoticeLine, UserText } from "./message";
 interface TranscriptProps {
   session: SessionState;
   outbox: readonly Outgoing[];
+  changes: Changes;
 }
 
 /** The lines of the conversation, with a mark where work on another goal begins. */
-export function Transcript({ session, outbox }: TranscriptProps): JSX.Element {
+export function Transcript({ session, outbox, changes }: TranscriptProps): JSX.Element {
   const { items, streaming, retry, goalTree } = session;
   const busy = session.session.status === "running";
   const marks = goalMarks(items);
@@ -28,10 +30,11 @@ export function Transcript({ session, outbox }: TranscriptProps): JSX.Element {
               role={item.message.role}
               parts={item.message.content}
               session={session}
+              changes={changes}
               streaming={false}
             />
           ) : (
-            <NoticeLine level={item.level} text={item.text} />
+            <NoticeLine level={item.level} text={item.text} code={item.code} />
           )}
         </div>
       ))}
@@ -43,6 +46,7 @@ export function Transcript({ session, outbox }: TranscriptProps): JSX.Element {
             role="assistant"
             parts={streaming.parts}
             session={session}
+            changes={changes}
             streaming={true}
           />
         </div>

@@ -1,0 +1,73 @@
+import type { JSX } from "preact";
+import { fileChoice, fileLabel, units, type Choice, type FileChoice } from "../../diff/choice";
+import type { FileDiff, PermissionRequest } from "../../protocol.gen";
+import { Box } from "./box";
+import { Counts, Diff } from "./diff";
+import { useOpen } from "./hooks";
+import { post } from "./host";
+import { Icon } from "./icons";
+import { visibleLine } from "./visible";
+
+const SMALL_DIFF = 4_000;
+
+interface ProposedProps {
+  request: PermissionRequest;
+  file: FileDiff;
+  choice: Choice;
+}
+
+/** One file of a proposal: its diff, and boxes for what of it is accepted. */
+export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Element {
+  const { requestId } = request;
+  const small = request.files.length <= 3 && file.diff.length <= SMALL_DIFF;
+  const [open, toggle] = useOpen(`proposed-${requestId}-${file.path}`, small || request.files.length === 1);
+  const { left, edited, out } = fileChoice(choice, file.path);
+  const count = units(file);
+  const own = edited !== "no";
+  const none = own ? out : left.length === count;
+  const what = file.movedFrom ? "moved" : { create: "new file", update: "", delete: "deleted" }[file.kind];
+  const label = visibleLine(fileLabel(file));
+  const choosable = count > 1 ? { left, fixed: own, choose: pick } : undefined;
+  function pick(hunk: number | undefined, accepted: boolean): void {
+    post({ type: "choose", requestId, path: file.path, accepted, ...(hunk === undefined ? {} : { hunk }) });
+  }
+  return (
+    <div class={none ? "proposed left-out" : "proposed"}>
+      <div class="proposed-row">
+        {(request.files.length > 1 || count > 1) && (
+          <Box
+            label={`Accept ${label}`}
+            checked={!none}
+            mixed={!own && left.length > 0 && !none}
+            disabled={own && request.files.length === 1}
+            onChange={(accepted) => pick(undefined, accepted)}
+          />
+        )}
+        <button type="button" class="fold" aria-expanded={open} aria-label={`${label} +${file.added} −${file.removed}`} onClick={toggle}>
+          <Icon name="chevron" />
+          <span class="file">{label}</span>
+          {what && <span class="dim">{what}</span>}
+          <Counts added={file.added} removed={file.removed} />
+        </button>
+      </div>
+      {own && (
+        <p class="own">
+          <Icon name="edit" />
+          <span class="own-words">
+            <strong>edited by you</strong>
+            {hint(edited, count > 1)}
+          </span>
+          <button type="button" class="quiet" onClick={() => post({ type: "discardEdits", requestId, path: file.path })}>
+            Discard my edits
+          </button>
+        </p>
+      )}
+      {open && file.diff && <Diff diff={file.diff} choosable={choosable} />}
+    </div>
+  );
+}
+
+function hint(edited: FileChoice["edited"], hunks: boolean): string {
+  if (edited === "nothing") return ": nothing of the change is left";
+  return hunks ? ": your text will be written, whole; the hunks below are what was proposed" : ": your text will be written; below is what was proposed";
+}

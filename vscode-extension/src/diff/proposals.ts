@@ -1,0 +1,221 @@
+import * as vscode from "vscode";
+import type { Daemon } from "../daemon/daemon";
+import { asProblem } from "../daemon/problems";
+import type { PermissionContentResult } from "../protocol.gen";
+import { sameText, type FileChoice } from "./choice";
+import { address, AFTER, BEFORE, proposedBy, type Proposed } from "./uris";
+
+/** One proposed file, as far as it is known. */
+interface Entry {
+  content: Promise<PermissionContentResult>;
+  /** What the person saved in place of the proposed text. */
+  saved: string | undefined;
+  /** Counts versions, as VS Code compares them. Small numbers: a backup of an earlier window must not look newer. */
+  mtime: number;
+}
+
+/** Keystrokes in so short a time are one change. */
+const PAUSE_MS = 60;
+/** In front of what VS Code reads, so that no `files.encoding` of the person's can misread it. */
+const MARK = "\ufeff";
+
+/**
+ * The two sides of proposed files as documents. The proposed side is a file in memory, so that the person can edit it
+ * in VS Code's diff editor; saving it stays in memory too.
+ */
+export class Proposals implements vscode.FileSystemProvider, vscode.TextDocumentContentProvider, vscode.Disposable {
+  private readonly changed = new vscode.EventEmitter<vscode.FileChangeEvent[]>();
+  private readonly edited = new vscode.EventEmitter<Proposed>();
+  readonly onDidChangeFile = this.changed.event;
+  /** The person may have edited this file, or taken edits back. */
+  readonly onDidEdit = this.edited.event;
+  private readonly entries = new Map<string, Entry>();
+  private readonly timers = new Map<string, NodeJS.Timeout>();
+  private readonly disposables: vscode.Disposable[];
+
+  /**
+   * @param proposedText what would be written when the person edits nothing
+   * @param draft a text that the person edited in an earlier window
+   */
+  constructor(
+    private readonly daemon: Pick<Daemon, "request">,
+    private readonly proposedText: (proposed: Proposed, content: PermissionContentResult) => string,
+    private readonly draft: (proposed: Proposed) => string | undefined,
+    private readonly log: vscode.LogOutputChannel,
+  ) {
+    this.disposables = [
+      this.changed,
+      this.edited,
+      vscode.workspace.registerTextDocumentContentProvider(BEFORE, this),
+      vscode.workspace.registerFileSystemProvider(AFTER, this, { isCaseSensitive: true }),
+      vscode.workspace.onDidChangeTextDocument(({ document }) => {
+        const proposed = document.uri.scheme === AFTER && proposedBy(document.uri);
+        if (proposed) this.tellSoon(proposed);
+      }),
+    ];
+  }
+
+  /** Both sides of a file. Throws what the daemon says when the request is not open any more. */
+  content(proposed: Proposed): Promise<PermissionContentResult> {
+    return this.entry(proposed).content;
+  }
+
+  /** What the person made of the text, unsaved changes included; undefined when it is as proposed. */
+  async text(proposed: Proposed): Promise<string | undefined> {
+    const known = this.entries.get(keyOf(proposed));
+    const text = this.unsaved(proposed) ?? (known ? known.saved : this.draft(proposed));
+    if (text === undefined) return undefined;
+    const content = await this.content(proposed);
+    return sameText(text, this.proposedText(proposed, content)) ? undefined : text;
+  }
+
+  /** How `text` changes what is accepted. */
+  async verdict(proposed: Proposed): Promise<FileChoice["edited"]> {
+    const text = await this.text(proposed);
+    if (text === undefined) return "no";
+    const { before } = await this.content(proposed);
+    return before !== null && sameText(text, before) ? "nothing" : "text";
+  }
+
+  /** The proposed text has changed, because hunks were left out or taken again. */
+  refresh(proposed: Proposed): void {
+    this.entry(proposed).mtime++;
+    this.changed.fire([{ type: vscode.FileChangeType.Changed, uri: vscode.Uri.from(address(AFTER, proposed)) }]);
+  }
+
+  /** Forgets what the person saved. An editor with unsaved changes keeps them until it is reverted. */
+  discard(proposed: Proposed): void {
+    this.entry(proposed).saved = undefined;
+    this.refresh(proposed);
+    this.tellSoon(proposed);
+  }
+
+  /** The open document of the proposed side. */
+  document(proposed: Proposed): vscode.TextDocument | undefined {
+    const uri = vscode.Uri.from(address(AFTER, proposed)).toString();
+    return vscode.workspace.textDocuments.find((document) => document.uri.toString() === uri);
+  }
+
+  /** The request was answered: nobody will ask for these files again. */
+  release(requestId: string): void {
+    for (const key of this.entries.keys()) if (partsOf(key).requestId === requestId) this.entries.delete(key);
+  }
+
+  dispose(): void {
+    for (const timer of this.timers.values()) clearTimeout(timer);
+    vscode.Disposable.from(...this.disposables).dispose();
+  }
+
+  // -- the side that is there, read-only
+
+  async provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
+    const proposed = proposedBy(uri);
+    if (!proposed) return "";
+    try {
+      const { binary, before } = await this.content(proposed);
+      return binary ? "(binary file)" : (before ?? "");
+    } catch (error) {
+      this.log.warn(`content of ${proposed.path}: ${asProblem(error).message}`);
+      return "";
+    }
+  }
+
+  // -- the proposed side, a file
+
+  async stat(uri: vscode.Uri): Promise<vscode.FileStat> {
+    const { bytes, entry, readonly } = await this.read(uri);
+    const stat = { type: vscode.FileType.File, ctime: 0, mtime: entry.mtime, size: bytes.length };
+    return readonly ? { ...stat, permissions: vscode.FilePermission.Readonly } : stat;
+  }
+
+  async readFile(uri: vscode.Uri): Promise<Uint8Array> {
+    return (await this.read(uri)).bytes;
+  }
+
+  writeFile(uri: vscode.Uri, bytes: Uint8Array): void {
+    const proposed = proposedBy(uri);
+    const entry = proposed && this.entries.get(keyOf(proposed));
+    // A save that comes after the answer is no error: the editor is about to close.
+    if (!proposed || !entry) return;
+    entry.saved = new TextDecoder().decode(bytes);
+    entry.mtime++;
+    this.tellSoon(proposed);
+  }
+
+  watch(): vscode.Disposable {
+    return new vscode.Disposable(() => undefined);
+  }
+
+  readDirectory(): [string, vscode.FileType][] {
+    return [];
+  }
+
+  createDirectory(uri: vscode.Uri): never {
+    throw vscode.FileSystemError.NoPermissions(uri);
+  }
+
+  delete(uri: vscode.Uri): never {
+    throw vscode.FileSystemError.NoPermissions(uri);
+  }
+
+  rename(uri: vscode.Uri): never {
+    throw vscode.FileSystemError.NoPermissions(uri);
+  }
+
+  private async read(uri: vscode.Uri): Promise<{ bytes: Uint8Array; entry: Entry; readonly: boolean }> {
+    const proposed = proposedBy(uri);
+    if (!proposed) throw vscode.FileSystemError.FileNotFound(uri);
+    const entry = this.entry(proposed);
+    let content: PermissionContentResult;
+    try {
+      content = await entry.content;
+    } catch (error) {
+      this.log.warn(`content of ${proposed.path}: ${asProblem(error).message}`);
+      throw vscode.FileSystemError.FileNotFound(uri);
+    }
+    const text = content.binary ? "(binary file)" : (entry.saved ?? this.proposedText(proposed, content));
+    return {
+      bytes: new TextEncoder().encode(text.startsWith(MARK) ? text : MARK + text),
+      entry,
+      readonly: content.binary || content.after === null,
+    };
+  }
+
+  private entry(proposed: Proposed): Entry {
+    const key = keyOf(proposed);
+    const known = this.entries.get(key);
+    if (known) return known;
+    const content = this.daemon.request("goalwright/permission/content", proposed);
+    const entry: Entry = { content, saved: this.draft(proposed), mtime: 1 };
+    // After a failure the next one who asks tries again.
+    content.catch(() => this.entries.get(key) === entry && this.entries.delete(key));
+    this.entries.set(key, entry);
+    return entry;
+  }
+
+  private unsaved(proposed: Proposed): string | undefined {
+    const document = this.document(proposed);
+    return document?.isDirty ? document.getText() : undefined;
+  }
+
+  private tellSoon(proposed: Proposed): void {
+    const key = keyOf(proposed);
+    clearTimeout(this.timers.get(key));
+    this.timers.set(
+      key,
+      setTimeout(() => {
+        this.timers.delete(key);
+        if (this.entries.has(key)) this.edited.fire(proposed);
+      }, PAUSE_MS),
+    );
+  }
+}
+
+function keyOf({ requestId, path }: Proposed): string {
+  return JSON.stringify([requestId, path]);
+}
+
+function partsOf(key: string): Proposed {
+  const [requestId = "", path = ""] = JSON.parse(key) as string[];
+  return { requestId, path };
+}

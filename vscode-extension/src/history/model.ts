@@ -1,0 +1,92 @@
+import * as vscode from "vscode";
+import type { Daemon } from "../daemon/daemon";
+import { asProblem } from "../daemon/problems";
+import type { HistoryChange, HistoryOutcome, HistoryRestoreParams, HistoryResult } from "../protocol.gen";
+import type { SessionController } from "../session/controller";
+import type { Update } from "../session/state";
+
+const EMPTY: HistoryResult = { changes: [], undo: null, redo: null };
+/** A patch of many files is many events in one moment, and one question to the daemon. */
+const PAUSE_MS = 50;
+
+/** The changes of files in the session on display: what can be undone and redone. The daemon knows and does it. */
+export class FileHistory implements vscode.Disposable {
+  private readonly changed = new vscode.EventEmitter<void>();
+  /** `value` is another. */
+  readonly onDidChange = this.changed.event;
+  value = EMPTY;
+
+  private readonly disposables: vscode.Disposable[];
+  private timer: NodeJS.Timeout | undefined;
+  private reads = 0;
+
+  constructor(
+    private readonly daemon: Daemon,
+    private readonly sessions: SessionController,
+    private readonly log: vscode.LogOutputChannel,
+  ) {
+    this.disposables = [
+      this.changed,
+      sessions.onDidChange((change) => {
+        if (change.kind === "reset") void this.read();
+        else if (change.kind === "updates" && change.updates.some(concerns)) this.readSoon();
+      }),
+    ];
+  }
+
+  /** Changes by their tool call. */
+  byCall(): Record<string, HistoryChange> {
+    return Object.fromEntries(this.value.changes.map((change) => [change.toolCallId, change]));
+  }
+
+  /** Undoes or redoes a change, or without its id the one that is next. Throws what stands against it. */
+  step(action: "undo" | "redo", changeId?: string): Promise<HistoryOutcome> {
+    return this.daemon.request(`goalwright/history/${action}`, { sessionId: this.session(), changeId: changeId ?? null });
+  }
+
+  /** Takes back all changes since a message or of a goal; with `dryRun` only says what that would change. */
+  restore(about: Pick<HistoryRestoreParams, "messageId" | "goalId">, dryRun: boolean): Promise<HistoryOutcome> {
+    return this.daemon.request("goalwright/history/restore", { sessionId: this.session(), ...about, dryRun });
+  }
+
+  dispose(): void {
+    clearTimeout(this.timer);
+    vscode.Disposable.from(...this.disposables).dispose();
+  }
+
+  private session(): string {
+    if (!this.sessions.sessionId) throw new Error("Open a session first.");
+    return this.sessions.sessionId;
+  }
+
+  private readSoon(): void {
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
+      void this.read();
+    }, PAUSE_MS);
+  }
+
+  private async read(): Promise<void> {
+    const read = ++this.reads;
+    const { sessionId } = this.sessions;
+    if (!sessionId || this.daemon.state.phase !== "connected") return this.set(EMPTY);
+    try {
+      const value = await this.daemon.request("goalwright/history/list", { sessionId });
+      if (read === this.reads) this.set(value);
+    } catch (error) {
+      this.log.warn(`file history: ${asProblem(error).message}`);
+    }
+  }
+
+  private set(value: HistoryResult): void {
+    if (value === this.value) return;
+    this.value = value;
+    this.changed.fire();
+  }
+}
+
+function concerns(update: Update): boolean {
+  if (!("event" in update)) return false;
+  const kind = update.event.event;
+  return kind === "file_changed" || kind === "files_restored" || kind === "turn_ended";
+}

@@ -1,0 +1,76 @@
+/** What is said about changes that are undone, redone or restored. Pure. */
+import type { FilesRestored, HistoryChange, HistoryOutcome } from "../protocol.gen";
+
+interface Counted {
+  path: string;
+  kind: "create" | "update" | "delete";
+  added: number;
+  removed: number;
+  movedFrom?: string | null;
+}
+
+/** More names are counted, not listed. */
+const MOST_NAMES = 15;
+
+/** `+3 −1` of all files together. */
+export function counts(files: readonly Counted[]): string {
+  const sum = (pick: (file: Counted) => number): number => files.reduce((total, file) => total + pick(file), 0);
+  return `+${sum((file) => file.added)} −${sum((file) => file.removed)}`;
+}
+
+/** The quiet line in the transcript: `You undid edit of src/a.py +1 −2`. */
+export function restoredLine({ action, target, files }: Pick<FilesRestored, "action" | "target" | "files">): string {
+  const verb = { undo: "undid", redo: "redid", restore: "restored" }[action];
+  const what = target || countOf(files.length);
+  return files.length > 0 ? `You ${verb} ${what} ${counts(files)}` : `You ${verb} ${what}`;
+}
+
+/** One file in a list of what would happen, seen from the file: `src/a.py +1 −2`. */
+export function fileLine({ path, kind, added, removed, movedFrom }: Counted): string {
+  if (movedFrom) return `${movedFrom} → ${path}`;
+  const what = { create: "comes back", update: `+${added} −${removed}`, delete: "is deleted" }[kind];
+  return `${path}  ${what}`;
+}
+
+/** What would happen, for a question: a file a line. */
+export function fileLines(files: readonly Counted[]): string {
+  const shown = files.slice(0, MOST_NAMES).map(fileLine);
+  const more = files.length - shown.length;
+  return [...shown, ...(more > 0 ? [`… and ${more} more`] : [])].join("\n");
+}
+
+/** The question before something is restored. */
+export function question(outcome: HistoryOutcome, what: string): { message: string; detail: string } {
+  return {
+    message: `Restore ${countOf(outcome.files.length)} to before ${what}?`,
+    detail: `${fileLines(outcome.files)}\n\nOnly Goalwright's changes are taken back; your own edits stay.`,
+  };
+}
+
+/** What a change can be called: `edit of src/a.py`, `patch of 3 files`. */
+export function changeLabel({ tool, files }: Pick<HistoryChange, "tool" | "files">): string {
+  const [file] = files;
+  return `${tool} of ${files.length === 1 && file ? file.path : countOf(files.length)}`;
+}
+
+/** The first sentence of a message, and the rest: a dialog shows them differently. */
+export function headline(message: string): { message: string; detail: string } {
+  const [first = "", ...rest] = message.trim().split("\n");
+  return { message: first, detail: rest.join("\n").trim() };
+}
+
+/** The files that a message names, of those it can be about. A name that is only the end of a longer one is not meant. */
+export function named(message: string, paths: readonly string[]): string[] {
+  let rest = message;
+  return [...new Set(paths)]
+    .sort((a, b) => b.length - a.length)
+    .filter((path) => {
+      const found = rest.includes(path);
+      rest = rest.replaceAll(path, "");
+      return found;
+    });
+}
+
+function countOf(files: number): string {
+  return files === 1 ? "1 file" : `${files} files`;
+}

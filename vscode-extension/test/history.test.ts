@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { changeLabel, fileLines, headline, named, question, restoredLine } from "../src/history/words";
+import { file } from "./fakes/protocol";
+
+const one = { path: "src/a.py", kind: "update" as const, added: 1, removed: 2 };
+const two = { path: "b.py", kind: "update" as const, added: 3, removed: 0 };
+
+test("the transcript says what the person did, with the lines of all files together", () => {
+  assert.equal(restoredLine({ action: "undo", target: "edit of src/a.py", files: [one] }), "You undid edit of src/a.py +1 −2");
+  assert.equal(restoredLine({ action: "redo", target: "patch of 2 files", files: [one, two] }), "You redid patch of 2 files +4 −2");
+  assert.equal(restoredLine({ action: "restore", target: "", files: [one, two] }), "You restored 2 files +4 −2");
+});
+
+test("a question names each file and what happens to it", () => {
+  const files = [file("a.py", { added: 1, removed: 2 }), file("new.py", { kind: "delete" }), file("old.py", { kind: "create" })];
+  const { message, detail } = question({ target: "", files }, "this message");
+  assert.equal(message, "Restore 3 files to before this message?");
+  assert.deepEqual(detail.split("\n").slice(0, 3), ["a.py  +1 −2", "new.py  is deleted", "old.py  comes back"]);
+});
+
+test("a long list of files is counted", () => {
+  const lines = fileLines(Array.from({ length: 40 }, (_, n) => ({ ...one, path: `f${n}.py` }))).split("\n");
+  assert.equal(lines.length, 16);
+  assert.equal(lines.at(-1), "… and 25 more");
+});
+
+test("a file that moves back shows both names", () => {
+  assert.equal(fileLines([file("a.py", { movedFrom: "b.py" })]), "b.py → a.py");
+});
+
+test("a change is called by its tool and its file", () => {
+  assert.equal(changeLabel({ tool: "edit", files: [{ ...one, undoable: true }] }), "edit of src/a.py");
+  assert.equal(changeLabel({ tool: "patch", files: [one, two].map((each) => ({ ...each, undoable: true })) }), "patch of 2 files");
+});
+
+test("a conflict's first line is its headline", () => {
+  assert.deepEqual(headline("a.py was changed since.\n\nNow:\n x\n"), { message: "a.py was changed since.", detail: "Now:\n x" });
+});
+
+test("the file that a conflict is about is found by its longest name", () => {
+  assert.deepEqual(named("src/a.py: your edit is in the way", ["a.py", "src/a.py", "b.py"]), ["src/a.py"]);
+  assert.deepEqual(named("nothing here", ["a.py"]), []);
+});

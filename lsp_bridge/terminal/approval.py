@@ -7,14 +7,15 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from daemon.runtime import state_dir
 from lsp_bridge.client import Client, RpcError
-from lsp_bridge.handshake import UNKNOWN_REQUEST
-from lsp_bridge.terminal.loose import mapping, string
+from lsp_bridge.handshake import INVALID_PARAMS, UNKNOWN_REQUEST
+from lsp_bridge.terminal.loose import mapping, mappings, string
+from lsp_bridge.terminal.parts import EditText, FileAnswers, can_choose, choose
 from lsp_bridge.terminal.text import one_line, shown_line
 from lsp_bridge.terminal.view import TextView, rule_words, suggestion_words
 
@@ -25,6 +26,7 @@ class Answer:
 
     reply: str
     feedback: str | None = None
+    files: FileAnswers = field(default_factory=FileAnswers)
 
 
 class Answerer(Protocol):
@@ -87,17 +89,22 @@ class LineReader(Protocol):
 class AskPerson:
     """Shows the diff and the rule, and asks."""
 
-    def __init__(self, view: TextView, reader: LineReader) -> None:
+    def __init__(self, view: TextView, reader: LineReader, edit: EditText | None = None) -> None:
         self._view = view
         self._reader = reader
+        self._edit = edit
+        self.proposed: Callable[[str, str], Awaitable[str | None]] | None = None
+        """The proposed text of a file, by request and path; None for what is no text. Set once connected."""
 
     async def answer(self, request: dict[str, Any]) -> Answer:
         """What the person typed; the end of input refuses."""
         self._view.request(request)
         patterns = suggestion_words(request)
         always = f"[a]lways ({patterns}) / " if patterns else ""
+        hunks = "[h]unk by hunk / " if can_choose(request) else ""
+        edit = "[e]dit / " if self._edit is not None and request.get("files") else ""
         while True:
-            line = await self._reader.ask(f"Apply? [y]es once / {always}[n]o / [f]eedback: ")
+            line = await self._reader.ask(f"Apply? [y]es once / {always}{hunks}{edit}[n]o / [f]eedback: ")
             word, _, rest = (line if line is not None else "n").strip().partition(" ")
             choice = word.lower()
             if choice in ("y", "yes"):
@@ -110,6 +117,37 @@ class AskPerson:
                 said = rest.strip() or (await self._reader.ask("What instead? ") or "").strip()
                 if said:
                     return Answer("reject", said)
+            files: FileAnswers | None = None
+            if choice in ("h", "hunk") and hunks:
+                files = await choose(request, self._reader.ask, self._view.diff)
+            if choice in ("e", "edit") and edit:
+                files = await self._edited(request, rest.strip())
+            if files:
+                return Answer("once", files=files)
+
+    async def _edited(self, request: dict[str, Any], name: str) -> FileAnswers | None:
+        """The answer with the text the person made of one file; None to ask again."""
+        names = [string(file.get("path")) for file in mappings(request.get("files"))]
+        if len(names) > 1 and name not in names:
+            self._view.line(f"  Which file? Type: e {' | '.join(map(shown_line, names))}")
+            return None
+        path = name or names[0]
+        if self._edit is None or self.proposed is None or path not in names:
+            return None
+        text = await self.proposed(string(request.get("requestId")), path)
+        if text is None:
+            self._view.line(f"  {shown_line(path)} has no text to edit.")
+            return None
+        try:
+            made = await self._edit(path, text)
+        except (OSError, UnicodeError) as error:
+            self._view.line(f"  The editor did not work: {one_line(str(error))}")
+            return None
+        if made == text:
+            self._view.line("  Nothing was edited.")
+            return None
+        line = await self._reader.ask(f"Apply {shown_line(path)} as you edited it? [y]es / [n]o: ")
+        return [{"path": path, "text": made}] if (line or "").strip().lower() in ("y", "yes") else None
 
 
 class Approver:
@@ -156,15 +194,22 @@ class Approver:
             if task.cancelled():
                 self._note(f"({one_line(self._withdrawn)})")
                 continue
-            await self._reply(request_id, task.result())
+            await self._reply(request_id, request, task.result())
 
-    async def _reply(self, request_id: str, answer: Answer) -> None:
+    async def _reply(self, request_id: str, request: dict[str, Any], answer: Answer) -> None:
         params: dict[str, Any] = {"requestId": request_id, "reply": answer.reply}
         if answer.feedback is not None:
             params["feedback"] = answer.feedback
+        if answer.files:
+            params["files"] = answer.files
         try:
             result = await self._client.request("goalwright/permission/reply", params)
         except RpcError as error:
+            if error.code == INVALID_PARAMS and answer.files:
+                # What was chosen cannot be written, e.g. a character the file's encoding lacks: ask again.
+                self._note(one_line(str(error)))
+                self._waiting.setdefault(request_id, request)
+                return
             if error.code != UNKNOWN_REQUEST:
                 raise
             self._note("(the request is gone: its turn has ended)")

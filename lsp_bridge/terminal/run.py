@@ -17,6 +17,7 @@ from lsp_bridge.launch import Greeting, Launcher, LaunchError
 from lsp_bridge.terminal.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import integer, mapping, mappings, string
+from lsp_bridge.terminal.parts import EditText, edited, editor
 from lsp_bridge.terminal.text import clean
 from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, View
 
@@ -87,8 +88,13 @@ def _answerer(options: RunOptions, console: Console, text: TextView) -> Answerer
     if options.json or not console.live:
         # stdout is for a program or a file: the person is asked on stderr.
         text = TextView(console.tell, style=console.err_style)
-        return AskPerson(text, TtyReader(console.tty, console.tell))
-    return AskPerson(text, TtyReader(console.tty, console.write))
+        return AskPerson(text, TtyReader(console.tty, console.tell), _edit_on(console.tty))
+    return AskPerson(text, TtyReader(console.tty, console.write), _edit_on(console.tty))
+
+
+def _edit_on(terminal: int) -> EditText | None:
+    command = editor()
+    return (lambda name, text: edited(name, text, command, terminal)) if command else None
 
 
 class _Run:
@@ -168,6 +174,8 @@ class _Run:
         )
         self._client, _ = await self._launcher.connect(options.workspace, greeting)
         client = self._client
+        if isinstance(self._answerer, AskPerson):
+            self._answerer.proposed = self._proposed
         self._approver = Approver(client, self._answerer, self._note)
         client.on_notification(self._notified)
         session_id = self._session_id = await self._open_session(client)
@@ -189,6 +197,18 @@ class _Run:
             await _drop(prompt, approving)
         reason = "canceled" if result.get("removed") is True else string(result.get("stopReason"))
         return reason or "error", string(result.get("detail"))
+
+    async def _proposed(self, request_id: str, path: str) -> str | None:
+        """The text a request would give to a file; None when it has none, or the request is gone."""
+        if self._client is None:
+            return None
+        try:
+            params = {"requestId": request_id, "path": path}
+            content = await self._client.request("goalwright/permission/content", params)
+        except RpcError:
+            return None
+        after = content.get("after")
+        return after if isinstance(after, str) else None
 
     async def _open_session(self, client: Client) -> str:
         options = self._options

@@ -241,6 +241,10 @@ class TextView:
                 self.line(style.diff(diff))
         self.line(style.dim(f"  {rule_words(request)}"))
 
+    def diff(self, text: str) -> None:
+        """A piece of a diff."""
+        self.line(self._style.diff(text))
+
     # -- messages ------------------------------------------------------------------------------------------
 
     def _message(self, event: dict[str, Any]) -> None:

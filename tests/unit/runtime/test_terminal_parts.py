@@ -1,0 +1,167 @@
+"""At a terminal, too, parts of a change can be accepted, and a text of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import pty
+import stat
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lsp_bridge.handshake import INVALID_PARAMS
+from lsp_bridge.launch import Launcher
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.parts import can_choose, hunks_of
+from lsp_bridge.terminal.run import RunOptions, run
+from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse, Turn
+from tests.fakes.waiting import until
+
+TWO = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-one\n+ONE\n@@ -9,2 +9,2 @@ def f\n nine\n-@@ ten\n+TEN\n"
+FILES: list[dict[str, Any]] = [
+    {"path": "a.py", "diff": TWO, "hunks": 2},
+    {"path": "new.py", "diff": "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+x\n", "hunks": 0},
+]
+ASKED = "[f]eedback: "
+PIECE = "[b]ack: "
+
+
+class Person:
+    """Somebody at a terminal, in front of a request for ``FILES``."""
+
+    def __init__(self, fake: FakeDaemon, home: Path) -> None:
+        self.fake = fake
+        self.out = io.StringIO()
+        self.master, slave = pty.openpty()
+        self.console = Console(out=self.out, err=self.out, tty=slave, live=True)
+        self.launcher = Launcher(home=home, command=("/bin/false",))
+        self.replies: list[dict[str, Any]] = []
+        fake.script = self._script
+        fake.handlers["goalwright/permission/content"] = self._content
+
+    async def _script(self, turn: Turn) -> str:
+        self.replies.append(await turn.ask(files=FILES))
+        return "end_turn"
+
+    async def _content(self, connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        return {"before": "one\n", "after": "ONE\n", "binary": False}
+
+    async def types(self, *answers: tuple[str, str]) -> str:
+        """Answer question after question; what was shown."""
+        running = asyncio.create_task(run(self.options, self.launcher, self.console))
+        for text, after in answers:
+            await until(lambda after=after: self.out.getvalue().endswith(after), f"the question {after!r}")
+            self.out.write("<typed>")
+            os.write(self.master, text.encode())
+        assert await running == 0
+        return self.out.getvalue()
+
+    @property
+    def options(self) -> RunOptions:
+        return RunOptions(workspace=self.fake.paths.workspace, task="do it")
+
+
+@pytest.fixture
+async def person(tmp_path: Path) -> AsyncGenerator[Person]:
+    async with FakeDaemon(tmp_path, tmp_path / "home") as fake:
+        yield Person(fake, tmp_path / "home")
+
+
+def test_hunks_are_cut_at_their_headers_and_nowhere_else() -> None:
+    first, second = hunks_of(TWO)
+    assert first == "@@ -1 +1 @@\n-one\n+ONE"
+    assert second == "@@ -9,2 +9,2 @@ def f\n nine\n-@@ ten\n+TEN"
+
+
+def test_there_is_something_to_choose_from_two_parts_on() -> None:
+    assert can_choose({"files": FILES})
+    assert not can_choose({"files": FILES[1:]})
+    assert not can_choose({"files": [{"path": "a", "hunks": 1}]})
+    assert not can_choose({})
+
+
+async def test_hunk_by_hunk(person: Person) -> None:
+    text = await person.types(("h\n", ASKED), ("n\n", PIECE), ("y\n", PIECE), ("n\n", PIECE))
+    (reply,) = person.replies
+    assert reply["reply"] == "once"
+    assert reply["files"] == [{"path": "a.py", "hunks": [1]}, {"path": "new.py", "hunks": []}]
+    assert "hunk 2 of 2 of a.py" in text
+
+
+@pytest.mark.parametrize(
+    ("answers", "files"),
+    [
+        (["a"], [{"path": "a.py", "hunks": [0, 1]}]),
+        (["y", "d"], [{"path": "a.py", "hunks": [0]}, {"path": "new.py", "hunks": []}]),
+        (["n", "a"], [{"path": "a.py", "hunks": [1]}]),
+    ],
+)
+async def test_the_rest_can_be_answered_at_once(
+    person: Person, answers: list[str], files: list[dict[str, Any]]
+) -> None:
+    await person.types(("h\n", ASKED), *((f"{answer}\n", PIECE) for answer in answers))
+    assert person.replies[0]["files"] == files
+
+
+@pytest.mark.parametrize("answers", [["b"], ["y", "b"], ["d"], ["n", "n", "n"]])
+async def test_going_back_or_leaving_nothing_asks_again(person: Person, answers: list[str]) -> None:
+    await person.types(("h\n", ASKED), *((f"{answer}\n", PIECE) for answer in answers), ("y\n", ASKED))
+    assert person.replies[0]["reply"] == "once"
+    assert "files" not in person.replies[0]
+
+
+@pytest.fixture
+def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An editor that turns ONE into MINE, when it is asked to edit a.py."""
+    script = tmp_path / "my editor"
+    script.write_text('#!/bin/sh\ncase "$2" in */a.py) sed -i s/ONE/MINE/ "$2";; *) exit 3;; esac\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("EDITOR", f"'{script}' --wait")
+    monkeypatch.delenv("VISUAL", raising=False)
+    return script
+
+
+@pytest.mark.usefixtures("editor")
+async def test_a_text_of_ones_own(person: Person) -> None:
+    await person.types(("e a.py\n", ASKED), ("y\n", "[y]es / [n]o: "))
+    (reply,) = person.replies
+    assert (reply["reply"], reply["files"]) == ("once", [{"path": "a.py", "text": "MINE\n"}])
+
+
+@pytest.mark.usefixtures("editor")
+async def test_without_a_name_of_several_files_the_person_is_asked_for_it(person: Person) -> None:
+    text = await person.types(("e\n", ASKED), ("n\n", ASKED))
+    assert "Which file? Type: e a.py | new.py" in text
+
+
+@pytest.mark.usefixtures("editor")
+async def test_an_editor_that_fails_loses_nothing(person: Person) -> None:
+    text = await person.types(("e new.py\n", ASKED), ("y\n", ASKED))
+    assert "The editor did not work" in text
+    assert person.replies[0]["reply"] == "once"
+
+
+async def test_without_an_editor_editing_is_not_offered(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("EDITOR", "VISUAL"):
+        monkeypatch.delenv(name, raising=False)
+    assert "[e]dit" not in await person.types(("y\n", ASKED))
+
+
+async def test_a_choice_that_the_daemon_refuses_is_asked_again(person: Person) -> None:
+    reply = person.fake.handlers["goalwright/permission/reply"]
+
+    async def refuse_parts(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        if params.get("files"):
+            raise Refuse(INVALID_PARAMS, "a.py cannot hold that")
+        return await reply(connection, params)
+
+    person.fake.handlers["goalwright/permission/reply"] = refuse_parts
+    text = await person.types(("h\n", ASKED), ("a\n", PIECE), ("y\n", ASKED))
+    assert "cannot hold that" in text
+    assert person.replies[0]["reply"] == "once"

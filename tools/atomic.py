@@ -1,172 +1,206 @@
 """Writing files so that each is wholly old or wholly new, and several together all or none.
 
 Used by ``tools/change.py`` only. Blocking: call it in a thread.
+
+The order of a write: record (journal) → folders and new contents beside their targets, flushed → disk compared
+with the plan again → mark ``commit`` → each target replaced, with the old file kept under a second name → folders
+flushed → mark ``done`` → backups and record removed. An error puts everything back. After a crash ``recover``
+does what is missing: without the first mark back, with it forward.
+
+What a replaced file keeps: permission bits, owner and extended attributes (access lists), as far as the system
+permits. What it does not keep: other hard links to it go on showing the old content. That is on purpose: they are
+other files to their users (a package store, a snapshot), and nobody approved a change of those.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import os
 import stat
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
+from tools import disk
 from tools.base import FileChange
+from tools.disk import Stamp
+from tools.journal import Batch, Journal, Mark, new_batch
+from tools.placing import Moved, clean, is_backup_untouched, place, put_back
+from tools.recovery import Recovered, recover
+
+__all__ = ["Moved", "NotUndone", "Recovered", "read_or_none", "recover", "verify", "write_all"]
 
 
-class Moved(Exception):
-    """The file on disk is not the one the change was planned on."""
+class NotUndone(OSError):
+    """A write failed, and so did putting back what it had done. The record stays: the next start tries again."""
 
-    def __init__(self, path: Path, what: str) -> None:
-        super().__init__(f"{path}: {what}")
-        self.path = path
-        self.what = what
-
-
-@dataclass(slots=True)
-class _Staged:
-    change: FileChange
-    temp: Path | None = None
-    mode: int | None = None
-    done: bool = False
-
-
-@dataclass(slots=True)
-class _Batch:
-    staged: list[_Staged] = field(default_factory=list[_Staged])
-    made_dirs: list[Path] = field(default_factory=list[Path])
+    def __init__(self, failed: Sequence[tuple[Path, OSError]], cause: BaseException, recorded: bool) -> None:
+        names = ", ".join(str(path) for path, _ in failed[:3]) + (" …" if len(failed) > 3 else "")
+        again = "; the next start of the daemon tries again" if recorded else ""
+        first = failed[0][1]
+        super().__init__(
+            first.errno, f"{cause}; {names} could not be put back ({first.strerror or first}){again}"
+        )
+        self.paths = tuple(path for path, _ in failed)
 
 
 def read_or_none(path: Path) -> bytes | None:
     """The bytes of a regular file, or None when nothing is there. Raises OSError otherwise."""
-    try:
-        kind = path.stat().st_mode
-        if stat.S_ISDIR(kind):
-            raise IsADirectoryError(21, "Is a directory", str(path))
-        if not stat.S_ISREG(kind):
-            # Opening a pipe or a device could wait for ever.
-            raise OSError(22, "not a regular file", str(path))
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
+    found = disk.read_stamped(path)
+    return None if found is None else found[0]
 
 
 def verify(changes: Sequence[FileChange]) -> None:
     """Compare the disk with each ``before``. Raises Moved if one differs, OSError if it is unreadable."""
+    _verified(changes)
+
+
+def write_all(changes: Sequence[FileChange], journal: Path | None = None) -> None:
+    """Write all changes or none of them.
+
+    ``journal``: a private folder outside of the workspace for the record that ``recover`` needs; it is made when
+    missing. On an error all is put back and the error raised: OSError, Moved, or NotUndone when that failed too.
+    """
+    alone = len(changes) == 1
+    batch = _batch(changes, alone)
+    record = None if journal is None else Journal.begin(journal, batch, durable=not alone)
+    placed = False
+    try:
+        for folder in batch.folders:
+            disk.make_folder(folder)
+        for change, item in zip(changes, batch.items, strict=True):
+            if change.after is not None:
+                disk.write_new(item.temp, change.after, change.mode, _model(change))
+        stamps = _verified(changes)
+        if record is not None and not alone:
+            record.mark(batch, "commit")
+        placed = True
+        for item, stamp in zip(batch.items, stamps, strict=True):
+            place(item, stamp, alone=alone)
+        for folder in {item.path.parent for item in batch.items}:
+            disk.sync_folder(folder)
+        if not alone:
+            _check_backups(batch, stamps)
+    except BaseException as error:
+        _roll_back(batch, record, error, placed=placed)
+        raise
+    _finish(batch, record, alone)
+
+
+def _batch(changes: Sequence[FileChange], alone: bool) -> Batch:
+    """What is to be done. Raises OSError for what cannot work, before anything is touched."""
+    batch = new_batch()
+    deleted = [change.path for change in changes if change.after is None]
+    for change in changes:
+        _check(change, deleted)
+        # One file needs no hashes: it is never put back, and renaming it is the commit.
+        hashes = ("", "") if alone else (_sha256(change.before), _sha256(change.after))
+        batch.add(change.path, change.kind, *hashes)
+    parents = {change.path.parent for change in changes if change.after is not None}
+    batch.folders = sorted({missing for parent in parents for missing in _missing(parent)})
+    return batch
+
+
+def _check(change: FileChange, deleted: Sequence[Path]) -> None:
+    found = disk.look(change.path)
+    if found is None:
+        return
+    if change.before is None:
+        for path in deleted:
+            if path.name.casefold() == change.path.name.casefold() and disk.same_file(path, change.path):
+                said = (
+                    f"{path.name} and {change.path.name} are one file here, where case is ignored: use git mv"
+                )
+                raise OSError(errno.EINVAL, said, str(change.path))
+    elif not found.st_mode & 0o222 and change.before != change.after:
+        raise PermissionError(errno.EACCES, "the file is read-only", str(change.path))
+
+
+def _missing(folder: Path) -> list[Path]:
+    missing: list[Path] = []
+    while (found := disk.look(folder)) is None:
+        missing.append(folder)
+        folder = folder.parent
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(folder))
+    return missing
+
+
+def _model(change: FileChange) -> Path | None:
+    """The file whose owner, bits and attributes the new one gets."""
+    return change.moved_from if change.before is None else change.path
+
+
+def _verified(changes: Sequence[FileChange]) -> list[Stamp | None]:
+    stamps: list[Stamp | None] = []
     for change in changes:
         # A folder of the path may have been swapped for a symlink since the path was resolved.
         if Path(os.path.realpath(change.path)) != change.path:
             raise Moved(change.path, "leads somewhere else now")
-        if read_or_none(change.path) != change.before:
+        found = disk.read_stamped(change.path)
+        if (None if found is None else found[0]) != change.before:
             raise Moved(change.path, "changed")
+        stamps.append(None if found is None else found[1])
+    return stamps
 
 
-def write_all(changes: Sequence[FileChange], replace: Callable[[Path, Path], None] = os.replace) -> None:
-    """Write all changes or none of them.
-
-    Every new content is staged beside its target and flushed to disk first; then the disk is compared with
-    ``before`` once more and the targets are replaced. On an error all is put back and the error raised:
-    OSError, or Moved. ``replace`` is a seam for tests of that.
-    """
-    batch = _Batch()
-    try:
-        for change in changes:
-            batch.staged.append(_stage(change, batch))
-        verify(changes)
-        for item in batch.staged:
-            if item.temp is not None:
-                replace(item.temp, item.change.path)
-            else:
-                item.change.path.unlink()
-            item.done = True
-    except BaseException:
-        _roll_back(batch)
-        raise
-    for folder in {change.path.parent for change in changes}:
-        _sync_folder(folder)
+def _check_backups(batch: Batch, stamps: Sequence[Stamp | None]) -> None:
+    """An editor that had a file open while it was replaced has written into the backup: its text must win."""
+    for item, stamp in zip(batch.items, stamps, strict=True):
+        if stamp is not None and not is_backup_untouched(item, stamp):
+            raise Moved(item.path, "changed")
 
 
-def _stage(change: FileChange, batch: _Batch) -> _Staged:
-    item = _Staged(change)
-    if change.before is not None:
-        item.mode = stat.S_IMODE(change.path.stat().st_mode)
-        if not item.mode & 0o222:
-            raise PermissionError(13, "the file is read-only")
-    if change.after is None:
-        return item
-    _make_dirs(change.path.parent, batch)
-    item.temp = _write_temp(change.path, change.after, item.mode)
-    return item
+def _roll_back(batch: Batch, record: Journal | None, error: BaseException, *, placed: bool) -> None:
+    """Raises NotUndone when something is left that only ``recover`` can mend."""
+    marked = record is None or "commit" not in batch.marks or _mark(record, batch, "undo")
+    undone = put_back(batch, placed=placed)
+    if undone.failed:
+        undone = put_back(batch, placed=placed)  # a disk that has just failed may work again
+    if undone.failed:
+        if record is not None:
+            record.close()
+        raise NotUndone(undone.failed, error, record is not None) from error
+    if record is not None and not _forget(record) and not marked:
+        # What it says would be done at the next start.
+        raise NotUndone([(record.path, OSError(errno.EIO, "cannot be removed"))], error, True) from error
 
 
-def _make_dirs(folder: Path, batch: _Batch) -> None:
-    missing: list[Path] = []
-    while not folder.exists():
-        missing.append(folder)
-        folder = folder.parent
-    if not folder.is_dir():
-        raise NotADirectoryError(20, "Not a directory", str(folder))
-    for path in reversed(missing):
-        path.mkdir()
-        batch.made_dirs.append(path)
+def _finish(batch: Batch, record: Journal | None, alone: bool) -> None:
+    """The change stands. Whatever fails now is tidied up at the next start."""
+    if not alone:
+        if record is not None:
+            _mark(record, batch, "done")
+        if not _clean(batch) and not _clean(batch):
+            if record is not None:
+                record.close()
+            return
+    if record is not None:
+        _forget(record)
 
 
-def _write_temp(path: Path, data: bytes, mode: int | None) -> Path:
-    """A new file beside ``path``: same file system, so that the rename is atomic."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    # The name stays short enough for a target whose own name is as long as the file system permits.
-    temp = path.with_name(f".{path.name[:80]}.{os.urandom(6).hex()}.goalwright-tmp")
-    descriptor = os.open(temp, flags, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            temp.chmod(mode)
-            _keep_owner(path, temp)
-    except BaseException:
-        temp.unlink(missing_ok=True)
-        raise
-    return temp
-
-
-def _keep_owner(path: Path, temp: Path) -> None:
-    if os.name == "nt":
-        return
-    old, new = path.stat(), temp.stat()
-    if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
-        # Only root may give files away; for others the new owner is the price of the atomic rename.
-        with contextlib.suppress(OSError):
-            os.chown(temp, old.st_uid, old.st_gid)
-            temp.chmod(stat.S_IMODE(old.st_mode))
-
-
-def _roll_back(batch: _Batch) -> None:
-    for item in reversed(batch.staged):
-        with contextlib.suppress(OSError):
-            if item.temp is not None and not item.done:
-                item.temp.unlink(missing_ok=True)
-        if not item.done:
-            continue
-        change = item.change
-        # Best effort: the disk has just failed, and the first error is the one to report.
-        with contextlib.suppress(OSError):
-            if change.before is None:
-                change.path.unlink(missing_ok=True)
-            else:
-                _write_temp(change.path, change.before, item.mode).replace(change.path)
-    for folder in reversed(batch.made_dirs):
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the renames durable. Not possible on Windows, and not on every file system."""
+def _mark(record: Journal, batch: Batch, mark: Mark) -> bool:
     with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        record.mark(batch, mark)
+        return True
+    return False
+
+
+def _clean(batch: Batch) -> bool:
+    with contextlib.suppress(OSError):
+        clean(batch)
+        return True
+    return False
+
+
+def _forget(record: Journal) -> bool:
+    for _ in range(2):
+        with contextlib.suppress(OSError):
+            record.remove()
+            return True
+    return False
+
+
+def _sha256(data: bytes | None) -> str:
+    return "" if data is None else hashlib.sha256(data).hexdigest()

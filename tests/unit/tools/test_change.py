@@ -231,31 +231,6 @@ async def test_a_history_that_fails_stops_the_write(ctx: FakeToolContext, worksp
     assert path.read_bytes() == b"one\n"
 
 
-@pytest.mark.parametrize("fail_at", [0, 1, 2])
-def test_several_files_are_written_all_or_none(tmp_path: Path, fail_at: int) -> None:
-    root = tmp_path.resolve()
-    (root / "a").write_bytes(b"a1")
-    (root / "c").write_bytes(b"c1")
-    plan = [
-        FileChange(root / "a", b"a1", b"a2"),
-        FileChange(root / "new/dir/b", None, b"b2"),
-        FileChange(root / "c", b"c1", b"c2"),
-    ]
-    before = snapshot(root)
-    count = 0
-
-    def replace(source: Path, target: Path) -> None:
-        nonlocal count
-        count += 1
-        if count == fail_at + 1:
-            raise OSError(28, "No space left on device")
-        source.replace(target)
-
-    with pytest.raises(OSError, match="No space"):
-        atomic.write_all(plan, replace)
-    assert snapshot(root) == before
-
-
 def test_a_change_between_staging_and_renaming_is_noticed(tmp_path: Path) -> None:
     path = tmp_path.resolve() / "a"
     path.write_bytes(b"changed")

@@ -1,0 +1,492 @@
+from __future__ import annotations
+
+import errno
+import os
+import random
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.dying_disk import CHANGING, DyingOs, dying, old_tree, tree
+from tools import atomic, disk
+from tools.base import FileChange
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path.resolve() / "ws"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    return tmp_path.resolve() / "home/journal"
+
+
+def bits(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def kill_before(
+    name: str, plan: list[FileChange], journal: Path, *, number: int = 1, path: Path | None = None
+) -> None:
+    """End the writing process before the ``number``-th call of this name (that names ``path``)."""
+
+    class Before(DyingOs):
+        left = number
+
+        def __getattr__(self, called: str) -> Any:
+            real = super().__getattr__(called)
+            if called != name:
+                return real
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if path is None or path in args:
+                    self.left -= 1
+                    if self.left == 0:
+                        self.at = self.count + 1
+                return real(*args, **kwargs)
+
+            return call
+
+    with dying(Before()) as system:
+        atomic.write_all(plan, journal)
+    assert system.left == 0
+
+
+# -- what a written file keeps --
+
+
+def test_permission_bits_are_kept_and_can_be_given(root: Path) -> None:
+    kept, given_, made = root / "kept", root / "given", root / "made"
+    kept.write_bytes(b"1")
+    given_.write_bytes(b"1")
+    kept.chmod(0o750)
+    given_.chmod(0o644)
+    atomic.write_all(
+        [
+            FileChange(kept, b"1", b"2"),
+            FileChange(given_, b"1", b"2", mode=0o755),
+            FileChange(made, None, b"2", mode=0o700),
+        ]
+    )
+    assert [bits(path) for path in (kept, given_, made)] == [0o750, 0o755, 0o700]
+
+
+def test_only_the_mode_is_changed(root: Path, journal: Path) -> None:
+    path = root / "run.sh"
+    path.write_bytes(b"#!/bin/sh\n")
+    path.chmod(0o444)
+    atomic.write_all([FileChange(path, b"#!/bin/sh\n", b"#!/bin/sh\n", mode=0o755)], journal)
+    assert (path.read_bytes(), bits(path)) == (b"#!/bin/sh\n", 0o755)
+
+
+def test_a_moved_file_keeps_its_bits(root: Path) -> None:
+    path, target = root / "a.sh", root / "bin/b.sh"
+    path.write_bytes(b"1")
+    path.chmod(0o750)
+    atomic.write_all([FileChange(target, None, b"2", moved_from=path), FileChange(path, b"1", None)])
+    assert tree(root).keys() == {"bin", "bin/b.sh"}
+    assert (target.read_bytes(), bits(target)) == (b"2", 0o750)
+
+
+def test_a_new_file_gets_the_systems_bits(root: Path) -> None:
+    (root / "other").touch()
+    atomic.write_all([FileChange(root / "a", None, b"1")])
+    assert bits(root / "a") == bits(root / "other")
+
+
+def test_extended_attributes_are_kept(root: Path) -> None:
+    path, target = root / "a", root / "b"
+    path.write_bytes(b"1")
+    try:
+        os.setxattr(path, "user.origin", b"somewhere")
+    except (AttributeError, OSError):
+        pytest.skip("no extended attributes here")
+    atomic.write_all([FileChange(path, b"1", b"2")])
+    assert os.getxattr(path, "user.origin") == b"somewhere"
+    atomic.write_all([FileChange(target, None, b"3", moved_from=path), FileChange(path, b"2", None)])
+    assert os.getxattr(target, "user.origin") == b"somewhere"
+
+
+def test_other_names_of_the_file_keep_the_old_content(root: Path) -> None:
+    (root / "a").write_bytes(b"shared")
+    (root / "store").hardlink_to(root / "a")
+    atomic.write_all([FileChange(root / "a", b"shared", b"mine")])
+    assert ((root / "a").read_bytes(), (root / "store").read_bytes()) == (b"mine", b"shared")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+def test_the_owner_is_kept(root: Path) -> None:
+    path = root / "a"
+    path.write_bytes(b"1")
+    os.chown(path, 12345, 23456)
+    path.chmod(0o4755)
+    atomic.write_all([FileChange(path, b"1", b"2")])
+    assert (path.stat().st_uid, path.stat().st_gid, bits(path)) == (12345, 23456, 0o4755)
+
+
+def test_who_cannot_keep_the_owner_keeps_no_set_user_id_bit(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = root / "a"
+    path.write_bytes(b"1")
+    path.chmod(0o4755)
+    monkeypatch.setattr(disk, "_keep_owner", lambda descriptor, old: False)
+    atomic.write_all([FileChange(path, b"1", b"2")])
+    assert bits(path) == 0o755
+
+
+def test_a_private_file_is_private_while_it_is_staged(root: Path) -> None:
+    path = root / "key"
+    path.write_bytes(b"1")
+    path.chmod(0o600)
+    seen: list[int] = []
+
+    class Looking(DyingOs):
+        def _stop(self, name: str, args: tuple[Any, ...]) -> None:
+            seen.extend(bits(one) for one in root.glob(".key.*"))
+
+    before = os.umask(0)
+    try:
+        for at in range(1, 30):
+            with dying(Looking(at)):
+                atomic.write_all([FileChange(path, path.read_bytes(), f"{at}".encode())])
+    finally:
+        os.umask(before)
+    assert set(seen) == {0o600}
+
+
+# -- refused --
+
+
+def test_a_read_only_file_is_refused(root: Path) -> None:
+    path = root / "a"
+    path.write_bytes(b"1")
+    path.chmod(0o444)
+    for after in (b"2", None):
+        with pytest.raises(PermissionError, match="read-only"):
+            atomic.write_all([FileChange(path, b"1", after)])
+    assert tree(root).keys() == {"a"}
+
+
+def test_names_that_differ_only_in_case_are_refused_where_they_are_one_file(
+    root: Path, journal: Path
+) -> None:
+    old, new = root / "Name.py", root / "name.py"
+    old.write_bytes(b"1")
+    new.hardlink_to(old)  # how it looks on a system that ignores case
+    with pytest.raises(OSError, match="one file here"):
+        atomic.write_all([FileChange(new, None, b"1", moved_from=old), FileChange(old, b"1", None)], journal)
+    assert tree(root).keys() == {"Name.py", "name.py"}
+
+
+def test_a_file_where_a_folder_is_needed_is_refused(root: Path, journal: Path) -> None:
+    (root / "a").write_bytes(b"1")
+    with pytest.raises(NotADirectoryError):
+        atomic.write_all(
+            [FileChange(root / "x/y", None, b"1"), FileChange(root / "a/b", None, b"1")], journal
+        )
+    assert tree(root).keys() == {"a"}
+
+
+def test_a_file_that_appears_is_not_replaced(root: Path, journal: Path) -> None:
+    plan = [FileChange(root / "a", None, b"ours"), FileChange(root / "b", None, b"ours")]
+
+    class Appearing(DyingOs):
+        def __getattr__(self, name: str) -> Any:
+            if name == "link":
+                (root / "b").write_bytes(b"theirs")
+            return super().__getattr__(name)
+
+    with dying(Appearing()), pytest.raises(atomic.Moved, match="somebody else"):
+        atomic.write_all(plan, journal)
+    assert (tree(root).keys(), (root / "b").read_bytes()) == ({"b"}, b"theirs")
+
+
+@pytest.mark.parametrize("how", ["in place", "renamed over"])
+@pytest.mark.parametrize("kind", ["update", "delete"])
+def test_a_file_saved_at_the_last_moment_is_not_lost(root: Path, journal: Path, how: str, kind: str) -> None:
+    first, path = root / "a", root / "b"
+    first.write_bytes(b"old")
+    path.write_bytes(b"old")
+    plan = [FileChange(first, b"old", b"new"), FileChange(path, b"old", b"new" if kind == "update" else None)]
+
+    def save() -> None:
+        if how == "in place":
+            path.write_bytes(b"theirs")
+        else:
+            (root / "saved").write_bytes(b"theirs")
+            (root / "saved").replace(path)
+
+    class Saving(DyingOs):
+        def __getattr__(self, name: str) -> Any:
+            real = super().__getattr__(name)
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if name in ("link", "rename") and args[0] == path:
+                    save()
+                return real(*args, **kwargs)
+
+            return call if callable(real) else real
+
+    with dying(Saving()), pytest.raises(atomic.Moved, match="changed"):
+        atomic.write_all(plan, journal)
+    assert (first.read_bytes(), path.read_bytes()) == (b"old", b"theirs")
+    assert tree(root).keys() == {"a", "b"}
+
+
+def test_what_an_editor_writes_into_the_replaced_file_wins(root: Path) -> None:
+    first, path = root / "a", root / "b"
+    first.write_bytes(b"old")
+    path.write_bytes(b"old")
+    plan = [FileChange(path, b"old", b"new"), FileChange(first, b"old", b"new")]
+    with path.open("r+b") as editor:
+
+        class Saving(DyingOs):
+            def __getattr__(self, name: str) -> Any:
+                if name == "replace" and not path.samefile(f"/dev/fd/{editor.fileno()}"):
+                    editor.seek(0)
+                    editor.write(b"theirs")
+                    editor.flush()
+                return super().__getattr__(name)
+
+        with dying(Saving()), pytest.raises(atomic.Moved, match="changed"):
+            atomic.write_all(plan)
+    assert (first.read_bytes(), path.read_bytes()) == (b"old", b"theirs")
+
+
+# -- where there are no hard links --
+
+
+@pytest.fixture
+def no_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*args: Any, **kwargs: Any) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", link)
+
+
+@pytest.mark.usefixtures("no_links")
+def test_without_hard_links_it_works_and_is_undone_and_recovered_too(root: Path, journal: Path) -> None:
+    plan = old_tree(root, 8)
+    old = tree(root)
+    with dying(DyingOs(counted=CHANGING)) as system:
+        atomic.write_all(plan, journal)
+    new = tree(root)
+    for at in range(1, system.count + 1):
+        for how in ("kill", "torn", "fail"):
+            for path in sorted(root.rglob("*"), reverse=True):
+                path.rmdir() if path.is_dir() else path.unlink()
+            plan = old_tree(root, 8)
+            with dying(DyingOs(at, how, counted=CHANGING, error=errno.EIO)):
+                try:
+                    atomic.write_all(plan, journal)
+                except OSError:
+                    assert tree(root) == old
+            atomic.recover(journal)
+            assert tree(root) in (old, new), (at, how)
+            assert list(journal.iterdir()) == []
+
+
+# -- after a crash, with somebody at work in between --
+
+
+def three(root: Path) -> list[FileChange]:
+    for name in ("a", "b"):
+        (root / name).write_bytes(b"old")
+    return [
+        FileChange(root / "a", b"old", b"new"),
+        FileChange(root / "n", None, b"new"),
+        FileChange(root / "b", b"old", b"new"),
+    ]
+
+
+def test_an_interrupted_change_is_completed_and_told(root: Path, journal: Path) -> None:
+    kill_before("replace", three(root), journal, path=root / "b")
+    (found,) = atomic.recover(journal)
+    assert (found.outcome, len(found.files)) == ("completed", 3)
+    assert found.text == "A change of 3 files was interrupted by the daemon's end. It was completed."
+    assert {path.name: path.read_bytes() for path in root.iterdir()} == dict.fromkeys("anb", b"new")
+
+
+def test_a_change_that_had_not_begun_is_forgotten_and_told(root: Path, journal: Path) -> None:
+    plan = three(root)
+    old = tree(root)
+    kill_before("fsync", plan, journal, number=5)
+    assert len(tree(root)) > len(old)
+    (found,) = atomic.recover(journal)
+    assert found.outcome == "untouched" and "before it was written" in found.text
+    assert tree(root) == old
+
+
+def test_a_file_changed_before_its_turn_stays_and_the_others_go_back(root: Path, journal: Path) -> None:
+    kill_before("replace", three(root), journal, path=root / "b")
+    assert (root / "a").read_bytes() == b"new"
+    (root / "b").write_bytes(b"theirs")
+    (found,) = atomic.recover(journal)
+    assert found.outcome == "undone"
+    assert {path.name: path.read_bytes() for path in root.iterdir()} == {"a": b"old", "b": b"theirs"}
+
+
+def test_a_file_changed_after_its_turn_stays_and_the_others_go_on(root: Path, journal: Path) -> None:
+    kill_before("replace", three(root), journal, path=root / "b")
+    (root / "a").write_bytes(b"new and theirs")
+    (found,) = atomic.recover(journal)
+    assert found.outcome == "completed"
+    assert f"{root / 'a'}: changed since" in found.text
+    assert {path.name: path.read_bytes() for path in root.iterdir()} == {
+        "a": b"new and theirs",
+        "b": b"new",
+        "n": b"new",
+    }
+
+
+def test_changed_before_and_after_their_turn_both_stay(root: Path, journal: Path) -> None:
+    kill_before("replace", three(root), journal, path=root / "b")
+    (root / "n").write_bytes(b"new and theirs")
+    (root / "b").write_bytes(b"theirs")
+    (found,) = atomic.recover(journal)
+    assert found.outcome == "undone"
+    assert f"{root / 'n'}: changed since" in found.text
+    assert {path.name: path.read_bytes() for path in root.iterdir()} == {
+        "a": b"old",
+        "b": b"theirs",
+        "n": b"new and theirs",
+    }
+
+
+def test_a_file_put_back_by_hand_takes_the_others_back(root: Path, journal: Path) -> None:
+    kill_before("replace", three(root), journal, path=root / "b")
+    (root / "a").write_bytes(b"old")
+    (found,) = atomic.recover(journal)
+    assert found.outcome == "undone"
+    assert {path.name: path.read_bytes() for path in root.iterdir()} == {"a": b"old", "b": b"old"}
+
+
+def test_a_file_made_where_one_was_deleted_stays(root: Path, journal: Path) -> None:
+    for name in "abc":
+        (root / name).write_bytes(b"old")
+    plan = [FileChange(root / name, b"old", None) for name in "abc"]
+    kill_before("rename", plan, journal, path=root / "b")
+    (root / "a").write_bytes(b"theirs")
+    (found,) = atomic.recover(journal)
+    assert found.outcome == "completed"
+    assert {path.name: path.read_bytes() for path in root.iterdir()} == {"a": b"theirs"}
+
+
+def test_when_somebody_cleaned_the_folder_nothing_is_made_up(root: Path, journal: Path) -> None:
+    kill_before("replace", three(root), journal, path=root / "b")
+    for path in root.glob(".*"):
+        path.unlink()
+    (found,) = atomic.recover(journal)
+    assert found.outcome == "undone"
+    assert f"{root / 'a'}: still new" in found.text
+    assert {path.name: path.read_bytes() for path in root.iterdir()} == {"a": b"new", "b": b"old"}
+    assert atomic.recover(journal) == []
+
+
+def test_a_replaced_folder_leads_recovery_nowhere_else(root: Path, journal: Path, tmp_path: Path) -> None:
+    (root / "in").mkdir()
+    plan = three(root / "in")
+    kill_before("replace", plan, journal, path=root / "in/b")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("a", "b"):
+        (elsewhere / name).write_bytes(b"old")
+    (root / "in").rename(root / "was")
+    (root / "in").symlink_to(elsewhere)
+    atomic.recover(journal)
+    assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == {"a": b"old", "b": b"old"}
+
+
+# -- the record --
+
+
+def test_the_record_is_private_and_gone_afterwards(root: Path, journal: Path) -> None:
+    kill_before("link", three(root), journal)
+    (record,) = journal.iterdir()
+    assert (bits(journal), bits(record)) == (0o700, 0o600)
+    atomic.recover(journal)
+    assert list(journal.iterdir()) == []
+
+
+def test_a_workspace_without_a_journal_recovers_nothing(tmp_path: Path) -> None:
+    assert atomic.recover(tmp_path / "none") == []
+
+
+def test_what_is_no_record_is_left_alone(journal: Path) -> None:
+    journal.mkdir(parents=True)
+    for name in ("notes.txt", "x.journal", "0123456789abcdef.journal~"):
+        (journal / name).write_bytes(b"\0\xff garbage")
+    assert atomic.recover(journal) == []
+    assert len(list(journal.iterdir())) == 3
+
+
+def _truncated(data: bytes, source: random.Random) -> bytes:
+    return data[: source.randrange(len(data))]
+
+
+def _flipped(data: bytes, source: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(source.randint(1, 20)):
+        changed[source.randrange(len(data))] = source.randrange(256)
+    return bytes(changed)
+
+
+def _shuffled(data: bytes, source: random.Random) -> bytes:
+    lines = data.split(b"\n")
+    source.shuffle(lines)
+    return b"\n".join(lines)
+
+
+@pytest.mark.parametrize("damage", [_truncated, _flipped, _shuffled])
+@given(seed=st.integers(0, 2**32), stop=st.integers(0, 60))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_a_damaged_record_stops_nothing_and_destroys_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
+    damage: Callable[[bytes, random.Random], bytes],
+    seed: int,
+    stop: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("damaged").resolve()
+    root, journal, source = folder / "ws", folder / "journal", random.Random(seed)
+    root.mkdir()
+    plan = old_tree(root, 8)
+    theirs = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    planned = {change.path: change for change in plan}
+    with dying(DyingOs(stop, counted=CHANGING)):
+        atomic.write_all(plan, journal)
+    for record in journal.glob("*"):
+        record.write_bytes(damage(record.read_bytes() or b"\n", source))
+    atomic.recover(journal)
+    for path, data in theirs.items():
+        change = planned.get(path)
+        backups = [one.read_bytes() for one in path.parent.glob(f".{path.name}.*")]
+        now = path.read_bytes() if path.exists() else None
+        assert now == data or (change is not None and now == change.after) or data in backups, path
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read_as_a_record_without_an_error(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    journal = tmp_path_factory.mktemp("any")
+    (journal / "0123456789abcdef.journal").write_bytes(data)
+    assert all(one.outcome == "untouched" for one in atomic.recover(journal))
+    assert list(journal.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "ü" * 127, "語" * 85, "a\udcff.py"])
+def test_long_and_odd_names_can_be_written(root: Path, journal: Path, name: str) -> None:
+    plan = [FileChange(root / name, None, b"1"), FileChange(root / "b", None, b"1")]
+    kill_before("unlink", plan, journal)
+    atomic.recover(journal)
+    assert (root / name).read_bytes() == b"1"
+    assert len(list(root.iterdir())) == 2

@@ -1,0 +1,193 @@
+"""The record of a change that is being written: what a crash would leave, and what is to be done about it.
+
+One file a batch, in a private folder outside of the workspace. Its lines: a head, one line a file, an end with
+the checksum of all before it, then the marks as they are reached (``commit``, ``undo``, ``done``). The file is
+locked while its process lives, so that nobody takes what is under way for what was interrupted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from tools import disk
+from tools.base import ChangeKind
+
+Mark = Literal["commit", "undo", "done"]
+
+_MARKS: tuple[Mark, ...] = ("commit", "undo", "done")
+_TOKEN = re.compile(r"[0-9a-f]{16}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SUFFIX = ".journal"
+_END = "end "
+_NAME_BYTES = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One file of a batch. ``before`` and ``after`` are hex sha256; empty when there is none, or only one file."""
+
+    path: Path
+    kind: ChangeKind
+    before: str
+    after: str
+    temp: Path
+    """The new content, until it is renamed. Beside its target: the same file system, so renaming is atomic."""
+    backup: Path
+    """The old file under another name, from just before it is replaced until all are."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Everything that is written together."""
+
+    token: str
+    items: list[Item] = field(default_factory=list[Item])
+    folders: list[Path] = field(default_factory=list[Path])
+    """To be made, outer ones first."""
+    marks: set[Mark] = field(default_factory=set[Mark])
+    complete: bool = True
+    """The record was read to its end, and is undamaged."""
+
+    def add(
+        self, path: Path, kind: ChangeKind, before: str = "", after: str = "", number: int | None = None
+    ) -> None:
+        """One more file. Its other names follow from token and number: a damaged record cannot name other files."""
+        # Short enough for a target whose own name is as long as the file system permits.
+        stem = path.name.encode("utf-8", "ignore")[:_NAME_BYTES].decode("utf-8", "ignore")
+        name = f".{stem}.{self.token}{len(self.items) if number is None else number:x}"
+        temp, backup = (path.with_name(f"{name}.{end}.goalwright-tmp") for end in ("new", "old"))
+        self.items.append(Item(path, kind, before, after, temp, backup))
+
+
+def new_batch() -> Batch:
+    """An empty batch with a token of its own."""
+    return Batch(os.urandom(8).hex())
+
+
+class Journal:
+    """The record of one batch, open. ``durable``: each step is flushed to disk before the next one is taken."""
+
+    def __init__(self, path: Path, descriptor: int, durable: bool) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._durable = durable
+
+    @classmethod
+    def begin(cls, folder: Path, batch: Batch, *, durable: bool) -> Journal:
+        """Write the record of a batch that is about to be staged. Raises OSError."""
+        path = folder / (batch.token + _SUFFIX)
+        try:
+            descriptor = disk.open_record(path, create=True)
+        except FileNotFoundError:
+            disk.make_private_folder(folder)
+            descriptor = disk.open_record(path, create=True)
+        journal = cls(path, descriptor, durable)
+        try:
+            disk.lock(descriptor)
+            disk.append(descriptor, _to_bytes(batch), sync=durable)
+            if durable:
+                disk.sync_folder(folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                journal.remove()
+            raise
+        return journal
+
+    @classmethod
+    def open(cls, path: Path) -> tuple[Journal, Batch] | None:
+        """One that was left behind; None when its process still lives. Raises OSError."""
+        descriptor = disk.open_record(path, create=False)
+        journal = cls(path, descriptor, durable=True)
+        try:
+            if disk.lock(descriptor):
+                return journal, _from_bytes(path.name.removesuffix(_SUFFIX), disk.read_record(descriptor))
+        except BaseException:
+            journal.close()
+            raise
+        journal.close()
+        return None
+
+    def mark(self, batch: Batch, mark: Mark) -> None:
+        """Record that a step was reached. Raises OSError."""
+        batch.marks.add(mark)  # also when this fails: the line may be there all the same
+        # The line before may be torn.
+        disk.append(self._descriptor, f"\n{mark}\n".encode(), sync=self._durable and mark != "done")
+
+    def remove(self) -> None:
+        """All is as it should be: forget it. May be called again after an error. Raises OSError."""
+        self.close()  # first: Windows removes no open file
+        disk.remove(self.path)
+
+    def close(self) -> None:
+        """Leave the record for the next start."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            with contextlib.suppress(OSError):
+                disk.close(descriptor)
+
+
+def left_behind(folder: Path) -> list[Path]:
+    """The records in a folder. Never raises."""
+    try:
+        names = sorted(disk.names_in(folder))
+    except OSError:
+        return []
+    return [
+        folder / name
+        for name in names
+        if name.endswith(_SUFFIX) and _TOKEN.fullmatch(name.removesuffix(_SUFFIX))
+    ]
+
+
+def _to_bytes(batch: Batch) -> bytes:
+    lines: list[Any] = [{"token": batch.token, "folders": [str(folder) for folder in batch.folders]}]
+    lines += [
+        {"path": str(item.path), "kind": item.kind, "before": item.before, "after": item.after}
+        for item in batch.items
+    ]
+    body = b"".join(json.dumps(line).encode("ascii") + b"\n" for line in lines)
+    return body + f"{_END}{hashlib.sha256(body).hexdigest()}\n".encode("ascii")
+
+
+def _from_bytes(token: str, data: bytes) -> Batch:
+    """As far as it can be read. Folders and marks count only when the record is undamaged."""
+    batch = Batch(token, complete=False)
+    head, _, rest = data.partition(f"\n{_END}".encode())
+    checksum, _, marks = rest.partition(b"\n")
+    body = head + b"\n"
+    first, *lines = (_object(line) for line in body.split(b"\n")[:-1])
+    for number, line in enumerate(lines):
+        # The place counts, for the names of an item follow from its number.
+        _add(batch, line, number)
+    if hashlib.sha256(body).hexdigest().encode("ascii") == checksum:
+        batch.complete = True
+        batch.folders += [Path(folder) for folder in cast("list[str]", first["folders"])]
+        reached = marks.split(b"\n")[:-1]
+        batch.marks |= {mark for mark in _MARKS if mark.encode() in reached}
+    return batch
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        value: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _add(batch: Batch, line: dict[str, Any], number: int) -> None:
+    path, kind, before, after = (line.get(key) for key in ("path", "kind", "before", "after"))
+    if isinstance(path, str) and _is_path(path) and kind in ("create", "update", "delete"):
+        hashes = [one if isinstance(one, str) and _SHA256.fullmatch(one) else "" for one in (before, after)]
+        batch.add(Path(path), kind, *hashes, number=number)
+
+
+def _is_path(text: str) -> bool:
+    return "\0" not in text and Path(text).is_absolute() and Path(text).name != ""

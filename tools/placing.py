@@ -1,0 +1,180 @@
+"""The two halves of a write, file by file: new contents into place, and old ones back.
+
+Both can be stopped at any point and begun again, also by another process: what is to be done is told from what is
+on disk. A file that is neither the old nor the new one is somebody's newer work, and is never touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools import disk
+from tools.disk import Stamp
+from tools.journal import Batch, Item
+
+
+class Moved(Exception):
+    """The file on disk is not the one the change was planned on."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(f"{path}: {what}")
+        self.path = path
+        self.what = what
+
+
+@dataclass(slots=True)
+class Undone:
+    """What came of putting a batch back."""
+
+    restored: list[Path] = field(default_factory=list[Path])
+    kept: list[Path] = field(default_factory=list[Path])
+    """Left as they are: somebody has changed them since."""
+    stuck: list[Path] = field(default_factory=list[Path])
+    """Still new, for the old content is gone (somebody removed our files); the file history has it."""
+    saved: list[Path] = field(default_factory=list[Path])
+    """Backups left in place, as they hold what is nowhere else."""
+    failed: list[tuple[Path, OSError]] = field(default_factory=list[tuple[Path, OSError]])
+    """Not possible now."""
+
+
+# -- forward --
+
+
+def place(item: Item, stamp: Stamp | None, *, alone: bool) -> None:
+    """Put the staged content at its target, or remove the target. Raises OSError, Moved.
+
+    ``stamp``: of the old file when it was compared with the plan; None: it was compared by hash. ``alone``: it is the
+    only file of its batch, so that nothing can fail after it and no backup is needed.
+    """
+    if item.kind == "create":
+        try:
+            disk.move_new(item.temp, item.path)
+        except FileExistsError as error:
+            raise Moved(item.path, "was created by somebody else") from error
+    elif item.kind == "update":
+        if not alone:
+            _back_up(item, stamp)
+        disk.replace(item.temp, item.path)
+    elif alone:
+        disk.remove(item.path)
+    else:
+        disk.move(item.path, item.backup)
+        _compare(item, stamp)
+
+
+def is_backup_untouched(item: Item, stamp: Stamp) -> bool:
+    """Whether nobody wrote through a handle that was open when the file was replaced. Raises OSError."""
+    found = disk.look(item.backup)
+    # A copy, made where there are no hard links, is another file, and nobody else's.
+    return found is None or found.st_ino != stamp.inode or Stamp.of(found) == stamp
+
+
+def clean(batch: Batch) -> None:
+    """All are in place: remove backups and what else is left. Raises OSError."""
+    for item in batch.items:
+        if item.kind != "create":
+            disk.remove(item.backup)
+
+
+def _back_up(item: Item, stamp: Stamp | None) -> None:
+    try:
+        linked = disk.second_name(item.path, item.backup)
+    except FileExistsError:
+        # From before a crash, perhaps only half a copy. The target is known to be still the old file.
+        disk.remove(item.backup)
+        linked = disk.second_name(item.path, item.backup)
+    _compare(item, stamp if linked else None)
+
+
+def _compare(item: Item, stamp: Stamp | None) -> None:
+    """Somebody may have saved the file since it was compared with the plan."""
+    if stamp is None:
+        same = disk.digest(item.backup) == item.before
+    else:
+        found = disk.look(item.backup)
+        same = found is not None and Stamp.of(found) == stamp
+    if not same:
+        raise Moved(item.path, "changed")
+
+
+# -- back --
+
+
+def put_back(batch: Batch, *, placed: bool) -> Undone:
+    """Undo whatever of a batch was done. Never raises for a single file.
+
+    ``placed``: some targets may have their new content already; else nothing but our own files is touched.
+    """
+    undone = Undone()
+    for item in reversed(batch.items):
+        try:
+            if placed:
+                {"create": _remove_created, "update": _put_back_updated, "delete": _put_back_deleted}[
+                    item.kind
+                ](item, undone)
+            disk.remove(item.temp)
+        except OSError as error:
+            undone.failed.append((item.path, error))
+    for folder in reversed(batch.folders):
+        try:
+            disk.remove_empty_folder(folder)
+        except OSError as error:
+            undone.failed.append((folder, error))
+    return undone
+
+
+def _remove_created(item: Item, undone: Undone) -> None:
+    now = disk.look(item.path)
+    if now is None:
+        return
+    if disk.look(item.temp) is not None and not disk.same_file(item.temp, item.path):
+        return  # ours never got there
+    if item.after and disk.digest(item.path) != item.after:
+        undone.kept.append(item.path)
+    elif item.after or disk.same_file(item.temp, item.path):
+        disk.remove(item.path)
+        undone.restored.append(item.path)
+
+
+def _put_back_updated(item: Item, undone: Undone) -> None:
+    backup = disk.look(item.backup) is not None
+    if disk.look(item.temp) is not None:
+        disk.remove(item.backup)  # never replaced
+        return
+    if not item.after:
+        return  # alone: nothing comes after the rename that could fail
+    now = disk.digest(item.path)
+    if now == item.after and backup and not disk.same_file(item.path, item.backup):
+        disk.replace(item.backup, item.path)
+        undone.restored.append(item.path)
+    elif now == item.after and now != item.before and not backup:
+        undone.stuck.append(item.path)
+    else:
+        _leave(item, now, undone)
+
+
+def _put_back_deleted(item: Item, undone: Undone) -> None:
+    if disk.look(item.backup) is None:
+        return
+    now = disk.digest(item.path)
+    if now is None:
+        disk.move_new(item.backup, item.path)
+        undone.restored.append(item.path)
+    elif disk.same_file(item.path, item.backup):
+        disk.remove(item.backup)
+    else:
+        _leave(item, now, undone)
+
+
+def _leave(item: Item, now: str | None, undone: Undone) -> None:
+    """The target stays as it is; the backup goes when its content is the planned one, which the history has."""
+    if now not in (item.before, item.after):
+        undone.kept.append(item.path)
+    backup = disk.digest(item.backup)
+    if backup is None:
+        return
+    if backup == item.before or now == item.before:
+        disk.remove(item.backup)
+    else:
+        undone.saved.append(item.backup)

@@ -1,0 +1,159 @@
+"""What a crash left of a change, finished or undone at the next start."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tools import disk
+from tools.journal import Batch, Item, Journal, left_behind
+from tools.placing import Moved, Undone, clean, place, put_back
+
+Outcome = Literal["completed", "undone", "untouched", "failed"]
+_MAX_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """One interrupted change. ``untouched``: it had not begun to replace files; ``failed``: the next start goes on."""
+
+    outcome: Outcome
+    files: tuple[Path, ...]
+    """All that the change was about."""
+    text: str
+    """For the person: what happened, and which files are not as the outcome says."""
+
+
+def recover(journal: Path) -> list[Recovered]:
+    """Make every interrupted change of a journal wholly done or wholly undone. Never raises.
+
+    Only at start: changes of processes that still live are left alone, but their files are not locked. May itself be
+    killed at any point: the next call goes on.
+    """
+    found: list[Recovered] = []
+    for path in left_behind(journal):
+        try:
+            opened = Journal.open(path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            said = f"The record {path} of an interrupted change cannot be read ({error.strerror or error})."
+            found.append(Recovered("failed", (), said))
+            continue
+        if opened is not None:
+            record, batch = opened
+            try:
+                found += _recover(record, batch)
+            finally:
+                record.close()
+    return found
+
+
+def _recover(record: Journal, batch: Batch) -> list[Recovered]:
+    paths = tuple(item.path for item in batch.items)
+    try:
+        if "done" in batch.marks:
+            clean(batch)
+            record.remove()
+            return []
+        if "commit" in batch.marks and "undo" not in batch.marks and _can_go_on(batch):
+            return [_forward(record, batch)]
+        alone = len(batch.items) == 1 and disk.look(batch.items[0].temp) is None
+        came = _back(record, batch)
+        # One file whose new content is not waiting any more: it was as good as written, and its record had no use.
+        return [] if alone and came.outcome == "untouched" else [came]
+    except OSError as error:
+        said = f"An interrupted change of {_named(paths)} could not be put right ({error.strerror or error})."
+        return [Recovered("failed", paths, f"{said} The next start tries again.")]
+
+
+def _forward(record: Journal, batch: Batch) -> Recovered:
+    try:
+        for item in batch.items:
+            if _state(item) == "pending":
+                place(item, None, alone=False)
+            else:
+                disk.remove(item.temp)
+    except (OSError, Moved):
+        return _back(record, batch)
+    for folder in {item.path.parent for item in batch.items}:
+        disk.sync_folder(folder)
+    saved = [item.backup for item in batch.items if _digest(item.backup) not in (None, item.before)]
+    kept = [item.path for item in batch.items if _digest(item.path) != (item.after or None)]
+    record.mark(batch, "done")
+    if not saved:
+        clean(batch)
+    record.remove()
+    paths = tuple(item.path for item in batch.items)
+    text = f"A change of {_named(paths)} was interrupted by the daemon's end. It was completed."
+    return Recovered("completed", paths, text + _about(Undone(kept=kept, saved=saved)))
+
+
+def _back(record: Journal, batch: Batch) -> Recovered:
+    paths = tuple(item.path for item in batch.items)
+    # A damaged record has lost its marks; a backup shows that the renaming had begun.
+    placed = "commit" in batch.marks or any(disk.look(item.backup) is not None for item in batch.items)
+    if placed and batch.complete and "undo" not in batch.marks:
+        record.mark(batch, "undo")
+    undone = put_back(batch, placed=placed)
+    if undone.failed:
+        path, error = undone.failed[0]
+        text = f"An interrupted change of {_named(paths)} could not be undone: {path} ({error.strerror or error})."
+        return Recovered("failed", paths, f"{text} The next start tries again.{_about(undone)}")
+    for folder in {item.path.parent for item in batch.items} if placed else ():
+        disk.sync_folder(folder)
+    record.remove()
+    if not placed:
+        text = f"A change of {_named(paths)} was interrupted by the daemon's end before it was written."
+        return Recovered("untouched", paths, text)
+    text = f"A change of {_named(paths)} was interrupted by the daemon's end. It was undone."
+    return Recovered("undone", paths, text + _about(undone))
+
+
+def _can_go_on(batch: Batch) -> bool:
+    """Not when somebody changed, meanwhile, a file whose turn had not come: the new contents belong together."""
+    return all(_state(item) != "against" for item in batch.items)
+
+
+def _state(item: Item) -> Literal["pending", "done", "against"]:
+    now, staged, backup = disk.digest(item.path), disk.look(item.temp), disk.look(item.backup)
+    if item.kind == "delete":
+        if now is None:
+            return "done"
+        if backup is None:
+            return "pending" if now == item.before else "against"
+        return "against" if now == item.before else "done"  # somebody made it anew
+    old = item.before or None
+    if staged is None:
+        return "against" if now == old and item.before != item.after else "done"
+    if now == old and disk.digest(item.temp) == item.after:
+        return "pending"
+    return "done" if now == item.after else "against"
+
+
+def _digest(path: Path) -> str | None:
+    with contextlib.suppress(OSError):
+        return disk.digest(path)
+    return ""
+
+
+def _named(paths: Sequence[Path]) -> str:
+    if len(paths) == 1:
+        return str(paths[0])
+    return f"{len(paths)} files" if paths else "unknown files"
+
+
+def _about(undone: Undone) -> str:
+    said = ""
+    for paths, what in (
+        (undone.kept, "changed since and left as it is now"),
+        (undone.stuck, "still new, for its old content is gone from the folder; the file history has it"),
+        (undone.saved, "an older content that somebody wrote in between; look at it, then remove it"),
+    ):
+        if paths:
+            more = f" and {len(paths) - _MAX_NAMED} more" if len(paths) > _MAX_NAMED else ""
+            said += f" {', '.join(str(path) for path in paths[:_MAX_NAMED])}{more}: {what}."
+    return said

@@ -34,6 +34,7 @@ from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
 from tools.base import Diagnostics, Tool
+from tools.recovery import recover
 from tools.registry import builtin_tools, run_tool
 
 log = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class Daemon:
         self._tasks: set[asyncio.Task[None]] = set()
         self._quiet_since = time.monotonic()
         self.store, self.storage_notice = self._open_store()
+        self._recover_changes()
         self._own = OwnSessions(state_folder, self.workspace)
         self._tools: dict[str, Tool[Any]] = builtin_tools()
         self._services = Services(
@@ -238,6 +240,12 @@ class Daemon:
         """Outside of the workspace: what lies there is acted upon after a crash, so it must come from nobody else."""
         key = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:16]
         return self.state_folder / "journal" / key
+
+    def _recover_changes(self) -> None:
+        """Before anybody can write: finish or undo what a crash interrupted, and let the person know."""
+        for change in recover(self._journal()):
+            log.warning("%s", change.text)
+            self.storage_notice = f"{self.storage_notice} {change.text}".lstrip()
 
     def _changed_outside(self, path: Path) -> None:
         task = asyncio.create_task(self._tell_servers(path))

@@ -18,16 +18,10 @@ from daemon.model.traces import Trace
 from daemon.provider.choose import Choice, is_provider_variable, parse_model
 from daemon.store.base import StoreError, UnknownTrace
 from lsp_bridge import protocol as p
+from lsp_bridge.history_requests import HistoryRequests
+from lsp_bridge.request_error import RequestError
 from tools.base import ProposedFile, ToolError
 from tools.text import decode
-
-
-class RequestError(Exception):
-    """Becomes a JSON-RPC error; the message says what to do."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class ModelChooser(Protocol):
@@ -85,6 +79,7 @@ class Requests:
             "goalwright/permission/list": self.permissions,
             "goalwright/permission/content": self.permission_content,
             "goalwright/permission/reply": self.permission_reply,
+            **HistoryRequests(core, lambda: client.name).handlers,
         }
 
     async def handle(self, method: str, params: object) -> dict[str, Any]:

@@ -30,7 +30,8 @@ from daemon.provider.variables import is_provider_variable, provider_env
 from lsp_bridge import protocol as p
 from lsp_bridge.document_writer import DocumentWriter
 from lsp_bridge.documents import OpenDocuments
-from lsp_bridge.requests import ClientState, ModelChooser, RequestError, Requests
+from lsp_bridge.request_error import RequestError
+from lsp_bridge.requests import ClientState, ModelChooser, Requests
 
 log = logging.getLogger(__name__)
 

@@ -9,15 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import json
-import os
-import tempfile
-from collections.abc import Callable, Sequence
+import logging
+import stat
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from tools.base import CommandChange, CommandWatch, FileChange, ToolError
+from daemon.files.blobs import Blobs, sha256
+from daemon.files.versions import (
+    Action,
+    Entry,
+    Record,
+    Step,
+    Version,
+    VersionFile,
+    entries_of,
+    name_of,
+    step_line,
+    version_line,
+)
+from tools.atomic import read_or_none
+from tools.base import ChangeKind, CommandChange, CommandWatch, FileChange, ToolError
+from tools.paths import rule_target
+from tools.proposal import propose
+
+log = logging.getLogger(__name__)
 
 
 class _NoWatch:
@@ -25,84 +43,252 @@ class _NoWatch:
         return ()
 
 
+WatchCommand = Callable[["SessionHistory", str], Awaitable[CommandWatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A change that somebody made already. Without ``change`` its contents are not known, and it cannot be undone."""
+
+    path: Path
+    kind: ChangeKind
+    change: FileChange | None = None
+    before_mode: int | None = None
+    after_mode: int | None = None
+    folders: tuple[Path, ...] = ()
+
+
 class SessionHistory:
     """The port ``FileHistory`` of tools, for one session, in ``{trace}/files``."""
 
-    def __init__(self, folder: Path, now: Callable[[], datetime]) -> None:
-        self._folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        now: Callable[[], datetime],
+        workspace: Path = Path("/"),
+        *,
+        on_written: Callable[[Sequence[Version]], None] = lambda versions: None,
+        watch: WatchCommand | None = None,
+        read_only: bool = False,
+    ) -> None:
+        """``on_written`` hears on the event loop of versions that are on disk now. ``read_only``: decide nothing."""
+        self.blobs = Blobs(folder / "blobs")
+        self.workspace = workspace
+        self._file = VersionFile(folder / "versions.jsonl")
         self._now = now
-        self._count: int | None = None
+        self._on_written = on_written
+        self._watch = watch
+        self._read_only = read_only
+        self._record: Record | None = None
+        self._kept: dict[str, Version | Step] = {}
+        """What was kept in this process and not written yet, by name."""
+        self._loading = threading.Lock()
+        self._adding = threading.Lock()
 
     async def keep(self, changes: Sequence[FileChange], tool_call_id: str) -> list[str]:
-        """See tools.base.FileHistory. Raises ToolError when the version cannot be kept: then nothing is written."""
-        return await asyncio.to_thread(lambda: [self._keep(change, tool_call_id) for change in changes])
+        """See tools.base.FileHistory. Raises ToolError when a version cannot be kept: then nothing is written."""
+        return await asyncio.to_thread(self._keep, changes, tool_call_id)
 
     def written(self, versions: Sequence[str]) -> None:
         """See tools.base.FileHistory."""
+        done = [item for name in versions if isinstance(item := self._kept.pop(name, None), Version)]
+        self._mark("written", versions)
+        self._on_written(done)
 
     async def watch_command(self, tool_call_id: str) -> CommandWatch:
         """See tools.base.FileHistory."""
-        return _NoWatch()
+        return _NoWatch() if self._watch is None else await self._watch(self, tool_call_id)
 
-    def versions(self) -> list[dict[str, str | None]]:
-        """All versions, oldest first: ``version, path, before, after`` (hashes), ``tool_call_id, time``."""
+    def record(self) -> Record:
+        """All versions and steps so far. Blocking at the first call. Raises OSError."""
+        with self._loading:
+            if self._record is None:
+                record = Record()
+                for line in self._file.read():
+                    record.add(line)
+                if not self._read_only and (undecided := record.undecided()):
+                    self._file.append(_decide(record, undecided))
+                self._record = record
+            return self._record
+
+    def keep_seen(self, seen: Sequence[Seen], tool_call_id: str) -> list[Version]:
+        """Store changes that are on disk already; call ``tell`` with the result. Blocking. Raises ToolError."""
+        changes = [item.change for item in seen if item.change is not None]
         try:
-            text = (self._folder / "versions.jsonl").read_text("utf-8")
-        except FileNotFoundError:
-            return []
-        found: list[dict[str, str | None]] = []
-        for line in text.split("\n"):
-            with contextlib.suppress(ValueError):  # torn by a crash
-                found.append(json.loads(line))
+            made = iter(self._versions(changes, tool_call_id))
+            versions: list[Version] = []
+            for item in seen:
+                if item.change is None:
+                    time = self._now().isoformat()
+                    versions.append(Version(None, tool_call_id, time, item.path, item.kind, None))
+                    continue
+                version = next(made)
+                assert version.entry is not None
+                entry = replace(
+                    version.entry,
+                    before_mode=item.before_mode,
+                    after_mode=item.after_mode,
+                    folders=item.folders,
+                )
+                versions.append(replace(version, entry=entry))
+            return self._add(versions)
+        except OSError as error:
+            raise _not_kept(changes, error) from error
+
+    def tell(self, versions: Sequence[Version]) -> None:
+        """Announce versions of ``keep_seen``; those with a name are marked as written. Quick."""
+        names = [version.version for version in versions if version.version is not None]
+        for name in names:
+            self._kept.pop(name, None)
+        self._mark("written", names)
+        self._on_written(versions)
+
+    def keep_step(self, action: Action, changes: Sequence[str], plan: Sequence[FileChange]) -> str:
+        """Store what taking changes back is about to write; returns its name. Blocking. Raises ToolError."""
+        try:
+            record = self.record()
+            files = tuple(self._entry(change) for change in plan)
+            with self._adding:
+                number = sum(isinstance(item, Step) for item in record.items) + 1
+                step = Step(f"s{number}", action, tuple(changes), files, self._now().isoformat())
+                self._file.append([step_line(step)])
+                record.items.append(step)
+            self._kept[step.step] = step
+            return step.step
+        except OSError as error:
+            raise _not_kept(plan, error) from error
+
+    def step_done(self, step: str) -> None:
+        """The step is on disk. Never raises."""
+        self._kept.pop(step, None)
+        self._mark("done", [step])
+
+    def step_failed(self, step: str) -> None:
+        """The step was not written. Never raises."""
+        self._kept.pop(step, None)
+        self._mark("void", [step])
+
+    def _keep(self, changes: Sequence[FileChange], tool_call_id: str) -> list[str]:
+        try:
+            versions = self._add(self._versions(changes, tool_call_id))
+        except OSError as error:
+            raise _not_kept(changes, error) from error
+        return [version.version or "" for version in versions]
+
+    def _versions(self, changes: Sequence[FileChange], tool_call_id: str) -> list[Version]:
+        counts = self._counts(changes)
+        found: list[Version] = []
+        for change in changes:
+            entry = self._entry(change)
+            added, removed = counts.get(change.path, (0, 0))
+            time = self._now().isoformat()
+            found.append(Version("", tool_call_id, time, change.path, entry.kind, entry, added, removed))
         return found
 
-    def content(self, sha256: str) -> bytes:
-        """A stored content by its hash."""
-        return (self._folder / "blobs" / sha256[:2] / sha256).read_bytes()
+    def _counts(self, changes: Sequence[FileChange]) -> dict[Path, tuple[int, int]]:
+        names = {change.path: rule_target(change.path, self.workspace) for change in changes}
+        return {file.change.path: (file.diff.added, file.diff.removed) for file in propose(changes, names)}
 
-    def _keep(self, change: FileChange, tool_call_id: str) -> str:
+    def _add(self, versions: Sequence[Version]) -> list[Version]:
+        """Give versions their names and append them to the list, all in one go. Raises OSError."""
+        record = self.record()
+        with self._adding:
+            last = max((_number(item) for item in record.items), default=0)
+            named: list[Version] = []
+            for version in versions:
+                if version.entry is not None:
+                    last += 1
+                    version = replace(version, version=f"v{last}")
+                named.append(version)
+            self._file.append([version_line(version) for version in named])
+            record.items += named
+        self._kept.update({version.version: version for version in named if version.version is not None})
+        return named
+
+    def _entry(self, change: FileChange) -> Entry:
+        before_mode: int | None = None
+        if change.before is not None:
+            with contextlib.suppress(OSError):
+                before_mode = stat.S_IMODE(change.path.stat().st_mode)
+        return Entry(
+            change.path,
+            None if change.before is None else self.blobs.put(change.before),
+            None if change.after is None else self.blobs.put(change.after),
+            before_mode,
+            None if change.after is None else change.mode if change.mode is not None else before_mode,
+            change.moved_from,
+            _missing_folders(change.path) if change.before is None else (),
+        )
+
+    def _mark(self, key: str, names: Sequence[str]) -> None:
+        if not names:
+            return
+        if self._record is not None:
+            marks = self._record.void if key == "void" else self._record.written
+            marks.update(names)
         try:
-            first = self._count is None
-            if self._count is None:
-                self._count = len(self.versions())
-            entry = {
-                "version": f"v{self._count + 1}",
-                "path": str(change.path),
-                "before": self._blob(change.before),
-                "after": self._blob(change.after),
-                "tool_call_id": tool_call_id,
-                "time": self._now().isoformat(),
-            }
-            with (self._folder / "versions.jsonl").open("a", encoding="utf-8") as log:
-                log.write(("\n" if first and self._is_torn() else "") + json.dumps(entry) + "\n")
-            self._count += 1
+            with self._adding:
+                self._file.append([{key: list(names)}])
         except OSError as error:
-            raise ToolError(
-                f"Nothing was changed: the old version of {change.path.name} could not be kept "
-                f"({error.strerror or error})."
-            ) from error
-        return str(entry["version"])
+            # The contents tell as much when the list is read again.
+            log.warning("the file history could not be marked: %s", error)
 
-    def _is_torn(self) -> bool:
-        """Whether a crash left half a line at the end of the list."""
-        try:
-            with (self._folder / "versions.jsonl").open("rb") as log:
-                log.seek(-1, os.SEEK_END)
-                return log.read(1) != b"\n"
-        except OSError:  # missing or empty
-            return False
 
-    def _blob(self, content: bytes | None) -> str | None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        if content is None:
-            return None
-        sha256 = hashlib.sha256(content).hexdigest()
-        path = self._folder / "blobs" / sha256[:2] / sha256
-        # A crash of the machine may leave a file whose content never reached the disk.
-        if not path.exists() or path.stat().st_size != len(content):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(dir=path.parent)
-            with os.fdopen(descriptor, "wb") as handle:
-                handle.write(content)
-            Path(name).replace(path)
-        return sha256
+def _not_kept(changes: Sequence[FileChange], error: OSError) -> ToolError:
+    what = f"of {changes[0].path.name}" if len(changes) == 1 else "of the files"
+    return ToolError(
+        f"Nothing was changed: the old version {what} could not be kept ({error.strerror or error})."
+    )
+
+
+def _missing_folders(path: Path) -> tuple[Path, ...]:
+    missing: list[Path] = []
+    for folder in path.parents:
+        if folder.exists():
+            break
+        missing.append(folder)
+    return tuple(reversed(missing))
+
+
+def _number(item: Version | Step) -> int:
+    name = item.version if isinstance(item, Version) else None
+    return int(name[1:]) if name is not None and name[:1] == "v" and name[1:].isdecimal() else 0
+
+
+def _decide(record: Record, undecided: Sequence[Version | Step]) -> list[dict[str, list[str]]]:
+    """After a crash between keeping and writing: the contents say what happened.
+
+    Newest first, each is compared with what is known to have come after it, else with the disk. What is taken for
+    written though it was not does no harm: to undo it finds that there is nothing to do.
+    """
+    written: list[str] = []
+    void: list[str] = []
+    for item in reversed(undecided):
+        name = name_of(item) or ""
+        later = record.items[record.items.index(item) + 1 :]
+        happened = all(
+            entry.before == entry.after or _after(entry, later, record) != entry.before
+            for entry in entries_of(item)
+        )
+        (written if happened else void).append(name)
+        (record.written if happened else record.void).add(name)
+    lines: list[dict[str, list[str]]] = []
+    if written:
+        lines.append({"written": written[::-1]})
+    if void:
+        lines.append({"void": void[::-1]})
+    return lines
+
+
+def _after(entry: Entry, later: Sequence[Version | Step], record: Record) -> str | None:
+    """Hash of what stood there after ``entry`` was to be written."""
+    for item in later:
+        if (name_of(item) or "") in record.written:
+            for other in entries_of(item):
+                if other.path == entry.path:
+                    return other.before
+    try:
+        data = read_or_none(entry.path)
+    except OSError:
+        return "unreadable"
+    return None if data is None else sha256(data)

@@ -80,9 +80,7 @@ def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes:
         elif sides[0] == sides[1]:
             merged += sides[0]
         else:
-            clashes.append(
-                Clash(lo + shift + 1, "".join(old[lo:hi]), "".join(sides[0]), "".join(sides[1]))
-            )
+            clashes.append(Clash(lo + shift + 1, "".join(old[lo:hi]), "".join(sides[0]), "".join(sides[1])))
         shift += len(sides[0]) - (hi - lo)
     if clashes:
         raise MergeConflict("both sides changed the same lines", clashes)

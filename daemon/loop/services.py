@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from daemon.bus import Bus
 from daemon.config import Config
+from daemon.files.history import WatchCommand
 from daemon.model.messages import Usage
 from daemon.permission.service import PermissionService
 from daemon.provider.base import ModelRequest, ProviderEvent
@@ -52,4 +53,6 @@ class Services:
     unsaved_text: Callable[[Path], str | None]
     write_unsaved: Callable[[Path, str, str], Awaitable[None]]
     on_read: Callable[[Path], None]
+    watch_command: WatchCommand | None = None
+    """See tools.base.FileHistory; None: what commands change is not looked at."""
     random: random.Random = field(default_factory=random.Random)

@@ -15,6 +15,8 @@ from typing import Literal
 
 from daemon.agents.loader import AgentProfile
 from daemon.config import Config
+from daemon.files.history import SessionHistory
+from daemon.files.versions import Version
 from daemon.loop.recovery import UNSTORED, close_what_is_open
 from daemon.loop.services import Services
 from daemon.loop.state import SessionState
@@ -23,6 +25,7 @@ from daemon.loop.turn import Turn
 from daemon.model.events import (
     Delta,
     Event,
+    FileChanged,
     Notice,
     PermissionAsked,
     PermissionReplied,
@@ -37,6 +40,7 @@ from daemon.model.traces import QueuedPrompt, SessionStatus
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import Answer
 from daemon.store.base import StoreError
+from tools.paths import rule_target
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +94,16 @@ class Session:
         """The message that is coming in right now."""
         self.pruning = False
         """The context overflowed once: old tool results are left out from now on."""
+        self.history = SessionHistory(
+            services.trace_folder(self.session_id) / "files",
+            services.now,
+            services.workspace,
+            on_written=self._files_written,
+            watch=services.watch_command,
+            read_only=foreign,
+        )
+        self.files_lock = asyncio.Lock()
+        """Held by a turn, and while changes of files are taken back."""
         self._queue: list[_Waiting] = []
         self._worker: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[tuple[StopReason, str]] | None = None
@@ -117,6 +131,23 @@ class Session:
         self.emit(
             Notice(trace_id=self.session_id, time=self.services.now(), level=level, text=text, code=code)
         )
+
+    def _files_written(self, versions: Sequence[Version]) -> None:
+        for version in versions:
+            event = FileChanged(
+                trace_id=self.session_id,
+                time=self.services.now(),
+                path=rule_target(version.path, self.services.workspace),
+                kind=version.kind,
+                version=version.version or "",
+                tool_call_id=version.tool_call_id,
+                added=version.added,
+                removed=version.removed,
+            )
+            try:
+                self.emit(event)
+            except StoreError as error:
+                log.warning("a change of %s is not in the log: %s", event.path, error)
 
     def snapshot(self) -> None:
         """Write metadata and goal tree as they are now. A failure is logged: the event log has everything."""
@@ -296,7 +327,8 @@ class Session:
             try:
                 if self.state.turn is not None:
                     close_what_is_open(self, UNSTORED)
-                stop, detail = await self._run(waiting)
+                async with self.files_lock:
+                    stop, detail = await self._run(waiting)
             except StoreError as error:
                 log.error("the turn was stopped: %s", error)
                 stop, detail = "error", str(error)

@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
+from daemon.loop.notes import MAX_NOTES, restored_note
 from daemon.model.events import (
     Event,
+    FilesRestored,
     GoalAdded,
     GoalRemoved,
     GoalUpdated,
@@ -50,6 +52,8 @@ class SessionState:
         """What the person allowed for the rest of the session by "always"."""
         self.seen_files: dict[str, str] = {}
         """Hash of the version of each file that the model saw last, by absolute path."""
+        self.notes: tuple[str, ...] = trace.carried.notes
+        """What the model is to be told with the next prompt."""
         self.call_ids: set[str] = set()
         """Ids of all tool calls so far."""
         for message in self.messages:
@@ -80,6 +84,9 @@ class SessionState:
             self.trace = self.trace.model_copy(
                 update={"last_stop_reason": event.stop_reason, "running": False}
             )
+        elif isinstance(event, FilesRestored):
+            if note := restored_note(event):
+                self.notes = (*self.notes, note)[-MAX_NOTES:]
         elif isinstance(event, QueueChanged):
             self.queue = event.queue
         elif isinstance(event, PermissionAsked):
@@ -105,6 +112,7 @@ class SessionState:
         """Drop what would act in the person's name: somebody else wrote this session."""
         self.granted.clear()
         self.queue = ()
+        self.notes = ()
         self.trace = self.trace.model_copy(update={"model": None})
 
     def carrying(self) -> Trace:
@@ -114,6 +122,7 @@ class SessionState:
             queue=self.queue,
             last_goal_id=self.plan.last_id,
             replaceable_goal=self.plan.replaceable,
+            notes=self.notes,
         )
         return self.trace.model_copy(update={"carried": carried})
 
@@ -142,7 +151,9 @@ class SessionState:
 
     def _add_message(self, event: MessageAdded) -> None:
         message = event.message
-        self.turn_has_prompt |= message.role == "user"
+        if message.role == "user":
+            self.turn_has_prompt = True
+            self.notes = ()  # it carries them
         self.messages.append(message)
         self.call_ids.update(call.id for call in message.tool_calls())
         self.streaming.pop(message.message_id, None)

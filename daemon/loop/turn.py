@@ -7,17 +7,16 @@ import logging
 import time
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from daemon.context.prompt import Environment, read_instructions, system_blocks
 from daemon.context.window import build_window, estimate_tokens
-from daemon.files.history import SessionHistory
 from daemon.files.seen import SessionFiles
 from daemon.loop.call_ids import unique_call_ids
+from daemon.loop.notes import notes_text
 from daemon.loop.step import Received, StepOutcome, run_step
 from daemon.model.events import (
     Delta,
-    FileChanged,
     GoalAdded,
     GoalRemoved,
     GoalUpdated,
@@ -76,7 +75,6 @@ class Turn:
         self._goal_of_step: str | None = None
         self._started = 0.0
         self._model = session.model
-        self._history = SessionHistory(self._services.trace_folder(self._id) / "files", self._services.now)
         self._system: list[SystemBlock] = []
 
     def begin(self, text: str, attachments: Sequence[FilePart]) -> None:
@@ -232,12 +230,6 @@ class Turn:
     def add_result(self, result: ToolResultPart) -> None:
         """See StepHost. A result belongs to the goal of its call, so that the pair is never parted."""
         self._add("tool", (result,), tool_call_id=result.tool_call_id, tokens=estimate_tokens(result.content))
-        for entry in _changed_files(result):
-            self._session.emit(
-                FileChanged(
-                    trace_id=self._id, time=self._services.now(), tool_call_id=result.tool_call_id, **entry
-                )
-            )
 
     def tool_started(self, call: ToolCallPart) -> None:
         """See StepHost."""
@@ -261,7 +253,7 @@ class Turn:
             files=SessionFiles(
                 self._state.seen_files, services.unsaved_text, services.on_read, services.write_unsaved
             ),
-            history=self._history,
+            history=self._session.history,
             diagnostics=services.diagnostics,
             plan=SessionPlan(self._state.plan, self._record_goal),
             scratch=services.trace_folder(self._id) / "output",
@@ -295,6 +287,8 @@ class Turn:
     def _add_user(self, text: str, attachments: Sequence[FilePart]) -> None:
         self._goal_of_step = self._state.plan.current_id
         parts: tuple[Part, ...] = (*((TextPart(text=text),) if text else ()), *attachments)
+        if notes := notes_text(self._state.notes):
+            parts = (*parts, TextPart(text=f"\n\n{notes}"))
         self._add("user", parts, tokens=estimate_tokens(text))
 
     def _add(
@@ -354,10 +348,3 @@ class Turn:
 
     def _message_id(self, sequence: int) -> str:
         return f"msg_{sequence:06d}_{uuid.uuid4().hex[:8]}"
-
-
-def _changed_files(result: ToolResultPart) -> list[dict[str, Any]]:
-    """The fields of FileChanged for each file a writer's result names."""
-    files = cast("list[dict[str, Any]]", result.metadata.get("files") or [])
-    names = ("path", "kind", "version", "added", "removed")
-    return [{name: entry[name] for name in names} for entry in files if all(name in entry for name in names)]

@@ -34,6 +34,8 @@ class Carried(Model):
     """Ids of goals that left the plan are not given again."""
     replaceable_goal: str | None = None
     """The abandoned goal whose place the next goal at its level takes."""
+    notes: tuple[str, ...] = ()
+    """What the model is told with the next prompt: the person undid changes of files, or redid them."""
 
 
 class Trace(Model):

@@ -81,6 +81,8 @@ export interface Carried {
   lastGoalId: number;
   /** The abandoned goal whose place the next goal at its level takes. */
   replaceableGoal: string | null;
+  /** What the model is told with the next prompt: the person undid changes of files, or redid them. */
+  notes: string[];
 }
 
 /** Marks where the context was compacted; messages before it are represented by the summary after it. */

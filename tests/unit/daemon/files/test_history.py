@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from daemon.files.blobs import BlobError
 from daemon.files.history import SessionHistory
 from daemon.files.seen import SessionFiles
+from daemon.files.versions import Version
 from tools.base import FileChange, ToolError
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
@@ -26,30 +30,68 @@ def history(folder: Path) -> SessionHistory:
 
 
 A = Path("/w/a.py")
+B = Path("/w/b.py")
 
 
-async def test_both_sides_of_a_change_are_kept(history: SessionHistory) -> None:
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "versions.jsonl").read_text().splitlines()]
+
+
+def reopened(folder: Path) -> SessionHistory:
+    return SessionHistory(folder, lambda: NOW)
+
+
+def names(history: SessionHistory) -> list[str | None]:
+    return [version.version for version in history.record().versions()]
+
+
+async def test_both_sides_of_a_change_are_kept_before_it_is_written(
+    history: SessionHistory, folder: Path
+) -> None:
     assert await history.keep([FileChange(A, b"old", b"new")], "call_1") == ["v1"]
-    (version,) = history.versions()
-    assert version == {
+    assert names(history) == []
+    (line,) = lines(folder)
+    assert line == {
         "version": "v1",
         "path": str(A),
         "before": hashlib.sha256(b"old").hexdigest(),
         "after": hashlib.sha256(b"new").hexdigest(),
         "tool_call_id": "call_1",
         "time": NOW.isoformat(),
+        "added": 1,
+        "removed": 1,
     }
-    assert history.content(version["before"] or "") == b"old"
-    assert history.content(version["after"] or "") == b"new"
+    assert history.blobs.get(line["before"]) == b"old"
+    assert history.blobs.get(line["after"]) == b"new"
 
 
-async def test_a_new_and_a_deleted_file_have_one_side(history: SessionHistory) -> None:
+async def test_what_is_written_is_told_once(folder: Path) -> None:
+    told: list[Version] = []
+    history = SessionHistory(folder, lambda: NOW, on_written=told.extend)
+    versions = await history.keep([FileChange(A, b"1\n", b"2\n"), FileChange(B, None, b"x\ny\n")], "c")
+    assert told == []
+    history.written(versions)
+    history.written(versions)
+    assert [(v.version, v.path, v.kind, v.added, v.removed) for v in told] == [
+        ("v1", A, "update", 1, 1),
+        ("v2", B, "create", 2, 0),
+    ]
+    assert names(reopened(folder)) == ["v1", "v2"]
+
+
+async def test_a_new_and_a_deleted_file_have_one_side(history: SessionHistory, folder: Path) -> None:
     await history.keep([FileChange(A, None, b"x")], "c")
     await history.keep([FileChange(A, b"x", None)], "c")
-    assert [(v["before"] is None, v["after"] is None) for v in history.versions()] == [
+    assert [(v["before"] is None, v["after"] is None) for v in lines(folder)] == [
         (True, False),
         (False, True),
     ]
+
+
+async def test_many_changes_are_one_append(history: SessionHistory, folder: Path) -> None:
+    changes = [FileChange(Path(f"/w/{number}"), None, b"%d" % number) for number in range(50)]
+    assert await history.keep(changes, "c") == [f"v{number}" for number in range(1, 51)]
+    assert len(lines(folder)) == 50
 
 
 async def test_equal_contents_are_stored_once(history: SessionHistory, folder: Path) -> None:
@@ -59,25 +101,37 @@ async def test_equal_contents_are_stored_once(history: SessionHistory, folder: P
 
 
 async def test_numbers_go_on_after_a_restart(history: SessionHistory, folder: Path) -> None:
-    await history.keep([FileChange(A, b"1", b"2")], "c")
-    again = SessionHistory(folder, lambda: NOW)
-    assert await again.keep([FileChange(A, b"2", b"3")], "c") == ["v2"]
-    assert [v["version"] for v in again.versions()] == ["v1", "v2"]
+    history.written(await history.keep([FileChange(A, b"1", b"2")], "c"))
+    again = reopened(folder)
+    again.written(await again.keep([FileChange(A, b"2", b"3")], "c"))
+    assert names(again) == names(reopened(folder)) == ["v1", "v2"]
 
 
 async def test_a_torn_line_of_a_crash_costs_only_itself(history: SessionHistory, folder: Path) -> None:
-    await history.keep([FileChange(A, b"1", b"2")], "c")
+    history.written(await history.keep([FileChange(A, b"1", b"2")], "c"))
     log = folder / "versions.jsonl"
     log.write_bytes(log.read_bytes() + b'{"version": "v2", "pa')
-    again = SessionHistory(folder, lambda: NOW)
+    again = reopened(folder)
     (version,) = await again.keep([FileChange(A, b"2", b"3")], "c")
-    assert version not in ("v1",)
-    assert [v["version"] for v in again.versions()] == ["v1", version]
-    assert [v["version"] for v in SessionHistory(folder, lambda: NOW).versions()] == ["v1", version]
+    again.written([version])
+    assert version != "v1"
+    assert names(again) == names(reopened(folder)) == ["v1", version]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[]", "{}", "7", '{"version": 1, "path": "/w"}', '{"step": "s1"}', '{"written": "v1"}', '{"void": [1]}'],
+)
+async def test_lines_that_make_no_sense_are_left_out(folder: Path, line: str) -> None:
+    folder.mkdir()
+    (folder / "versions.jsonl").write_text(line + "\n")
+    history = reopened(folder)
+    history.written(await history.keep([FileChange(A, b"1", b"2")], "c"))
+    assert names(reopened(folder)) == ["v1"]
 
 
 async def test_without_versions_there_is_nothing_to_list(history: SessionHistory) -> None:
-    assert history.versions() == []
+    assert history.record().items == []
 
 
 async def test_a_version_that_cannot_be_kept_stops_the_change(tmp_path: Path) -> None:
@@ -95,7 +149,46 @@ async def test_a_content_is_written_again_when_a_crash_left_it_short(
     path.parent.mkdir(parents=True)
     path.write_bytes(b"")
     await history.keep([FileChange(A, b"whole", b"x")], "c")
-    assert history.content(sha256) == b"whole"
+    assert history.blobs.get(sha256) == b"whole"
+
+
+@pytest.mark.parametrize("damage", [b"", b"other", None])
+async def test_a_damaged_content_is_not_given_out(
+    history: SessionHistory, folder: Path, damage: bytes | None
+) -> None:
+    await history.keep([FileChange(A, b"whole", b"x")], "c")
+    sha256 = hashlib.sha256(b"whole").hexdigest()
+    path = folder / "blobs" / sha256[:2] / sha256
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_bytes(damage)
+    with pytest.raises(BlobError):
+        history.blobs.get(sha256)
+    with pytest.raises(BlobError):
+        history.blobs.get("../../../etc/passwd")
+
+
+@pytest.mark.parametrize(("on_disk", "written"), [(b"1", False), (b"2", True), (b"person", True)])
+async def test_after_a_crash_between_keeping_and_writing_the_content_decides(
+    folder: Path, tmp_path: Path, on_disk: bytes, written: bool
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"1")
+    await SessionHistory(folder, lambda: NOW).keep([FileChange(path, b"1", b"2")], "c")
+    path.write_bytes(on_disk)
+    assert names(reopened(folder)) == (["v1"] if written else [])
+    path.write_bytes(b"1")  # it is decided once
+    assert names(reopened(folder)) == (["v1"] if written else [])
+
+
+async def test_a_failed_write_that_was_repeated_counts_once(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"2")
+    history = SessionHistory(folder, lambda: NOW)
+    await history.keep([FileChange(path, b"1", b"2")], "c")
+    history.written(await history.keep([FileChange(path, b"1", b"2")], "d"))
+    assert names(reopened(folder)) == ["v2"]
 
 
 def test_what_the_model_saw_is_remembered_in_place() -> None:

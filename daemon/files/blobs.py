@@ -1,0 +1,58 @@
+"""Contents by their hash. Each is stored once, and verified whenever it is read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from pathlib import Path
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class BlobError(Exception):
+    """A content is missing or not what it was; the message says so."""
+
+
+def sha256(data: bytes) -> str:
+    """Hash of a content, in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class Blobs:
+    """A folder of contents. Blocking: call it in a thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def put(self, data: bytes) -> str:
+        """Store a content and return its hash. Raises OSError."""
+        digest = sha256(data)
+        path = self.path(digest)
+        # A crash of the machine may leave a file whose content never reached the disk.
+        if not path.exists() or path.stat().st_size != len(data):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor, name = tempfile.mkstemp(dir=path.parent)
+            with os.fdopen(descriptor, "wb") as handle:
+                handle.write(data)
+            Path(name).replace(path)
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        """A stored content. Raises BlobError when it is missing or damaged."""
+        if not _SHA256.fullmatch(digest):
+            raise BlobError(f"{digest[:80]!r} is not the hash of a content.")
+        try:
+            data = self.path(digest).read_bytes()
+        except OSError as error:
+            raise BlobError(
+                f"The kept content {digest[:12]} cannot be read ({error.strerror or error})."
+            ) from error
+        if sha256(data) != digest:
+            raise BlobError(f"The kept content {digest[:12]} is damaged.")
+        return data
+
+    def path(self, digest: str) -> Path:
+        """Where a content is."""
+        return self.folder / digest[:2] / digest

@@ -1,0 +1,226 @@
+"""What taking changes back would write: three-way merges against the disk, all files or none.
+
+Nothing is written here. Each change is turned round and applied to the files as they are now, newest first; the
+person's own edits stay, and where they meet the agent's the whole plan is refused with both sides shown.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from daemon.files.blobs import BlobError, Blobs
+from daemon.files.merge import Clash, MergeConflict, merge, split
+from daemon.files.versions import Entry
+from tools.atomic import read_or_none
+from tools.base import FileChange
+from tools.diff import shown_name
+
+MAX_SHOWN = 5
+_SIDE_LINES = 12
+
+
+class Refused(Exception):
+    """It is not done, and nothing was changed; the message says why and what to do."""
+
+
+class Conflict(Refused):
+    """The person's edits and the change are about the same places."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    data: bytes | None
+    mode: int | None = None
+
+
+@dataclass(slots=True)
+class Planner:
+    """Applies entries to the files as they are on disk, in memory. Blocking: use it in a thread."""
+
+    blobs: Blobs
+    display: Callable[[Path], str]
+    """The name of a file as the person reads it."""
+    check: Callable[[Path], None]
+    """Raises Refused for a file that must not be written."""
+    _now: dict[Path, _Content] = field(default_factory=dict[Path, _Content])
+    _disk: dict[Path, _Content] = field(default_factory=dict[Path, _Content])
+    _moved: dict[Path, Path] = field(default_factory=dict[Path, Path])
+    _problems: list[str] = field(default_factory=list[str])
+    _clashing: set[Path] = field(default_factory=set[Path])
+
+    def apply(self, groups: Iterable[Sequence[Entry]]) -> None:
+        """Apply groups of entries, each from its ``before`` to its ``after``; the files of a move belong together.
+
+        Raises Refused when a content is not available or a file must not be touched.
+        """
+        waiting: dict[Path, Entry] = {}
+        for group in groups:
+            moves = {entry.moved_from: entry for entry in group if entry.moved_from is not None}
+            for entry in group:
+                if entry.path in moves and entry.after is None:
+                    continue  # done with the file it became
+                source = next((e for e in group if e.path == entry.moved_from and e.after is None), None)
+                if source is not None:
+                    for path in (entry.path, source.path):
+                        if path in waiting:
+                            self._change(waiting.pop(path))
+                    self._move(source, entry)
+                elif (before := waiting.get(entry.path)) is not None and before.after == entry.before:
+                    # One step from first to last: what came and went in between is nobody's business.
+                    waiting[entry.path] = replace(before, after=entry.after, after_mode=entry.after_mode)
+                else:
+                    if before is not None:
+                        self._change(before)
+                    waiting[entry.path] = entry
+        for entry in waiting.values():
+            self._change(entry)
+
+    def result(self) -> list[FileChange]:
+        """What is to be written. Raises Conflict when something does not fit."""
+        if self._problems:
+            more = len(self._problems) - MAX_SHOWN
+            shown = self._problems[:MAX_SHOWN] + ([f"… and {more} more conflicts."] if more > 0 else [])
+            raise Conflict("Nothing was changed, because not all of it fits.\n\n" + "\n\n".join(shown))
+        changes: list[FileChange] = []
+        for path, now in self._now.items():
+            disk = self._disk[path]
+            mode = now.mode if now.data is not None and now.mode != disk.mode else None
+            if now.data == disk.data and mode is None:
+                continue
+            came_from = self._moved.get(path)
+            if came_from is not None and (now.data is None or self._now[came_from].data is not None):
+                came_from = None
+            changes.append(FileChange(path, disk.data, now.data, mode, came_from))
+        return changes
+
+    def _change(self, entry: Entry) -> None:
+        path = entry.path
+        now = self._read(path)
+        base, target = self._blob(entry.before), self._blob(entry.after)
+        problem = ""
+        if path in self._clashing:
+            return
+        if now.data in (base, target):
+            self._now[path] = _Content(target, _mode(entry, now))
+            return
+        if now.data is None:
+            problem = "was deleted since; restore it first."
+        elif base is None:
+            problem = "is there again since, with another content."
+        elif target is None:
+            problem = "was changed since it was created. It would be deleted: do so yourself if you mean it."
+        if problem:
+            self._clash(path, problem)
+        elif base is not None and now.data is not None and target is not None:
+            data = self._merge(path, base, now.data, target)
+            if data is not None:
+                self._now[path] = _Content(data, _mode(entry, now))
+
+    def _move(self, source: Entry, target: Entry) -> None:
+        """``source.path`` becomes ``target.path``, with the person's edits in it."""
+        now, there = self._read(source.path), self._read(target.path)
+        base, wanted = self._blob(source.before), self._blob(target.after)
+        if now.data is None and there.data == wanted:
+            return
+        if now.data is None:
+            self._clash(source.path, "is not there any more, so it cannot be moved.")
+        elif there.data is not None:
+            self._clash(target.path, "is there again since, so nothing can be moved to it.")
+        elif base is not None and wanted is not None:
+            data = wanted if now.data == base else self._merge(source.path, base, now.data, wanted)
+            if data is not None:
+                self._now[source.path] = _Content(None)
+                self._now[target.path] = _Content(data, target.after_mode if now.mode is None else now.mode)
+                self._moved[target.path] = source.path
+
+    def _merge(self, path: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+        try:
+            return merge(base, ours, theirs)
+        except MergeConflict as conflict:
+            if not conflict.clashes:
+                self._clash(path, f"was changed since, and {conflict.reason}.")
+            for clash in conflict.clashes[:MAX_SHOWN]:
+                self._clash(path, _both_sides(clash), clash.line)
+            return None
+
+    def _clash(self, path: Path, what: str, line: int | None = None) -> None:
+        self._clashing.add(path)
+        where = "" if line is None else f":{line}"
+        self._problems.append(f"{shown_name(self.display(path))}{where} {what}")
+
+    def _read(self, path: Path) -> _Content:
+        if path not in self._now:
+            self.check(path)
+            name = shown_name(self.display(path))
+            if Path(os.path.realpath(path)) != path:
+                raise Refused(f"{name} leads somewhere else now. Nothing was changed.")
+            try:
+                data = read_or_none(path)
+                mode = None if data is None else stat.S_IMODE(path.stat().st_mode)
+            except OSError as error:
+                raise Refused(
+                    f"{name} cannot be read ({error.strerror or error}). Nothing was changed."
+                ) from error
+            self._now[path] = self._disk[path] = _Content(data, mode)
+        return self._now[path]
+
+    def _blob(self, digest: str | None) -> bytes | None:
+        if digest is None:
+            return None
+        try:
+            return self.blobs.get(digest)
+        except BlobError as error:
+            raise Refused(f"{error} Without it nothing can be restored; nothing was changed.") from error
+
+
+def turned(entry: Entry) -> Entry:
+    """The entry the other way round. Where it was moved from is for ``turned_all`` to say."""
+    return replace(
+        entry,
+        before=entry.after,
+        after=entry.before,
+        before_mode=entry.after_mode,
+        after_mode=entry.before_mode,
+        moved_from=None,
+        folders=(),
+    )
+
+
+def turned_all(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries of one change the other way round, last first; a move goes back."""
+    went = {entry.moved_from: entry.path for entry in entries if entry.moved_from is not None}
+    return [replace(turned(entry), moved_from=went.get(entry.path)) for entry in reversed(entries)]
+
+
+def _mode(entry: Entry, now: _Content) -> int | None:
+    if now.data is None:
+        return entry.after_mode
+    changed = entry.before_mode is not None and entry.before_mode != entry.after_mode
+    # Permission bits that the person set since stay.
+    return entry.after_mode if changed and now.mode == entry.before_mode else now.mode
+
+
+def _both_sides(clash: Clash) -> str:
+    mine, back = _side(clash.base, clash.ours), _side(clash.base, clash.theirs)
+    return f"was changed there since, too.\nAs it was changed since:\n{mine}\nAs it would be:\n{back}"
+
+
+def _side(base: str, other: str) -> str:
+    """A small diff from the agent's text to one side's."""
+    old, new = _shown(base), _shown(other)
+    lines = [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ", "  ")]
+    shown = [f"  {line}".rstrip() for line in lines[:_SIDE_LINES]]
+    if len(lines) > _SIDE_LINES:
+        shown.append(f"  … {len(lines) - _SIDE_LINES} more lines")
+    return "\n".join(shown) or "  (nothing)"
+
+
+def _shown(text: str) -> list[str]:
+    # Otherwise two sides that differ in their line ends only would look the same; others are kept as they are.
+    lines = split(text)[: 4 * _SIDE_LINES]
+    return [line.removesuffix("\n").replace("\r", "␍")[:200] for line in lines]

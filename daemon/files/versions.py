@@ -1,0 +1,264 @@
+"""The list of a session's file versions: which file went from which content to which, by whom.
+
+``versions.jsonl`` has one JSON object a line and only grows::
+
+    {"version": "v1", "path", "before", "after", "tool_call_id", "time", "added", "removed", …}   kept, not yet written
+    {"written": ["v1"]}      on disk          {"void": ["v1"]}   never written
+    {"step": "s1", "action", "changes", "files", "time"}   the person takes changes back, or forward again
+    {"done": ["s1"]}
+
+Contents are hashes (``daemon.files.blobs``); null: there was no file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from tools.base import ChangeKind
+
+Action = Literal["undo", "redo", "restore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file from one content to another, by hash. None: no file there."""
+
+    path: Path
+    before: str | None
+    after: str | None
+    before_mode: int | None = None
+    after_mode: int | None = None
+    """Permission bits, where they are known."""
+    moved_from: Path | None = None
+    folders: tuple[Path, ...] = ()
+    """Folders that were made for the file, outermost first."""
+
+    @property
+    def kind(self) -> ChangeKind:
+        """Whether the file is created, updated or deleted."""
+        if self.before is None:
+            return "create"
+        return "delete" if self.after is None else "update"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A file that a tool call changed. Without ``entry`` its old content is not known, and it cannot be undone."""
+
+    version: str | None
+    tool_call_id: str
+    time: str
+    path: Path
+    kind: ChangeKind
+    entry: Entry | None
+    added: int = 0
+    removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The person took changes back or forward; ``files`` is what that did to the disk."""
+
+    step: str
+    action: Action
+    changes: tuple[str, ...]
+    files: tuple[Entry, ...]
+    time: str
+
+
+@dataclass(slots=True)
+class Record:
+    """What the list says, in order; and which of it is on disk."""
+
+    items: list[Version | Step] = field(default_factory=list["Version | Step"])
+    written: set[str] = field(default_factory=set[str])
+    void: set[str] = field(default_factory=set[str])
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Take one line into account. A line that cannot be understood is left out."""
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            if "written" in line or "done" in line:
+                self.written.update(_strings(line.get("written") or line["done"]))
+            elif "void" in line:
+                self.void.update(_strings(line["void"]))
+            elif "step" in line:
+                self.items.append(_step(line))
+            else:
+                self.items.append(_version(line))
+
+    def undecided(self) -> list[Version | Step]:
+        """What was kept, and nobody knows whether it was written: a crash came between."""
+        return [item for item in self.items if (name := name_of(item)) is not None and not self.knows(name)]
+
+    def knows(self, name: str) -> bool:
+        """Whether it is known that a version or step was written, or was not."""
+        return name in self.written or name in self.void
+
+    def versions(self) -> list[Version]:
+        """The versions that are (or were) on disk, oldest first."""
+        return [
+            item
+            for item in self.items
+            if isinstance(item, Version) and (item.version is None or item.version in self.written)
+        ]
+
+    def steps(self) -> list[Step]:
+        """The steps that were done, oldest first."""
+        return [item for item in self.items if isinstance(item, Step) and item.step in self.written]
+
+
+def name_of(item: Version | Step) -> str | None:
+    """What a version or step is called; None for a version that was only noticed."""
+    return item.step if isinstance(item, Step) else item.version
+
+
+def entries_of(item: Version | Step) -> Sequence[Entry]:
+    """What it did to files, as far as their contents are known."""
+    if isinstance(item, Step):
+        return item.files
+    return () if item.entry is None else (item.entry,)
+
+
+class VersionFile:
+    """``versions.jsonl`` itself. Blocking, but for short appends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._torn = False
+
+    def read(self) -> list[dict[str, Any]]:
+        """All lines but torn ones. Raises OSError when it cannot be read."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return []
+        self._torn = bool(data) and not data.endswith(b"\n")
+        found: list[dict[str, Any]] = []
+        for line in data.split(b"\n"):
+            with contextlib.suppress(ValueError, RecursionError):  # torn by a crash
+                value: object = json.loads(line)
+                if isinstance(value, dict):
+                    found.append(cast("dict[str, Any]", value))
+        return found
+
+    def append(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Add lines, all in one write. Raises OSError."""
+        if not lines:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+        data = (b"\n" if self._torn else b"") + text.encode()
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(descriptor, data[written:])
+                self._torn = True  # until all of it is there
+            self._torn = False
+        finally:
+            os.close(descriptor)
+
+
+def version_line(version: Version) -> dict[str, Any]:
+    """A version as it is stored."""
+    line: dict[str, Any] = {
+        "version": version.version,
+        "path": str(version.path),
+        "tool_call_id": version.tool_call_id,
+        "time": version.time,
+        "added": version.added,
+        "removed": version.removed,
+    }
+    if version.entry is None:
+        return {**line, "kind": version.kind}
+    return {**line, **_entry_line(version.entry)}
+
+
+def step_line(step: Step) -> dict[str, Any]:
+    """A step as it is stored."""
+    return {
+        "step": step.step,
+        "action": step.action,
+        "changes": list(step.changes),
+        "files": [{"path": str(entry.path), **_entry_line(entry)} for entry in step.files],
+        "time": step.time,
+    }
+
+
+def _entry_line(entry: Entry) -> dict[str, Any]:
+    line: dict[str, Any] = {"before": entry.before, "after": entry.after}
+    if entry.before_mode is not None or entry.after_mode is not None:
+        line["mode"] = [entry.before_mode, entry.after_mode]
+    if entry.moved_from is not None:
+        line["moved_from"] = str(entry.moved_from)
+    if entry.folders:
+        line["folders"] = [str(folder) for folder in entry.folders]
+    return line
+
+
+def _version(line: Mapping[str, Any]) -> Version:
+    name = line["version"]
+    entry = None if name is None else _entry(line)
+    kind = line["kind"] if entry is None else entry.kind
+    if kind not in ("create", "update", "delete"):
+        raise ValueError(kind)
+    return Version(
+        None if name is None else _string(name),
+        _string(line["tool_call_id"]),
+        _string(line["time"]),
+        Path(_string(line["path"])),
+        kind,
+        entry,
+        int(line.get("added", 0)),
+        int(line.get("removed", 0)),
+    )
+
+
+def _step(line: Mapping[str, Any]) -> Step:
+    action = line["action"]
+    if action not in ("undo", "redo", "restore"):
+        raise ValueError(action)
+    files = cast("list[dict[str, Any]]", line["files"])
+    return Step(
+        _string(line["step"]),
+        action,
+        _strings(line["changes"]),
+        tuple(_entry(file) for file in files),
+        _string(line["time"]),
+    )
+
+
+def _entry(line: Mapping[str, Any]) -> Entry:
+    modes = cast("list[object]", line.get("mode") or [None, None])
+    old, new = (mode if isinstance(mode, int) and 0 <= mode <= 0o7777 else None for mode in modes)
+    return Entry(
+        Path(_string(line["path"])),
+        _hash(line["before"]),
+        _hash(line["after"]),
+        old,
+        new,
+        Path(_string(line["moved_from"])) if line.get("moved_from") is not None else None,
+        tuple(Path(folder) for folder in _strings(line.get("folders") or [])),
+    )
+
+
+def _hash(value: object) -> str | None:
+    return None if value is None else _string(value)
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return tuple(_string(item) for item in cast("list[object]", value))

@@ -1,0 +1,391 @@
+"""Undo, redo and restore of a session's changes of files, while it is at rest (mission M17).
+
+The plan is a three-way merge against the disk (``daemon.files.restore``), the write is that of every tool
+(``tools.change``): all files or none, on exactly the contents that were merged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daemon.files.changes import FileSetChange, changes_of, next_redo, next_undo
+from daemon.files.restore import Planner, Refused
+from daemon.files.versions import Action, Entry, Record
+from daemon.model.events import FileChanged, FilesRestored, RestoredFile
+from daemon.model.messages import Message, ToolCallPart
+from daemon.model.permissions import FileDiff
+from tools.base import CommandWatch, FileChange, ProposedFile, ToolError
+from tools.change import write_approved
+from tools.diff import limited, shown_name
+from tools.paths import rule_target
+from tools.proposal import propose
+
+if TYPE_CHECKING:
+    from daemon.files.history import SessionHistory
+    from daemon.loop.session import Session
+
+MAX_NAMED = 5
+_TELL_S = 5.0
+_DIFF_LINES = 2_000
+_PRIVATE = (".git", ".trace")
+
+FOREIGN = (
+    "This session was not begun by you on this machine, so its file history may be anybody's: nothing of it is "
+    "written to your files."
+)
+BUSY = "The session is at work. Cancel the turn or wait for its end, then try again."
+
+
+class UnknownChange(Exception):
+    """There is no such change, message or goal, or nothing to be done; the message says what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Where a change was made: the message with the tool call, and the call."""
+
+    message: Message
+    index: int
+    call: ToolCallPart
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All changes, oldest first, and those that undo and redo would take next."""
+
+    changes: tuple[FileSetChange, ...]
+    undo: FileSetChange | None
+    redo: FileSetChange | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was written, or would be."""
+
+    target: str
+    files: tuple[FileDiff, ...]
+
+
+class Restorer:
+    """Takes a session's changes back and forward. Stateless: made for each request."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._services = session.services
+        self._history: SessionHistory = session.history
+
+    async def overview(self) -> Overview:
+        """The session's changes. Raises Refused when the history cannot be read."""
+        record = await self._record()
+        changes = changes_of(record)
+        return Overview(tuple(changes), next_undo(changes), next_redo(changes, record.steps()))
+
+    def callers(self) -> dict[str, Caller]:
+        """The message and call of each change, by its id."""
+        return {
+            call.id: Caller(message, index, call)
+            for message in self._session.state.messages
+            for index, call in enumerate(message.tool_calls())
+        }
+
+    async def undo(self, change_id: str | None = None, *, dry_run: bool = False, by: str = "") -> Outcome:
+        """Take back one change, the newest by default. Raises Busy, Refused, UnknownChange."""
+        async with self._at_rest():
+            overview = await self.overview()
+            change = _find(overview.changes, change_id) or overview.undo
+            if change is None:
+                raise UnknownChange("There is nothing to undo: no file was changed, or all of it is undone.")
+            if change.undone:
+                raise Refused(f"The {self._name(change)} is undone already. It can be redone.")
+            return await self._step("undo", [change], self._name(change), dry_run, by)
+
+    async def redo(self, change_id: str | None = None, *, dry_run: bool = False, by: str = "") -> Outcome:
+        """Do a change again that was taken back. Raises Busy, Refused, UnknownChange."""
+        async with self._at_rest():
+            overview = await self.overview()
+            change = _find(overview.changes, change_id) or overview.redo
+            if change is None:
+                raise UnknownChange("There is nothing to redo: nothing was undone.")
+            if not change.undone:
+                raise Refused(f"The {self._name(change)} is not undone, so there is nothing to redo.")
+            return await self._step("redo", [change], self._name(change), dry_run, by)
+
+    async def restore(
+        self,
+        *,
+        message_id: str | None = None,
+        goal_id: str | None = None,
+        dry_run: bool = False,
+        by: str = "",
+    ) -> Outcome:
+        """Take back all changes made since a message (it included), or for a goal and those below it.
+
+        Raises Busy, Refused, UnknownChange; ValueError unless exactly one of the two is given.
+        """
+        if (message_id is None) == (goal_id is None):
+            raise ValueError("Say either a message or a goal to restore, not both.")
+        async with self._at_rest():
+            overview = await self.overview()
+            belongs, what = self._since(message_id) if message_id is not None else self._below(goal_id or "")
+            callers = self.callers()
+            found = [
+                change
+                for change in overview.changes
+                if (caller := callers.get(change.change_id)) is not None and belongs(caller)
+            ]
+            wanted = [change for change in reversed(found) if not change.undone and change.entries]
+            if not wanted:
+                undone = any(change.undone for change in found)
+                why = f"all {what} is undone already" if undone else f"no file was changed {what}"
+                raise UnknownChange(f"There is nothing to restore: {why}.")
+            count = "1 change" if len(wanted) == 1 else f"{len(wanted)} changes"
+            return await self._step("restore", wanted, f"{count} {what}", dry_run, by)
+
+    # -- inside --
+
+    @contextlib.asynccontextmanager
+    async def _at_rest(self) -> AsyncGenerator[None]:
+        from daemon.loop.session import Busy
+
+        session = self._session
+        if session.foreign:
+            raise Refused(FOREIGN)
+        if session.running:
+            raise Busy(BUSY)
+        async with session.files_lock:  # a turn that begins now waits for it
+            if session.running:
+                raise Busy(BUSY)
+            yield
+
+    async def _record(self) -> Record:
+        try:
+            return await asyncio.to_thread(self._history.record)
+        except OSError as error:
+            raise Refused(f"The file history cannot be read ({error.strerror or error}).") from error
+
+    async def _step(
+        self, action: Action, changes: Sequence[FileSetChange], target: str, dry_run: bool, by: str
+    ) -> Outcome:
+        groups = [change.forward() if action == "redo" else change.backward() for change in changes]
+        unknown = [path for change in changes for path in change.unknown]
+        if not any(change.entries for change in changes):
+            raise Refused(f"The {target} cannot be undone: the old content is not known.")
+        plan, proposal = await asyncio.to_thread(self._plan, groups)
+        if unknown:
+            target += f" (not {self._names(unknown)}: the old content is not known)"
+        outcome = Outcome(target, tuple(_shown(file) for file in proposal))
+        if dry_run:
+            return outcome
+        keeper = _StepKeeper(self._history, action, [change.change_id for change in changes])
+        if plan:
+            await self._write(plan, keeper)
+            gone = {change.path for change in plan if change.after is None}
+            folders = [folder for change in changes for folder in change.folders()]
+            await asyncio.to_thread(_remove_empty, folders, gone)
+        else:
+            keeper.written(await keeper.keep((), ""))
+        self._session.emit(
+            FilesRestored(
+                trace_id=self._session.session_id,
+                time=self._services.now(),
+                action=action,
+                files=tuple(_restored(proposal)),
+                target=target,
+                by=by,
+            )
+        )
+        if plan:
+            told = [asyncio.ensure_future(self._services.diagnostics.changed(change.path)) for change in plan]
+            await asyncio.wait(told, timeout=_TELL_S)
+        return outcome
+
+    def _plan(self, groups: Sequence[Sequence[Entry]]) -> tuple[list[FileChange], tuple[ProposedFile, ...]]:
+        """Blocking."""
+        planner = Planner(self._history.blobs, self._display, self._checker())
+        planner.apply(groups)
+        plan = planner.result()
+        return plan, propose(plan, {change.path: self._display(change.path) for change in plan})
+
+    def _checker(self) -> Callable[[Path], None]:
+        """What refuses files that are not this session's to write. The list of versions lies in the workspace."""
+        workspace, unsaved = self._services.workspace, self._services.unsaved_text
+        logged: set[str] | None = None
+
+        def check(path: Path) -> None:
+            nonlocal logged
+            name = self._display(path)
+            inside = path.is_relative_to(workspace) and not set(
+                path.relative_to(workspace).parts
+            ).intersection(_PRIVATE)
+            if not inside:
+                if logged is None:
+                    events = self._services.store.events(self._session.session_id)
+                    logged = {event.path for event in events if isinstance(event, FileChanged)}
+                if name not in logged:
+                    raise Refused(f"{shown_name(name)} was not changed by this session. Nothing was changed.")
+            if unsaved(path) is not None:
+                raise Refused(
+                    f"{shown_name(name)} has unsaved changes in the editor. Nothing was changed: save or discard "
+                    "them, then try again."
+                )
+
+        return check
+
+    async def _write(self, plan: Sequence[FileChange], keeper: _StepKeeper) -> None:
+        services = self._services
+        writing = _Writing(
+            services.workspace, keeper.action, _UnseenFiles(services.unsaved_text), keeper, services.journal
+        )
+        try:
+            await write_approved(plan, writing)
+        except ToolError as error:
+            keeper.failed()
+            raise Refused(f"It was not done; try again. {error}") from error
+        except BaseException:
+            if not keeper.done:
+                keeper.failed()
+            raise
+
+    def _since(self, message_id: str) -> tuple[Callable[[Caller], bool], str]:
+        messages = self._session.state.messages
+        message = next((m for m in messages if m.message_id == message_id), None)
+        if message is None:
+            raise UnknownChange(f"There is no message {message_id[:100]} in this session.")
+        since = (message.sequence, 0)
+        if message.role == "tool" and (caller := self.callers().get(message.tool_call_id or "")) is not None:
+            since = (caller.message.sequence, caller.index)
+        what = f"since message {message.sequence}"
+        return (lambda caller: (caller.message.sequence, caller.index) >= since), what
+
+    def _below(self, goal_id: str) -> tuple[Callable[[Caller], bool], str]:
+        plan = self._session.state.plan
+        goal = plan.goals.get(goal_id)
+        if goal is None:
+            raise UnknownChange(f"There is no goal with the id {goal_id[:100]} in this session.")
+
+        def belongs(caller: Caller) -> bool:
+            its = caller.message.goal_id
+            if its is None or its not in plan.goals:
+                return its == goal_id
+            return its == goal_id or any(above.id == goal_id for above in plan.ancestors(its))
+
+        return belongs, f"for the goal {plan.numbers().get(goal_id, '')} {goal.description[:80]}".replace(
+            "  ", " "
+        )
+
+    def _name(self, change: FileSetChange) -> str:
+        """A change in words, e.g. ``edit of src/a.py``."""
+        caller = self.callers().get(change.change_id)
+        tool = caller.call.name if caller is not None else "change"
+        return f"{tool} of {self._names([version.path for version in change.versions])}"
+
+    def _names(self, paths: Sequence[Path]) -> str:
+        names = [shown_name(self._display(path)) for path in dict.fromkeys(paths)]
+        more = len(names) - MAX_NAMED
+        return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+    def _display(self, path: Path) -> str:
+        return rule_target(path, self._services.workspace)
+
+
+class _StepKeeper:
+    """The port ``FileHistory`` for a write of the person: kept as a step, not as a version of a tool call."""
+
+    def __init__(self, history: SessionHistory, action: Action, changes: Sequence[str]) -> None:
+        self.action: Action = action
+        self.done = False
+        self._history = history
+        self._changes = changes
+        self._step: str | None = None
+
+    async def keep(self, changes: Sequence[FileChange], tool_call_id: str) -> list[str]:
+        self._step = await asyncio.to_thread(self._history.keep_step, self.action, self._changes, changes)
+        return [self._step] * max(len(changes), 1)
+
+    def written(self, versions: Sequence[str]) -> None:
+        self.done = True
+        if self._step is not None:
+            self._history.step_done(self._step)
+
+    def failed(self) -> None:
+        if self._step is not None:
+            self._history.step_failed(self._step)
+
+    async def watch_command(self, tool_call_id: str) -> CommandWatch:
+        raise NotImplementedError("an undo runs no command")
+
+
+@dataclass(frozen=True, slots=True)
+class _UnseenFiles:
+    """The port ``Files`` for a write of the person: the model has not seen what is written."""
+
+    unsaved_text: Callable[[Path], str | None]
+
+    def unsaved(self, path: Path) -> str | None:
+        return self.unsaved_text(path)
+
+    async def write_unsaved(self, path: Path, before: str, after: str) -> None:
+        raise ToolError(f"{path.name} has unsaved changes in the editor.")
+
+    def note_read(self, path: Path, sha256: str) -> None:
+        pass
+
+    def last_read(self, path: Path) -> str | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """See tools.change.Writing."""
+
+    workspace: Path
+    tool_call_id: str
+    files: _UnseenFiles
+    history: _StepKeeper
+    journal: Path
+
+
+def _find(changes: Sequence[FileSetChange], change_id: str | None) -> FileSetChange | None:
+    if change_id is None:
+        return None
+    found = next((change for change in changes if change.change_id == change_id), None)
+    if found is None:
+        raise UnknownChange(f"There is no change {change_id[:100]} in this session's history.")
+    return found
+
+
+def _shown(file: ProposedFile) -> FileDiff:
+    return FileDiff(
+        path=file.name,
+        kind=file.change.kind,
+        diff=limited(file.diff.text, max_lines=_DIFF_LINES),
+        added=file.diff.added,
+        removed=file.diff.removed,
+        moved_from=file.source_name or None,
+    )
+
+
+def _restored(proposal: Sequence[ProposedFile]) -> list[RestoredFile]:
+    found: list[RestoredFile] = []
+    for file in proposal:
+        if file.source is not None:
+            found.append(RestoredFile(path=file.source_name, kind="delete", added=0, removed=0))
+        found.append(
+            RestoredFile(
+                path=file.name, kind=file.change.kind, added=file.diff.added, removed=file.diff.removed
+            )
+        )
+    return found
+
+
+def _remove_empty(folders: Sequence[Path], gone: set[Path]) -> None:
+    """Folders that were made for files which are gone again, when nothing else is in them."""
+    for folder in sorted(set(folders), key=lambda path: len(path.parts), reverse=True):
+        if any(path.is_relative_to(folder) for path in gone):
+            with contextlib.suppress(OSError):  # not empty, or a link: not ours
+                folder.rmdir()

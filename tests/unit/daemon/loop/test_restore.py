@@ -1,0 +1,405 @@
+"""Undo, redo and restore in a real session: the agent's hunks go and come, the person's edits stay."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from daemon.files.restore import Conflict, Refused
+from daemon.loop.restoring import Restorer, UnknownChange
+from daemon.loop.session import Busy, Session
+from daemon.model.events import FileChanged, FilesRestored
+from daemon.model.messages import TextPart
+from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.fakes.models import Call, Step
+from tests.fakes.tool_context import FakeDiagnostics
+
+LINES = "".join(f"line {n}\n" for n in range(1, 11))
+
+
+def edit(old: str, new: str, path: str = "a.py") -> Call:
+    return Call("edit", {"file_path": path, "old_string": old, "new_string": new})
+
+
+def read(path: str = "a.py") -> Call:
+    return Call("read", {"file_path": path})
+
+
+def write(path: str, content: str) -> Call:
+    return Call("write", {"file_path": path, "content": content})
+
+
+async def worked(bench: Bench, *steps: Step) -> Session:
+    """A session whose first turn has made these steps; ``a.py`` has ten lines."""
+    (bench.workspace / "a.py").write_bytes(LINES.encode())
+    session = bench.session(settings=ALLOW_ALL)
+    bench.models.then(*steps, "Done.")
+    result = await finish(prompted(session, "do it"))
+    assert result.stop == "end_turn"
+    return session
+
+
+async def test_undo_and_redo_are_exact(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"))
+        path = bench.workspace / "a.py"
+        changed = path.read_bytes()
+        outcome = await Restorer(session).undo(by="Ann")
+        assert path.read_bytes() == LINES.encode()
+        assert outcome.target == "edit of a.py"
+        assert [(f.path, f.kind, f.added, f.removed) for f in outcome.files] == [("a.py", "update", 1, 1)]
+        assert "-five\n+line 5" in outcome.files[0].diff
+        await Restorer(session).redo()
+        assert path.read_bytes() == changed
+        await Restorer(session).undo()
+        assert path.read_bytes() == LINES.encode()
+        (event, *_) = bench.events(FilesRestored)
+        assert (event.action, event.target, event.by) == ("undo", "edit of a.py", "Ann")
+        assert [(f.path, f.added, f.removed) for f in event.files] == [("a.py", 1, 1)]
+        diagnostics = bench.core.diagnostics
+        assert isinstance(diagnostics, FakeDiagnostics)
+        assert diagnostics.told.count(path) == 3
+
+
+async def test_the_persons_edits_elsewhere_survive_undo_and_redo(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"))
+        path = bench.workspace / "a.py"
+        path.write_text(path.read_text().replace("line 1\n", "mine\n") + "more of mine\n")
+        await Restorer(session).undo()
+        mine = LINES.replace("line 1\n", "mine\n") + "more of mine\n"
+        assert path.read_text() == mine
+        path.write_text(mine.replace("line 9\n", "nine\n"))
+        await Restorer(session).redo()
+        assert path.read_text() == mine.replace("line 9\n", "nine\n").replace("line 5\n", "five\n")
+
+
+async def test_a_conflict_names_file_and_line_and_both_sides_and_changes_nothing(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(
+            bench,
+            [read(), write("b.txt", "new\n")],
+            Call("bash", {"command": "true"}),
+            [edit("line 5\n", "five\n")],
+        )
+        path = bench.workspace / "a.py"
+        path.write_text(path.read_text().replace("five\n", "cinq\n"))
+        before = path.read_bytes()
+        with pytest.raises(Conflict) as caught:
+            await Restorer(session).restore(message_id=session.state.messages[0].message_id)
+        said = str(caught.value)
+        assert "a.py:5" in said
+        assert "- five" in said
+        assert "+ cinq" in said
+        assert "+ line 5" in said
+        assert path.read_bytes() == before
+        assert (bench.workspace / "b.txt").read_text() == "new\n"
+        assert bench.events(FilesRestored) == []
+
+
+async def test_a_second_undo_goes_on_to_the_change_before(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"), edit("line 8\n", "eight\n"))
+        path = bench.workspace / "a.py"
+        both = path.read_text()
+        await Restorer(session).undo()
+        assert path.read_text() == both.replace("eight\n", "line 8\n")
+        await Restorer(session).undo()
+        assert path.read_text() == LINES
+        with pytest.raises(UnknownChange, match="nothing to undo"):
+            await Restorer(session).undo()
+        await Restorer(session).redo()
+        assert path.read_text() == LINES.replace("line 5\n", "five\n")
+        await Restorer(session).redo()
+        assert path.read_text() == both
+        with pytest.raises(UnknownChange, match="nothing to redo"):
+            await Restorer(session).redo()
+
+
+async def test_an_older_change_can_be_undone_alone(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"), edit("line 8\n", "eight\n"))
+        first, second = (await Restorer(session).overview()).changes
+        await Restorer(session).undo(first.change_id)
+        assert (bench.workspace / "a.py").read_text() == LINES.replace("line 8\n", "eight\n")
+        with pytest.raises(Refused, match="undone already"):
+            await Restorer(session).undo(first.change_id)
+        with pytest.raises(Refused, match="not undone"):
+            await Restorer(session).redo(second.change_id)
+        with pytest.raises(UnknownChange):
+            await Restorer(session).undo("call_99")
+
+
+async def test_created_files_go_with_the_folders_made_for_them(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, write("deep/er/new.txt", "hello\n"))
+        assert (bench.workspace / "deep/er/new.txt").read_text() == "hello\n"
+        await Restorer(session).undo()
+        assert not (bench.workspace / "deep").exists()
+        await Restorer(session).redo()
+        assert (bench.workspace / "deep/er/new.txt").read_text() == "hello\n"
+        (bench.workspace / "deep/mine.txt").write_text("mine")
+        await Restorer(session).undo()
+        assert sorted(p.name for p in (bench.workspace / "deep").iterdir()) == ["mine.txt"]
+
+
+async def test_a_created_file_that_the_person_changed_is_not_deleted(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, write("new.txt", "hello\n"))
+        (bench.workspace / "new.txt").write_text("hello\nand mine\n")
+        with pytest.raises(Conflict, match=r"new\.txt was changed since it was created"):
+            await Restorer(session).undo()
+        (bench.workspace / "new.txt").unlink()
+        outcome = await Restorer(session).undo()
+        assert outcome.files == ()
+
+
+async def test_what_reads_so_already_is_undone_without_a_write(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"))
+        (bench.workspace / "a.py").write_text(LINES)
+        assert (await Restorer(session).undo()).files == ()
+        assert (await Restorer(session).overview()).undo is None
+        assert session.state.notes == ()
+
+
+async def test_a_binary_file_is_restored_only_when_unchanged_since(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        (bench.workspace / "x.bin").write_bytes(b"\0\1\2\n\3")
+        session = await worked(bench)
+        path = bench.workspace / "x.bin"
+        from tools.base import FileChange
+
+        versions = await session.history.keep([FileChange(path, b"\0\1\2\n\3", b"\0\7\n\3")], "call_x")
+        path.write_bytes(b"\0\7\n\3")
+        session.history.written(versions)
+        path.write_bytes(b"\0\7\n\3 mine")
+        with pytest.raises(Conflict, match="not text"):
+            await Restorer(session).undo()
+        path.write_bytes(b"\0\7\n\3")
+        await Restorer(session).undo()
+        assert path.read_bytes() == b"\0\1\2\n\3"
+
+
+async def test_restore_takes_back_everything_since_a_message(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"))
+        bench.models.then(
+            [edit("line 8\n", "eight\n"), write("new.txt", "x\n")], edit("eight\n", "EIGHT\n"), "Done again."
+        )
+        await finish(prompted(session, "and more"))
+        second = next(m for m in session.state.messages if m.text() == "and more")
+        path = bench.workspace / "a.py"
+        path.write_text(path.read_text().replace("line 1\n", "mine\n"))
+        outcome = await Restorer(session).restore(message_id=second.message_id)
+        assert path.read_text() == LINES.replace("line 5\n", "five\n").replace("line 1\n", "mine\n")
+        assert not (bench.workspace / "new.txt").exists()
+        assert outcome.target.startswith("3 changes since message")
+        with pytest.raises(UnknownChange, match="undone already"):
+            await Restorer(session).restore(message_id=second.message_id)
+        for _ in range(3):
+            await Restorer(session).redo()
+        assert "EIGHT\n" in path.read_text()
+        assert (bench.workspace / "new.txt").read_text() == "x\n"
+
+
+async def test_restoring_a_goal_leaves_other_goals_edits(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(
+            bench,
+            [read(), Call("goal", {"add": "first, second", "reason": "asked"})],
+            [Call("goal", {"focus": "1"})],
+            [Call("goal", {"add": "below the first, another", "focus": "1.1"})],
+            edit("line 2\n", "two\n"),
+            [Call("goal", {"done": "it is done", "focus": "2"})],
+            edit("line 5\n", "five\n"),
+            [Call("goal", {"focus": "1"})],
+            edit("line 8\n", "eight\n"),
+        )
+        path = bench.workspace / "a.py"
+        numbers = {number: goal for goal, number in session.state.plan.numbers().items()}
+        await Restorer(session).restore(goal_id=numbers["1"])
+        assert path.read_text() == LINES.replace("line 5\n", "five\n")
+        with pytest.raises(UnknownChange):
+            await Restorer(session).restore(goal_id="99")
+
+
+async def test_a_dry_run_says_what_would_happen(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"))
+        path = bench.workspace / "a.py"
+        before = path.read_bytes()
+        outcome = await Restorer(session).undo(dry_run=True)
+        assert "+line 5" in outcome.files[0].diff
+        assert path.read_bytes() == before
+        assert bench.events(FilesRestored) == []
+        assert (await Restorer(session).overview()).undo is not None
+
+
+async def test_unsaved_changes_in_the_editor_stop_it(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"))
+        bench.unsaved[bench.workspace / "a.py"] = "typing"
+        with pytest.raises(Refused, match="unsaved"):
+            await Restorer(session).undo()
+
+
+async def test_it_is_refused_while_a_turn_runs(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"))
+        session.config = bench.core.config()
+        bench.models.then(write("b.txt", "x"))
+        turn = prompted(session, "more")
+        await bench.asked()
+        with pytest.raises(Busy):
+            await Restorer(session).undo()
+        session.cancel()
+        await finish(turn)
+        await Restorer(session).undo()
+
+
+async def test_the_model_is_told_once_and_must_read_again(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"))
+        await Restorer(session).undo()
+        bench.models.then(edit("line 6\n", "six\n"), read(), edit("line 6\n", "six\n"), "Done.")
+        await finish(prompted(session, "go on"))
+        said = next(m for m in session.state.messages if m.text().startswith("go on"))
+        texts = [part.text for part in said.content if isinstance(part, TextPart)]
+        assert texts[0] == "go on"
+        assert "the person undid your edit of a.py" in texts[1]
+        assert "a.py (+1 -1)" in texts[1]
+        answers = [r for m in session.state.messages if (r := m.tool_result()) is not None]
+        assert [r.is_error for r in answers[-3:]] == [True, False, False]
+        assert "read it again" in answers[-3].content
+        bench.models.then("Fine.")
+        await finish(prompted(session, "and on"))
+        assert session.state.messages[-2].text() == "and on"
+
+
+async def test_after_a_restart_everything_is_still_there(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"), edit("line 8\n", "eight\n"))
+        path = bench.workspace / "a.py"
+        both = path.read_text()
+        await Restorer(session).undo()
+        session_id = session.session_id
+    async with daemon(tmp_path) as bench:
+        session = await bench.opened(session_id)
+        assert "undid your edit of a.py" in session.state.notes[0]
+        await Restorer(session).undo()
+        assert path.read_text() == LINES
+        await Restorer(session).redo()
+        await Restorer(session).redo()
+        assert path.read_text() == both
+        assert len(session.state.notes) == 4
+
+
+async def test_of_a_foreign_session_nothing_is_written(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"))
+        session_id = session.session_id
+        path = bench.workspace / "a.py"
+    shutil.rmtree(tmp_path / "home")
+    async with daemon(tmp_path, check=False) as bench:  # the model of a foreign session does not count
+        session = await bench.opened(session_id)
+        assert session.foreign
+        for attempt in (
+            Restorer(session).undo(),
+            Restorer(session).redo(),
+            Restorer(session).restore(message_id=session.state.messages[0].message_id),
+        ):
+            with pytest.raises(Refused, match="not begun by you"):
+                await attempt
+        assert "five" in path.read_text()
+
+
+def outside(tmp_path: Path, bench: Bench) -> str:
+    target = tmp_path / "elsewhere.txt"
+    target.write_text("line 5\n")
+    return str(target)
+
+
+def through_a_link(tmp_path: Path, bench: Bench) -> str:
+    target = tmp_path / "elsewhere"
+    target.mkdir()
+    (target / "a.py").write_text("line 5\n")
+    (bench.workspace / "link").symlink_to(target)
+    return str(bench.workspace / "link" / "a.py")
+
+
+def gits_own(tmp_path: Path, bench: Bench) -> str:
+    target = bench.workspace / ".git" / "hooks" / "pre-commit"
+    target.parent.mkdir(parents=True)
+    target.write_text("line 5\n")
+    return str(target)
+
+
+@pytest.mark.parametrize("where", [outside, through_a_link, gits_own])
+async def test_a_forged_list_cannot_lead_to_other_files(
+    tmp_path: Path, where: Callable[[Path, Bench], str]
+) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"))
+        session_id = session.session_id
+        victim = where(tmp_path, bench)
+        log = bench.core.store.root / session_id / "files" / "versions.jsonl"
+    log.write_text(log.read_text().replace(str(bench.workspace / "a.py"), victim))
+    Path(victim).write_text(LINES.replace("line 5\n", "five\n"))
+    async with daemon(tmp_path) as bench:
+        session = await bench.opened(session_id)
+        with pytest.raises(Refused, match="Nothing was changed"):
+            await Restorer(session).undo()
+        assert "five" in Path(victim).read_text()
+
+
+async def test_a_file_outside_that_the_session_changed_is_undone(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        target = tmp_path / "elsewhere.txt"
+        session = await worked(bench, write(str(target), "hello\n"))
+        assert target.read_text() == "hello\n"
+        await Restorer(session).undo()
+        assert not target.exists()
+
+
+@pytest.mark.parametrize("damage", [b"", None])
+async def test_a_damaged_content_stops_it(tmp_path: Path, damage: bytes | None) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"))
+        (version,) = session.history.record().versions()
+        assert version.entry is not None
+        assert version.entry.before is not None
+        blob = session.history.blobs.path(version.entry.before)
+        if damage is None:
+            blob.unlink()
+        else:
+            blob.write_bytes(damage)
+        with pytest.raises(Refused, match="nothing was changed"):
+            await Restorer(session).undo()
+        assert "five" in (bench.workspace / "a.py").read_text()
+
+
+async def test_a_prompt_that_comes_meanwhile_waits_for_the_files(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, read(), edit("line 5\n", "five\n"))
+        bench.models.then(read(), "Seen.")
+        undo = asyncio.create_task(Restorer(session).undo())
+        await asyncio.sleep(0)
+        turn = prompted(session, "look")
+        await undo
+        await finish(turn)
+        answer = next(r for m in reversed(session.state.messages) if (r := m.tool_result()) is not None)
+        assert "line 5" in answer.content
+
+
+async def test_a_canceled_write_is_in_the_log(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = await worked(bench, write("b.txt", "x\n"))
+        (event,) = bench.events(FileChanged)
+        assert (event.path, event.kind, event.version, event.added) == ("b.txt", "create", "v1", 1)
+        log = [e.event for e in bench.core.store.events(session.session_id)]
+        assert log.count("file_changed") == 1

@@ -5,7 +5,8 @@ Used by ``tools/change.py`` only. Blocking: call it in a thread.
 The order of a write: record (journal) → folders and new contents beside their targets, flushed → disk compared
 with the plan again → mark ``commit`` → each target replaced, with the old file kept under a second name → folders
 flushed → mark ``done`` → backups and record removed. An error puts everything back. After a crash ``recover``
-does what is missing: without the first mark back, with it forward.
+does what is missing: without the first mark back, with it forward. One file alone needs no marks, no backup and no
+flushed record: its rename is the commit, and the record only tells what to tidy up.
 
 What a replaced file keeps: permission bits, owner and extended attributes (access lists), as far as the system
 permits. What it does not keep: other hard links to it go on showing the old content. That is on purpose: they are
@@ -78,9 +79,10 @@ def write_all(changes: Sequence[FileChange], journal: Path | None = None) -> Non
         placed = True
         for item, stamp in zip(batch.items, stamps, strict=True):
             place(item, stamp, alone=alone)
-        for folder in {item.path.parent for item in batch.items}:
-            disk.sync_folder(folder)
         if not alone:
+            # Before the record goes. One file needs none: after a power cut it is wholly old or wholly new.
+            for folder in {item.path.parent for item in batch.items}:
+                disk.sync_folder(folder)
             _check_backups(batch, stamps)
     except BaseException as error:
         _roll_back(batch, record, error, placed=placed)

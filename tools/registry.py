@@ -27,11 +27,12 @@ def builtin_tools() -> dict[str, AnyTool]:
     from tools.goal import GoalTool
     from tools.grep import GrepTool
     from tools.ls import LsTool
+    from tools.patch import PatchTool
     from tools.read import ReadTool
     from tools.write import WriteTool
 
     tools: list[AnyTool] = [
-        GoalTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), EditTool(), WriteTool(), BashTool(),
+        GoalTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), EditTool(), PatchTool(), WriteTool(), BashTool(),
     ]  # fmt: skip
     return {tool.name: tool for tool in tools}
 

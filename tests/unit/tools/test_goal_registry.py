@@ -23,7 +23,7 @@ async def run(ctx: FakeToolContext, name: str, **arguments: object) -> ToolResul
 
 def test_all_tools_describe_themselves_in_few_words() -> None:
     tools = builtin_tools()
-    assert list(tools) == ["goal", "read", "ls", "glob", "grep", "edit", "write", "bash"]
+    assert list(tools) == ["goal", "read", "ls", "glob", "grep", "edit", "patch", "write", "bash"]
     size = sum(len(json.dumps([t.name, t.description, t.schema()])) for t in tools.values())
     assert size < 9_000
     assert all(tool.description and tool.name == name for name, tool in tools.items())

@@ -172,7 +172,7 @@ async def test_only_tools_that_may_be_used_are_offered(tmp_path: Path) -> None:
         await bench.session().prompt("x")
         await bench.session(agent="plan").prompt("x")
         build, plan = ([tool.name for tool in r.tools] for r in bench.models.requests)
-        assert set(build) - set(plan) == {"edit", "write"}
+        assert set(build) - set(plan) == {"edit", "patch", "write"}
         assert "bash" in plan
 
 

@@ -1,0 +1,91 @@
+"""The ``patch`` tool: many changes of many files at once, all or none."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from tools import atomic
+from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.change import apply_changes, base_of
+from tools.patching.names import Step, name_files
+from tools.patching.plan import plan_changes
+from tools.patching.reading import parse_patch
+from tools.paths import Target, ask_outside, explain_os_error
+
+
+class PatchInput(ToolInput):
+    """Arguments of ``patch``."""
+
+    patch_text: str = Field(description="A unified diff or a *** Begin Patch envelope.")
+    fuzz: int = Field(
+        default=2, ge=0, description="How many outer context lines of a hunk may be missing in the file."
+    )
+
+
+class PatchTool(Tool[PatchInput]):
+    """Reads the patch, finds the place of every hunk (``tools.patching``), writes through ``tools.change``."""
+
+    name = "patch"
+    permission = "edit"
+    Input = PatchInput
+
+    async def run(self, args: PatchInput, ctx: ToolContext) -> ToolResult:
+        """See ``Tool.run``."""
+        files = await asyncio.to_thread(parse_patch, args.patch_text)
+        steps = await asyncio.to_thread(name_files, files, ctx)
+        await _ask_outside(steps, ctx)
+        bases = await _bases(steps, ctx)
+        modes = await asyncio.to_thread(_modes, steps)
+        planned = await asyncio.to_thread(plan_changes, steps, bases, modes, args.fuzz)
+        outcome = await apply_changes(planned.changes, ctx)
+        return outcome.result(planned.note)
+
+
+async def _ask_outside(steps: Sequence[Step], ctx: ToolContext) -> None:
+    """One question for each folder outside of the workspace."""
+    folders: set[Path] = set()
+    for step in steps:
+        for target in (step.old, step.new):
+            if target is not None and target.outside and target.path.parent not in folders:
+                folders.add(target.path.parent)
+                await ask_outside(target, ctx)
+
+
+async def _bases(steps: Sequence[Step], ctx: ToolContext) -> dict[Path, bytes | None]:
+    """What the files hold now; None for those that do not exist. Raises ToolError like ``base_of``."""
+    bases: dict[Path, bytes | None] = {}
+    for step in steps:
+        if step.old is not None and step.old.path not in bases:
+            bases[step.old.path] = await base_of(step.old, ctx)
+    for step in steps:
+        if step.new is not None and step.new.path not in bases:
+            bases[step.new.path] = await _new_base(step.new, ctx)
+    return bases
+
+
+async def _new_base(target: Target, ctx: ToolContext) -> bytes | None:
+    """The content of a file that should not exist yet: only to say whether it is what the patch would make."""
+    if ctx.files.unsaved(target.path) is not None:
+        return await base_of(target, ctx)
+    try:
+        return await asyncio.to_thread(atomic.read_or_none, target.path)
+    except OSError as error:
+        raise ToolError(explain_os_error(error, f"{target.rule} cannot be created")) from error
+
+
+def _modes(steps: Sequence[Step]) -> dict[Path, int]:
+    """Permission bits of the files that are there and whose bits matter: they are moved, copied or set."""
+    modes: dict[Path, int] = {}
+    for step in steps:
+        needed = step.file.moves or step.file.action == "copy" or step.file.executable is not None
+        if step.old is not None and needed:
+            try:
+                modes[step.old.path] = stat.S_IMODE(step.old.path.stat().st_mode)
+            except OSError:
+                continue
+    return modes

@@ -1,0 +1,240 @@
+"""The ``*** Begin Patch`` envelope (source: the patch format of Codex, which many models write). Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from tools.patching.model import FilePatch, Hunk, HunkLine, Kind, Names, Numbers, PatchError, at_line, shown
+from tools.patching.unified import range_of
+
+_SECTION = re.compile(r"\*\*\* (Add|Update|Delete) File:\s*(.*?)\s*$", re.IGNORECASE)
+_MOVE = re.compile(r"\*\*\* (?:Move|Rename) to:\s*(.*?)\s*$", re.IGNORECASE)
+_BEGIN = re.compile(r"\*\*\* Begin Patch\s*$", re.IGNORECASE)
+_END = re.compile(r"\*\*\* End Patch\s*$", re.IGNORECASE)
+_END_OF_FILE = re.compile(r"\*\*\* End of File\s*$", re.IGNORECASE)
+_WRAPPER = re.compile(r"(?:```|~~~)\w*\s*$|['\"]?[A-Z_]{2,20}['\"]?\)?$|[)'\"]$")
+_COMMAND = re.compile(r".*<<-?\s*['\"]?\w+['\"]?|(?:apply_patch|patch)\b")
+
+
+def is_envelope(lines: list[str]) -> bool:
+    """Whether the first thing of a patch in the text is the beginning of an envelope."""
+    for line in lines:
+        if _BEGIN.match(line) or _SECTION.match(line):
+            return True
+        if line.startswith(("diff --git ", "--- ", "@@ -")):
+            return False
+    return False
+
+
+def parse_envelope(lines: list[str]) -> list[FilePatch]:
+    """The sections of an envelope; ``lines`` are without ``\\n``. Raises PatchError."""
+    return _Reader(lines).run()
+
+
+@dataclass(slots=True)
+class _HunkDraft:
+    header: str = ""
+    numbers: Numbers | None = None
+    anchors: list[str] = field(default_factory=list[str])
+    lines: list[HunkLine] = field(default_factory=list[HunkLine])
+    at_end: bool = False
+
+
+@dataclass(slots=True)
+class _Section:
+    kind: str
+    path: str
+    line: int
+    move: str | None = None
+    hunks: list[_HunkDraft] = field(default_factory=list[_HunkDraft])
+    added: list[HunkLine] = field(default_factory=list[HunkLine])
+
+
+class _Reader:
+    def __init__(self, lines: list[str]) -> None:
+        self.cr_text = _is_crlf(lines)
+        self.raw = [line.removesuffix("\r") for line in lines] if self.cr_text else lines
+        self.plain = [line.removesuffix("\r") for line in lines]
+        self.files: list[FilePatch] = []
+        self.open: _Section | None = None
+
+    def run(self) -> list[FilePatch]:
+        last = self._last_line()
+        outside = True
+        for at in range(last):
+            line = self.plain[at]
+            if _BEGIN.match(line):
+                self._close()
+                outside = False
+            elif _END.match(line):
+                self._close()
+                outside = True
+            elif found := _SECTION.match(line):
+                self._close()
+                self._begin(found.group(1).capitalize(), found.group(2), at)
+                outside = False
+            elif outside:
+                if line.startswith(("diff --git ", "@@ -")):
+                    raise at_line(at + 1, "an envelope and a unified diff are mixed. Send one format.")
+            elif self.open is None:
+                self._between(line, at)
+            else:
+                self._take(self.open, at)
+        self._close()
+        return self.files
+
+    def _last_line(self) -> int:
+        """Where the patch ends: without the fence or the end of the here-document that was put around it."""
+        last = len(self.plain)
+        while last and (not self.plain[last - 1].strip() or _WRAPPER.match(self.plain[last - 1])):
+            last -= 1
+        return last
+
+    def _begin(self, kind: str, path: str, at: int) -> None:
+        if not path:
+            raise at_line(at + 1, f"{shown(self.plain[at])} names no file.")
+        self.open = _Section(kind, path, at + 1)
+
+    def _between(self, line: str, at: int) -> None:
+        if line.strip() and not _WRAPPER.match(line) and not _COMMAND.match(line):
+            raise at_line(
+                at + 1,
+                f"{shown(line)} is not expected here. "
+                "Begin with *** Add File: PATH, *** Update File: PATH or *** Delete File: PATH.",
+            )
+
+    def _take(self, section: _Section, at: int) -> None:
+        line = self.plain[at]
+        if found := _MOVE.match(line):
+            if section.kind != "Update" or section.hunks or section.move is not None or not found.group(1):
+                raise at_line(
+                    at + 1, "*** Move to: NEW_PATH belongs directly under its *** Update File: line."
+                )
+            section.move = found.group(1)
+        elif section.kind == "Delete":
+            if line.strip():
+                raise at_line(at + 1, "*** Delete File: takes no further lines.")
+        elif section.kind == "Add":
+            self._take_added(section, at)
+        else:
+            self._take_hunk_line(section, at)
+
+    def _take_added(self, section: _Section, at: int) -> None:
+        line, raw = self.plain[at], self.raw[at]
+        if _END_OF_FILE.match(line) or (line.startswith("@@") and not section.added):
+            return
+        if line.startswith("+"):
+            section.added.append(HunkLine("+", line[1:], raw.endswith("\r")))
+        elif not line.strip():
+            section.added.append(HunkLine("+", "", raw.endswith("\r"), soft=True))
+        elif line.startswith("\\ ") and section.added:
+            section.added[-1] = _marked(section.added[-1])
+        else:
+            raise at_line(
+                at + 1, f"{shown(line)}: every line of a file in *** Add File: must begin with '+'."
+            )
+
+    def _take_hunk_line(self, section: _Section, at: int) -> None:
+        line = self.plain[at]
+        current = section.hunks[-1] if section.hunks else None
+        if line.startswith("@@"):
+            numbers, anchor = range_of(line)
+            if current is None or current.lines or current.at_end:
+                current = _HunkDraft()
+                section.hunks.append(current)
+            current.header = f"{current.header} {line}".strip()
+            current.numbers = numbers
+            if anchor:
+                current.anchors.append(anchor)
+            return
+        if _END_OF_FILE.match(line):
+            if current is None:
+                raise at_line(at + 1, "*** End of File belongs at the end of a hunk.")
+            current.at_end = True
+            return
+        names = line.startswith("--- ") and self._next(at).startswith("+++ ")
+        if current is None and (names or (line.startswith("+++ ") and at and self._is_minus(at - 1))):
+            return
+        if current is None or current.at_end:
+            if not line.strip():
+                return
+            current = _HunkDraft()
+            section.hunks.append(current)
+        if line.startswith("\\ ") and current.lines:
+            current.lines[-1] = _marked(current.lines[-1])
+            return
+        current.lines.append(self._hunk_line(at))
+
+    def _next(self, at: int) -> str:
+        return self.plain[at + 1] if at + 1 < len(self.plain) else ""
+
+    def _is_minus(self, at: int) -> bool:
+        return self.plain[at].startswith("--- ")
+
+    def _hunk_line(self, at: int) -> HunkLine:
+        line, cr = self.plain[at], self.raw[at].endswith("\r")
+        kinds: dict[str, Kind] = {" ": " ", "+": "+", "-": "-"}
+        if not line:
+            return HunkLine(" ", "", cr, soft=True)
+        if line[0] in kinds:
+            return HunkLine(kinds[line[0]], line[1:], cr)
+        if line[0] == "\t":
+            return HunkLine(" ", line, cr)
+        raise at_line(
+            at + 1,
+            f"{shown(line)} has no prefix. Every line of a hunk begins with ' ' (context), '-' or '+'; "
+            "a new hunk begins with @@.",
+        )
+
+    def _close(self) -> None:
+        section, self.open = self.open, None
+        if section is None:
+            return
+        source = f"*** {section.kind} File: {section.path}"
+        if section.kind == "Delete":
+            self.files.append(FilePatch("delete", Names(section.path, None), source=source))
+        elif section.kind == "Add":
+            added = list(section.added)
+            while added and added[-1].soft:
+                added.pop()
+            hunk = Hunk(1, source, tuple(added), ends_stated=self._stated(added))
+            self.files.append(
+                FilePatch("add", Names(None, section.path), (hunk,) if added else (), source=source)
+            )
+        else:
+            self.files.append(self._update(section, source))
+
+    def _update(self, section: _Section, source: str) -> FilePatch:
+        drafts = [draft for draft in section.hunks if draft.lines or draft.at_end]
+        stated = self._stated([line for draft in drafts for line in draft.lines])
+        hunks = tuple(
+            Hunk(
+                number,
+                draft.header,
+                tuple(draft.lines),
+                draft.numbers,
+                tuple(draft.anchors),
+                at_end=draft.at_end,
+                ends_stated=stated,
+                final_newline=True,
+            )
+            for number, draft in enumerate(drafts, 1)
+        )
+        if not hunks and section.move is None:
+            raise PatchError(f"{source} has no changes below it. Nothing was changed.")
+        names = Names(section.path, section.move or section.path)
+        return FilePatch("update", names, hunks, moves=section.move is not None, source=source)
+
+    def _stated(self, lines: list[HunkLine]) -> bool:
+        return not self.cr_text and any(line.cr for line in lines)
+
+
+def _marked(line: HunkLine) -> HunkLine:
+    return HunkLine(line.kind, line.text, line.cr, no_end=True, soft=line.soft)
+
+
+def _is_crlf(lines: list[str]) -> bool:
+    """Whether the patch itself has ``\\r\\n``: then they say nothing about the files."""
+    frame = [line for line in lines if line.startswith(("***", "@@"))]
+    return bool(frame) and all(line.endswith("\r") for line in frame)

@@ -1,0 +1,171 @@
+"""Where the old lines of a hunk stand in a file: the same ladder as for ``edit``, over whole lines. Pure."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tools.match_adapt import LOOK_ALIKES, Reindent, retab, shift
+from tools.patching.model import HunkLine, PatchError
+from tools.text import Line, split_lines
+
+Rung = Literal["line ends", "exact", "trailing blanks", "indentation", "look-alike characters"]
+"""``line ends`` is the strictest: the patch says them, and they are the file's."""
+
+LADDER: tuple[Rung, ...] = ("line ends", "exact", "trailing blanks", "indentation", "look-alike characters")
+MAX_PLACES = 1_000
+"""More places than this are not told apart any more."""
+_WORK = 5_000_000
+_BLANKS = " \t"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The lines ``[first, end)`` of the file, and how the hunk's lines get the file's indentation."""
+
+    first: int
+    end: int
+    reindent: Reindent | None = None
+
+
+def lines_of(text: str, lone_cr: bool) -> list[Line]:
+    """Lines as ``diff`` sees them; with ``lone_cr``, a ``\\r`` alone ends a line, too."""
+    if lone_cr or "\r" not in text:
+        return split_lines(text)
+    lines: list[Line] = []
+    at = 0
+    for piece in text.split("\n"):
+        body = piece.removesuffix("\r")
+        lines.append(Line(at, body, "\r\n" if body != piece else "\n"))
+        at += len(piece) + 1
+    last = lines.pop()
+    if last.start < len(text):
+        lines.append(Line(last.start, text[last.start :], ""))
+    return lines
+
+
+class FileLines:
+    """A file's lines, and the forms of them that the rungs compare. Work is bounded over its whole life."""
+
+    def __init__(self, lines: Sequence[Line], ascii_only: bool) -> None:
+        self.lines = lines
+        self._ascii = ascii_only
+        self._work = _WORK
+        self._known: dict[tuple[Rung, tuple[str, ...]], list[Place]] = {}
+
+    @functools.cached_property
+    def bodies(self) -> list[str]:
+        return [line.body for line in self.lines]
+
+    @functools.cached_property
+    def _plain(self) -> _Index:
+        return _Index(self.bodies)
+
+    @functools.cached_property
+    def _trimmed(self) -> _Index:
+        return _Index([body.rstrip(_BLANKS) for body in self.bodies])
+
+    @functools.cached_property
+    def keys(self) -> _Index:
+        """Lines without blanks on both sides."""
+        return _Index([body.strip(_BLANKS) for body in self.bodies])
+
+    @functools.cached_property
+    def indents(self) -> list[int]:
+        """Columns of each line's indentation, a tab being four; -1 for blank lines."""
+        return [
+            len(body[: body.find(key[0])].expandtabs(4)) if key else -1
+            for body, key in zip(self.bodies, self.keys.keys, strict=True)
+        ]
+
+    @functools.cached_property
+    def _folded(self) -> _Index:
+        if self._ascii:
+            return self.keys
+        return _Index([body.translate(LOOK_ALIKES).strip(_BLANKS) for body in self.bodies])
+
+    def places(self, wanted: Sequence[HunkLine], rung: Rung) -> list[Place]:
+        """All places at which ``wanted`` stands, in rising order; not more than ``MAX_PLACES``.
+
+        Raises PatchError when looking costs too much.
+        """
+        texts = tuple(line.text for line in wanted)
+        if rung == "line ends":
+            return [place for place in self.places(wanted, "exact") if self._same_ends(place, wanted)]
+        key = (rung, texts)
+        if key not in self._known:
+            self._known[key] = self._find(texts, rung)
+        return self._known[key]
+
+    def _same_ends(self, place: Place, wanted: Sequence[HunkLine]) -> bool:
+        there = self.lines[place.first : place.end]
+        return all(
+            line.end == "" or line.end == ("\r\n" if want.cr else "\n")
+            for line, want in zip(there, wanted, strict=True)
+        )
+
+    def _find(self, texts: tuple[str, ...], rung: Rung) -> list[Place]:
+        size = len(texts)
+        if rung == "exact":
+            return [Place(at, at + size) for at in self._search(self._plain, texts)]
+        if rung == "trailing blanks":
+            trimmed = tuple(text.rstrip(_BLANKS) for text in texts)
+            return [Place(at, at + size) for at in self._search(self._trimmed, trimmed)]
+        if rung == "indentation":
+            return self._by_indentation(self.keys, texts, lambda text: text)
+        if self._ascii and all(map(str.isascii, texts)):
+            return []
+        return self._by_indentation(self._folded, texts, lambda text: text.translate(LOOK_ALIKES))
+
+    def _by_indentation(
+        self, index: _Index, texts: tuple[str, ...], fold: Callable[[str], str]
+    ) -> list[Place]:
+        folded = [fold(text) for text in texts]
+        found: list[Place] = []
+        for at in self._search(index, tuple(text.strip(_BLANKS) for text in folded)):
+            there = [fold(body) for body in self.bodies[at : at + len(texts)]]
+            if all(a.rstrip(_BLANKS) == b.rstrip(_BLANKS) for a, b in zip(folded, there, strict=True)):
+                found.append(Place(at, at + len(texts)))
+                continue
+            adapt = shift(folded, there) or retab(folded, there)
+            if adapt is not None:
+                found.append(Place(at, at + len(texts), adapt))
+        return found
+
+    def _search(self, index: _Index, wanted: tuple[str, ...]) -> list[int]:
+        solid = [(len(index.where.get(key, ())), at) for at, key in enumerate(wanted) if key]
+        if not solid:
+            return self._blank(index, wanted)
+        _, anchor = min(solid)
+        found: list[int] = []
+        listed = list(wanted)
+        for number in index.where.get(wanted[anchor], ()):
+            first = number - anchor
+            self._spend(1)
+            if first < 0 or index.keys[first] != wanted[0]:
+                continue
+            self._spend(len(listed))
+            if index.keys[first : first + len(listed)] == listed:
+                found.append(first)
+                if len(found) >= MAX_PLACES:
+                    break
+        return found
+
+    def _blank(self, index: _Index, wanted: tuple[str, ...]) -> list[int]:
+        """Blank lines alone: a place only if the whole file is that."""
+        return [0] if wanted and index.keys == list(wanted) else []
+
+    def _spend(self, steps: int) -> None:
+        self._work -= steps
+        if self._work < 0:
+            raise PatchError("The file repeats itself so much that the place takes too long to find.")
+
+
+class _Index:
+    def __init__(self, keys: list[str]) -> None:
+        self.keys = keys
+        self.where: dict[str, list[int]] = {}
+        for number, key in enumerate(keys):
+            self.where.setdefault(key, []).append(number)

@@ -1,0 +1,218 @@
+"""The lines before a file's hunks: names with their prefixes, quotes and dates, and git's extended header. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+
+from tools.patching.model import FilePatch, Names, PatchError, at_line, shown
+
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r"\\([0-7]{1,3}|.)", re.DOTALL)
+_PLAIN = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11, "\\": 92, '"': 34}
+_DATE = re.compile(r"\s+\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?: ?[+-]\d{4})?\s*$")
+_EPOCH = re.compile(
+    r"(?:1970-01-01[ T](?P<after>\d\d):(?P<after_m>\d\d)|1969-12-31[ T](?P<before>\d\d):(?P<before_m>\d\d)):00"
+    r"(?:\.0+)?(?: ?(?P<zone>[+-]\d{4}))?\s*$"
+)
+_PREFIX = re.compile(r"[abciow12]/(?=.)")
+_MODE = re.compile(r"(old mode|new mode|deleted file mode|new file mode) (\d{6})\s*$")
+_INDEX = re.compile(r"index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d{6}))?\s*$")
+_MOVE = re.compile(r"(rename|copy) (from|to) (.+)$")
+_IGNORED = re.compile(r"(?:dis)?similarity index \d+%\s*$")
+_LONGEST_NAME = 8_192
+
+
+def has_prefix(name: str) -> bool:
+    """Whether a name begins like ``a/`` or one of the other prefixes that git puts before names."""
+    return _PREFIX.match(name) is not None
+
+
+def without_first(name: str) -> str:
+    """A name without its first folder."""
+    return name.partition("/")[2]
+
+
+def unquote(text: str) -> str:
+    """A name between quotes as git writes it: C escapes, octal ones for bytes."""
+    out = bytearray()
+    at = 0
+    for found in _ESCAPE.finditer(text):
+        out += text[at : found.start()].encode("utf-8", "surrogatepass")
+        code = found.group(1)
+        if code[0] in "01234567":
+            out.append(int(code, 8) & 0xFF)
+        else:
+            out += bytes([_PLAIN[code]]) if code in _PLAIN else code.encode("utf-8", "surrogatepass")
+        at = found.end()
+    out += text[at:].encode("utf-8", "surrogatepass")
+    return os.fsdecode(bytes(out))
+
+
+def header_name(rest: str) -> str | None:
+    """The name in a ``---`` or ``+++`` line; None when there is no such file.
+
+    That is said by ``/dev/null``, or by the beginning of 1970 as its date (``diff -N``).
+    """
+    rest = rest[:_LONGEST_NAME].rstrip("\r\n")
+    quoted = _QUOTED.match(rest)
+    if quoted:
+        name, stamp = unquote(quoted.group(1)), rest[quoted.end() :]
+    elif "\t" in rest:
+        name, _, stamp = rest.partition("\t")
+    else:
+        date = _DATE.search(rest)
+        name, stamp = (rest[: date.start()], date.group()) if date else (rest.rstrip(), "")
+    return None if name == "/dev/null" or _is_epoch(stamp.strip()) else name
+
+
+def _is_epoch(stamp: str) -> bool:
+    found = _EPOCH.match(stamp)
+    if found is None:
+        return False
+    parts = found.groupdict()
+    zone = parts["zone"] or "+0000"
+    offset = (int(zone[1:3]) * 60 + int(zone[3:])) * (-1 if zone[0] == "-" else 1)
+    if parts["after"] is not None:
+        minutes = int(parts["after"]) * 60 + int(parts["after_m"])
+    else:
+        minutes = int(parts["before"]) * 60 + int(parts["before_m"]) - 24 * 60
+    return minutes == offset
+
+
+def plain_names(old: str | None, new: str | None) -> Names:
+    """The names of ``---`` and ``+++`` lines without anything from git about them."""
+    if old is None or new is None:
+        only = new if old is None else old
+        return Names(old, new, "pair" if only is not None and has_prefix(only) else "weak")
+    heads = old.partition("/")[0], new.partition("/")[0]
+    same = without_first(old) == without_first(new) != ""
+    if same and heads[0] != heads[1] and has_prefix(old) and has_prefix(new):
+        return Names(old, new, "pair")
+    return Names(old, new, "weak")
+
+
+@dataclass(slots=True)
+class GitHeader:
+    """What stands from ``diff --git`` to the first hunk."""
+
+    line: int
+    source: str
+    pair: tuple[str, str] | None
+    fields: dict[str, str] = field(default_factory=dict[str, str])
+    old: str | None = None
+    new: str | None = None
+    named: bool = False
+    """Whether ``---`` and ``+++`` lines were there."""
+
+    def take(self, text: str) -> bool:
+        """Read an extended header line; False when it is none."""
+        if (found := _MODE.match(text)) is not None:
+            self.fields[found.group(1)] = found.group(2)
+        elif (found := _INDEX.match(text)) is not None:
+            self.fields["old blob"], self.fields["new blob"] = found.group(1), found.group(2)
+            if found.group(3):
+                self.fields.setdefault("index mode", found.group(3))
+        elif (found := _MOVE.match(text)) is not None:
+            quoted = _QUOTED.fullmatch(found.group(3))
+            name = unquote(quoted.group(1)) if quoted else found.group(3)
+            self.fields[f"{found.group(1)} {found.group(2)}"] = name
+        else:
+            return _IGNORED.match(text) is not None
+        return True
+
+    def file(self) -> FilePatch:
+        """The section without its hunks. Raises PatchError for what cannot be done or understood."""
+        values = self.fields
+        for key, mode in values.items():
+            if key.endswith("mode") and mode not in ("100644", "100755", "100664"):
+                kind = {"120000": "a symbolic link", "160000": "a submodule"}.get(
+                    mode, f"a file of mode {mode}"
+                )
+                raise at_line(
+                    self.line, f"{shown(self.source)} is about {kind}, which patch does not change."
+                )
+        blobs = values.get("old blob", ""), values.get("new blob", "")
+        for what, action in (("rename", "update"), ("copy", "copy")):
+            if f"{what} from" in values and f"{what} to" in values:
+                names = Names(values[f"{what} from"], values[f"{what} to"])
+                return self._made(
+                    "copy" if action == "copy" else "update", names, blobs, moves=what == "rename"
+                )
+        old, new = (self.old, self.new) if self.named else (self.pair or (None, None))
+        if "new file mode" in values:
+            old = None
+        if "deleted file mode" in values:
+            new = None
+        if old is None and new is None:
+            raise at_line(self.line, f"no file name can be told from {shown(self.source)}.")
+        names = Names(self._bare(old, 0), self._bare(new, 1))
+        if names.old is not None and names.new is not None and names.old != names.new:
+            # Compared by hand (``--no-index``): which of the two is meant is decided by what exists.
+            names = Names(names.old, names.new, "weak")
+        return self._made(
+            "add" if names.old is None else "delete" if names.new is None else "update", names, blobs
+        )
+
+    def _made(self, action: str, names: Names, blobs: tuple[str, str], moves: bool = False) -> FilePatch:
+        mode = self.fields.get("new mode") or self.fields.get("new file mode")
+        kinds = {"add": "add", "update": "update", "delete": "delete", "copy": "copy"}
+        executable = None if mode is None else mode == "100755"
+        if action == "add" and executable is False:
+            executable = None
+        return FilePatch(
+            kinds[action],  # pyright: ignore[reportArgumentType]  # the keys are the literals
+            names,
+            moves=moves,
+            executable=executable,
+            old_blob=blobs[0],
+            new_blob=blobs[1],
+            source=self.source,
+        )
+
+    def _bare(self, name: str | None, side: int) -> str | None:
+        """The name without its prefix; the ``diff --git`` line tells whether there is one."""
+        if name is None:
+            return None
+        if self.pair is None:
+            return without_first(name) if has_prefix(name) else name
+        left, right = self.pair
+        if left == right:
+            return name
+        head = self.pair[side].partition("/")[0] + "/"
+        paired = without_first(left) == without_first(right) != ""
+        if paired or (has_prefix(left) and has_prefix(right)):
+            return name.removeprefix(head)
+        return name
+
+
+def git_header(line: int, source: str) -> GitHeader:
+    """Begin a section at a ``diff --git`` line."""
+    return GitHeader(line, source, _git_pair(source.removeprefix("diff --git ").strip("\r\n")))
+
+
+def _git_pair(rest: str) -> tuple[str, str] | None:
+    """Both names of a ``diff --git`` line, with their prefixes; None when it can be split in several ways."""
+    if len(rest) > _LONGEST_NAME:
+        raise PatchError("A file name in the patch is too long. Nothing was changed.")
+    if '"' in rest:
+        both = re.fullmatch(rf"({_QUOTED.pattern}|\S.*?) ({_QUOTED.pattern}|\S.*)", rest)
+        if both is None:
+            return None
+        left, right = both.group(1), both.group(3)
+        return _unquoted(left), _unquoted(right)
+    found: list[tuple[str, str]] = []
+    for blank in re.finditer(" ", rest):
+        left, right = rest[: blank.start()], rest[blank.end() :]
+        if left == right or (without_first(left) == without_first(right) != ""):
+            found.append((left, right))
+    if not found and rest.count(" ") == 1:
+        left, _, right = rest.partition(" ")
+        return left, right
+    return found[0] if len(found) == 1 else None
+
+
+def _unquoted(text: str) -> str:
+    quoted = _QUOTED.fullmatch(text)
+    return unquote(quoted.group(1)) if quoted else text

@@ -1,0 +1,137 @@
+"""What a patch says, whichever format it came in. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tools.base import ToolError
+
+Kind = Literal[" ", "-", "+"]
+Style = Literal["exact", "pair", "weak"]
+
+MAX_PATCH_CHARS = 8_000_000
+MAX_HUNKS = 10_000
+MAX_FILES = 2_000
+
+
+class PatchError(ToolError):
+    """A patch that cannot be read or has no certain place, in words the model can act on."""
+
+
+@dataclass(frozen=True, slots=True)
+class HunkLine:
+    """One line of a hunk, without its prefix and line end."""
+
+    kind: Kind
+    text: str
+    cr: bool = False
+    """Whether ``\\r`` stood before the line end, which says something only when ``Hunk.ends_stated``."""
+    no_end: bool = False
+    """Marked with ``\\ No newline at end of file``."""
+    soft: bool = False
+    """A blank line without prefix: context, or only layout of the patch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The line numbers and counts that a hunk states; lies are common, so they never decide alone."""
+
+    old_start: int
+    old_count: int | None
+    new_start: int
+    new_count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """One change: consecutive lines of the old file, and what they become."""
+
+    number: int
+    """From 1, within the section of its file."""
+    header: str
+    lines: tuple[HunkLine, ...]
+    numbers: Numbers | None = None
+    anchors: tuple[str, ...] = ()
+    """Heading lines that stand before the place, the outermost first."""
+    at_end: bool = False
+    """The old lines end where the file ends (``*** End of File``)."""
+    ends_stated: bool = False
+    """Line ends are part of what the patch says: ``\\r`` on some lines, although not on all."""
+    final_newline: bool = False
+    """Lines appended to the file end with a line end, as in the envelope, which cannot say otherwise."""
+
+    @property
+    def old(self) -> list[HunkLine]:
+        """Context and removed lines."""
+        return [line for line in self.lines if line.kind != "+"]
+
+    @property
+    def new(self) -> list[HunkLine]:
+        """Context and added lines."""
+        return [line for line in self.lines if line.kind != "-"]
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is added or removed."""
+        return any(line.kind != " " for line in self.lines)
+
+    @property
+    def name(self) -> str:
+        """How errors call it."""
+        header = self.header if len(self.header) <= 80 else self.header[:79] + "…"
+        return f"hunk {self.number} ({header})" if header else f"hunk {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of a file in its header, as they are meant and as they may be meant.
+
+    ``exact``: they are what they are. ``pair``: prefixes like ``a/`` and ``b/`` that are not part of the name.
+    ``weak``: the first folder may or may not be a prefix; the files that exist decide.
+    """
+
+    old: str | None
+    """None: there is no old file (``/dev/null``)."""
+    new: str | None
+    """None: there is no new file."""
+    style: Style = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class FilePatch:
+    """What happens to one file. A file may have several of them in a patch, one applied on the other's result."""
+
+    action: Literal["add", "update", "delete", "copy"]
+    names: Names
+    hunks: tuple[Hunk, ...] = ()
+    moves: bool = False
+    """``names.new`` is another file than ``names.old``, and the old one goes."""
+    executable: bool | None = None
+    """What the mode is to say, if the patch says anything."""
+    old_blob: str = ""
+    new_blob: str = ""
+    """The (shortened) hashes of git's ``index`` line."""
+    source: str = ""
+    """The header line, for errors."""
+
+
+def at_line(number: int, message: str) -> PatchError:
+    """An error at a line (from 1) of ``patch_text``."""
+    return PatchError(f"Line {number} of patch_text: {message} Nothing was changed.")
+
+
+def added_text(hunks: Sequence[Hunk]) -> str:
+    """The content of a new file. Line ends as stated, else ``\\n``."""
+    out: list[str] = []
+    for hunk in hunks:
+        for line in hunk.new:
+            end = "" if line.no_end else "\r\n" if line.cr and hunk.ends_stated else "\n"
+            out.append(line.text + end)
+    return "".join(out)
+
+
+def shown(text: str, limit: int = 100) -> str:
+    """A line of the patch for an error."""
+    return repr(text if len(text) <= limit else text[: limit - 1] + "…")

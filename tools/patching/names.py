@@ -1,0 +1,181 @@
+"""Which files a patch means: prefixes told from folders, links followed, moves and doubles checked.
+
+Looks at what exists, reads no content.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from tools.base import ToolContext
+from tools.patching.headers import has_prefix, without_first
+from tools.patching.model import FilePatch, PatchError
+from tools.paths import Target, did_you_mean, resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A section of the patch with its files. ``old`` is None for an added file, ``new`` for a deleted one."""
+
+    file: FilePatch
+    old: Target | None
+    new: Target | None
+
+    @property
+    def name(self) -> str:
+        """How errors call the file."""
+        target = self.old or self.new
+        return target.rule if target is not None else ""
+
+
+def name_files(files: Sequence[FilePatch], ctx: ToolContext) -> list[Step]:
+    """The steps of a patch. Raises ToolError for a file that is missing, or whose name has two readings."""
+    return _Namer(ctx, any(file.names.style == "pair" and file.names.old for file in files)).steps(files)
+
+
+@dataclass(slots=True)
+class _Namer:
+    ctx: ToolContext
+    prefixed: bool
+    """Some name in the patch surely has a prefix, so that others have one, too."""
+    made: set[Path] = field(default_factory=set[Path])
+    gone: set[Path] = field(default_factory=set[Path])
+
+    def steps(self, files: Sequence[FilePatch]) -> list[Step]:
+        steps: list[Step] = []
+        for file in files:
+            step = self._step(file)
+            self._remember(step)
+            steps.append(step)
+        return steps
+
+    def _step(self, file: FilePatch) -> Step:
+        names = file.names
+        if file.action == "add" or names.old is None:
+            return Step(file, None, resolve(self._added_name(file), self.ctx))
+        if file.moves or file.action == "copy":
+            assert names.new is not None
+            old, new = self._existing(names.old), resolve(names.new, self.ctx)
+            if file.moves:
+                self._no_link(names.old, "moved")
+            if old.path == new.path:
+                raise PatchError(
+                    f"{names.old} would be moved onto itself. Nothing was changed: "
+                    "leave the move out, or give another name."
+                )
+            return Step(file, old, new)
+        if file.action == "delete" or names.new is None:
+            found = self._only([names.old, *_stripped(names.old)])
+            self._no_link(found, "deleted")
+            return Step(file, self._existing(found), None)
+        chosen = self._updated_name(file)
+        if not self._exists(chosen) and _creates(file):
+            return Step(replace(file, action="add"), None, resolve(chosen, self.ctx))
+        target = self._existing(chosen)
+        return Step(file, target, target)
+
+    def _added_name(self, file: FilePatch) -> str:
+        name = file.names.new or ""
+        if file.names.style != "pair" or self._exists_as(name, Path.is_file):
+            return name
+        if not self.prefixed and self._exists_as(name.partition("/")[0], Path.is_dir):
+            raise PatchError(
+                f"+++ {name}: is {name.partition('/')[0]}/ a folder or a prefix? Nothing was changed: "
+                f"put a line 'diff --git a/NAME b/NAME' before it, or use *** Add File: {name}."
+            )
+        return without_first(name)
+
+    def _updated_name(self, file: FilePatch) -> str:
+        old, new, style = file.names.old or "", file.names.new or "", file.names.style
+        if style == "exact":
+            return old
+        if style == "pair":
+            return self._first([without_first(old), new, old])
+        if old == new:
+            return self._first([old, *_stripped(old)])
+        tails = without_first(old), without_first(new)
+        more = list(tails) if tails[0] == tails[1] != "" else [*_stripped(new), *_stripped(old)]
+        found = list(dict.fromkeys(name for name in [new, old, *more] if self._exists(name)))
+        paths = {resolve(name, self.ctx).path for name in found}
+        if len(paths) > 1:
+            raise PatchError(
+                f"--- {old}, +++ {new}: it is unclear which file is meant, as {' and '.join(found)} exist. "
+                "Nothing was changed: give the same name on both lines."
+            )
+        if not found:
+            return more[0] if tails[0] == tails[1] != "" else old
+        if not _same_name(old, new):
+            raise PatchError(
+                f"--- {old}, +++ {new}: is {found[0]} to be changed, or renamed as well? Nothing was changed: give "
+                "the same name on both lines, or add 'rename from' and 'rename to' lines after a diff --git line."
+            )
+        return found[0]
+
+    def _first(self, names: Sequence[str]) -> str:
+        return next(itertools.chain((n for n in names if self._exists(n)), names))
+
+    def _only(self, names: Sequence[str]) -> str:
+        found = [name for name in names if self._exists(name)]
+        if len(found) > 1:
+            raise PatchError(
+                f"It is unclear which file is to be deleted, as {' and '.join(found)} exist. Nothing was changed: "
+                f"use *** Delete File: with its name."
+            )
+        return found[0] if found else names[-1]
+
+    def _exists(self, name: str) -> bool:
+        path = resolve(name, self.ctx).path
+        return path in self.made or (path not in self.gone and path.exists())
+
+    def _exists_as(self, name: str, kind: Callable[[Path], bool]) -> bool:
+        return kind(resolve(name, self.ctx).path)
+
+    def _existing(self, name: str) -> Target:
+        target = resolve(name, self.ctx)
+        if not self._exists(name):
+            hints = did_you_mean(target.path)
+            hint = f" Did you mean: {', '.join(hints)}?" if hints else ""
+            moved = " An earlier part of the patch removes it." if target.path in self.gone else ""
+            raise PatchError(
+                f"{target.rule} does not exist.{moved}{hint} Nothing was changed. "
+                "To create it: --- /dev/null or *** Add File:."
+            )
+        return target
+
+    def _no_link(self, name: str, what: str) -> None:
+        lexical = self.ctx.workspace / Path(name).expanduser()
+        if lexical.is_symlink():
+            raise PatchError(
+                f"{name} is a symbolic link and cannot be {what} by a patch. Nothing was changed: "
+                "name the file it leads to, or use a command."
+            )
+
+    def _remember(self, step: Step) -> None:
+        if step.old is not None and (step.new is None or step.file.moves):
+            self.made.discard(step.old.path)
+            self.gone.add(step.old.path)
+        if step.new is not None:
+            self.gone.discard(step.new.path)
+            self.made.add(step.new.path)
+
+
+def _stripped(name: str) -> Iterator[str]:
+    if has_prefix(name):
+        yield without_first(name)
+
+
+def _creates(file: FilePatch) -> bool:
+    """Whether the one hunk says that the file was empty or not there (``@@ -0,0 +1,3 @@``)."""
+    if len(file.hunks) != 1:
+        return False
+    numbers, old = file.hunks[0].numbers, file.hunks[0].old
+    return not old and numbers is not None and numbers.old_start == 0 and numbers.old_count == 0
+
+
+def _same_name(old: str, new: str) -> bool:
+    """Whether the names of both sides are of one file, as in ``--- a.py.orig`` or ``--- old/a.py``."""
+    one, other = PurePosixPath(old).name, PurePosixPath(new).name
+    return one.startswith(other) or other.startswith(one)

@@ -1,0 +1,306 @@
+"""Unified diffs: of git, of ``diff -u`` and of models that count badly. Pure.
+
+Where a hunk ends is decided here, by its lines rather than by the counts in its header; with counts made right,
+the hunks then go through ``unidiff``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from tools.patching.headers import GitHeader, git_header, has_prefix, header_name, plain_names, without_first
+from tools.patching.model import FilePatch, Hunk, HunkLine, Numbers, PatchError, at_line, shown
+
+_RANGE = re.compile(r"-(\d{1,9})(?:,(\d{1,9}))?\s+\+(\d{1,9})(?:,(\d{1,9}))?\s*(?=@@|$)")
+_VERSION = re.compile(r"\d+\.\d+[\w.+() -]*$")
+_SECTION = re.compile(
+    r"@@|diff -|Index: |\*\*\* (?:Begin|End|Add|Update|Delete) |GIT binary patch|Binary files? .* differ$|Only in .+: |"
+    r"commit [0-9a-f]{7,64}\b|From [0-9a-f]{7,64} |Property changes on: "
+)
+_FENCE = re.compile(r"```|~~~")
+_FOREIGN = (
+    (re.compile(r"diff --(?:cc|combined) |@@@"), "this is a combined diff of a merge. Send a diff against one parent."),
+    (re.compile(r"\*\*\* \d+(?:,\d+)? \*{4}$"), "this is a context diff. Send a unified diff (diff -u)."),
+    (re.compile(r"\*\*\* (?:Begin|End) Patch|\*\*\* (?:Add|Update|Delete) File:"),
+     "a unified diff and a *** Begin Patch envelope are mixed. Send one format."),
+    (re.compile(r"GIT binary patch$|Binary files? .+ differ$"),
+     "binary files cannot be patched. Leave them out, or copy them with a command."),
+)  # fmt: skip
+_LONE_DIFF = re.compile(r"\d+(?:,\d+)?[acd]\d+(?:,\d+)?$")
+
+
+@dataclass(slots=True)
+class RawHunk:
+    """A hunk as it stands in the patch: lines with their prefix, none lost or changed."""
+
+    header: str
+    numbers: Numbers | None
+    anchors: tuple[str, ...]
+    cr_header: bool
+    lines: list[str] = field(default_factory=list[str])
+    soft: set[int] = field(default_factory=set[int])
+    """Indexes of ``lines`` that were blank and had no prefix."""
+
+
+@dataclass(slots=True)
+class _Section:
+    file: FilePatch | GitHeader
+    hunks: list[RawHunk] = field(default_factory=list[RawHunk])
+
+
+def range_of(header: str) -> tuple[Numbers | None, str]:
+    """The numbers in an ``@@`` line, if any, and the heading that it names as the place.
+
+    What follows the numbers is only git's reminder for readers and no heading.
+    """
+    inner = header[2:]
+    found = _RANGE.match(inner.lstrip())
+    if found is not None:
+        a, b, c, d = found.groups()
+        return Numbers(int(a), None if b is None else int(b), int(c), None if d is None else int(d)), ""
+    inner = inner.partition(" @@")[0] if " @@" in inner else inner.removesuffix("@@")
+    inner = inner.strip()
+    if re.match(r"[-+]?\d*(?:,\d+)?(?:\s+[-+]?\d*(?:,\d+)?)?$", inner) or not re.search(r"\w", inner):
+        return None, ""
+    return None, inner
+
+
+def parse_unified(lines: list[str]) -> list[FilePatch]:
+    """The sections of a unified diff; ``lines`` are without ``\\n``. Raises PatchError."""
+    return _Scanner(lines).run()
+
+
+class _Scanner:
+    def __init__(self, lines: list[str]) -> None:
+        self.raw = lines
+        self.plain = [line[:-1] if line.endswith("\r") else line for line in lines]
+        self.sections: list[_Section] = []
+        self.anchors: list[str] = []
+
+    def run(self) -> list[FilePatch]:
+        at = 0
+        while at < len(self.plain):
+            at = self._step(at)
+        return [_finish(section) for section in self.sections]
+
+    def _step(self, at: int) -> int:
+        line = self.plain[at]
+        current = self.sections[-1] if self.sections else None
+        for pattern, message in _FOREIGN:
+            if pattern.match(line):
+                raise at_line(at + 1, message)
+        if _LONE_DIFF.match(line) and self._line(at + 1)[:2] in ("< ", "> "):
+            raise at_line(at + 1, "this is a plain diff. Send a unified diff (diff -u).")
+        if line.startswith("diff --git "):
+            self.sections.append(_Section(git_header(at + 1, line)))
+            self.anchors.clear()
+            return at + 1
+        git = current.file if current is not None and not current.hunks else None
+        if isinstance(git, GitHeader) and not git.named and git.take(line):
+            return at + 1
+        if line.startswith("--- ") and self._line(at + 1).startswith("+++ "):
+            self._names(header_name(line[4:]), header_name(self.plain[at + 1][4:]), git, f"{line}")
+            return self._bare_hunk(at + 2)
+        if line.startswith("--- ") and self._line(at + 1).startswith("@@"):
+            raise at_line(at + 1, f"after {shown(line)} the +++ line with the new file's name is missing.")
+        if line.startswith("+++ ") and self._line(at + 1).startswith("@@"):
+            name = header_name(line[4:])
+            self._names(name, name, git, line)
+            return at + 1
+        if line.startswith("@@"):
+            if current is None:
+                raise at_line(at + 1, "a hunk without a file. Put --- a/FILE and +++ b/FILE lines before it.")
+            return self._hunk(at, current)
+        return at + 1
+
+    def _line(self, at: int) -> str:
+        return self.plain[at] if at < len(self.plain) else ""
+
+    def _names(
+        self, old: str | None, new: str | None, git: FilePatch | GitHeader | None, source: str
+    ) -> None:
+        self.anchors.clear()
+        if old is None and new is None:
+            raise PatchError(f"{shown(source)}: both names are /dev/null. Nothing was changed.")
+        if isinstance(git, GitHeader) and not git.named:
+            git.old, git.new, git.named = old, new, True
+            return
+        names = plain_names(old, new)
+        action = "add" if old is None else "delete" if new is None else "update"
+        self.sections.append(_Section(FilePatch(action, names, source=source)))
+
+    def _bare_hunk(self, at: int) -> int:
+        """Changes directly after the names: the ``@@`` line was left out."""
+        if self._line(at)[:1] in ("+", "-", " ") and not self._is_names(at, None):
+            return self._body(at, self.sections[-1], RawHunk("", None, (), False))
+        return at
+
+    def _hunk(self, at: int, section: _Section) -> int:
+        numbers, anchor = range_of(self.plain[at])
+        if anchor:
+            self.anchors.append(anchor)
+        hunk = RawHunk(self.plain[at], numbers, tuple(self.anchors), self.raw[at].endswith("\r"))
+        if anchor and self._line(at + 1).startswith("@@"):
+            return at + 1
+        self.anchors.clear()
+        return self._body(at + 1, section, hunk)
+
+    def _body(self, at: int, section: _Section, hunk: RawHunk) -> int:
+        """Collect the lines of a hunk. Returns where they end."""
+        body = _Count(hunk.numbers)
+        while at < len(self.plain):
+            line = self.plain[at]
+            kind = line[:1]
+            if kind == "":
+                if body.satisfied() and self._over(at, strict=True):
+                    break
+                hunk.soft.add(len(hunk.lines))
+                body.take(" ")
+                hunk.lines.append(" " + self.raw[at])
+            elif kind in "+- ":
+                if self._is_names(at, body) or self._is_signature(at, body):
+                    break
+                body.take(kind)
+                hunk.lines.append(self.raw[at])
+            elif kind == "\\":
+                if hunk.lines:
+                    hunk.lines.append("\\ No newline at end of file")
+            elif kind == "\t":
+                # A context line that lost its first blank: prose does not begin with a tab.
+                body.take(" ")
+                hunk.lines.append(" " + self.raw[at])
+            else:
+                if not body.satisfied():
+                    self._over(at, strict=False)
+                break
+            at += 1
+        if hunk.lines:
+            section.hunks.append(hunk)
+        return at
+
+    def _over(self, at: int, strict: bool) -> bool:
+        """Whether a hunk is over at a line that cannot be told from layout or prose.
+
+        It is not if changes follow before anything that begins a new section. Raises PatchError then: they
+        would be lost, or prose be taken for them.
+        """
+        if _SECTION.match(self.plain[at]):
+            return True
+        for index in range(at + 1, len(self.plain)):
+            line = self.plain[index]
+            if _SECTION.match(line) or _FENCE.match(line) or self._is_names(index, None):
+                return True
+            if line in ("-- ", "--") and (
+                index + 1 == len(self.plain) or _VERSION.match(self._line(index + 1))
+            ):
+                return True
+            if strict and line[:1] not in ("", "+", "-", " ", "\\"):
+                return True
+            if line[:1] in ("+", "-"):
+                where = "the counts of its @@ line say that the hunk is over here, but changes follow"
+                if not strict:
+                    where = f"{shown(self.plain[at])} has no prefix ' ', '+' or '-', but changes follow"
+                raise at_line(at + 1, f"{where}. Give every line of a hunk its prefix, also blank ones.")
+        return True
+
+    def _is_names(self, at: int, body: _Count | None) -> bool:
+        """Whether ``---`` and ``+++`` lines begin a new file; they may also be lines removed and added."""
+        if not (self.plain[at].startswith("--- ") and self._line(at + 1).startswith("+++ ")):
+            return False
+        hunk_follows = self._line(at + 2).startswith("@@")
+        old, new = header_name(self.plain[at][4:]), header_name(self.plain[at + 1][4:])
+        # Nobody removes a line "-- a/x" to add "++ b/x"; but "-- x" may become "++ x".
+        certain = old is None or new is None or _is_pair(old, new)
+        if body is None or body.stated is None:
+            return hunk_follows or certain or old == new
+        if body.satisfied() or (certain and hunk_follows):
+            return True
+        left = body.left()
+        if min(left) >= 1:
+            return hunk_follows and left != (1, 1)
+        return hunk_follows or certain or old == new
+
+    def _is_signature(self, at: int, body: _Count) -> bool:
+        """Whether ``-- `` ends a mail (``git format-patch``) rather than removing a line ``- ``."""
+        if self.plain[at] not in ("-- ", "--"):
+            return False
+        return body.satisfied() or _VERSION.match(self._line(at + 1)) is not None
+
+
+class _Count:
+    """How many lines of both sides a hunk still has to have, if its header can be believed."""
+
+    def __init__(self, numbers: Numbers | None) -> None:
+        self.stated = numbers
+        self.old = self.new = 0
+
+    def take(self, kind: str) -> None:
+        self.old += kind != "+"
+        self.new += kind != "-"
+
+    def left(self) -> tuple[int, int]:
+        if self.stated is None:
+            return 0, 0
+        old, new = self.stated.old_count, self.stated.new_count
+        return (1 if old is None else old) - self.old, (1 if new is None else new) - self.new
+
+    def satisfied(self) -> bool:
+        return self.stated is not None and self.left() == (0, 0)
+
+
+def _is_pair(old: str, new: str) -> bool:
+    return old != new and has_prefix(old) and has_prefix(new) and without_first(old) == without_first(new)
+
+
+def _finish(section: _Section) -> FilePatch:
+    file = section.file.file() if isinstance(section.file, GitHeader) else section.file
+    return replace(file, hunks=read_hunks(section.hunks))
+
+
+def read_hunks(raw: list[RawHunk]) -> tuple[Hunk, ...]:
+    """The hunks of one file, their bodies parsed by ``unidiff`` under headers whose counts fit."""
+    if not raw:
+        return ()
+    from unidiff.errors import UnidiffParseError
+    from unidiff.patch import PatchSet
+
+    stated = _ends_are_stated(raw)
+    text: list[str] = ["--- old\n", "+++ new\n"]
+    for hunk in raw:
+        old = sum(line[0] in " -" for line in hunk.lines)
+        new = sum(line[0] in " +" for line in hunk.lines)
+        text.append(f"@@ -1,{old} +1,{new} @@\n")
+        text += [f"{line}\n" for line in hunk.lines]
+    try:
+        parsed = PatchSet(text)[0]
+    except (UnidiffParseError, IndexError) as error:
+        raise PatchError(f"The hunks could not be read: {error}. Nothing was changed.") from error
+    hunks: list[Hunk] = []
+    for number, (hunk, found) in enumerate(zip(raw, parsed, strict=True), 1):
+        lines: list[HunkLine] = []
+        soft_lines = _soft_without_marks(hunk)
+        for line in found:
+            kind = line.line_type
+            if kind == " " or kind == "+" or kind == "-":
+                body = line.value.removesuffix("\n")
+                soft = len(lines) in soft_lines
+                lines.append(HunkLine(kind, body.removesuffix("\r"), body.endswith("\r"), soft=soft))
+            elif lines:
+                lines[-1] = replace(lines[-1], no_end=True)
+        hunks.append(Hunk(number, hunk.header, tuple(lines), hunk.numbers, hunk.anchors, ends_stated=stated))
+    return tuple(hunks)
+
+
+def _soft_without_marks(hunk: RawHunk) -> set[int]:
+    if not hunk.soft:
+        return hunk.soft
+    marks = [index for index, line in enumerate(hunk.lines) if line[0] == "\\"]
+    return {index - sum(mark < index for mark in marks) for index in hunk.soft}
+
+
+def _ends_are_stated(raw: list[RawHunk]) -> bool:
+    """Line ends mean something when the patch itself has ``\\n`` but some of its content ``\\r\\n``."""
+    if any(hunk.cr_header for hunk in raw):
+        return False
+    return any(line.endswith("\r") for hunk in raw for line in hunk.lines)

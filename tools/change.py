@@ -330,7 +330,7 @@ async def _commit(plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path,
             versions = list(await ctx.history.keep(plan, ctx.tool_call_id))
             await buffers.write_through(buffered, ctx.files)
             try:
-                digests = await asyncio.to_thread(_write, on_disk, plan)
+                digests = await asyncio.to_thread(_write, on_disk, plan, ctx.journal)
             except BaseException:
                 await buffers.take_back(buffered, ctx.files)
                 raise
@@ -342,6 +342,8 @@ async def _commit(plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path,
                 "read the file again and redo the change on what it says now."
             )
             raise ToolError(message) from error
+        except atomic.NotUndone as error:
+            raise ToolError(f"The change failed halfway: {error.strerror}. Tell the person.") from error
         except OSError as error:
             what = names[plan[0].path] if len(plan) == 1 else "The files"
             message = explain_os_error(error, f"{what} could not be written")
@@ -354,9 +356,11 @@ async def _commit(plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path,
         return versions, digests
 
 
-def _write(on_disk: Sequence[FileChange], plan: Sequence[FileChange]) -> dict[Path, str | None]:
+def _write(
+    on_disk: Sequence[FileChange], plan: Sequence[FileChange], journal: Path
+) -> dict[Path, str | None]:
     if on_disk:
-        atomic.write_all(on_disk)
+        atomic.write_all(on_disk, journal)
     return {change.path: _digest(change.after) for change in plan}
 
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from tests.benchmarks import cold_start, first_request, memory, steps
+from tests.benchmarks import cold_start, edits, first_request, memory, restores, steps
 from tests.benchmarks.measures import Measure, table
 from tests.benchmarks.stage import Stage
 
@@ -24,6 +24,8 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Awaitable[list[Measure]]]] = {
     "first_request": first_request.measure,
     "steps": steps.measure,
     "memory": memory.measure,
+    "edits": edits.measure,
+    "restores": restores.measure,
 }
 
 

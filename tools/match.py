@@ -8,18 +8,28 @@ Similarity is used only to show the nearest place in an error (source: conventio
 
 from __future__ import annotations
 
-import bisect
-import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.match_adapt import LOOK_ALIKES, Reindent, retab, shift, transfer
-from tools.match_doubt import begins_inside_indentation, doubt, indentation_before
+from tools import match_doubt
+from tools.match_adapt import transfer
 from tools.match_error import MatchError, absent, already_applied, ambiguous, too_many, unclear
+from tools.match_forms import (
+    Haystack,
+    Place,
+    by_indentation,
+    by_look_alikes,
+    by_look_alikes_and_indentation,
+    by_trailing_blanks,
+    exact,
+    exact_disjoint,
+    in_line_ends,
+)
 from tools.match_variants import Variant, variants
-from tools.text import Line, line_number, split_lines, to_lf
+from tools.text import line_number, to_lf
 
 __all__ = ["Edit", "MatchError", "Rung", "Span", "find_edit"]
 
@@ -31,8 +41,8 @@ MAX_REPLACEMENTS = 10_000
 """Each place is looked at by itself; more of them is a job for a command."""
 MAX_LISTED = 200
 """Lines of candidates that are looked up for an error."""
-_MAX_CANDIDATES = 1000
-_BLANKS = " \t"
+_MAX_LINES_COMPARED = 20_000
+"""On a looser rung, in all candidates together; two are always compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +70,6 @@ class Edit:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    start: int
-    end: int
-    reindent: Reindent | None = None
-    retabbed: bool = False
-
-
 def find_edit(text: str, old: str, new: str, replace_all: bool = False) -> Edit:
     """The place of ``old`` in ``text`` and its replacement made from ``new``.
 
@@ -78,181 +80,159 @@ def find_edit(text: str, old: str, new: str, replace_all: bool = False) -> Edit:
         raise MatchError("identical", "old_string and new_string are identical: nothing to change.")
     if old == "":
         raise MatchError("empty", "old_string is empty: say which text to replace.")
-    hay = _Haystack(text)
-    edit = _climb(hay, old, new, replace_all)
-    if edit is None and not replace_all:
-        for variant in variants(old, new):
+    hay = Haystack(text)
+    if replace_all:
+        edit = _everywhere(hay, old, new)
+    else:
+        edit = _climb(hay, old, new)
+        readings = iter(()) if edit is not None else variants(old, new)
+        while edit is None and (variant := next(readings, None)) is not None:
             edit = _climb_variant(hay, variant)
-            if edit is not None:
-                break
     if edit is None:
         raise absent([line.body for line in hay.lines], old, new, exact_only=replace_all)
     return edit
 
 
-class _Haystack:
-    """The file's text, and the forms of it that the rungs search."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    @functools.cached_property
-    def lines(self) -> list[Line]:
-        return split_lines(self.text)
-
-    @functools.cached_property
-    def plain(self) -> _Form:
-        return _Form(self.lines, lambda body: body)
-
-    @functools.cached_property
-    def trimmed(self) -> _Form:
-        return _Form(self.lines, lambda body: body.rstrip(_BLANKS))
-
-    @functools.cached_property
-    def folded(self) -> _Form:
-        if self.text.isascii():
-            return self.trimmed
-        return _Form(self.lines, lambda body: body.translate(LOOK_ALIKES).rstrip(_BLANKS))
-
-    @functools.cached_property
-    def keys(self) -> _Keys:
-        return _Keys([line.body.strip(_BLANKS) for line in self.lines])
-
-    @functools.cached_property
-    def folded_keys(self) -> _Keys:
-        if self.text.isascii():
-            return self.keys
-        return _Keys([line.body.translate(LOOK_ALIKES).strip(_BLANKS) for line in self.lines])
+def _everywhere(hay: Haystack, old: str, new: str) -> Edit | None:
+    sought, made = to_lf(old), to_lf(new)
+    places = exact_disjoint(hay, sought, MAX_REPLACEMENTS)
+    if len(places) > MAX_REPLACEMENTS:
+        raise too_many(MAX_REPLACEMENTS)
+    if not sought.strip():
+        places = [p for p in places if to_lf(hay.text[p.start : p.end]) == sought]
+    if not places:
+        return None
+    rung = _exact_rung(hay, places, sought, old)
+    spans = [_literal_span(hay, place, sought, made) for place in places]
+    return _edit(hay, rung, spans)
 
 
-class _Form:
-    """The text with ``\\n`` line ends, every body shortened at most at its end, and the way back to offsets.
-
-    It always ends with a line end: a final one that the file lacks carries no meaning.
-    """
-
-    def __init__(self, lines: Sequence[Line], body: Callable[[str], str]) -> None:
-        self._lines = lines
-        bodies = [body(line.body) for line in lines]
-        self.text = "\n".join(bodies) + ("\n" if bodies else "")
-        self._starts = list(itertools.accumulate((len(b) + 1 for b in bodies), initial=0))
-        self._size = lines[-1].start + len(lines[-1].body) + len(lines[-1].end) if lines else 0
-
-    def original(self, offset: int) -> int:
-        index = bisect.bisect_right(self._starts, offset) - 1
-        if index >= len(self._lines):
-            return self._size
-        return self._lines[index].start + offset - self._starts[index]
-
-    def line_end(self, offset: int) -> int:
-        """Original offset of the end of the body of the line that contains ``offset``."""
-        index = min(bisect.bisect_right(self._starts, offset) - 1, len(self._lines) - 1)
-        return self._lines[index].start + len(self._lines[index].body)
-
-
-class _Keys:
-    """Lines without their indentation and trailing blanks, and where each stands."""
-
-    def __init__(self, keys: list[str]) -> None:
-        self.keys = keys
-        self.index: dict[str, list[int]] = {}
-        for number, key in enumerate(keys):
-            self.index.setdefault(key, []).append(number)
-
-    def places(self, wanted: Sequence[str]) -> Iterator[int]:
-        """Indexes of the lines at which all of ``wanted`` stand one after the other."""
-        solid = [(len(self.index.get(key, ())), at) for at, key in enumerate(wanted) if key]
-        if not solid:
-            return
-        _, anchor = min(solid)
-        for found in self.index.get(wanted[anchor], ()):
-            first = found - anchor
-            if first >= 0 and self.keys[first : first + len(wanted)] == list(wanted):
-                yield first
-
-
-def _climb(hay: _Haystack, old: str, new: str, replace_all: bool) -> Edit | None:
-    old, literal = to_lf(old), old
-    if "\r" not in hay.text and old in hay.text:
-        places = list(_in_text(hay.text, old))
-    else:
-        places = list(_in_form(hay.plain, old, whole_tokens=False))
+def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
+    old, literal, new = to_lf(old), old, to_lf(new)
+    places = list(itertools.islice(exact(hay, old), MAX_LISTED + 1))
     if len(places) > 1 and "\r" in literal:
         # The caller does see line ends: among places that differ in nothing else, they may decide.
         places = [p for p in places if hay.text[p.start : p.end] == literal] or places
     if not old.strip():
         # The final line end that a file lacks can be taken as there, but not be all that is meant.
         places = [p for p in places if to_lf(hay.text[p.start : p.end]) == old]
-    if places:
-        exact = all(hay.text[p.start : p.end] in (old, literal) for p in places)
-        rung: Rung = "exact" if exact else "line ends"
-        if replace_all:
-            if len(places) > MAX_REPLACEMENTS:
-                raise too_many(len(places), MAX_REPLACEMENTS)
-            return _build(hay, rung, _disjoint(places), old, new)
-        if not _of_another_depth(hay, places, old, new):
-            return _only(hay, rung, places, old, new)
-    if replace_all or not old.strip():
+    rung: Rung = _exact_rung(hay, places, old, literal)
+    if len(places) > 1:
+        raise _ambiguous(hay, places, "")
+    if places and (edit := _exact_edit(hay, rung, places[0], old, new)) is not None:
+        return edit
+    if not old.strip():
         return None
     for rung, finder in _RUNGS:
-        places = list(itertools.islice(finder(hay, old), _MAX_CANDIDATES))
-        if places:
-            return _only(
-                hay,
-                "tabs and spaces" if places[0].retabbed and rung == "indentation" else rung,
-                places,
-                old,
-                new,
-            )
+        if rung == "look-alike characters" and hay.text.isascii() and old.isascii():
+            continue
+        limit = max(2, _MAX_LINES_COMPARED // (old.count("\n") + 1))
+        found = list(itertools.islice(finder(hay, old), limit))
+        if len(found) > 1:
+            raise _ambiguous(hay, found, rung)
+        if found and (edit := _loose_edit(hay, rung, found[0], old, new)) is not None:
+            return edit
+    if places:
+        # Only now: had a looser rung found the line as a whole, its indentation would be known.
+        raise unclear(line_number(hay.text, places[0].start), match_doubt.UNCLEAR_INDENT)
     return None
 
 
-def _of_another_depth(hay: _Haystack, places: Sequence[_Place], old: str, new: str) -> bool:
-    """Whether the only hit lies within a deeper indentation: then it is one of the indentation rung, if at all.
-
-    One line for one line is safe all the same when nothing else in the file reads like it.
-    """
-    if len(places) != 1 or not begins_inside_indentation(hay.text, places[0].start, old):
-        return False
-    return "\n" in old + to_lf(new) or hay.plain.text.count(old.lstrip(_BLANKS)) > 1
-
-
-def _only(hay: _Haystack, rung: Rung, places: Sequence[_Place], old: str, new: str) -> Edit:
-    if len(places) > 1:
-        lines = [line_number(hay.text, place.start) for place in places[:MAX_LISTED]]
-        raise ambiguous(lines, "" if rung in ("exact", "line ends") else rung)
-    return _build(hay, rung, places, old, new)
+_RUNGS: tuple[tuple[Rung, Callable[[Haystack, str], Iterator[Place]]], ...] = (
+    ("trailing blanks", by_trailing_blanks),
+    # One rung for both kinds: a place of the one must not hide a place of the other.
+    ("indentation", by_indentation),
+    ("look-alike characters", by_look_alikes),
+    ("look-alike characters", by_look_alikes_and_indentation),
+)
 
 
-def _build(hay: _Haystack, rung: Rung, places: Sequence[_Place], old: str, new: str) -> Edit:
-    spans: list[Span] = []
-    for place in places:
-        if rung in ("exact", "line ends"):
-            if why := doubt(hay.text, place.start, old, to_lf(new)):
-                raise unclear(line_number(hay.text, place.start), why)
-            if new == "" and old.endswith("\n") and old[:1] not in _BLANKS:
-                # The rest of a line and its end are deleted: its indentation must not move to the next line.
-                indent = indentation_before(hay.text, place.start)
-                spans.append(Span(place.start - len(indent), place.end, ""))
-                continue
-        piece = hay.text[place.start : place.end]
-        if piece == old and "\r" not in hay.text:
-            replacement = to_lf(new)
-        else:
-            folded = rung == "look-alike characters"
-            made = transfer(hay.text, place.start, place.end, old, to_lf(new), place.reindent, folded)
-            if made is None:
-                raise unclear(line_number(hay.text, place.start), _NOT_TRANSFERABLE)
-            replacement = made
-        spans.append(Span(place.start, place.end, replacement))
+def _exact_rung(hay: Haystack, places: Iterable[Place], old: str, literal: str) -> Rung:
+    same = all(hay.text[place.start : place.end] in (old, literal) for place in places)
+    return "exact" if same else "line ends"
+
+
+def _exact_edit(hay: Haystack, rung: Rung, place: Place, old: str, new: str) -> Edit | None:
+    """The edit at the only exact hit; None when the hit says nothing about the indentation that is meant."""
+    depth = _depth(hay, place, old, new)
+    if depth == "relative":
+        return None
+    if depth == "whole first line":
+        before = match_doubt.indentation_before(hay.text, place.start)
+        place = Place(place.start - len(before), place.end)
+        old = before + old
+    mended = _mended(hay, place, old, new)
+    spans = [_literal_span(hay, place, old, new)]
+    if mended != new and not _stands_already(hay.text, spans[0]):
+        spans = [_literal_span(hay, place, old, mended)]
+    return _edit(hay, rung, spans)
+
+
+def _loose_edit(hay: Haystack, rung: Rung, place: Place, old: str, new: str) -> Edit | None:
+    """The edit at the only hit of a looser rung; None like ``_exact_edit``."""
+    if place.reindent is None and _depth(hay, place, old, new) != "literal":
+        return None
+    mended, folded = _mended(hay, place, old, new), rung == "look-alike characters"
+    made = transfer(hay.text, place.start, place.end, old, mended, place.reindent, loose=True, folded=folded)
+    if made is None:
+        raise unclear(line_number(hay.text, place.start), _NOT_TRANSFERABLE)
+    retabbed = place.retabbed and rung == "indentation"
+    return _edit(hay, "tabs and spaces" if retabbed else rung, [Span(place.start, place.end, made)])
+
+
+def _depth(hay: Haystack, place: Place, old: str, new: str) -> match_doubt.Depth:
+    """How ``new`` is indented when ``old`` was found as it is. Raises MatchError when that is unclear."""
+    before = match_doubt.indentation_before(hay.text, place.start)
+    if not before:
+        return "literal"
+    after, alone = match_doubt.indentation_after(hay.text, place.end), _occurs_once(hay.text, old.strip())
+    depth = match_doubt.depth(before, old, new, after, alone)
+    if depth == "unclear":
+        raise unclear(line_number(hay.text, place.start), match_doubt.UNCLEAR_INDENT)
+    return depth
+
+
+def _mended(hay: Haystack, place: Place, old: str, new: str) -> str:
+    """``new`` with a line end that it lost. Raises MatchError when it cannot be what is meant."""
+    mended, why = match_doubt.lost_line_end(hay.text, place.start, place.end, old, new)
+    why = why or match_doubt.stray_escape(old, new)
+    if why:
+        raise unclear(line_number(hay.text, place.start), why)
+    return mended
+
+
+def _occurs_once(text: str, piece: str) -> bool:
+    at = text.find(piece)
+    return at < 0 or text.find(piece, at + 1) < 0
+
+
+def _literal_span(hay: Haystack, place: Place, old: str, new: str) -> Span:
+    if new == "" and old.endswith("\n") and not old.startswith((" ", "\t")):
+        # The rest of a line and its end are deleted: its indentation must not move to the next line.
+        indent = match_doubt.indentation_before(hay.text, place.start)
+        return Span(place.start - len(indent), place.end, "")
+    piece = hay.text[place.start : place.end]
+    if hay.line_end and piece == in_line_ends(old, hay.line_end):
+        return Span(place.start, place.end, in_line_ends(new, hay.line_end))
+    made = transfer(hay.text, place.start, place.end, old, new)
+    if made is None:
+        raise unclear(line_number(hay.text, place.start), _NOT_TRANSFERABLE)
+    return Span(place.start, place.end, made)
+
+
+def _edit(hay: Haystack, rung: Rung, spans: Sequence[Span]) -> Edit:
     if all(_stands_already(hay.text, span) for span in spans):
         raise already_applied(line_number(hay.text, spans[0].start))
     changed = tuple(span for span in spans if hay.text[span.start : span.end] != span.replacement)
     return Edit(changed, rung, _NOTES.get(rung, ""))
 
 
+def _ambiguous(hay: Haystack, places: Sequence[Place], differing: str) -> MatchError:
+    return ambiguous([line_number(hay.text, place.start) for place in places[:MAX_LISTED]], differing)
+
+
 _NOT_TRANSFERABLE = (
-    "its indentation differs from the file's, and new_string has lines with less indentation than can be adapted. "
+    "its indentation differs from the file's, and how new_string is to be indented is unclear. "
     "Send both with the file's own indentation."
 )
 _NOTES: dict[Rung, str] = {
@@ -269,15 +249,17 @@ _NOTES: dict[Rung, str] = {
 def _stands_already(text: str, span: Span) -> bool:
     """Whether the file already reads as it would after the edit, around the place of the edit.
 
-    Blank lines and blanks are no evidence: to add one more is a usual wish.
+    Blanks and punctuation are no evidence: to add one more empty line or bracket is a usual wish.
     """
     piece, new = text[span.start : span.end], span.replacement
     if piece == new:
         return True
-    if not new.replace(piece, "", 1).strip():
+    if len(new) <= len(piece) or not re.search(r"\w", new.replace(piece, "", 1)):
         return False
     at = new.find(piece)
-    while at >= 0:
+    for _ in range(_MAX_TRIED):
+        if at < 0:
+            break
         first = span.start - at
         if first >= 0 and text.startswith(new, first):
             return True
@@ -285,106 +267,18 @@ def _stands_already(text: str, span: Span) -> bool:
     return False
 
 
-def _disjoint(places: Sequence[_Place]) -> list[_Place]:
-    chosen: list[_Place] = []
-    for place in places:
-        if not chosen or place.start >= chosen[-1].end:
-            chosen.append(place)
-    return chosen
+_MAX_TRIED = 100
 
 
-def _word(character: str) -> bool:
-    return character.isalnum() or character == "_"
-
-
-def _cuts_a_token(text: str, offset: int) -> bool:
-    return 0 < offset < len(text) and _word(text[offset - 1]) and _word(text[offset])
-
-
-def _in_form(form: _Form, old: str, whole_tokens: bool, to_line_end: bool = False) -> Iterator[_Place]:
-    at = form.text.find(old)
-    while at >= 0:
-        end = at + len(old)
-        fits = not whole_tokens or not (
-            _cuts_a_token(form.text, at)
-            or _cuts_a_token(form.text, end)
-            or begins_inside_indentation(form.text, at, old)
-        )
-        if fits and to_line_end:
-            fits = form.text.startswith("\n", end)
-        if fits:
-            yield _Place(form.original(at), form.line_end(end) if to_line_end else form.original(end))
-        at = form.text.find(old, at + 1)
-
-
-def _in_text(text: str, old: str) -> Iterator[_Place]:
-    """The common case, without the cost of splitting the file into lines."""
-    at = text.find(old)
-    while at >= 0:
-        yield _Place(at, at + len(old))
-        at = text.find(old, at + 1)
-    lacks_final = old.endswith("\n") and not text.endswith("\n")
-    if lacks_final and text.endswith(old[:-1]):
-        yield _Place(len(text) - len(old) + 1, len(text))
-
-
-def _trim_lines(old: str) -> tuple[str, bool]:
-    """``old`` without blanks at line ends, and whether its last line lost some."""
-    pieces = old.split("\n")
-    trimmed = [piece.rstrip(_BLANKS) for piece in pieces]
-    return "\n".join(trimmed), trimmed[-1] != pieces[-1]
-
-
-def _by_trailing_blanks(hay: _Haystack, old: str) -> Iterator[_Place]:
-    trimmed, lost = _trim_lines(old)
-    return _in_form(hay.trimmed, trimmed, whole_tokens=True, to_line_end=lost)
-
-
-def _by_look_alikes(hay: _Haystack, old: str) -> Iterator[_Place]:
-    folded = old.translate(LOOK_ALIKES)
-    trimmed, lost = _trim_lines(folded)
-    found = list(_in_form(hay.folded, trimmed, whole_tokens=True, to_line_end=lost))
-    if found:
-        yield from found
-        return
-    yield from _by_lines(hay, folded, hay.folded_keys, fold=True)
-
-
-def _by_lines(hay: _Haystack, old: str, keys: _Keys, fold: bool = False) -> Iterator[_Place]:
-    """Whole lines that differ in indentation: uniformly, or in tabs and spaces."""
-    wanted = split_lines(old)
-    bodies = [line.body for line in wanted]
-    for first in keys.places([body.strip(_BLANKS) for body in bodies]):
-        there = hay.lines[first : first + len(wanted)]
-        found = [line.body.translate(LOOK_ALIKES) if fold else line.body for line in there]
-        adapt, retabbed = shift(bodies, found), False
-        if adapt is None:
-            adapt, retabbed = retab(bodies, found), True
-        if adapt is not None:
-            last = there[-1]
-            end = last.start + len(last.body) + (len(last.end) if wanted[-1].end else 0)
-            yield _Place(there[0].start, end, adapt, retabbed)
-
-
-_RUNGS: tuple[tuple[Rung, Callable[[_Haystack, str], Iterator[_Place]]], ...] = (
-    ("trailing blanks", _by_trailing_blanks),
-    # One rung for both kinds: a place of the one must not hide a place of the other.
-    ("indentation", lambda hay, old: _by_lines(hay, old, hay.keys)),
-    ("look-alike characters", _by_look_alikes),
-)
-
-
-def _climb_variant(hay: _Haystack, variant: Variant) -> Edit | None:
-    if variant.old == variant.new:
+def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
+    if variant.old == variant.new or not variant.old:
         return None
-    edit = _climb(hay, variant.old, variant.new, replace_all=False)
+    edit = _climb(hay, variant.old, variant.new)
     if edit is None:
         return None
-    if (
-        variant.only_at_line is not None
-        and line_number(hay.text, edit.spans[0].start) != variant.only_at_line
-    ):
+    line = line_number(hay.text, edit.spans[0].start)
+    if variant.only_at_line is not None and line != variant.only_at_line:
         return None
     if variant.refuse:
-        raise unclear(line_number(hay.text, edit.spans[0].start), variant.refuse)
+        raise unclear(line, variant.refuse)
     return Edit(edit.spans, variant.rung, " ".join(filter(None, (_NOTES[variant.rung], edit.note))))

@@ -99,6 +99,12 @@ def _retabber(pairs: Sequence[tuple[str, str]], width: int, distance: int) -> Re
     return adapt
 
 
+def reindents(old: Sequence[str], found: Sequence[str]) -> tuple[Reindent | None, bool]:
+    """How to re-indent when ``found`` are the lines of ``old`` but for indentation, and whether by tabs and spaces."""
+    by_prefix = shift(old, found)
+    return (by_prefix, False) if by_prefix is not None else (retab(old, found), True)
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
     body: str
@@ -111,25 +117,45 @@ def _pieces(text: str, count: int = 0) -> list[_Piece]:
 
 
 def transfer(
-    text: str, start: int, end: int, old: str, new: str, reindent: Reindent | None, folded: bool
+    text: str,
+    start: int,
+    end: int,
+    old: str,
+    new: str,
+    reindent: Reindent | None = None,
+    *,
+    loose: bool = False,
+    folded: bool = False,
 ) -> str | None:
     """What to put at ``text[start:end]``, where ``old`` was found, so that it says what ``new`` says.
 
-    ``old`` and ``new`` have ``\\n`` line ends; the result has those of the file. ``folded``: the two may
-    differ in look-alike characters. None when ``new`` cannot be re-indented like ``old``.
+    ``old`` and ``new`` have ``\\n`` line ends; the result has those of the file. ``loose``: ``old``
+    and the text may differ in blanks at line ends, and by ``reindent``; ``folded``: in look-alike characters too.
+    None when it is unclear how ``new`` is to be indented.
     """
     there, wanted = _pieces(text[start:end]), _pieces(old)
     size = max(len(there), len(wanted))
     there, wanted = _pieces(text[start:end], size), _pieces(old, size)
     made = _pieces(new)
+    excess = _excess_blanks(there, wanted) if loose else frozenset[str]()
+    if reindent is not None:
+        match _whose_indentation(there, wanted, made):
+            case "file":
+                wanted, reindent = [_Piece(a.body, b.end) for a, b in zip(there, wanted, strict=True)], None
+            case "old":
+                pass
+            case _:
+                return None
     outer_end = line_end_at(text, end)
     out: list[str] = []
-    for tag, i1, i2, j1, j2 in _line_opcodes([p.body for p in wanted], [p.body for p in made]):
+    said = [_without_excess(piece.body, excess) for piece in wanted]
+    made = [_Piece(_without_excess(piece.body, excess), piece.end) for piece in made]
+    for tag, i1, i2, j1, j2 in _line_opcodes(said, [piece.body for piece in made]):
         if tag == "equal":
             for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
                 out += there[i].body, (there[i].end or outer_end) if made[j].end else ""
             continue
-        bodies = _adapt_block(there[i1:i2], wanted[i1:i2], made[j1:j2], reindent)
+        bodies = _adapt_block([piece.body for piece in made[j1:j2]], reindent)
         if bodies is None:
             return None
         if folded and bodies:
@@ -143,6 +169,56 @@ def transfer(
         # The file has no final line end where old_string has one: it stays without.
         result = result[: len(result) - len(out[-1])]
     return result
+
+
+def _bare(body: str) -> str:
+    return body.rstrip(" \t")
+
+
+def _excess_blanks(there: Sequence[_Piece], wanted: Sequence[_Piece]) -> frozenset[str]:
+    """Blanks at line ends of old_string that the file does not have there: the model's habit, not its wish."""
+    return frozenset(
+        theirs.body[len(_bare(theirs.body)) :]
+        for ours, theirs in zip(there, wanted, strict=True)
+        if _bare(theirs.body) != theirs.body and _bare(ours.body) == ours.body
+    )
+
+
+def _without_excess(body: str, excess: frozenset[str]) -> str:
+    bare = _bare(body)
+    return bare if excess and body[len(bare) :] in excess else body
+
+
+def _whose_indentation(there: Sequence[_Piece], wanted: Sequence[_Piece], made: Sequence[_Piece]) -> str:
+    """Whether new_string is indented like old_string (``old``), like the file already (``file``), or ``unclear``.
+
+    What it repeats tells; if that is nothing, where its leftmost line stands.
+    """
+    new = [_bare(piece.body) for piece in made]
+    solid = {line for line in new if line.strip()}
+    if not solid:
+        return "old"
+    ours, theirs = [_bare(piece.body) for piece in there], [_bare(piece.body) for piece in wanted]
+    repeats_file, repeats_old = _repeated(ours, new), _repeated(theirs, new)
+    if repeats_file != repeats_old:
+        return "file" if repeats_file > repeats_old else "old"
+
+    def leftmost(lines: Sequence[str]) -> str:
+        return min((_indent(line) for line in lines if line.strip()), key=len, default="")
+
+    if leftmost(new) == leftmost(theirs):
+        return "old"
+    return "file" if leftmost(new) == leftmost(ours) else "unclear" if repeats_old else "old"
+
+
+def _repeated(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many solid lines of ``old`` are lines of ``new`` in the same order."""
+    return sum(
+        bool(line.strip())
+        for tag, i1, i2, _, _ in _line_opcodes(old, new)
+        if tag == "equal"
+        for line in old[i1:i2]
+    )
 
 
 def _line_opcodes(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
@@ -161,18 +237,10 @@ def _line_opcodes(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, int, in
     return codes
 
 
-def _adapt_block(
-    there: Sequence[_Piece], wanted: Sequence[_Piece], made: Sequence[_Piece], reindent: Reindent | None
-) -> list[str] | None:
-    if reindent is None:
-        return [piece.body for piece in made]
-    bodies: list[str] = []
-    for piece in made:
-        body = reindent(piece.body)
-        if body is None:
-            return None
-        bodies.append(body)
-    return bodies
+def _adapt_block(made: Sequence[str], reindent: Reindent | None) -> list[str] | None:
+    bodies = list(made) if reindent is None else [reindent(body) for body in made]
+    adapted = [body for body in bodies if body is not None]
+    return adapted if len(adapted) == len(bodies) else None
 
 
 def _restore(

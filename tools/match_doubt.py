@@ -5,21 +5,30 @@ Measured on mutated edits of real files: each rule here stands for writes that w
 
 from __future__ import annotations
 
+import itertools
 import re
+from typing import Literal
 
 _BLANKS = " \t"
-_UNCLEAR_INDENT = (
-    "it begins after the indentation of that line, so the indentation meant for the further lines of new_string "
+_MAX_LOOKED_AT = 50
+UNCLEAR_INDENT = (
+    "it begins after the indentation of that line, so the indentation meant for the lines of new_string "
     "is unclear. Begin old_string and new_string with the whole indentation of their first line."
 )
 _UNCLEAR_ESCAPE = (
     "new_string has a literal \\n outside of quotes where a line end seems to be meant. Send a real line end."
 )
+_UNCLEAR_JOIN = (
+    "old_string ends with a line end and new_string does not, so the next line would be joined to it. "
+    "Include the next line in both if that is meant."
+)
+
+Depth = Literal["literal", "relative", "whole first line", "unclear"]
 
 
 def indentation_before(text: str, start: int) -> str:
     """The blanks between the beginning of the line and ``start``; empty when anything else stands there."""
-    line = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
+    line = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start) if "\r" in text else -1) + 1
     before = text[line:start]
     return before if not before.strip(_BLANKS) else ""
 
@@ -29,27 +38,114 @@ def begins_inside_indentation(text: str, start: int, old: str) -> bool:
     return old[:1] in (" ", "\t") and indentation_before(text, start) != ""
 
 
-def doubt(text: str, start: int, old: str, new: str) -> str:
-    """Why the exact hit at ``start`` cannot be taken at its word; empty when it can.
+def indentation_after(text: str, end: int) -> str:
+    """The indentation of the first line behind the one with ``end`` that is not blank."""
+    rest = re.compile(r"[^\r\n]*[\r\n]\s*?^([ \t]*)(?=[^\s])", re.MULTILINE).match(text, end)
+    return rest.group(1) if rest else ""
 
-    ``old`` and ``new`` have ``\\n`` line ends.
+
+def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
+    """How the lines of ``new`` are indented when ``old`` was found after the blanks ``before`` of its line.
+
+    ``literal``: as the file's lines are, but for the first. ``relative``: like ``old``, i.e. all of them lack
+    ``before``. ``whole first line``: like the file's lines, the first one too. ``after``: the
+    indentation of the file's next line. ``alone``: nothing else in the file reads like old. Lines have ``\\n`` ends.
     """
-    indent = indentation_before(text, start)
-    if indent and old[:1] not in (" ", "\t") and not old.partition("\n")[2].strip():
-        further = [line for line in new.split("\n")[1:] if line.strip()]
-        if any(not line.startswith(indent) for line in further):
-            return _UNCLEAR_INDENT
+    if not before:
+        return "literal"
+    first, _, rest = old.partition("\n")
+    new_first, _, new_rest = new.partition("\n")
+    doubled = bool(before) and not old.startswith((" ", "\t")) and _indent(new_first) == before
+    if rest.strip() or (rest and rest.split("\n")[-1]):
+        # Its further lines stand where the file's stand: only the first was cut.
+        if doubled and new_first.strip() == first.strip():
+            return "whole first line"
+        return "literal"
+    if doubled and new_first.strip() and new.strip() != old.strip():
+        return "unclear"
+    further = [line for line in new_rest.split("\n") if line.strip()]
+    if not further:
+        return "literal" if alone or not old.startswith((" ", "\t")) else "relative"
+    literal = _reads_well(before + new_first, further)
+    relative = _reads_well(new_first, further)
+    if literal == relative:
+        return "unclear"
+    if literal:
+        return "literal"
+    # A text without any indentation may have lines left of its first one because a block ends here.
+    goes_on = old.startswith((" ", "\t")) or _columns(after + "x") >= _columns(before + first)
+    return "relative" if goes_on else "unclear"
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(_BLANKS))]
+
+
+_OPENS = re.compile(r"(?:[:{(\[\\,=+|&]|->|=>|\b(?:do|then|else|and|or))\s*(?:#.*|//.*|/\*.*)?$")
+_CLOSES = re.compile(r"[)\]}]|(?:else|elif|except|finally|end|fi|done|esac|endif|endfor)\b|</")
+_GOES_ON = re.compile(r"[.?:+]|&&|\|\||(?:and|or)\b")
+
+
+def _reads_well(first: str, further: list[str]) -> bool:
+    """Whether ``further`` lines stand where code after ``first`` does: in it, beside it, but not before it."""
+    base, following = _columns(first), [_columns(line) for line in further]
+    if min(following) < base:
+        return False
+    step, begin = following[0] - base, further[0].lstrip()
+    if _CLOSES.match(begin):
+        return step == 0
+    if not first.strip():
+        return step == 0
+    if _OPENS.search(first) or _GOES_ON.match(begin):
+        aligned = following[0] == len(first.expandtabs(4)) or following[0] in _bracket_columns(first)
+        return step in (2, 3, 4, 8) or (step > 0 and aligned)
+    return step == 0
+
+
+def _columns(line: str) -> int:
+    return len(_indent(line).expandtabs(4))
+
+
+def _bracket_columns(line: str) -> list[int]:
+    return [found.end() for found in re.finditer(r"[(\[{]\s*", line.expandtabs(4))]
+
+
+def stray_escape(old: str, new: str) -> str:
+    r"""Why a literal ``\n`` in ``new`` cannot be taken at its word; empty when it can."""
     return _UNCLEAR_ESCAPE if _has_stray_escape(old, new) else ""
 
 
 def _has_stray_escape(old: str, new: str) -> bool:
     r"""Whether ``new`` adds a literal ``\n`` that reads like a line end: unquoted, before an indentation or old."""
-    if "\\n" in old or "\n" in new:
+    if "\\n" in old or "\\n" not in new or "\n" in new.rstrip("\n"):
         return False
+    known = {line.strip() for line in old.split("\n") if len(line.strip()) > 2}
+    if "\n" in old.strip() and any(piece.strip() in known for piece in new.split("\\n")):
+        return True
     beside_old = new.startswith(old + "\\n") or new.endswith("\\n" + old)
-    for found in re.finditer(r"(?<!\\)\\n", new):
+    for found in itertools.islice(re.finditer(r"(?<!\\)\\n", new), _MAX_LOOKED_AT):
         before = new[: found.start()]
         quoted = before.count('"') % 2 or before.count("'") % 2 or before.count("`") % 2
         if not quoted and (beside_old or re.match(r"\\n|\t| {2}", new[found.end() :])):
             return True
     return False
+
+
+def lost_line_end(text: str, start: int, end: int, old: str, new: str) -> tuple[str, str]:
+    """``new`` with the line end that it lacks where old's last line has one, and why not when that is unclear.
+
+    Taken at its word, such an edit joins the next line to the last one of ``new``. It is at its word when an empty
+    line follows: then that is what goes away.
+    """
+    whole = start == 0 or text[start - 1] in "\r\n" or indentation_before(text, start) != ""
+    joins = (
+        old.endswith("\n")
+        and new != ""
+        and not new.endswith("\n")
+        and text[end : end + 1] not in ("", "\r", "\n")
+    )
+    if not (joins and whole and old.strip() and new.strip()):
+        return new, ""
+    if new[-1] in _BLANKS or old.rstrip("\n").endswith("\\"):
+        return new, _UNCLEAR_JOIN
+    return new + "\n", ""

@@ -34,12 +34,12 @@ def ambiguous(lines: Sequence[int], differing: str) -> MatchError:
     return MatchError("ambiguous", message, lines)
 
 
-def too_many(count: int, limit: int) -> MatchError:
+def too_many(limit: int) -> MatchError:
     """``replace_all`` found more places than one call may change."""
     return MatchError(
         "ambiguous",
-        f"old_string occurs {count:,} times, and one call replaces at most {limit:,}: give more context, or use "
-        "a command for it. Nothing was changed.",
+        f"old_string occurs more than {limit:,} times, which is the most that one call replaces: give more context, "
+        "or use a command for it. Nothing was changed.",
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import difflib
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,6 +14,10 @@ _TOKEN = re.compile(r"\w+")
 _MAX_SHOWN = 24
 _MAX_WIDTH = 300
 _MAX_OLD_LINES = 400
+_MAX_TOKENS = 48
+_MAX_HITS = 40
+"""A word that stands in more lines says little about where the text is."""
+_MAX_DIFFED = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,26 +31,18 @@ class Region:
 def nearest_region(lines: Sequence[str], old: str) -> Region | None:
     """The region of ``lines`` that shares most with ``old``; None when it shares next to nothing.
 
-    Time is linear in the file: words vote for the distance between old's lines and the file's, rare more.
+    Some words of ``old``, the longest, vote for the distance between its lines and the file's; rare ones more.
+    Time is linear in the file, however often anything stands in it.
     """
     wanted = old.strip("\n").split("\n")[:_MAX_OLD_LINES]
-    where: dict[str, set[int]] = {}
-    for index, line in enumerate(wanted):
-        for token in _TOKEN.findall(line):
-            where.setdefault(token, set()).add(index)
-    hits: dict[str, list[int]] = {}
-    for number, line in enumerate(lines):
-        for token in _TOKEN.findall(line):
-            if token in where:
-                hits.setdefault(token, []).append(number)
+    text = "\n".join(lines)
+    starts = list(itertools.accumulate((len(line) + 1 for line in lines), initial=0))
     votes: defaultdict[int, float] = defaultdict(float)
-    for token, numbers in hits.items():
-        if len(numbers) * len(where[token]) > 20_000:
-            continue
-        weight = 1.0 / len(numbers)
+    for token, indexes in _telling(wanted).items():
+        numbers = _lines_with(token, text, starts)
         for number in numbers:
-            for index in where[token]:
-                votes[number - index] += weight
+            for index in indexes:
+                votes[number - index] += 1.0 / (len(numbers) * len(indexes))
     if not votes:
         return None
     best = max(votes, key=lambda offset: (votes[offset], -offset))
@@ -53,11 +51,39 @@ def nearest_region(lines: Sequence[str], old: str) -> Region | None:
     return Region(first + 1, _small_diff(wanted, there))
 
 
+def _telling(wanted: Sequence[str]) -> dict[str, list[int]]:
+    """The longest words, with the numbers of up to ten lines of each."""
+    where: dict[str, list[int]] = {}
+    for index, line in enumerate(wanted):
+        for token in _TOKEN.findall(line[: 20 * _MAX_WIDTH]):
+            indexes = where.setdefault(token, [])
+            if len(indexes) < 10 and (not indexes or indexes[-1] != index):
+                indexes.append(index)
+    chosen = sorted(where, key=lambda token: (-len(token), token))[:_MAX_TOKENS]
+    return {token: where[token] for token in chosen}
+
+
+def _lines_with(token: str, text: str, starts: Sequence[int]) -> list[int]:
+    """Numbers (from 0) of the lines that have ``token``; none when they are too many."""
+    numbers: list[int] = []
+    at = text.find(token)
+    while at >= 0 and len(numbers) <= _MAX_HITS:
+        line = bisect.bisect_right(starts, at) - 1
+        numbers.append(line)
+        at = text.find(token, starts[line + 1])
+    return numbers if len(numbers) <= _MAX_HITS else []
+
+
 def _small_diff(wanted: Sequence[str], there: Sequence[str]) -> str:
-    shown = [line[:_MAX_WIDTH] for line in difflib.ndiff(wanted, there) if not line.startswith("?")]
-    if len(wanted) + len(there) > 200 or len(shown) > _MAX_SHOWN:
-        changed = [index for index, line in enumerate(shown) if line[0] != " "]
-        first = max(0, (changed[0] if changed else 0) - 3)
-        cut = shown[first : first + _MAX_SHOWN]
-        shown = (["…"] if first else []) + cut + (["…"] if first + _MAX_SHOWN < len(shown) else [])
-    return "\n".join(shown)
+    top = next((i for i, (a, b) in enumerate(zip(wanted, there, strict=False)) if a != b), 0)
+    first = max(0, top - 3)
+    old, new = ([line[:_MAX_WIDTH] for line in part[first : first + _MAX_DIFFED]] for part in (wanted, there))
+    shown: list[str] = []
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            shown += [f"  {line}" for line in old[i1:i2]]
+        else:
+            shown += [f"- {line}" for line in old[i1:i2]]
+            shown += [f"+ {line}" for line in new[j1:j2]]
+    cut = len(shown) > _MAX_SHOWN or first + _MAX_DIFFED < max(len(wanted), len(there))
+    return "\n".join((["…"] if first else []) + shown[:_MAX_SHOWN] + (["…"] if cut else []))

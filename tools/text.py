@@ -20,10 +20,20 @@ SNIFF_BYTES = 8192
 """How much of a file is looked at to tell text from binary (the habit of git and most editors)."""
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
-_DECLARED = re.compile(rb"(?:coding[:=][ \t]*|<\?xml[^>\n]*encoding=[\"'])([-\w.]{2,40})")
+_COMMENT = rb"^[ \t\f]*(?:#|//|/\*|<!--|<%|\{#|--|%|;|\"|').*?"
+_DECLARED: tuple[tuple[re.Pattern[bytes], int], ...] = (
+    # The first two lines: PEP 263, which Ruby, Perl, Emacs and Vim spell alike; XML.
+    (re.compile(_COMMENT + rb"coding[:=][ \t]*([-\w.]{2,40})", re.MULTILINE), 2),
+    (re.compile(rb"\A\s*<\?xml[^>]*?encoding=[\"']([-\w.]{2,40})"), 2),
+    (re.compile(rb"\A@charset \"([-\w.]{2,40})\";"), 1),
+    (re.compile(rb"<meta[^>]{0,200}?charset=[\"']?([-\w.]{2,40})", re.IGNORECASE), 30),
+)
+"""Declarations of an encoding, and within how many lines from the top each counts."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins with the mark of UTF-16, so it comes first
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
@@ -32,6 +42,12 @@ _LEGACY = (
     "cp1252", "latin_1", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp1255", "cp1256",
     "cp932", "euc_jp", "gb18030", "big5", "euc_kr", "iso8859_2", "iso8859_15",
 )  # fmt: skip
+
+
+_STATELESS = frozenset(
+    {"utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "latin-1", "latin_1", "cp1252"}
+)
+"""Codecs of which each character has bytes of its own, whatever stands beside it: no need to look at the result."""
 
 
 class BinaryFile(ToolError):
@@ -45,6 +61,8 @@ class Text:
     text: str
     codec: str
     bom: bytes = b""
+    rivals: tuple[str, ...] = ()
+    """Other code pages the bytes could as well be in, when the codec is a guess."""
 
     def encode(self, text: str) -> bytes:
         """``text`` in this file's encoding, byte-order mark included.
@@ -56,7 +74,10 @@ class Text:
     def encode_part(self, text: str) -> bytes:
         """A piece of the file's text, without byte-order mark. Raises ToolError like ``encode``."""
         try:
-            return text.encode(self.codec)
+            made = text.encode(self.codec)
+            if self.rivals and not text.isascii():
+                self._refuse_if_doubtful(text)
+            return made
         except UnicodeEncodeError as error:
             bad = error.object[error.start]
             message = (
@@ -64,6 +85,24 @@ class Text:
                 "Nothing was changed: use other characters, or ask the person to convert the file to UTF-8."
             )
             raise ToolError(message) from error
+
+    def _refuse_if_doubtful(self, text: str) -> None:
+        """A guessed page may only be given characters that the file has, or that look alike in all its rivals."""
+        for character in set(text) - set(self.text):
+            if character.isascii():
+                continue
+            kinds = {character.encode(self.codec)}
+            for rival in self.rivals:
+                try:
+                    kinds.add(character.encode(rival))
+                except UnicodeEncodeError:
+                    continue
+            if len(kinds) > 1:
+                raise ToolError(
+                    f"The file's encoding is not certain ({self.codec}, or {', '.join(self.rivals[:3])}), so that "
+                    f"{character!r} (U+{ord(character):04X}) has no certain bytes. Nothing was changed: use characters "
+                    "that the file has, or ask the person to convert the file to UTF-8."
+                )
 
 
 def decode(data: bytes, prefer: str | None = None) -> Text:
@@ -73,12 +112,13 @@ def decode(data: bytes, prefer: str | None = None) -> Text:
     lines (PEP 263, XML), a guessed code page. Raises BinaryFile for binary data and ToolError when no
     encoding gives the same bytes back.
     """
-    for bom, codec in _BOMS:
-        if data.startswith(bom):
-            found = _round_trip(data, codec, bom)
-            if found is None:
-                raise ToolError(f"The file begins with a {codec} byte-order mark but is not valid {codec}.")
+    marks = [(bom, codec) for bom, codec in _BOMS if data.startswith(bom)]
+    for bom, codec in marks:
+        if found := _round_trip(data, codec, bom):
             return found
+    if marks:
+        codec = marks[-1][1]
+        raise ToolError(f"The file begins with a {codec} byte-order mark but is not valid {codec}.")
     if prefer is not None and (found := _round_trip(data, prefer)):
         return found
     head = data[:SNIFF_BYTES]
@@ -88,12 +128,16 @@ def decode(data: bytes, prefer: str | None = None) -> Text:
             raise BinaryFile("The file is binary.")
         return found
     if found := _round_trip(data, "utf-8"):
-        return found
+        # What is ASCII so far is what it says it is as soon as another character is added.
+        declared = _declared(data) if found.text.isascii() else None
+        return (declared and _round_trip(data, declared)) or found
     if len(_CONTROL.findall(head)) * 20 > len(head):
         raise BinaryFile("The file is binary.")
-    for codec in _legacy_candidates(data):
+    if (name := _declared(data)) and (found := _round_trip(data, name)):
+        return found
+    for codec, rivals in _guesses(data):
         if found := _round_trip(data, codec):
-            return found
+            return Text(found.text, codec, b"", rivals)
     raise ToolError("The file's encoding could not be told: no known one gives the same bytes back.")
 
 
@@ -108,7 +152,9 @@ def is_binary(data: bytes) -> bool:
 def _round_trip(data: bytes, codec: str, bom: bytes = b"") -> Text | None:
     try:
         text = data[len(bom) :].decode(codec)
-        return Text(text, codec, bom) if text.encode(codec) == data[len(bom) :] else None
+        # UTF-8 has one spelling for each text, and no other is decoded: nothing to compare.
+        same = codec == "utf-8" or text.encode(codec) == data[len(bom) :]
+        return Text(text, codec, bom) if same else None
     except (UnicodeError, LookupError):
         return None
 
@@ -133,18 +179,29 @@ def _utf16_without_bom(data: bytes) -> Text | None:
     return None
 
 
-def _legacy_candidates(data: bytes) -> Iterator[str]:
-    declared = _DECLARED.search(b"\n".join(data[:400].split(b"\n", 2)[:2]))
-    if declared is not None and _keeps_ascii(name := declared.group(1).decode("ascii")):
-        yield name
+def _declared(data: bytes) -> str | None:
+    """The codec a file says it is in; None when it says nothing, or nothing that can be used."""
+    for pattern, lines in _DECLARED:
+        head = b"\n".join(data[:4096].split(b"\n", lines)[:lines])
+        if (found := pattern.search(head)) is not None:
+            name = found.group(1).decode("ascii").lower()
+            if lines == 30 and name in ("iso-8859-1", "latin1", "us-ascii"):
+                name = "cp1252"  # as browsers read these labels (source: WHATWG Encoding)
+            return name if _keeps_ascii(name) and codecs.lookup(name).name != "utf-8" else None
+    return None
+
+
+def _guesses(data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Code pages the bytes may be in, the likelier first, each with its rivals."""
     import charset_normalizer
 
     sample = data if len(data) <= 65536 else data[: data.rfind(b"\n", 0, 65536) + 1 or 65536]
-    best = charset_normalizer.from_bytes(sample, cp_isolation=list(_LEGACY)).best()
-    if best is not None and _keeps_ascii(best.encoding):
-        yield best.encoding
-    yield "cp1252"
-    yield "latin-1"
+    matches = charset_normalizer.from_bytes(sample, cp_isolation=list(_LEGACY))
+    names = [match.encoding for match in matches if _keeps_ascii(match.encoding)]
+    for name in names[:1]:
+        yield name, tuple(names[1:])
+    yield "cp1252", ("latin_1",)
+    yield "latin-1", ()
 
 
 @functools.lru_cache(maxsize=64)
@@ -236,21 +293,24 @@ def splice_bytes(data: bytes, decoded: Text, spans: Sequence[tuple[int, int, str
     ToolError when the encoding has no place for it, or has state, so that a span has no bytes of its own.
     """
     out = [decoded.bom]
-    expected: list[str] = []
+    text, codec = decoded.text, decoded.codec
+    one_byte = len(text) == len(data) - len(decoded.bom)
     at, offset = 0, len(decoded.bom)
     for start, end, replacement in spans:
-        kept = len(decoded.encode_part(decoded.text[at:start]))
-        gone = len(decoded.encode_part(decoded.text[start:end]))
+        kept = start - at if one_byte else len(text[at:start].encode(codec))
+        gone = end - start if one_byte else len(text[start:end].encode(codec))
         out += data[offset : offset + kept], decoded.encode_part(replacement)
-        expected += decoded.text[at:start], replacement
         at, offset = end, offset + kept + gone
     out.append(data[offset:])
-    expected.append(decoded.text[at:])
     result = b"".join(out)
-    # Fails for codecs with shift states (ISO-2022, HZ), and for nothing else that is known.
-    again = _round_trip(result, decoded.codec, decoded.bom)
-    if again is None or again.text != "".join(expected):
-        raise ToolError(
-            f"A file encoded as {decoded.codec} cannot be changed in part without touching the rest."
-        )
+    if codec not in _STATELESS:
+        # Fails for codecs with shift states (ISO-2022, HZ) or characters made of two, and for nothing else known.
+        pieces: list[str] = []
+        at = 0
+        for start, end, replacement in spans:
+            pieces += text[at:start], replacement
+            at = end
+        again = _round_trip(result, codec, decoded.bom)
+        if again is None or again.text != "".join(pieces) + text[at:]:
+            raise ToolError(f"A file encoded as {codec} cannot be changed in part without touching the rest.")
     return result

@@ -17,7 +17,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.corpus", description=__doc__)
     parser.add_argument("--size", type=int, default=2600, help="number of cases, about")
     parser.add_argument("--seed", type=int, default=3)
-    parser.add_argument("--offline", action="store_true", help="edits of what is installed here; no downloads")
+    parser.add_argument(
+        "--offline", action="store_true", help="edits of what is installed here; no downloads"
+    )
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "goalwright-sdists")
     parser.add_argument("--show", default="", help="print the cases of this kind that did not go as asked")
     args = parser.parse_args()
@@ -45,7 +47,9 @@ def _shown(verdict: Verdict) -> str:
 
 
 def _difference(wanted: bytes, got: bytes) -> str:
-    at = next((i for i, (a, b) in enumerate(zip(wanted, got, strict=False)) if a != b), min(len(wanted), len(got)))
+    at = next(
+        (i for i, (a, b) in enumerate(zip(wanted, got, strict=False)) if a != b), min(len(wanted), len(got))
+    )
     low = max(0, at - 80)
     return f"--- wanted {wanted[low : at + 200]!r}\n--- got    {got[low : at + 200]!r}"
 

@@ -18,7 +18,7 @@ GROUPS: tuple[tuple[Group, dict[str, Maker]], ...] = (
     ("refuse", refuse.MAKERS),
     ("either", dialects.MAKERS),
 )
-_LOOK_ALIKES = str.maketrans("“”’–\u00a0", "\"\"'- ")
+_LOOK_ALIKES = str.maketrans("“”’–\u00a0", '""\'- ')
 
 
 def build(changes: Sequence[Change], rng: random.Random, size: int) -> Iterator[Case]:
@@ -39,7 +39,7 @@ def _of_kind(
     for change in rng.sample(changes, len(changes)):
         call = calls(rng, change)
         draft = maker(rng, call) if call is not None else None
-        if call is None or draft is None or draft.old == draft.new and group != "refuse":
+        if call is None or draft is None or (draft.old == draft.new and group != "refuse"):
             continue
         actual: Group = group
         if group == "recoverable" and not _one_place(call, draft):

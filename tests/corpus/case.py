@@ -81,6 +81,14 @@ def joined(lines: Sequence[str], final_end: bool = True) -> str:
     return "\n".join(lines) + ("\n" if lines and final_end else "")
 
 
+def shared_ends(one: str, other: str) -> tuple[int, int]:
+    """How many characters two texts share at the beginning, and of the rest at the end."""
+    limit = min(len(one), len(other))
+    head = next((i for i in range(limit) if one[i] != other[i]), limit)
+    tail = next((i for i in range(limit - head) if one[-1 - i] != other[-1 - i]), limit - head)
+    return head, tail
+
+
 def calls(rng: random.Random, change: Change) -> Call | None:
     """A call with enough context to be unique; None when there is none with up to 12 lines on a side."""
     context = rng.choice([0, 1, 1, 2, 3, 3])

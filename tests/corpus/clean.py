@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import os
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from tests.corpus.case import Call, Draft, joined
+from tests.corpus.case import Call, Draft, joined, shared_ends
 
 Maker = Callable[[random.Random, Call], "Draft | None"]
 
@@ -29,9 +27,7 @@ def without_last_end(rng: random.Random, call: Call) -> Draft | None:
 def part_of_a_line(rng: random.Random, call: Call) -> Draft | None:
     """What differs, and tokens around it until it is unique."""
     text, after = call.text, call.after
-    head = len(os.path.commonprefix([text, after]))
-    rest = min(len(text), len(after)) - head
-    tail = min(rest, len(os.path.commonprefix([text[::-1], after[::-1]])))
+    head, tail = shared_ends(text, after)
     low, high = head, len(text) - tail
     for _ in range(40):
         while low and _inside_token(text, low):
@@ -83,37 +79,26 @@ def to_the_end(rng: random.Random, call: Call) -> Draft | None:
 
 
 def mixed_ends(rng: random.Random, call: Call) -> Draft | None:
-    r"""A file with ``\n`` and ``\r\n``: the call has ``\n``. New lines may take any neighbour's end."""
+    r"""A file with ``\n`` and ``\r\n``: the call has ``\n``. New lines take their neighbours' ends.
+
+    Where lines are replaced one by one each keeps its own; else the neighbourhood has one kind.
+    """
     change = call.change
     ends = [rng.choice(["\n", "\r\n"]) for _ in change.lines]
-    ends[-1] = ends[-1] if change.final_end else ""
-
-    def text(made: Sequence[str]) -> str:
-        head = [line + end for line, end in zip(change.lines[: change.first], ends, strict=False)]
-        tail = [
-            line + end for line, end in zip(change.lines[change.last :], ends[change.last :], strict=False)
-        ]
-        lines = [line + end for line, end in zip(change.made, made, strict=True)]
-        return "".join([*head, *lines, *tail])
-
-    before = "".join(line + end for line, end in zip(change.lines, ends, strict=True))
-    if not change.final_end and change.last == len(change.lines):
-        return None
-    gone = ends[change.first : change.last]
-    near = ends[max(0, change.first - 1) : min(len(ends), change.last + 1)]
-    expected = {text([end or "\n"] * len(change.made)) for end in near}
-    for rest in near:
-        own = [gone[i] if i < len(gone) else rest or "\n" for i in range(len(change.made))]
-        expected.add(text(own))
-        kept = list(own)
-        old = change.lines[change.first : change.last]
-        for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, change.made, False).get_opcodes():
-            for k in range(j1, j2):
-                kept[k] = gone[i1 + k - j1] if tag == "equal" else gone[min(i1 + k - j1, max(i2 - 1, i1))] if i2 > i1 else (
-                    gone[i1 - 1] if i1 else rest or "\n"
-                )
-        expected.add(text(kept))
-    return Draft(before, joined(call.old), joined(call.new), tuple(sorted(expected)))
+    replaced = len(change.made) == change.last - change.first
+    if not (replaced and not set(change.made) & set(change.lines[change.first : change.last])):
+        low, high = max(0, call.low - 1), min(len(ends), call.high + 1)
+        ends[low:high] = [rng.choice(["\n", "\r\n"])] * (high - low)
+    if not change.final_end:
+        if change.last == len(change.lines):
+            return None
+        ends[-1] = ""
+    own = ends[change.first : change.last] if replaced else [ends[max(0, call.low - 1)]] * len(change.made)
+    pairs = list(zip(change.lines, ends, strict=True))
+    made = list(zip(change.made, own, strict=True))
+    before = "".join(line + end for line, end in pairs)
+    after = "".join(line + end for line, end in [*pairs[: change.first], *made, *pairs[change.last :]])
+    return Draft(before, joined(call.old), joined(call.new), (after,))
 
 
 MAKERS: dict[str, Maker] = {

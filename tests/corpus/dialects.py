@@ -44,7 +44,12 @@ def blank_line_lost(rng: random.Random, call: Call) -> Draft | None:
 
 def new_lost_its_end(rng: random.Random, call: Call) -> Draft | None:
     """old_string ends with a line end, new_string does not."""
-    if not call.new or not call.new[-1].strip() or not call.old[-1].strip() or call.high >= len(call.change.lines):
+    if (
+        not call.new
+        or not call.new[-1].strip()
+        or not call.old[-1].strip()
+        or call.high >= len(call.change.lines)
+    ):
         return None
     return Draft(call.text, joined(call.old), "\n".join(call.new), (call.after,))
 
@@ -79,7 +84,9 @@ def only_old_dedented(rng: random.Random, call: Call) -> Draft | None:
 
 def only_new_dedented(rng: random.Random, call: Call) -> Draft | None:
     """old_string is exact, but for that new_string lost its indentation: what is written literally is accepted."""
-    cut = min((len(line) - len(line.lstrip(" ")) for line in (*call.old, *call.new) if line.strip()), default=0)
+    cut = min(
+        (len(line) - len(line.lstrip(" ")) for line in (*call.old, *call.new) if line.strip()), default=0
+    )
     if not cut or not call.new:
         return None
     old, new = joined(call.old), joined([line[cut:] for line in call.new])

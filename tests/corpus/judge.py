@@ -87,6 +87,4 @@ def _row(group: str, kind: str, verdicts: list[Verdict]) -> str:
     count = Counter(v.outcome for v in verdicts)
     good = sum(v.good for v in verdicts)
     rate = f"{good / max(len(verdicts), 1):9.1%}"
-    return (
-        f"{group:12} {kind:28} {len(verdicts):6} {count['right']:6} {count['refused']:8} {count['wrong']:6} {rate}"
-    )
+    return f"{group:12} {kind:28} {len(verdicts):6} {count['right']:6} {count['refused']:8} {count['wrong']:6} {rate}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from tests.corpus.case import Call, Draft, joined
+from tests.corpus.case import Call, Draft, joined, shared_ends
 from tests.corpus.clean import Maker
+from tests.corpus.sources import Change
 
 Lines = Sequence[str]
 _CURLY = str.maketrans({'"': "“", "'": "’", "-": "–", " ": "\u00a0"})
@@ -46,7 +47,8 @@ def _solid(lines: Lines) -> list[str]:
 def blanks_in_file(rng: random.Random, call: Call) -> Draft | None:
     """Lines of the file end in blanks, which the call leaves out. Kept lines keep them."""
     kinds = rng.choice([["  "], [" ", "\t", ""], ["    ", ""]])
-    dirty = call.with_old([line + rng.choice(kinds) for line in call.old])
+    # Empty lines stay so: of several equal ones nobody can tell which one an edit removes.
+    dirty = call.with_old([line + rng.choice(kinds) if line else "" for line in call.old])
     if dirty.old == call.old:
         return None
     old, new = _texts(rng, call.old, call.new)
@@ -77,7 +79,8 @@ def blanks_in_call(rng: random.Random, call: Call) -> Draft | None:
 
 def blank_lines_with_blanks(rng: random.Random, call: Call) -> Draft | None:
     """Empty lines that hold an indentation, in the call or in the file."""
-    if "" not in call.old:
+    change = call.change
+    if "" not in call.old or "" in change.made or "" in change.lines[change.first : change.last]:
         return None
     filled = [line or "    " for line in call.old]
     if rng.random() < 0.5:
@@ -146,13 +149,9 @@ def spaces_for_tabs(rng: random.Random, call: Call) -> Draft | None:
     return _draft(rng, filed, _by_line(change, filed.old), _by_line(change, filed.new))
 
 
-def _tabbed_change(call: Call, tabs: Callable[[str], str]):  # noqa: ANN202
-    from dataclasses import replace
-
+def _tabbed_change(call: Call, tabs: Callable[[str], str]) -> Change:
     change = call.change
-    return replace(
-        change, lines=tuple(_by_line(tabs, change.lines)), made=tuple(_by_line(tabs, change.made))
-    )
+    return replace(change, lines=tuple(_by_line(tabs, change.lines)), made=tuple(_by_line(tabs, change.made)))
 
 
 def spaces_for_tabs_dedented(rng: random.Random, call: Call) -> Draft | None:
@@ -176,16 +175,16 @@ def spaces_for_tabs_dedented(rng: random.Random, call: Call) -> Draft | None:
 def _fancy(rng: random.Random, line: str, parts: tuple[int, int]) -> str:
     """Look-alikes for some characters that stand before ``parts[0]`` or behind ``parts[1]``."""
     indent = len(line) - len(line.lstrip())
-    return "".join(
-        c.translate(_CURLY) if c in "\"'- " and i >= indent and not parts[0] <= i < parts[1] and rng.random() < 0.7 else c
-        for i, c in enumerate(line)
-    )
+
+    def may(index: int, character: str) -> bool:
+        outside = index >= indent and not parts[0] <= index < parts[1]
+        return character in "\"'- " and outside and rng.random() < 0.7
+
+    return "".join(c.translate(_CURLY) if may(i, c) else c for i, c in enumerate(line))
 
 
 def look_alikes_in_file(rng: random.Random, call: Call) -> Draft | None:
     """The file has typographic quotes, dashes and blanks where the call has plain ones."""
-    from dataclasses import replace
-
     change = call.change
     pairs = list(zip(change.lines[change.first : change.last], change.made, strict=False))
     if len(change.made) > change.last - change.first and change.last > change.first:
@@ -199,9 +198,7 @@ def look_alikes_in_file(rng: random.Random, call: Call) -> Draft | None:
         if old[index].strip():
             old[index] = _fancy(rng, old[index], (0, 0))
     for index, (was, becomes) in enumerate(pairs):
-        head = len(os.path.commonprefix([was, becomes]))
-        rest = min(len(was), len(becomes)) - head
-        tail = min(rest, len(os.path.commonprefix([was[::-1], becomes[::-1]])))
+        head, tail = shared_ends(was, becomes)
         if head + tail < len(becomes) * 0.6:
             continue
         for which, line in (("old", was), ("new", becomes)):
@@ -223,7 +220,9 @@ def look_alikes_in_call(rng: random.Random, call: Call) -> Draft | None:
     if not call.text.isascii():
         return None
     kinds = rng.choice(["\"'", "-", "\"'-", " "])
-    table = {ord(c): chr(_CURLY[ord(c)]) if isinstance(_CURLY[ord(c)], int) else _CURLY[ord(c)] for c in kinds}
+    table = {
+        ord(c): chr(_CURLY[ord(c)]) if isinstance(_CURLY[ord(c)], int) else _CURLY[ord(c)] for c in kinds
+    }
 
     def change(line: str) -> str:
         body = line.lstrip()
@@ -250,7 +249,10 @@ def escaped_like_json(rng: random.Random, call: Call) -> Draft | None:
     return Draft(call.text, old, new, _expected(call, joined(call.old), joined(call.new)))
 
 
-_STYLES = ("{n}→{s}", "{n:>6}→{s}", "{n}\t{s}", "{n:>6}\t{s}", "{n}|{s}", "{n} | {s}", "{n:>5}| {s}", "  {n}: {s}", "{n}: {s}", "{n}:{s}")
+_STYLES = (
+    "{n}→{s}", "{n:>6}→{s}", "{n}\t{s}", "{n:>6}\t{s}",
+    "{n}|{s}", "{n} | {s}", "{n:>5}| {s}", "  {n}: {s}", "{n}: {s}", "{n}:{s}",
+)  # fmt: skip
 
 
 def _numbered(style: str, lines: Lines, first: int) -> list[str]:
@@ -267,7 +269,11 @@ def line_numbers(rng: random.Random, call: Call) -> Draft | None:
         new = _numbered(style, call.new, call.low + 1)
     else:
         head, tail = call.change.first - call.low, call.high - call.change.last
-        new = [*old[:head], *call.change.made, *old[len(old) - tail :]] if tail else [*old[:head], *call.change.made]
+        new = (
+            [*old[:head], *call.change.made, *old[len(old) - tail :]]
+            if tail
+            else [*old[:head], *call.change.made]
+        )
     return _draft(rng, call, old, new)
 
 
@@ -284,8 +290,6 @@ def blanks_and_depth(rng: random.Random, call: Call) -> Draft | None:
     made = dedented(rng, call)
     if made is None or len(call.old) < 2:
         return None
-    from dataclasses import replace
-
     return replace(made, old="\n".join(line + " " if line.strip() else line for line in made.old.split("\n")))
 
 
@@ -299,7 +303,10 @@ def numbers_and_depth(rng: random.Random, call: Call) -> Draft | None:
     old, new = (text.removesuffix("\n").split("\n") if text else [] for text in (made.old, made.new))
     join = joined if final else "\n".join
     return Draft(
-        made.text, join(_numbered(style, old, call.low + 1)), join(_numbered(style, new, call.low + 1)), made.expected
+        made.text,
+        join(_numbered(style, old, call.low + 1)),
+        join(_numbered(style, new, call.low + 1)),
+        made.expected,
     )
 
 

@@ -44,7 +44,9 @@ def _other_word(rng: random.Random, found: re.Match[str]) -> str:
 
 
 def _other_operator(rng: random.Random, found: re.Match[str]) -> str:
-    return rng.choice([o for o in ("==", "!=", "<", "<=", "+", "-", "*", "=", "and", "->") if o != found.group()])
+    return rng.choice(
+        [o for o in ("==", "!=", "<", "<=", "+", "-", "*", "=", "and", "->") if o != found.group()]
+    )
 
 
 def line_missing(rng: random.Random, call: Call) -> Draft | None:

@@ -27,8 +27,9 @@ PACKAGES: tuple[tuple[str, str, str], ...] = (
 )
 """Python, C, JavaScript, CSS, HTML, reStructuredText; tabs and spaces; wide and narrow."""
 _SUFFIXES = frozenset(
-    ".py .pyi .pyx .js .ts .css .html .c .h .rst .md .txt .toml .cfg .ini .json .yaml .yml .sh .po".split()
-)
+    [".py", ".pyi", ".pyx", ".js", ".ts", ".css", ".html", ".c", ".h", ".rst", ".md", ".txt", ".toml", ".cfg", ".ini",
+     ".json", ".yaml", ".yml", ".sh", ".po"]
+)  # fmt: skip
 _MAX_BYTES = 200_000
 _MAX_HUNK = 30
 

@@ -1,7 +1,14 @@
-"""Places of a hunk that has context lines the file does not have (any more). Pure."""
+"""Places of a hunk that has context lines the file does not have (any more). Pure.
+
+Dropping context is how other tools write into the twin of the block that was meant. So a place counts only when
+the dropped lines are still there in some form, a little further out or a little changed, and when no other part of
+the file resembles the hunk nearly as much.
+"""
 
 from __future__ import annotations
 
+import difflib
+from collections import Counter
 from collections.abc import Sequence
 
 from tools.patching.find import FileLines, Place, Rung
@@ -10,15 +17,25 @@ from tools.patching.shape import context_ends, has_word
 
 MAX_FUZZ = 20
 """More than this is no context any more, and only costs time."""
+_DRIFT = 3
+"""Lines that may have come in between, on either side."""
+_PLENTY = 4
+"""So many lines must be left when one of those dropped is nowhere near."""
+_NEAR = 40
+"""Lines from the stated one within which a number speaks for a place."""
+_BLANKS = " \t"
 
 Fuzzy = tuple[tuple[HunkLine, ...], Place, Rung, int]
 """The lines that are left, their place, the rung, and how many were dropped."""
 
 
-def fuzzy_places(file: FileLines, lines: Sequence[HunkLine], rungs: Sequence[Rung], fuzz: int) -> list[Fuzzy]:
+def fuzzy_places(
+    file: FileLines, lines: Sequence[HunkLine], rungs: Sequence[Rung], fuzz: int, stated: int | None
+) -> list[Fuzzy]:
     """All places with as few context lines dropped as possible, from the outer ends, at most ``fuzz`` in all.
 
-    Removed lines are never dropped, and a line with a word must be left.
+    Removed lines are never dropped, and a line with a word must be left. ``stated``: the line number (from 1) in the
+    hunk's header.
     """
     lead, tail = context_ends(lines)
     rungs = [rung for rung in rungs if rung != "line ends"]
@@ -31,14 +48,85 @@ def fuzzy_places(file: FileLines, lines: Sequence[HunkLine], rungs: Sequence[Run
                 if not old or not has_word(old):
                     continue
                 for place in file.places(old, rung):
-                    if _plausible(file, lines, kept, place, top):
-                        found.setdefault(place.first - top, (kept, place, rung, total))
+                    found.setdefault(place.first - top, (kept, place, rung, total))
             if found:
-                return list(found.values())
+                return _certain(file, lines, list(found.values()), stated)
     return []
 
 
-def _plausible(
-    file: FileLines, lines: Sequence[HunkLine], kept: Sequence[HunkLine], place: Place, top: int
-) -> bool:
-    return True
+def _certain(
+    file: FileLines, lines: Sequence[HunkLine], found: list[Fuzzy], stated: int | None
+) -> list[Fuzzy]:
+    """All when they are several (then it is ambiguous), the only one when nothing speaks against it."""
+    if len(found) > 1:
+        return found
+    kept, place, _, total = found[0]
+    top = next(at for at in range(total + 1) if tuple(lines[at : at + len(kept)]) == kept)
+    before = [line.text.strip(_BLANKS) for line in lines[:top]][::-1]
+    after = [line.text.strip(_BLANKS) for line in lines[top + len(kept) :]]
+    keys = file.keys.keys
+    above = keys[max(0, place.first - len(before) - _DRIFT) : place.first][::-1]
+    below = keys[place.end : place.end + len(after) + _DRIFT]
+    near = stated is not None and abs(place.first - top - (stated - 1)) <= _NEAR
+    alike = 0.7 if near else 0.9
+    missing = _missing(before, above, alike) + _missing(after, below, alike)
+    left = sum(bool(line.text.strip()) for line in kept if line.kind != "+")
+    if missing > (1 if near and left >= _PLENTY else 0):
+        return []
+    old = [line.text.strip(_BLANKS) for line in lines if line.kind != "+"]
+    return found if _stands_out(file, old, place.first - top) else []
+
+
+def _missing(dropped: Sequence[str], around: Sequence[str], alike: float) -> int:
+    """How many of the dropped lines are not found outwards from the place, in order, unchanged or similar."""
+    at = missing = 0
+    for line in dropped:
+        found = next(
+            (index for index in range(at, len(around)) if _similar(line, around[index], alike)), None
+        )
+        if found is None:
+            missing += 1
+        else:
+            at = found + 1
+    return missing
+
+
+def _similar(one: str, other: str, alike: float) -> bool:
+    if one == other:
+        return True
+    if not one or not other:
+        return False
+    matcher = difflib.SequenceMatcher(None, one[:500], other[:500], autojunk=False)
+    return matcher.quick_ratio() >= alike and matcher.ratio() >= alike
+
+
+def _stands_out(file: FileLines, old: Sequence[str], first: int) -> bool:
+    """Whether no other part of the file has nearly as many lines of the hunk, at about their distances."""
+    votes = _votes(file, old)
+    best = max((_score(votes, at) for at in list(votes) if abs(at - first) > 2 * _DRIFT), default=0)
+    return _score(votes, first) > best + 1
+
+
+def twin_at(file: FileLines, old: Sequence[str], first: int, stated: int) -> int | None:
+    """A line (from 1) near the stated one at which the hunk nearly stands, although it stands at ``first``."""
+    solid = sum(bool(key) for key in old)
+    if solid < 3 or abs(first - (stated - 1)) <= len(old) + 2 * _DRIFT:
+        return None
+    votes = _votes(file, old)
+    near = range(stated - 1 - _DRIFT, stated + _DRIFT)
+    best = max(near, key=lambda at: _score(votes, at))
+    return best + 1 if _score(votes, best) >= solid - 1 else None
+
+
+def _votes(file: FileLines, old: Sequence[str]) -> Counter[int]:
+    """How many of the lines stand at their distance from each line of the file."""
+    votes: Counter[int] = Counter()
+    for index, key in enumerate(old):
+        where = file.keys.where.get(key, []) if key else []
+        if len(where) <= 200:
+            votes.update(at - index for at in where)
+    return votes
+
+
+def _score(votes: Counter[int], at: int) -> int:
+    return sum(votes[at + shift] for shift in range(-_DRIFT, _DRIFT + 1))

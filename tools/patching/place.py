@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tools.patching.errors import absent, ambiguous, applied, out_of_order, plain_insertion, unclear
 from tools.patching.find import FileLines, Place, Rung
-from tools.patching.fuzzy import fuzzy_places
+from tools.patching.fuzzy import fuzzy_places, twin_at
 from tools.patching.model import Hunk, HunkLine
 from tools.patching.narrow import MissingHeading, after_headings
 from tools.patching.shape import (
@@ -96,9 +96,10 @@ def _candidates(file: FileLines, hunk: Hunk, fuzz: int) -> list[Placed]:
     if not found and (other := blanks_as_added(lines)) is not None:
         found = _climb(file, hunk, other, headings)
     if not found and not headings.cut:
+        stated = hunk.numbers.old_start if hunk.numbers is not None else None
         found = [
             Placed(hunk, kept, place, rung, dropped)
-            for kept, place, rung, dropped in fuzzy_places(file, lines, rungs_for(hunk, lines), fuzz)
+            for kept, place, rung, dropped in fuzzy_places(file, lines, rungs_for(hunk, lines), fuzz, stated)
             if headings.leave([place])
         ]
         if len(found) > 1:
@@ -284,6 +285,15 @@ def _check(file: FileLines, one: Placed) -> None:
         bottom = place.end >= len(new) and file.bodies[place.end - len(new) : place.end] == new
         if (top or bottom) and new != [line.text for line in one.lines if line.kind != "+"]:
             raise applied(hunk, (place.first if top else place.end - len(new)) + 1)
+    if hunk.numbers is not None:
+        old = [line.text.strip() for line in one.lines if line.kind != "+"]
+        twin = twin_at(file, old, place.first, hunk.numbers.old_start)
+        if twin is not None:
+            raise unclear(
+                hunk,
+                f"it fits at line {place.first + 1}, but line {twin}, where its header points, reads nearly the same. "
+                "Read the file again, and give more context lines.",
+            )
     if hunk.ends_stated and not one.literal and len({line.cr for line in one.lines}) > 1:
         raise unclear(
             hunk, f"its place is line {place.first + 1}, but the line ends (\\r\\n, \\n) there are others."

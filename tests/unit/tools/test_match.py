@@ -258,13 +258,14 @@ def test_a_further_blank_line_may_be_inserted() -> None:
 
 def test_further_lines_after_a_cut_off_indentation_are_not_guessed() -> None:
     text = "class A:\n    x = 1\n    z = 3\n"
-    assert problem(text, "x = 1", "x = 1\ny = 2").kind == "unclear"
+    assert problem(text, "z = 3", "z = 3\ny = 2").kind == "unclear"
+    assert edited(text, "x = 1", "x = 1\ny = 2") == "class A:\n    x = 1\n    y = 2\n    z = 3\n"
     assert edited(text, "x = 1", "x = 1\n    y = 2") == "class A:\n    x = 1\n    y = 2\n    z = 3\n"
 
 
 def test_a_hit_inside_a_deeper_indentation_is_no_exact_one() -> None:
     text = "if a:\n    if b:\n        f(1)\n    f(2)\n"
-    assert problem(text, "      f(", "      g(").kind == "absent"
+    assert problem(text, "      f(", "      g(").kind == "unclear"
     assert edited(text, "  f(2)", "  f(3)") == text.replace("f(2)", "f(3)")
     assert edited(text, "  f(2)", "  f(3)\n  g()") == text.replace("f(2)", "f(3)\n    g()")
 

@@ -1,0 +1,242 @@
+"""The file's text in the forms that the rungs of ``tools.match`` search, and the places found there. Pure.
+
+Everything here is linear in the file: splitting happens only when the exact text is not there, and sequences of
+lines are found as strings of one character a line.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tools.match_adapt import LOOK_ALIKES, Reindent, reindents
+from tools.match_doubt import begins_inside_indentation
+from tools.text import Line, split_lines
+
+BLANKS = " \t"
+_UNKNOWN = chr(sys.maxunicode)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a text was found: offsets in the file, and how its lines there are indented differently."""
+
+    start: int
+    end: int
+    reindent: Reindent | None = None
+    retabbed: bool = False
+
+
+class Haystack:
+    """The file's text, and the forms of it that the rungs search."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.line_end = _only_line_end(text)
+        """The one line end of the text; empty when it has several kinds."""
+
+    @functools.cached_property
+    def lines(self) -> list[Line]:
+        return split_lines(self.text)
+
+    @functools.cached_property
+    def plain(self) -> _Form:
+        return _Form(self.lines, lambda body: body)
+
+    @functools.cached_property
+    def trimmed(self) -> _Form:
+        return _Form(self.lines, lambda body: body.rstrip(BLANKS))
+
+    @functools.cached_property
+    def folded(self) -> _Form:
+        if self.text.isascii():
+            return self.trimmed
+        return _Form(self.folded_lines, lambda body: body.rstrip(BLANKS))
+
+    @functools.cached_property
+    def folded_lines(self) -> list[Line]:
+        # One character for one: the offsets are those of the text.
+        return split_lines(fold(self.text))
+
+    @functools.cached_property
+    def keys(self) -> _Keys:
+        return _Keys([line.body.strip(BLANKS) for line in self.lines])
+
+    @functools.cached_property
+    def folded_keys(self) -> _Keys:
+        if self.text.isascii():
+            return self.keys
+        return _Keys([line.body.strip(BLANKS) for line in self.folded_lines])
+
+
+def fold(text: str) -> str:
+    """``text`` with plain characters for typographic ones, one for one."""
+    return text if text.isascii() else text.translate(LOOK_ALIKES)
+
+
+def _only_line_end(text: str) -> str:
+    if "\r" not in text:
+        return "\n"
+    crs, lfs, both = text.count("\r"), text.count("\n"), text.count("\r\n")
+    if crs == both == lfs:
+        return "\r\n"
+    return "\r" if lfs == 0 else ""
+
+
+class _Form:
+    """The text with ``\\n`` line ends, every body shortened at most at its end, and the way back to offsets.
+
+    It always ends with a line end: a final one that the file lacks carries no meaning.
+    """
+
+    def __init__(self, lines: Sequence[Line], body: Callable[[str], str]) -> None:
+        self._lines = lines
+        bodies = [body(line.body) for line in lines]
+        self.text = "\n".join(bodies) + ("\n" if bodies else "")
+        self._starts = list(itertools.accumulate((len(b) + 1 for b in bodies), initial=0))
+        self._size = lines[-1].start + len(lines[-1].body) + len(lines[-1].end) if lines else 0
+
+    def original(self, offset: int) -> int:
+        index = bisect.bisect_right(self._starts, offset) - 1
+        if index >= len(self._lines):
+            return self._size
+        return self._lines[index].start + offset - self._starts[index]
+
+    def line_end(self, offset: int) -> int:
+        """Original offset of the end of the body of the line that contains ``offset``."""
+        index = min(bisect.bisect_right(self._starts, offset) - 1, len(self._lines) - 1)
+        return self._lines[index].start + len(self._lines[index].body)
+
+
+class _Keys:
+    """Lines without their indentation and trailing blanks, as a string of one character for each kind of line."""
+
+    def __init__(self, keys: list[str]) -> None:
+        self._codes: dict[str, str] = {}
+        self._text = "".join([self._codes.setdefault(key, _nth_character(len(self._codes))) for key in keys])
+
+    def places(self, wanted: Sequence[str]) -> Iterator[int]:
+        """Indexes of the lines at which all of ``wanted`` stand one after the other."""
+        codes = [self._codes.get(key, _UNKNOWN) for key in wanted]
+        if _UNKNOWN in codes or not any(wanted):
+            return
+        sought = "".join(codes)
+        at = self._text.find(sought)
+        while at >= 0:
+            yield at
+            at = self._text.find(sought, at + 1)
+
+
+def _nth_character(number: int) -> str:
+    """Never a surrogate. The last one for all that is too much: it is not looked for."""
+    return chr(min(number if number < 0xD000 else number + 0x1000, sys.maxunicode))
+
+
+def exact(hay: Haystack, old: str) -> Iterator[Place]:
+    """Places of ``old``, whose line ends are ``\\n``, in the file with its own line ends. They may overlap."""
+    if not hay.line_end:
+        yield from in_form(hay.plain, old, whole_tokens=False)
+        return
+    text, sought = hay.text, in_line_ends(old, hay.line_end)
+    at = text.find(sought)
+    while at >= 0:
+        yield Place(at, at + len(sought))
+        at = text.find(sought, at + 1)
+    if old.endswith("\n") and text and not text.endswith(hay.line_end):
+        # The final line end that the file lacks carries no meaning.
+        body = sought.removesuffix(hay.line_end)
+        if text.endswith(body):
+            yield Place(len(text) - len(body), len(text))
+
+
+def exact_disjoint(hay: Haystack, old: str, limit: int) -> list[Place]:
+    """Places of ``old`` that do not overlap, the first ones first; at most ``limit`` and one more."""
+    chosen: list[Place] = []
+    if not hay.line_end:
+        for place in in_form(hay.plain, old, whole_tokens=False):
+            if not chosen or place.start >= chosen[-1].end:
+                chosen.append(place)
+                if len(chosen) > limit:
+                    break
+        return chosen
+    text, sought = hay.text, in_line_ends(old, hay.line_end)
+    at = text.find(sought)
+    while at >= 0 and len(chosen) <= limit:
+        chosen.append(Place(at, at + len(sought)))
+        at = text.find(sought, at + len(sought))
+    return chosen or list(exact(hay, old))
+
+
+def in_line_ends(text: str, end: str) -> str:
+    """``text``, which has ``\\n``, with another line end."""
+    return text if end == "\n" else text.replace("\n", end)
+
+
+def in_form(form: _Form, old: str, whole_tokens: bool, to_line_end: bool = False) -> Iterator[Place]:
+    """Places of ``old`` in a form of the file. ``to_line_end``: it must end where a line's body does."""
+    at = form.text.find(old)
+    while at >= 0:
+        end = at + len(old)
+        fits = not whole_tokens or not (
+            _cuts_a_token(form.text, at)
+            or _cuts_a_token(form.text, end)
+            or begins_inside_indentation(form.text, at, old)
+        )
+        if fits and to_line_end:
+            fits = form.text.startswith("\n", end)
+        if fits:
+            yield Place(form.original(at), form.line_end(end) if to_line_end else form.original(end))
+        at = form.text.find(old, at + 1)
+
+
+def _word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _cuts_a_token(text: str, offset: int) -> bool:
+    return 0 < offset < len(text) and _word(text[offset - 1]) and _word(text[offset])
+
+
+def _trim_lines(old: str) -> tuple[str, bool]:
+    """``old`` without blanks at line ends, and whether its last line lost some."""
+    pieces = old.split("\n")
+    trimmed = [piece.rstrip(BLANKS) for piece in pieces]
+    return "\n".join(trimmed), trimmed[-1] != pieces[-1]
+
+
+def by_trailing_blanks(hay: Haystack, old: str) -> Iterator[Place]:
+    """Lines that differ in blanks at their ends."""
+    trimmed, lost = _trim_lines(old)
+    yield from in_form(hay.trimmed, trimmed, whole_tokens=True, to_line_end=lost)
+
+
+def by_indentation(hay: Haystack, old: str) -> Iterator[Place]:
+    """Whole lines that differ in indentation: uniformly, or in tabs and spaces."""
+    return _by_lines(hay.lines, old, hay.keys)
+
+
+def by_look_alikes(hay: Haystack, old: str) -> Iterator[Place]:
+    """Text that differs in look-alike characters, and perhaps in blanks at line ends."""
+    trimmed, lost = _trim_lines(fold(old))
+    return in_form(hay.folded, trimmed, whole_tokens=True, to_line_end=lost)
+
+
+def by_look_alikes_and_indentation(hay: Haystack, old: str) -> Iterator[Place]:
+    """Whole lines that differ in look-alike characters and in indentation."""
+    return _by_lines(hay.folded_lines, fold(old), hay.folded_keys)
+
+
+def _by_lines(lines: Sequence[Line], old: str, keys: _Keys) -> Iterator[Place]:
+    wanted = split_lines(old)
+    bodies = [line.body for line in wanted]
+    for first in keys.places([body.strip(BLANKS) for body in bodies]):
+        there = lines[first : first + len(wanted)]
+        adapt, retabbed = reindents(bodies, [line.body for line in there])
+        if adapt is not None:
+            last = there[-1]
+            end = last.start + len(last.body) + (len(last.end) if wanted[-1].end else 0)
+            yield Place(there[0].start, end, adapt, retabbed)

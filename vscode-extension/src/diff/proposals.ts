@@ -16,7 +16,7 @@ interface Entry {
 
 /** Keystrokes in so short a time are one change. */
 const PAUSE_MS = 60;
-/** In front of what VS Code reads, so that no `files.encoding` of the person's can misread it. */
+/** In front of what VS Code reads where its settings would make it take the bytes for something else than UTF-8. */
 const MARK = "\ufeff";
 
 /**
@@ -175,7 +175,7 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     }
     const text = content.binary ? "(binary file)" : (entry.saved ?? this.proposedText(proposed, content));
     return {
-      bytes: new TextEncoder().encode(text.startsWith(MARK) ? text : MARK + text),
+      bytes: new TextEncoder().encode(text.startsWith(MARK) || isReadAsUtf8(uri) ? text : MARK + text),
       entry,
       readonly: content.binary || content.after === null,
     };
@@ -209,6 +209,11 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
       }, PAUSE_MS),
     );
   }
+}
+
+function isReadAsUtf8(uri: vscode.Uri): boolean {
+  const files = vscode.workspace.getConfiguration("files", uri);
+  return files.get<string>("encoding", "utf8") === "utf8" && !files.get<boolean>("autoGuessEncoding", false);
 }
 
 function keyOf({ requestId, path }: Proposed): string {

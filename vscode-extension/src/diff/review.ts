@@ -27,6 +27,7 @@ export class Review implements vscode.Disposable {
   private readonly opened = new Set<string>();
   /** Requests that this window answers: their edits are not lost, they are sent. */
   private readonly ours = new Set<string>();
+  private closing = Promise.resolve();
   private lastKeystroke = 0;
   private seen: readonly PermissionRequest[] | undefined;
 
@@ -78,7 +79,9 @@ export class Review implements vscode.Disposable {
       );
     }
     // It may have been answered while the editors were opening.
-    if (!this.pending(request.requestId)) await this.close(this.tabs(request.requestId));
+    if (!this.pending(request.requestId)) await this.close(() => this.tabs(request.requestId));
+    // A plain editor of it is what VS Code makes of unsaved edits after a reload.
+    else if (byItself) await this.close(() => this.tabs(request.requestId).filter(({ input }) => input instanceof vscode.TabInputText));
   }
 
   /** The request that a command is about: that of the given document or the editor in front, else the oldest. */
@@ -185,7 +188,8 @@ export class Review implements vscode.Disposable {
     for (const request of pending) {
       if (this.opened.has(request.requestId)) continue;
       this.opened.add(request.requestId);
-      if (!automatic || request.files.length === 0 || this.tabs(request.requestId).length > 0) continue;
+      const open = this.tabs(request.requestId).some(({ input }) => input instanceof vscode.TabInputTextDiff);
+      if (!automatic || request.files.length === 0 || open) continue;
       this.quietly(this.open(request, undefined, true));
     }
   }
@@ -209,18 +213,27 @@ export class Review implements vscode.Disposable {
     const texts = this.ours.delete(requestId) ? {} : this.drafts.texts(requestId);
     this.drafts.drop(requestId);
     this.chosen.fire();
-    await this.close(this.tabs(requestId));
+    await this.close(() => this.tabs(requestId));
     this.proposals.release(requestId);
     await this.offer(new Map(Object.entries(texts)), by);
   }
 
-  /** Closes editors without the question whether to save: where saving leads is over. */
-  private async close(tabs: vscode.Tab[]): Promise<void> {
-    for (const tab of tabs) {
-      const uri = tab.isDirty ? proposedSide(tab)?.toString() : undefined;
-      await vscode.workspace.textDocuments.find((document) => document.uri.toString() === uri)?.save();
-    }
-    if (tabs.length > 0) await vscode.window.tabGroups.close(tabs, true);
+  /**
+   * Closes editors without the question whether to save: saving leads to the memory only. One after the other, because
+   * VS Code asks about an editor whose saving is still under way.
+   */
+  private close(which: () => vscode.Tab[]): Promise<void> {
+    const close = async (): Promise<void> => {
+      for (const tab of which()) {
+        const uri = proposedSide(tab)?.toString();
+        const document = vscode.workspace.textDocuments.find((one) => one.uri.toString() === uri);
+        if (document?.isDirty) await document.save();
+      }
+      const tabs = which();
+      if (tabs.length > 0) await vscode.window.tabGroups.close(tabs, true);
+    };
+    this.closing = this.closing.then(close, close);
+    return this.closing;
   }
 
   /** Tabs and drafts that VS Code kept over a reload, of requests that were answered in the meantime. */
@@ -228,7 +241,7 @@ export class Review implements vscode.Disposable {
     const traceId = this.sessions.sessionId;
     if (!traceId) return;
     for (const requestId of this.drafts.of(traceId)) if (!pending.has(requestId)) await this.settle(requestId, "");
-    await this.close(
+    await this.close(() =>
       this.tabs().filter((tab) => {
         const uri = proposedSide(tab);
         const proposed = uri && proposedBy(uri);

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { fileChoice, fileLabel, units, type Choice, type FileChoice } from "../../diff/choice";
+import { fileChoice, fileLabel, units, type Choice } from "../../diff/choice";
 import type { FileDiff, PermissionRequest } from "../../protocol.gen";
 import { Box } from "./box";
 import { Counts, Diff } from "./diff";
@@ -32,7 +32,7 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
     post({ type: "choose", requestId, path: file.path, accepted, ...(hunk === undefined ? {} : { hunk }) });
   }
   return (
-    <div class={none ? "proposed left-out" : "proposed"}>
+    <div class={`proposed ${none ? "left-out" : ""} ${own ? "overruled" : ""}`}>
       <div class="proposed-row">
         {(request.files.length > 1 || count > 1) && (
           <Box
@@ -55,7 +55,7 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
           <Icon name="edit" />
           <span class="own-words">
             <strong>edited by you</strong>
-            {hint(edited, count > 1)}
+            {edited === "nothing" ? ": nothing of the change is left" : ": your text counts, not the diff below"}
           </span>
           <button type="button" class="quiet" onClick={() => post({ type: "discardEdits", requestId, path: file.path })}>
             Discard my edits
@@ -67,7 +67,3 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
   );
 }
 
-function hint(edited: FileChoice["edited"], hunks: boolean): string {
-  if (edited === "nothing") return ": nothing of the change is left";
-  return hunks ? ": your text will be written, whole; the hunks below are what was proposed" : ": your text will be written; below is what was proposed";
-}

@@ -31,6 +31,8 @@ const VERBS: Record<string, string> = {
 };
 /** Tools that only look, and the plan, which has a view of its own. */
 const LIGHT = new Set(["read", "ls", "glob", "grep", "goal", "diagnostics"]);
+/** Tools that change files; one may say of itself what another is called. */
+const WRITERS = new Set(["edit", "write", "patch"]);
 /** Words beside the title for the states that an icon alone does not make clear. */
 const REMARKS: Partial<Record<ToolState, string>> = {
   "waiting for approval": "waiting",
@@ -103,8 +105,9 @@ function StepButton({ change }: { change: HistoryChange }): JSX.Element | null {
 function bare({ title, call, added }: ToolView): string {
   const verb = VERBS[call.name] ?? call.name;
   const counted = added === undefined ? title : title.replace(/\s+\(?\+\d+\s+[-−–]\d+\)?\s*$/, "");
-  const first = counted.split(" ", 1)[0]?.toLowerCase();
-  return first === verb.toLowerCase() || first === call.name ? counted.slice(first.length).trimStart() : counted;
+  const first = counted.split(" ", 1)[0]?.toLowerCase() ?? "";
+  const said = first === verb.toLowerCase() || first === call.name || (WRITERS.has(call.name) && WRITERS.has(first));
+  return said ? counted.slice(first.length).trimStart() : counted;
 }
 
 /** Why it was refused, when there is more to say than that it was. */

@@ -1,0 +1,244 @@
+"""Approval by hunk and by hand in real VS Code: what is written is what the person chose or made of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from tests.e2e.conftest import OpenVSCode
+from tests.e2e.vscode import task
+from tests.e2e.vscode.window import Window
+from tests.fakes.model_replies import Reply
+from tests.fakes.model_server import ModelServer
+from tests.fakes.waiting import until
+
+pytestmark = pytest.mark.timeout(300)
+
+RATES = '''"""Shipping rates, in cents."""
+
+LOCAL = 400
+
+
+def local(weight: int) -> int:
+    """Rate within the town."""
+    return LOCAL + weight // 10
+
+
+def far(weight: int) -> int:
+    """Rate within the country."""
+    return 2 * LOCAL + weight // 5
+
+
+def abroad(weight: int) -> int:
+    """Rate to everywhere else."""
+    return 5 * LOCAL + weight
+'''
+CHEAPER = ("LOCAL = 400", "LOCAL = 350")
+DEARER = ("return 5 * LOCAL + weight\n", "return 6 * LOCAL + 2 * weight\n")
+PROPOSED = RATES.replace(*CHEAPER).replace(*DEARER)
+"""Two changes, far enough from each other to be two hunks."""
+ASKED = "Make local parcels cheaper."
+CHEAPEST = "LOCAL = 300"
+UNSAVED: Mapping[str, object] = {"files.autoSave": "off"}
+"""As on the desktop: in the browser VS Code saves by itself."""
+CARRIERS = "# Carriers\n\nZeppelin\n"
+
+
+@pytest.fixture
+def workspace(scratch: Path) -> Path:
+    folder = scratch / "parcels"
+    folder.mkdir()
+    (folder / "rates.py").write_text(RATES)
+    return folder
+
+
+def environment(model: ModelServer) -> Mapping[str, str]:
+    return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "a-key-for-tests"}
+
+
+def read(file: Path) -> Reply:
+    return task.call("read", file_path=str(file))
+
+
+def write(file: Path, content: str) -> Reply:
+    return task.call("write", "Two rates.", file_path=str(file), content=content)
+
+
+def rates(workspace: Path) -> list[Reply]:
+    file = workspace / "rates.py"
+    return [read(file), write(file, PROPOSED), Reply(text="The rates are set.")]
+
+
+def hunk(window: Window, number: int, of: int = 2) -> Locator:
+    return window.approval.get_by_role("checkbox", name=f"Accept hunk {number} of {of}", exact=True)
+
+
+def holds(folder: Path, text: str) -> bool:
+    """Any file below a folder has the text."""
+    return any(text in file.read_text(errors="replace") for file in folder.rglob("*") if file.is_file())
+
+
+async def replace_in_diff(window: Window, line: str, text: str) -> None:
+    """Replace a whole line on the proposed side, as a person does with the keyboard."""
+    modified = window.diff.locator(".editor.modified")
+    await modified.locator(".view-line", has_text=re.compile(rf"^{re.escape(line)}".replace(r"\ ", r"\s"))).click()
+    await window.page.keyboard.press("End")
+    await window.page.keyboard.press("Shift+Home")
+    await window.page.keyboard.type(text)
+    await expect(modified).to_contain_text(re.compile(re.escape(text).replace(r"\ ", r"\s")))
+
+
+async def test_of_two_hunks_only_the_chosen_one_is_written_and_the_model_is_told(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    async with ModelServer(rates(workspace)) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.widen_chat(120)
+        await window.say(ASKED)
+        await expect(window.button("Accept", window.approval)).to_be_visible()
+        await expect(window.diff).to_contain_text(re.compile(r"6\s\*\sLOCAL"))
+        await hunk(window, 2).uncheck()
+        await expect(window.button("Accept 1 of 2 hunks", window.approval)).to_be_enabled()
+        # The diff editor shows what would be written.
+        await expect(window.diff).not_to_contain_text(re.compile(r"6\s\*\sLOCAL"))
+        await expect(window.diff).to_contain_text(re.compile(r"LOCAL\s=\s350"))
+        await window.pictures("hunks")
+
+        await hunk(window, 1).uncheck()
+        await expect(window.button("Accept 0 of 2 hunks", window.approval)).to_be_disabled()
+        await hunk(window, 1).check()
+        # The keyboard accepts what the card says.
+        await window.page.keyboard.press("Shift+Alt+Y")
+
+        await expect(window.answers().last).to_contain_text("The rates are set.")
+        await expect(window.tool("write", "done")).to_contain_text("altered by you")
+        await expect(window.tab("proposed by Goalwright")).to_have_count(0)
+        assert "6 * LOCAL" in str(model.requests[2].json["messages"][-1])
+    assert (workspace / "rates.py").read_text() == RATES.replace(*CHEAPER)
+
+
+async def test_the_text_that_the_person_made_of_a_proposal_is_written(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    async with (
+        ModelServer(rates(workspace)) as model,
+        open_vscode(environment(model), settings=UNSAVED) as window,
+    ):
+        await window.show_chat()
+        await window.widen_chat(120)
+        await window.say(ASKED)
+        await expect(window.approval).to_be_visible()
+        await replace_in_diff(window, CHEAPER[1], CHEAPEST)
+        await expect(window.page.locator(".tabs-container .tab.dirty")).to_be_visible()
+        await expect(window.approval).to_contain_text("edited by you")
+        await expect(window.button("Accept as edited", window.approval)).to_be_enabled()
+        await expect(hunk(window, 1)).to_be_disabled()
+        await window.pictures("edited")
+        # Not saved: what stands in the editor counts, and nobody asks whether to save it.
+        await window.title_action("Accept").click()
+
+        await expect(window.answers().last).to_contain_text("The rates are set.")
+        await expect(window.tab("proposed by Goalwright")).to_have_count(0)
+        await expect(window.page.locator(".monaco-dialog-box")).to_have_count(0)
+        await expect(window.tool("write", "done")).to_contain_text("altered by you")
+        assert CHEAPEST in str(model.requests[2].json["messages"][-1])
+    assert (workspace / "rates.py").read_text() == PROPOSED.replace(CHEAPER[1], CHEAPEST)
+
+
+async def test_edits_of_a_proposal_survive_a_reload_and_can_be_taken_back(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    async with (
+        ModelServer(rates(workspace)) as model,
+        open_vscode(environment(model), settings=UNSAVED) as window,
+    ):
+        await window.show_chat()
+        await window.say(ASKED)
+        await expect(window.approval).to_be_visible()
+        await replace_in_diff(window, CHEAPER[1], CHEAPEST)
+        await expect(window.approval).to_contain_text("edited by you")
+        backups = window.server.folder / "user" / "User" / "Backups"
+        await until(lambda: holds(backups, CHEAPEST), "VS Code's backup of the unsaved editor")
+
+        await window.reload()
+        await window.show_chat()
+        await expect(window.approval).to_contain_text("edited by you")
+        await expect(window.diff.locator(".editor.modified")).to_contain_text(re.compile(r"LOCAL\s=\s300"))
+        await window.button("Discard my edits", window.approval).click()
+        await expect(window.approval).not_to_contain_text("edited by you")
+        await expect(window.diff.locator(".editor.modified")).to_contain_text(re.compile(r"LOCAL\s=\s350"))
+        await expect(hunk(window, 1)).to_be_enabled()
+        await window.button("Accept", window.approval).click()
+
+        await expect(window.answers().last).to_contain_text("The rates are set.")
+        await expect(window.tab("proposed by Goalwright")).to_have_count(0)
+    assert (workspace / "rates.py").read_text() == PROPOSED
+
+
+async def test_a_text_that_the_file_cannot_hold_is_refused_on_the_card_and_nothing_is_lost(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    file = workspace / "carriers.md"
+    latin = "# Träger\n\nMöwe\n".encode("latin-1")
+    file.write_bytes(latin)
+    replies = [read(file), write(file, "# Träger\n\nMöwe\nSchnecke\n"), Reply(text="Two carriers.")]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.say("Add the snail.")
+        await expect(window.approval).to_be_visible()
+        await replace_in_diff(window, "Schnecke", "Schnecke 5 ✈")
+        await expect(window.approval).to_contain_text("edited by you")
+        await window.button("Accept as edited", window.approval).click()
+        await expect(window.approval.get_by_role("alert")).to_be_visible()
+        await expect(window.approval).to_contain_text("edited by you")
+        assert file.read_bytes() == latin
+        await window.pictures("refused")
+
+        await replace_in_diff(window, "Schnecke", "Schnecke 5 km/h")
+        await expect(window.button("Accept as edited", window.approval)).to_be_enabled()
+        await window.button("Accept as edited", window.approval).click()
+        await expect(window.answers().last).to_contain_text("Two carriers.")
+    assert file.read_bytes() == latin + "Schnecke 5 km/h\n".encode("latin-1")
+
+
+async def test_of_several_files_one_is_left_out_and_a_move_shows_both_names(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    (workspace / "carriers.md").write_text(CARRIERS)
+    patch = """*** Begin Patch
+*** Update File: rates.py
+@@
+-LOCAL = 400
++LOCAL = 350
+*** Update File: carriers.md
+*** Move to: docs/carriers.md
+@@
+-Zeppelin
++Snail
+*** Add File: notes.txt
++Nobody asked for this.
+*** End Patch"""
+    replies = [
+        read(workspace / "rates.py"),
+        read(workspace / "carriers.md"),
+        task.call("patch", patch=patch),
+        Reply(text="Done."),
+    ]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.widen_chat(120)
+        await window.say(ASKED)
+        await expect(window.approval).to_contain_text("carriers.md → docs/carriers.md")
+        await window.approval.get_by_role("checkbox", name="Accept notes.txt", exact=True).uncheck()
+        await expect(window.button("Accept 2 of 3 files", window.approval)).to_be_enabled()
+        await window.pictures("files")
+        await window.button("Accept 2 of 3 files", window.approval).click()
+        await expect(window.answers().last).to_contain_text("Done.")
+    assert (workspace / "rates.py").read_text() == RATES.replace(*CHEAPER)
+    assert (workspace / "docs" / "carriers.md").read_text() == CARRIERS.replace("Zeppelin", "Snail")
+    assert not (workspace / "carriers.md").exists()
+    assert not (workspace / "notes.txt").exists()

@@ -9,7 +9,6 @@ Similarity is used only to show the nearest place in an error (source: conventio
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -130,7 +129,11 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
         found = list(itertools.islice(finder(hay, old), limit))
         if len(found) > 1:
             raise _ambiguous(hay, found, rung)
-        if found and (edit := _loose_edit(hay, rung, found[0], old, new)) is not None:
+        if not found:
+            continue
+        if places and not found[0].start <= places[0].start < found[0].end:
+            break
+        if (edit := _loose_edit(hay, rung, found[0], old, new)) is not None:
             return edit
     if places:
         # Only now: had a looser rung found the line as a whole, its indentation would be known.
@@ -207,7 +210,7 @@ def _occurs_once(text: str, piece: str) -> bool:
 
 
 def _literal_span(hay: Haystack, place: Place, old: str, new: str) -> Span:
-    if new == "" and old.endswith("\n") and not old.startswith((" ", "\t")):
+    if new == "" and old.endswith("\n"):
         # The rest of a line and its end are deleted: its indentation must not move to the next line.
         indent = match_doubt.indentation_before(hay.text, place.start)
         return Span(place.start - len(indent), place.end, "")
@@ -249,12 +252,12 @@ _NOTES: dict[Rung, str] = {
 def _stands_already(text: str, span: Span) -> bool:
     """Whether the file already reads as it would after the edit, around the place of the edit.
 
-    Blanks and punctuation are no evidence: to add one more empty line or bracket is a usual wish.
+    Blank lines and blanks are no evidence: to add one more is a usual wish.
     """
     piece, new = text[span.start : span.end], span.replacement
     if piece == new:
         return True
-    if len(new) <= len(piece) or not re.search(r"\w", new.replace(piece, "", 1)):
+    if len(new) <= len(piece) or not new.replace(piece, "", 1).strip():
         return False
     at = new.find(piece)
     for _ in range(_MAX_TRIED):
@@ -273,8 +276,13 @@ _MAX_TRIED = 100
 def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
     if variant.old == variant.new or not variant.old:
         return None
-    edit = _climb(hay, variant.old, variant.new)
-    if edit is None:
+    try:
+        edit = _climb(hay, variant.old, variant.new)
+    except MatchError:
+        if variant.at_its_depth:
+            return None  # The same reading follows without that limit, and says it then.
+        raise
+    if edit is None or (variant.at_its_depth and edit.rung in ("indentation", "tabs and spaces")):
         return None
     line = line_number(hay.text, edit.spans[0].start)
     if variant.only_at_line is not None and line != variant.only_at_line:

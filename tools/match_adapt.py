@@ -46,12 +46,27 @@ def shift(old: Sequence[str], found: Sequence[str]) -> Reindent | None:
     if ours.endswith(theirs):
         more = ours[: len(ours) - len(theirs)]
         if all(there == more + here for here, there in pairs):
-            return lambda body: more + body if body.strip(" \t") else body
+            return _deeper(more, "".join(here for here, _ in pairs))
     if theirs.endswith(ours):
         less = theirs[: len(theirs) - len(ours)]
         if all(here == less + there for here, there in pairs):
             return lambda body: _without(body, less)
     return None
+
+
+def _deeper(more: str, known: str) -> Reindent:
+    """Puts ``more`` before a line, unless that mixes tabs and spaces in a way that old_string (``known``) does not."""
+
+    def adapt(body: str) -> str | None:
+        indent = _indent(body)
+        mixes = ("\t" in more and " " in indent and " " not in known) or (
+            " " in more and "\t" in indent and "\t" not in known
+        )
+        if mixes and len(indent) < len(body):
+            return None
+        return more + body if len(indent) < len(body) else body
+
+    return adapt
 
 
 def _without(body: str, prefix: str) -> str | None:
@@ -63,17 +78,25 @@ def _without(body: str, prefix: str) -> str | None:
 def retab(old: Sequence[str], found: Sequence[str]) -> Reindent | None:
     """How to re-indent when the indentations are equal in columns (up to one common distance).
 
-    With a distance other than zero the tab width must be beyond doubt, or None is returned.
+    With a distance other than zero the tab width may be in doubt: then only what all widths say is said.
     """
     pairs = _pairs(old, found)
-    fits: list[tuple[int, int]] = []
+    fits: list[Reindent] = []
     for width in _TAB_WIDTHS:
         distances = {_columns(ours, width) - _columns(theirs, width) for theirs, ours in pairs}
         if distances == {0}:
             return _retabber(pairs, width, 0)
         if len(distances) == 1:
-            fits.append((width, distances.pop()))
-    return _retabber(pairs, *fits[0]) if len(fits) == 1 else None
+            fits.append(_retabber(pairs, width, distances.pop()))
+    return _unanimous(fits) if fits else None
+
+
+def _unanimous(fits: Sequence[Reindent]) -> Reindent:
+    def adapt(body: str) -> str | None:
+        said = {fit(body) for fit in fits}
+        return said.pop() if len(said) == 1 else None
+
+    return adapt
 
 
 def _columns(indent: str, width: int) -> int:
@@ -192,33 +215,28 @@ def _without_excess(body: str, excess: frozenset[str]) -> str:
 def _whose_indentation(there: Sequence[_Piece], wanted: Sequence[_Piece], made: Sequence[_Piece]) -> str:
     """Whether new_string is indented like old_string (``old``), like the file already (``file``), or ``unclear``.
 
-    What it repeats tells; if that is nothing, where its leftmost line stands.
+    The lines that it repeats tell.
     """
-    new = [_bare(piece.body) for piece in made]
-    solid = {line for line in new if line.strip()}
-    if not solid:
-        return "old"
-    ours, theirs = [_bare(piece.body) for piece in there], [_bare(piece.body) for piece in wanted]
-    repeats_file, repeats_old = _repeated(ours, new), _repeated(theirs, new)
-    if repeats_file != repeats_old:
-        return "file" if repeats_file > repeats_old else "old"
+    ours, theirs = [piece.body for piece in there], [piece.body for piece in wanted]
+    new = [piece.body for piece in made]
+    like_old = like_file = neither = 0
+    for tag, i1, i2, j1, j2 in _line_opcodes([b.strip(" \t") for b in theirs], [b.strip(" \t") for b in new]):
+        for i, j in zip(range(i1, i2), range(j1, j2), strict=False):
+            if tag == "equal" and new[j].strip(" \t") and _indent(ours[i]) != _indent(theirs[i]):
+                like_old += (is_old := _indent(new[j]) == _indent(theirs[i]))
+                like_file += (is_file := _indent(new[j]) == _indent(ours[i]))
+                neither += not is_old and not is_file
+    if like_file and not like_old:
+        return "unclear" if neither else "file"
+    if like_old:
+        return "unclear" if like_file else "old"
+    # Nothing is repeated, or all at another depth: by where its leftmost line stands.
+    left = _leftmost(new)
+    return "unclear" if left == _leftmost(ours) != _leftmost(theirs) else "old"
 
-    def leftmost(lines: Sequence[str]) -> str:
-        return min((_indent(line) for line in lines if line.strip()), key=len, default="")
 
-    if leftmost(new) == leftmost(theirs):
-        return "old"
-    return "file" if leftmost(new) == leftmost(ours) else "unclear" if repeats_old else "old"
-
-
-def _repeated(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many solid lines of ``old`` are lines of ``new`` in the same order."""
-    return sum(
-        bool(line.strip())
-        for tag, i1, i2, _, _ in _line_opcodes(old, new)
-        if tag == "equal"
-        for line in old[i1:i2]
-    )
+def _leftmost(bodies: Sequence[str]) -> str | None:
+    return min((_indent(body) for body in bodies if body.strip(" \t")), key=len, default=None)
 
 
 def _line_opcodes(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, int, int, int, int]]:

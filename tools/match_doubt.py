@@ -58,7 +58,7 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
     doubled = bool(before) and not old.startswith((" ", "\t")) and _indent(new_first) == before
     if rest.strip() or (rest and rest.split("\n")[-1]):
         # Its further lines stand where the file's stand: only the first was cut.
-        if doubled and new_first.strip() == first.strip():
+        if doubled and new_first.strip() == first.strip() and _solid(rest) & _solid(new_rest):
             return "whole first line"
         return "literal"
     if doubled and new_first.strip() and new.strip() != old.strip():
@@ -68,13 +68,22 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
         return "literal" if alone or not old.startswith((" ", "\t")) else "relative"
     literal = _reads_well(before + new_first, further)
     relative = _reads_well(new_first, further)
-    if literal == relative:
+    if literal and relative:
+        # Whichever stands where the file's own next line does.
+        here, cut = _columns(further[0]), _columns(before + further[0])
+        goes_on = _columns(after + "x")
+        return "literal" if here == goes_on else "relative" if cut == goes_on else "unclear"
+    if not literal and not relative:
         return "unclear"
     if literal:
         return "literal"
     # A text without any indentation may have lines left of its first one because a block ends here.
     goes_on = old.startswith((" ", "\t")) or _columns(after + "x") >= _columns(before + first)
     return "relative" if goes_on else "unclear"
+
+
+def _solid(text: str) -> set[str]:
+    return {line for line in text.split("\n") if line.strip()}
 
 
 def _indent(line: str) -> str:
@@ -134,18 +143,16 @@ def _has_stray_escape(old: str, new: str) -> bool:
 def lost_line_end(text: str, start: int, end: int, old: str, new: str) -> tuple[str, str]:
     """``new`` with the line end that it lacks where old's last line has one, and why not when that is unclear.
 
-    Taken at its word, such an edit joins the next line to the last one of ``new``. It is at its word when an empty
-    line follows: then that is what goes away.
+    Taken at its word, such an edit joins the next line to the last one of ``new``, or takes away an empty line
+    that follows. The latter may be meant, unless the two end with the same line: a line of context.
     """
+    last = new.rpartition("\n")[2]
     whole = start == 0 or text[start - 1] in "\r\n" or indentation_before(text, start) != ""
-    joins = (
-        old.endswith("\n")
-        and new != ""
-        and not new.endswith("\n")
-        and text[end : end + 1] not in ("", "\r", "\n")
-    )
-    if not (joins and whole and old.strip() and new.strip()):
+    if not (old.endswith("\n") and old.strip() and last.strip() and end < len(text) and whole):
         return new, ""
-    if new[-1] in _BLANKS or old.rstrip("\n").endswith("\\"):
+    if text[end] in "\r\n":
+        context = old.removesuffix("\n").rpartition("\n")[2]
+        return (new + "\n" if last == context and new != old.removesuffix("\n") else new), ""
+    if last[-1] in _BLANKS or old.rstrip("\n").endswith("\\"):
         return new, _UNCLEAR_JOIN
     return new + "\n", ""

@@ -31,6 +31,8 @@ class Variant:
     new: str
     only_at_line: int | None = None
     """The place counts only when it is at this line: a single number could as well be part of the text."""
+    at_its_depth: bool = False
+    """The place counts only when it has the same indentation."""
     refuse: str = ""
     """Why it cannot be used although ``old`` may be found, in words for the model."""
 
@@ -38,8 +40,7 @@ class Variant:
 def variants(old: str, new: str) -> Iterator[Variant]:
     """All other readings of the two, the likelier first."""
     yield from _unescaped(old, new)
-    if unnumbered := _without_numbers(old, new):
-        yield unnumbered
+    yield from _without_numbers(old, new)
 
 
 def _unescaped(old: str, new: str) -> Iterator[Variant]:
@@ -79,10 +80,19 @@ def _fully_escaped(text: str) -> bool:
 def _breaks_a_string(old: str, new: str) -> bool:
     """Whether unescaping put a line end into a quoted string of a line that old_string does not have."""
     known = set(old.split("\n"))
-    return any(
-        line not in known and (line.count('"') % 2 == 1 or line.count("'") % 2 == 1)
-        for line in new.split("\n")
-    )
+    return any(line not in known and _leaves_open(line) for line in new.split("\n"))
+
+
+def _leaves_open(line: str) -> bool:
+    """Whether a string begins in a line that does not end there. An apostrophe within a word begins none."""
+    quote = ""
+    for found in re.finditer(r"\\.|\"{3}|\'{3}|(?<=\w)'(?=\w)|[\"'`]", line):
+        mark = found.group()
+        if quote == mark:
+            quote = ""
+        elif not quote and mark in ('"', "'", "`"):
+            quote = mark
+    return bool(quote)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +111,7 @@ def _numbered(line: str, separator: str = "") -> _Numbered | None:
     return None
 
 
-def _without_numbers(old: str, new: str) -> Variant | None:
+def _without_numbers(old: str, new: str) -> Iterator[Variant]:
     lines = old.replace("\r\n", "\n").split("\n")
     final = lines[-1] == "" and len(lines) > 1
     first = _numbered(lines[0])
@@ -110,31 +120,35 @@ def _without_numbers(old: str, new: str) -> Variant | None:
     )
     heads = [head for head in found if head is not None]
     if first is None or len(heads) != len(found):
-        return None
+        return
     if any(b.number != a.number + 1 for a, b in itertools.pairwise(heads)):
-        return None
-    # A blank behind the separator is part of the prefix when it stands in every line.
-    pad = " " if first.separator not in ("→", "\t") and _all_padded([h.rest for h in heads]) else ""
-    stripped = [head.rest.removeprefix(pad) for head in heads]
-    if not any(line.strip() for line in stripped):
-        return None
-    plain, refuse = _new_without_numbers(new.replace("\r\n", "\n"), heads, stripped, pad)
+        return
+    padded = first.separator not in ("→", "\t") and _all_padded([h.rest for h in heads])
     certain = len(heads) > 1 or first.separator == "→"
-    return Variant(
-        "line numbers",
-        "\n".join([*stripped, ""] if final else stripped),
-        plain,
-        only_at_line=None if certain else first.number,
-        refuse=refuse,
-    )
+    # A blank behind the separator belongs to it or to the line. What fits as it is comes first.
+    for at_its_depth, pad in ((True, ""), (True, " "), (False, " " if padded else "")):
+        if pad and not padded:
+            continue
+        stripped = [head.rest.removeprefix(pad) for head in heads]
+        if not any(line.strip() for line in stripped):
+            return
+        plain, mixed, refuse = _new_without_numbers(new.replace("\r\n", "\n"), heads, stripped, pad)
+        yield Variant(
+            "line numbers",
+            "\n".join([*stripped, ""] if final else stripped),
+            plain,
+            only_at_line=None if certain else first.number,
+            at_its_depth=at_its_depth,
+            refuse=refuse or (_UNSURE_NUMBER if mixed and not at_its_depth else ""),
+        )
 
 
 def _all_padded(rests: list[str]) -> bool:
     return all(rest.startswith(" ") for rest in rests if rest)
 
 
-def _new_without_numbers(new: str, heads: list[_Numbered], old: list[str], pad: str) -> tuple[str, str]:
-    """``new`` without the numbers it copied, and why that is not possible.
+def _new_without_numbers(new: str, heads: list[_Numbered], old: list[str], pad: str) -> tuple[str, bool, str]:
+    """``new`` without the numbers it copied, whether only some lines had one, and why that is not possible.
 
     Either it has none, or all its lines count on from old's; else a number goes only where line and number are
     old's or the line before had the number before.
@@ -143,13 +157,17 @@ def _new_without_numbers(new: str, heads: list[_Numbered], old: list[str], pad: 
     body = lines[:-1] if lines[-1] == "" else lines
     found = [_numbered(line, separator) for line in body]
     if not any(found):
-        return new, ""
+        return new, False, ""
     if all(found):
         numbers = [head.number for head in found if head is not None]
         if heads[0].number <= numbers[0] <= heads[-1].number + 1 and all(
             a <= b <= a + 1 + len(heads) for a, b in itertools.pairwise(numbers)
         ):
-            return "\n".join([*(h.rest.removeprefix(pad) for h in found if h), *lines[len(body) :]]), ""
+            return (
+                "\n".join([*(h.rest.removeprefix(pad) for h in found if h), *lines[len(body) :]]),
+                False,
+                "",
+            )
     known = {(head.number, line) for head, line in zip(heads, old, strict=True)}
     made: list[str] = []
     for line, head in zip(body, found, strict=True):
@@ -157,7 +175,7 @@ def _new_without_numbers(new: str, heads: list[_Numbered], old: list[str], pad: 
         if head is not None and (sure or (head.number, head.rest.removeprefix(pad)) in known):
             made.append(head.rest.removeprefix(pad))
         elif head is not None and (line.strip() != str(head.number)):
-            return new, _UNSURE_NUMBER
+            return new, True, _UNSURE_NUMBER
         else:
             made.append(line)
-    return "\n".join([*made, *lines[len(body) :]]), ""
+    return "\n".join([*made, *lines[len(body) :]]), True, ""

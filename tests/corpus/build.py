@@ -72,7 +72,7 @@ def _encoded(draft: Draft, group: Group, kind: str, change: Change, rng: random.
         form = PLAIN
     elif chance < 0.22:
         form = rng.choice(FORMS)
-    elif chance < 0.28:
+    elif chance < 0.28 and (draft.text + draft.new).isascii():
         codec, text_before = rng.choice(LEGACY)
         form = Form(codec, codec, end=rng.choice(["\n", "\r\n"]))
         text_before += "\n" + text_before[::-1] + "\n"

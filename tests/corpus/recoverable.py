@@ -198,7 +198,8 @@ def look_alikes_in_file(rng: random.Random, call: Call) -> Draft | None:
         if old[index].strip():
             old[index] = _fancy(rng, old[index], (0, 0))
     for index, (was, becomes) in enumerate(pairs):
-        head, tail = shared_ends(was, becomes)
+        # Right beside the change it is open which of two blanks is the old one.
+        head, tail = (max(0, part - 2) for part in shared_ends(was, becomes))
         if head + tail < len(becomes) * 0.6:
             continue
         for which, line in (("old", was), ("new", becomes)):

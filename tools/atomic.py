@@ -33,6 +33,10 @@ from tools.recovery import Recovered, recover
 __all__ = ["Moved", "NotUndone", "Recovered", "read_or_none", "recover", "verify", "write_all"]
 
 
+_OPEN_AT_ONCE = 64
+"""Files that are open until they are flushed together: systems permit a few hundred."""
+
+
 class NotUndone(OSError):
     """A write failed, and so did putting back what it had done. The record stays: the next start tries again."""
 
@@ -70,9 +74,7 @@ def write_all(changes: Sequence[FileChange], journal: Path | None = None) -> Non
     try:
         for folder in batch.folders:
             disk.make_folder(folder)
-        for change, item in zip(changes, batch.items, strict=True):
-            if change.after is not None:
-                disk.write_new(item.temp, change.after, change.mode, _model(change))
+        _stage(changes, batch)
         stamps = _verified(changes)
         if record is not None and not alone:
             record.mark(batch, "commit")
@@ -129,6 +131,23 @@ def _missing(folder: Path) -> list[Path]:
     return missing
 
 
+def _stage(changes: Sequence[FileChange], batch: Batch) -> None:
+    waiting: list[int] = []
+    try:
+        for change, item in zip(changes, batch.items, strict=True):
+            if change.after is not None:
+                waiting.append(disk.begin_new(item.temp, change.after, change.mode, _model(change)))
+            if len(waiting) == _OPEN_AT_ONCE:
+                waiting, full = [], waiting
+                disk.flush(full)
+    except BaseException:
+        for descriptor in waiting:
+            with contextlib.suppress(OSError):
+                disk.close(descriptor)
+        raise
+    disk.flush(waiting)
+
+
 def _model(change: FileChange) -> Path | None:
     """The file whose owner, bits and attributes the new one gets."""
     return change.moved_from if change.before is None else change.path
@@ -136,11 +155,20 @@ def _model(change: FileChange) -> Path | None:
 
 def _verified(changes: Sequence[FileChange]) -> list[Stamp | None]:
     stamps: list[Stamp | None] = []
+    folders: set[Path] = set()
     for change in changes:
-        # A folder of the path may have been swapped for a symlink since the path was resolved.
-        if Path(os.path.realpath(change.path)) != change.path:
-            raise Moved(change.path, "leads somewhere else now")
-        found = disk.read_stamped(change.path)
+        folder = change.path.parent
+        if folder not in folders:
+            # A folder of the path may have been swapped for a symlink since the path was resolved.
+            if Path(os.path.realpath(folder)) != folder:
+                raise Moved(change.path, "leads somewhere else now")
+            folders.add(folder)
+        try:
+            found = disk.read_stamped(change.path, follow=False)
+        except OSError as error:
+            if change.path.is_symlink():
+                raise Moved(change.path, "leads somewhere else now") from error
+            raise
         if (None if found is None else found[0]) != change.before:
             raise Moved(change.path, "changed")
         stamps.append(None if found is None else found[1])

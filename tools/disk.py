@@ -12,6 +12,8 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +25,8 @@ except ImportError:  # Windows
 _ACL = "system.posix_acl_access"
 _HAS_XATTRS = hasattr(os, "listxattr")
 _CHMOD_TAKES_HANDLES = os.chmod in os.supports_fd
+_WORTH_THREADS = 16
+_FLUSHERS = 8
 
 
 class Stamp(NamedTuple):
@@ -39,16 +43,19 @@ class Stamp(NamedTuple):
         return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def read_stamped(path: Path) -> tuple[bytes, Stamp] | None:
-    """The bytes and the stamp of a regular file; None when nothing is there. Raises OSError otherwise."""
+def read_stamped(path: Path, *, follow: bool = True) -> tuple[bytes, Stamp] | None:
+    """The bytes and the stamp of a regular file; None when nothing is there. Raises OSError otherwise.
+
+    ``follow``: a symlink at ``path`` is followed; else it is no regular file.
+    """
     try:
-        kind = os.stat(path).st_mode
+        kind = os.stat(path, follow_symlinks=follow).st_mode
         if stat.S_ISDIR(kind):
             raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
         if not stat.S_ISREG(kind):
             # Opening a pipe or a device could wait for ever.
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return _read(path, 0)
+        return _read(path, 0 if follow else getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
         return None
 
@@ -81,7 +88,12 @@ def same_file(one: Path, other: Path) -> bool:
 
 
 def write_new(path: Path, data: bytes, mode: int | None, like: Path | None) -> None:
-    """A new file, flushed to disk. Raises OSError; what is then left of it is for the caller to remove.
+    """A new file, flushed to disk. Raises like ``begin_new``."""
+    flush([begin_new(path, data, mode, like)])
+
+
+def begin_new(path: Path, data: bytes, mode: int | None, like: Path | None) -> int:
+    """A new file: its descriptor, for ``flush``. Raises OSError; what is left of it is for the caller to remove.
 
     ``mode``: its permission bits; None: those of ``like``, or the system's. ``like`` is a file whose owner and
     extended attributes (access lists among them) it gets as far as the system permits.
@@ -100,9 +112,26 @@ def write_new(path: Path, data: bytes, mode: int | None, like: Path | None) -> N
         if bits is not None:
             os.chmod(descriptor if _CHMOD_TAKES_HANDLES else path, bits & keep_bits)
         _write(descriptor, data)
-        os.fsync(descriptor)
-    finally:
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor
+
+
+def flush(descriptors: Sequence[int]) -> None:
+    """What was written to files gets to the disk; closes all of them. Raises OSError when one fails."""
+    try:
+        if len(descriptors) < _WORTH_THREADS:
+            for descriptor in descriptors:
+                os.fsync(descriptor)
+        else:
+            # The system flushes those that wait at the same time in one go.
+            with ThreadPoolExecutor(_FLUSHERS, "flush") as pool:
+                list(pool.map(os.fsync, descriptors))
+    finally:
+        for descriptor in descriptors:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
 
 
 def second_name(path: Path, other: Path) -> bool:

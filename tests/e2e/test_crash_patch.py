@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import patch_child
-from tests.fakes.dying_disk import CHANGING, DyingOs, Tree, dying, old_tree, tree
+from tests.fakes.dying_disk import CHANGING, DyingOs, Tree, dying, old_tree, quick_folder, tree
 from tests.fakes.waiting import until
 from tools import atomic
 
@@ -42,16 +41,8 @@ def say(capsys: pytest.CaptureFixture[str]) -> Iterator[Say]:
 
 @pytest.fixture
 def fast(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is one: thousands of files are made and removed."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield tmp_path.resolve()
-        return
-    folder = Path(tempfile.mkdtemp(prefix="goalwright-test-", dir=memory))
-    try:
-        yield folder.resolve()
-    finally:
-        shutil.rmtree(folder)
+    with quick_folder(tmp_path) as folder:
+        yield folder
 
 
 class Field:

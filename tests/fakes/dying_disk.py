@@ -6,7 +6,9 @@ import contextlib
 import errno
 import hashlib
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,6 +110,20 @@ def dying(system: DyingOs) -> Iterator[DyingOs]:
     finally:
         system.die()
         disk.os = real
+
+
+@contextlib.contextmanager
+def quick_folder(otherwise: Path) -> Iterator[Path]:
+    """A folder in memory where there is one: thousands of files are going to be made, flushed and removed."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield otherwise.resolve()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="goalwright-test-", dir=memory))
+    try:
+        yield folder.resolve()
+    finally:
+        shutil.rmtree(folder)
 
 
 Tree = dict[str, tuple[str, int] | None]

@@ -210,6 +210,27 @@ def test_a_file_that_appears_is_not_replaced(root: Path, journal: Path) -> None:
     assert (tree(root).keys(), (root / "b").read_bytes()) == ({"b"}, b"theirs")
 
 
+@pytest.mark.parametrize("swapped", ["in", "in/a"])
+def test_a_path_that_became_a_symlink_is_refused(root: Path, tmp_path: Path, swapped: str) -> None:
+    path, elsewhere = root / "in/a", tmp_path / "elsewhere"
+    for folder in (path.parent, elsewhere):
+        folder.mkdir()
+        (folder / "a").write_bytes(b"old")
+    (root / swapped).rename(root / "was")
+    (root / swapped).symlink_to(elsewhere if swapped == "in" else elsewhere / "a")
+    with pytest.raises(atomic.Moved, match="leads somewhere else"):
+        atomic.write_all([FileChange(path, b"old", b"new")])
+    assert (elsewhere / "a").read_bytes() == b"old"
+    assert len(list(elsewhere.iterdir())) == 1
+
+
+def test_files_beyond_what_may_be_open_at_once_are_written(root: Path, journal: Path) -> None:
+    plan = [FileChange(root / f"f{number}", None, b"%d" % number) for number in range(300)]
+    atomic.write_all(plan, journal)
+    assert [change.path.read_bytes() for change in plan] == [change.after for change in plan]
+    assert len(list(root.iterdir())) == 300
+
+
 @pytest.mark.parametrize("how", ["in place", "renamed over"])
 @pytest.mark.parametrize("kind", ["update", "delete"])
 def test_a_file_saved_at_the_last_moment_is_not_lost(root: Path, journal: Path, how: str, kind: str) -> None:

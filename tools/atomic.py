@@ -101,8 +101,8 @@ def _batch(changes: Sequence[FileChange], alone: bool) -> Batch:
         # One file needs no hashes: it is never put back, and renaming it is the commit.
         hashes = ("", "") if alone else (_sha256(change.before), _sha256(change.after))
         batch.add(change.path, change.kind, *hashes)
-    parents = {change.path.parent for change in changes if change.after is not None}
-    batch.folders = sorted({missing for parent in parents for missing in _missing(parent)})
+    parents = {change.path.parent: change.path for change in changes if change.after is not None}
+    batch.folders = sorted({folder for parent, path in parents.items() for folder in _missing(parent, path)})
     return batch
 
 
@@ -121,11 +121,14 @@ def _check(change: FileChange, deleted: Sequence[Path]) -> None:
         raise PermissionError(errno.EACCES, "the file is read-only", str(change.path))
 
 
-def _missing(folder: Path) -> list[Path]:
+def _missing(folder: Path, path: Path) -> list[Path]:
+    """The folders to be made for ``path``."""
     missing: list[Path] = []
     while (found := disk.look(folder)) is None:
         missing.append(folder)
         folder = folder.parent
+    if stat.S_ISLNK(found.st_mode):
+        raise Moved(path, "leads somewhere else now")
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(folder))
     return missing

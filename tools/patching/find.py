@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import itertools
+import operator
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from tools.match_adapt import LOOK_ALIKES, Reindent, retab, shift
 from tools.patching.model import HunkLine, PatchError
-from tools.text import Line, split_lines
+from tools.text import split_lines
 
 Rung = Literal["line ends", "exact", "trailing blanks", "indentation", "look-alike characters"]
 """``line ends`` is the strictest: the patch says them, and they are the file's."""
@@ -30,38 +32,39 @@ class Place:
     reindent: Reindent | None = None
 
 
-def lines_of(text: str, lone_cr: bool) -> list[Line]:
-    """Lines as ``diff`` sees them; with ``lone_cr``, a ``\\r`` alone ends a line, too."""
-    if lone_cr or "\r" not in text:
-        return split_lines(text)
-    lines: list[Line] = []
-    at = 0
-    for piece in text.split("\n"):
-        body = piece.removesuffix("\r")
-        lines.append(Line(at, body, "\r\n" if body != piece else "\n"))
-        at += len(piece) + 1
-    last = lines.pop()
-    if last.start < len(text):
-        lines.append(Line(last.start, text[last.start :], ""))
-    return lines
-
-
 class FileLines:
-    """A file's lines, and the forms of them that the rungs compare. Work is bounded over its whole life."""
+    """A file's lines, and the forms of them that the rungs compare. Work is bounded over its whole life.
 
-    def __init__(self, lines: Sequence[Line], ascii_only: bool) -> None:
-        self.lines = lines
-        self._ascii = ascii_only
+    Lines are as ``diff`` sees them; with ``lone_cr``, a ``\\r`` alone ends a line, too. ``wanted``: the lines that will
+    be looked for exactly.
+    """
+
+    def __init__(self, text: str, wanted: Collection[str], lone_cr: bool = False) -> None:
+        self.text = text
+        self._ascii = text.isascii()
+        self._wanted = wanted
         self._work = _WORK
         self._known: dict[tuple[Rung, tuple[str, ...]], list[Place]] = {}
+        # In lists of their own and made in C: this is most of the time that a patch of many files takes.
+        if lone_cr:
+            lines = split_lines(text)
+            self.bodies = [line.body for line in lines]
+            self.ends = [line.end for line in lines]
+        else:
+            self.bodies, self.ends = _split(text)
+
+    def __len__(self) -> int:
+        return len(self.bodies)
 
     @functools.cached_property
-    def bodies(self) -> list[str]:
-        return [line.body for line in self.lines]
+    def starts(self) -> list[int]:
+        """Where each line begins in the text, and where the text ends."""
+        sizes = map(operator.add, map(len, self.bodies), map(len, self.ends))
+        return list(itertools.accumulate(sizes, initial=0))
 
     @functools.cached_property
     def _plain(self) -> _Index:
-        return _Index(self.bodies)
+        return _Index(self.bodies, self._wanted)
 
     @functools.cached_property
     def _trimmed(self) -> _Index:
@@ -100,10 +103,9 @@ class FileLines:
         return self._known[key]
 
     def _same_ends(self, place: Place, wanted: Sequence[HunkLine]) -> bool:
-        there = self.lines[place.first : place.end]
+        there = self.ends[place.first : place.end]
         return all(
-            line.end == "" or line.end == ("\r\n" if want.cr else "\n")
-            for line, want in zip(there, wanted, strict=True)
+            end == "" or end == ("\r\n" if want.cr else "\n") for end, want in zip(there, wanted, strict=True)
         )
 
     def _find(self, texts: tuple[str, ...], rung: Rung) -> list[Place]:
@@ -164,8 +166,29 @@ class FileLines:
 
 
 class _Index:
-    def __init__(self, keys: list[str]) -> None:
+    """Where each line stands; with ``only``, just for those lines."""
+
+    def __init__(self, keys: list[str], only: Collection[str] | None = None) -> None:
         self.keys = keys
         self.where: dict[str, list[int]] = {}
-        for number, key in enumerate(keys):
+        lines = enumerate(keys)
+        if only is not None:
+            lines = [(number, key) for number, key in enumerate(keys) if key in only]
+        for number, key in lines:
             self.where.setdefault(key, []).append(number)
+
+
+def _split(text: str) -> tuple[list[str], list[str]]:
+    bodies = text.split("\n")
+    ends = ["\n"] * len(bodies)
+    if "\r\n" in text:
+        last = len(bodies) - 1
+        for number, body in enumerate(bodies):
+            if body.endswith("\r") and number < last:
+                bodies[number], ends[number] = body[:-1], "\r\n"
+    if bodies[-1] == "":
+        bodies.pop()
+        ends.pop()
+    else:
+        ends[-1] = ""
+    return bodies, ends

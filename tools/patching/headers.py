@@ -50,11 +50,22 @@ def unquote(text: str) -> str:
     return os.fsdecode(bytes(out))
 
 
-def header_name(rest: str) -> str | None:
-    """The name in a ``---`` or ``+++`` line; None when there is no such file.
+@dataclass(frozen=True, slots=True)
+class HeaderName:
+    """The name in a ``---`` or ``+++`` line."""
 
-    That is said by ``/dev/null``, or by the beginning of 1970 as its date (``diff -N``).
-    """
+    name: str
+    absent: bool
+    """There is no such file: it is ``/dev/null``, or has the beginning of 1970 as its date (``diff -N``)."""
+
+    @property
+    def there(self) -> str | None:
+        """The name if there is such a file."""
+        return None if self.absent else self.name
+
+
+def header_name(rest: str) -> HeaderName:
+    """Read what follows ``---`` or ``+++``: a name, perhaps quoted, perhaps with a date."""
     rest = rest[:_LONGEST_NAME].rstrip("\r\n")
     quoted = _QUOTED.match(rest)
     if quoted:
@@ -64,7 +75,7 @@ def header_name(rest: str) -> str | None:
     else:
         date = _DATE.search(rest)
         name, stamp = (rest[: date.start()], date.group()) if date else (rest.rstrip(), "")
-    return None if name == "/dev/null" or _is_epoch(stamp.strip()) else name
+    return HeaderName(name, name == "/dev/null" or _is_epoch(stamp.strip()))
 
 
 def _is_epoch(stamp: str) -> bool:
@@ -81,16 +92,15 @@ def _is_epoch(stamp: str) -> bool:
     return minutes == offset
 
 
-def plain_names(old: str | None, new: str | None) -> Names:
+def plain_names(old: HeaderName, new: HeaderName) -> Names:
     """The names of ``---`` and ``+++`` lines without anything from git about them."""
-    if old is None or new is None:
-        only = new if old is None else old
-        return Names(old, new, "pair" if only is not None and has_prefix(only) else "weak")
-    heads = old.partition("/")[0], new.partition("/")[0]
-    same = without_first(old) == without_first(new) != ""
-    if same and heads[0] != heads[1] and has_prefix(old) and has_prefix(new):
-        return Names(old, new, "pair")
-    return Names(old, new, "weak")
+    heads = old.name.partition("/")[0], new.name.partition("/")[0]
+    same = heads[0] != heads[1] and without_first(old.name) == without_first(new.name) != ""
+    if old.absent or new.absent:
+        only = new.name if old.absent else old.name
+        return Names(old.there, new.there, "pair" if same or has_prefix(only) else "weak")
+    paired = same and has_prefix(old.name) and has_prefix(new.name)
+    return Names(old.name, new.name, "pair" if paired else "weak")
 
 
 @dataclass(slots=True)

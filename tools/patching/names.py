@@ -68,7 +68,8 @@ class _Namer:
                 )
             return Step(file, old, new)
         if file.action == "delete" or names.new is None:
-            found = self._only([names.old, *_stripped(names.old)])
+            more = [without_first(names.old)] if names.style == "pair" else []
+            found = self._only([names.old, *more])
             self._no_link(found, "deleted")
             return Step(file, self._existing(found), None)
         chosen = self._updated_name(file)

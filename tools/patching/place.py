@@ -6,17 +6,19 @@ only one assignment of all hunks keeps their order. Line numbers are hints that 
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tools.patching.errors import absent, ambiguous, applied, out_of_order, plain_insertion, unclear
-from tools.patching.find import FileLines, Place, Rung
+from tools.patching.find import MAX_PLACES, FileLines, Place, Rung
 from tools.patching.fuzzy import fuzzy_places, twin_at
 from tools.patching.model import Hunk, HunkLine
 from tools.patching.narrow import MissingHeading, after_headings
 from tools.patching.shape import (
     blanks_as_added,
+    context_ends,
     final_end,
     groups,
     has_word,
@@ -33,22 +35,35 @@ class Placed:
     lines: tuple[HunkLine, ...]
     place: Place
     rung: Rung
+    core: tuple[int, int]
+    """The lines that change, ``[first, end)`` of the file; empty for a pure insertion."""
     dropped: int = 0
-    literal: bool = False
-    """Line ends are those of the patch, not those of the neighbours."""
 
     @property
-    def core(self) -> tuple[int, int]:
-        """The lines that change, ``[first, end)`` of the file; empty for a pure insertion."""
-        first = end = -1
-        at = self.place.first
-        for line in self.lines:
-            if line.kind != " ":
-                first = at if first < 0 else first
-            at += line.kind != "+"
-            if line.kind != " ":
-                end = at
-        return first, end
+    def literal(self) -> bool:
+        """Line ends are those of the patch, not those of the neighbours."""
+        return self.rung == "line ends"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """All places of a hunk on one rung, in rising order; there may be a thousand of them."""
+
+    hunk: Hunk
+    lines: tuple[HunkLine, ...]
+    places: Sequence[Place]
+    rung: Rung
+    dropped: int = 0
+
+    def placed(self, index: int) -> Placed:
+        place = self.places[index]
+        lead, tail = context_ends(self.lines)
+        core = place.first + lead, place.end - tail
+        return Placed(self.hunk, self.lines, place, self.rung, core, self.dropped)
+
+    @property
+    def numbers(self) -> list[int]:
+        return [place.first + 1 for place in self.places]
 
 
 def place_hunks(file: FileLines, hunks: Sequence[Hunk], fuzz: int) -> list[Placed]:
@@ -75,36 +90,36 @@ def by_numbers(file: FileLines, hunks: Sequence[Hunk]) -> list[Placed] | None:
         old = hunk.old
         first = hunk.numbers.old_start - (1 if old else 0)
         there = file.bodies[max(first, 0) : first + len(old)]
-        if first < 0 or first > len(file.bodies) or there != [line.text for line in old]:
+        if first < 0 or first > len(file) or there != [line.text for line in old]:
             return None
         if hunk.changes:
             place = Place(first, first + len(old))
-            placed.append(Placed(hunk, hunk.lines, place, "line ends", literal=True))
-    ordered = sorted(placed, key=lambda one: one.core)
-    return ordered if ordered == placed and _disjoint(ordered) else None
+            placed.append(_Found(hunk, hunk.lines, [place], "line ends").placed(0))
+    return placed if _disjoint(placed) else None
 
 
-def _candidates(file: FileLines, hunk: Hunk, fuzz: int) -> list[Placed]:
+def _candidates(file: FileLines, hunk: Hunk, fuzz: int) -> _Found:
     """The places on the first rung that has any. Raises PatchError when there is none."""
     lines = outer_trimmed(hunk.lines)
     if not any(line.kind != "+" for line in lines):
-        return [_without_context(file, hunk, lines)]
+        return _without_context(file, hunk, lines)
     if final_end(lines) is None and any(line.no_end for line in lines):
         raise unclear(hunk, "a '\\ No newline at end of file' stands in its middle.")
     headings = _Headings(file, hunk)
     found = _climb(file, hunk, lines, headings)
-    if not found and (other := blanks_as_added(lines)) is not None:
+    if found is None and (other := blanks_as_added(lines)) is not None:
         found = _climb(file, hunk, other, headings)
-    if not found and not headings.cut:
+    if found is None and not headings.cut:
         stated = hunk.numbers.old_start if hunk.numbers is not None else None
-        found = [
-            Placed(hunk, kept, place, rung, dropped)
+        fuzzy = [
+            _Found(hunk, kept, [place], rung, dropped)
             for kept, place, rung, dropped in fuzzy_places(file, lines, rungs_for(hunk, lines), fuzz, stated)
             if headings.leave([place])
         ]
-        if len(found) > 1:
-            raise ambiguous(hunk, _numbers(found), found[0].dropped)
-    if not found:
+        if len(fuzzy) > 1:
+            raise ambiguous(hunk, [one.numbers[0] for one in fuzzy], fuzzy[0].dropped)
+        found = fuzzy[0] if fuzzy else None
+    if found is None:
         raise absent(file, hunk, lines, headings.cut)
     return found
 
@@ -133,16 +148,15 @@ class _Headings:
         return left
 
 
-def _climb(file: FileLines, hunk: Hunk, lines: Sequence[HunkLine], headings: _Headings) -> list[Placed]:
+def _climb(file: FileLines, hunk: Hunk, lines: tuple[HunkLine, ...], headings: _Headings) -> _Found | None:
     old = [line for line in lines if line.kind != "+"]
     for rung in rungs_for(hunk, lines):
         places = headings.leave(_at_end(file, hunk, lines, file.places(old, rung)))
         if places:
-            literal = rung == "line ends"
-            return [Placed(hunk, tuple(lines), place, rung, literal=literal) for place in places]
+            return _Found(hunk, lines, places, rung)
         if rung == "exact" and (there := _new_side(file, lines)):
             raise applied(hunk, there[0].first + 1)
-    return []
+    return None
 
 
 def _new_side(file: FileLines, lines: Sequence[HunkLine]) -> list[Place]:
@@ -175,55 +189,73 @@ def _at_end(file: FileLines, hunk: Hunk, lines: Sequence[HunkLine], places: Sequ
     return at_end or list(places)
 
 
-def _without_context(file: FileLines, hunk: Hunk, lines: tuple[HunkLine, ...]) -> Placed:
+def _without_context(file: FileLines, hunk: Hunk, lines: tuple[HunkLine, ...]) -> _Found:
     size = len(file.bodies)
     if size == 0 or (hunk.at_end and not hunk.anchors):
         if size and file.bodies[size - len(lines) :] == [line.text for line in lines]:
             raise applied(hunk, size - len(lines) + 1)
-        return Placed(hunk, lines, Place(size, size), "exact")
+        return _Found(hunk, lines, [Place(size, size)], "exact")
     raise plain_insertion(hunk)
 
 
-def _assign(found: Sequence[list[Placed]]) -> list[Placed]:
+def _assign(found: Sequence[_Found]) -> list[Placed]:
     """One place for each hunk: the only assignment in which they follow each other."""
-    if all(len(places) == 1 for places in found):
-        chosen = sorted((places[0] for places in found), key=lambda one: one.core)
+    hunks = [one.hunk for one in found]
+    if all(len(one.places) == 1 for one in found):
+        chosen = sorted((one.placed(0) for one in found), key=lambda one: one.core)
         if not _disjoint(chosen):
-            raise out_of_order([places[0].hunk for places in found])
+            raise out_of_order(hunks)
         return chosen
-    earliest = _greedy(found)
+    earliest = _earliest(found)
     if earliest is None:
-        raise out_of_order([places[0].hunk for places in found])
-    latest = _greedy_back(found)
-    open_hunks = [
-        at for at, (a, b) in enumerate(zip(earliest, latest, strict=True)) if a.place.first != b.place.first
+        raise out_of_order(hunks)
+    latest = _latest(found)
+    unsure = [
+        one for one, a, b in zip(found, earliest, latest, strict=True) if a.place.first != b.place.first
     ]
-    if not open_hunks and _numbers_rise(found):
+    # A list that was cut may hide places, also between others.
+    complete = all(len(one.places) < MAX_PLACES for one in found)
+    if not unsure and complete and _numbers_rise(hunks):
         return earliest
     decided = _by_consistent_numbers(found)
     if decided is None:
-        at = open_hunks[0] if open_hunks else next(i for i, p in enumerate(found) if len(p) > 1)
-        raise ambiguous(found[at][0].hunk, _numbers(found[at]))
+        one = unsure[0] if unsure else next(one for one in found if len(one.places) > 1)
+        raise ambiguous(one.hunk, one.numbers)
     return decided
 
 
-def _greedy(found: Sequence[list[Placed]]) -> list[Placed] | None:
+def _earliest(found: Sequence[_Found]) -> list[Placed] | None:
+    """The first place after the hunk before, for each; None when a hunk has none."""
     chosen: list[Placed] = []
-    for places in found:
-        fits = (one for one in places if not chosen or _follows(chosen[-1], one))
-        first = next(fits, None)
-        if first is None:
+    for one in found:
+        index = 0
+        if chosen:
+            lead, _ = context_ends(one.lines)
+            index = bisect.bisect_left(one.places, chosen[-1].core[1] - lead, key=_first)
+        while index < len(one.places) and chosen and not _follows(chosen[-1], one.placed(index)):
+            index += 1
+        if index == len(one.places):
             return None
-        chosen.append(first)
+        chosen.append(one.placed(index))
     return chosen
 
 
-def _greedy_back(found: Sequence[list[Placed]]) -> list[Placed]:
+def _latest(found: Sequence[_Found]) -> list[Placed]:
     """The last places possible. There is an assignment, so that this finds one, too."""
     chosen: list[Placed] = []
-    for places in reversed(found):
-        chosen.append(next(one for one in reversed(places) if not chosen or _follows(one, chosen[-1])))
+    for one in reversed(found):
+        index = len(one.places) - 1
+        if chosen:
+            last = chosen[-1].core[0] - one.placed(0).core[1] + one.places[0].first
+            index = bisect.bisect_right(one.places, last, key=_first) - 1
+        while chosen and not _follows(one.placed(index), chosen[-1]):
+            index -= 1
+        chosen.append(one.placed(index))
     return chosen[::-1]
+
+
+def _first(place: Place) -> int:
+    return place.first
 
 
 def _follows(before: Placed, after: Placed) -> bool:
@@ -235,12 +267,12 @@ def _disjoint(chosen: Sequence[Placed]) -> bool:
     return all(_follows(before, after) for before, after in itertools.pairwise(chosen))
 
 
-def _numbers_rise(found: Sequence[list[Placed]]) -> bool:
-    starts = [places[0].hunk.numbers.old_start for places in found if places[0].hunk.numbers is not None]
+def _numbers_rise(hunks: Sequence[Hunk]) -> bool:
+    starts = [hunk.numbers.old_start for hunk in hunks if hunk.numbers is not None]
     return starts == sorted(starts)
 
 
-def _by_consistent_numbers(found: Sequence[list[Placed]]) -> list[Placed] | None:
+def _by_consistent_numbers(found: Sequence[_Found]) -> list[Placed] | None:
     """The places at the stated lines, when other hunks prove that the patch was made from this very file.
 
     That is: every hunk that is unique stands exactly at its number, there is one, all numbers and counts are
@@ -249,10 +281,10 @@ def _by_consistent_numbers(found: Sequence[list[Placed]]) -> list[Placed] | None
     delta = 0
     unique = 0
     chosen: list[Placed] = []
-    for places in found:
-        hunk = places[0].hunk
+    for one in found:
+        hunk = one.hunk
         numbers, old, new = hunk.numbers, len(hunk.old), len(hunk.new)
-        if numbers is None or places[0].rung not in ("line ends", "exact") or places[0].dropped:
+        if numbers is None or one.rung not in ("line ends", "exact") or one.dropped:
             return None
         counts = (
             1 if numbers.old_count is None else numbers.old_count,
@@ -262,16 +294,12 @@ def _by_consistent_numbers(found: Sequence[list[Placed]]) -> list[Placed] | None
         if counts != (old, new) or numbers.new_start != numbers.old_start + shift:
             return None
         delta += new - old
-        here = [one for one in places if one.place.first == numbers.old_start - 1]
-        if len(here) != 1:
+        index = bisect.bisect_left(one.places, numbers.old_start - 1, key=_first)
+        if index == len(one.places) or one.places[index].first != numbers.old_start - 1:
             return None
-        unique += len(places) == 1
-        chosen += here
+        unique += len(one.places) == 1
+        chosen.append(one.placed(index))
     return chosen if unique and _disjoint(chosen) else None
-
-
-def _numbers(found: Sequence[Placed]) -> list[int]:
-    return [one.place.first + 1 for one in found]
 
 
 def _check(file: FileLines, one: Placed) -> None:
@@ -280,8 +308,7 @@ def _check(file: FileLines, one: Placed) -> None:
     new = [line.text for line in one.lines if line.kind != "-"]
     fresh = any(line.text.strip() for group in groups(one.lines, hunk.ends_stated) for line in group.added)
     if fresh and one.rung in ("line ends", "exact"):
-        ends = [line.end for line in file.lines[place.first : place.first + len(new)]]
-        top = file.bodies[place.first : place.first + len(new)] == new and len(ends) == len(new)
+        top = file.bodies[place.first : place.first + len(new)] == new
         bottom = place.end >= len(new) and file.bodies[place.end - len(new) : place.end] == new
         if (top or bottom) and new != [line.text for line in one.lines if line.kind != "+"]:
             raise applied(hunk, (place.first if top else place.end - len(new)) + 1)

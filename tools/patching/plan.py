@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tools.base import FileChange, ToolError
-from tools.patching.find import FileLines, lines_of
+from tools.patching.find import FileLines
 from tools.patching.model import FilePatch, Hunk, PatchError, added_text
 from tools.patching.names import Step
 from tools.patching.place import Placed, by_numbers, place_hunks
@@ -246,18 +246,22 @@ def apply_hunks(data: bytes, file: FilePatch, fuzz: int) -> tuple[bytes, list[st
 def _placed(
     data: bytes, decoded: Text, file: FilePatch, fuzz: int, lone_cr: bool
 ) -> tuple[list[Placed], bytes]:
-    lines = lines_of(decoded.text, lone_cr)
-    placed = place_hunks(FileLines(lines, decoded.text.isascii()), file.hunks, fuzz)
-    return placed, splice_bytes(data, decoded, splices(decoded.text, lines, placed))
+    lines = FileLines(decoded.text, _texts(file), lone_cr)
+    placed = place_hunks(lines, file.hunks, fuzz)
+    return placed, splice_bytes(data, decoded, splices(lines, placed))
+
+
+def _texts(file: FilePatch) -> set[str]:
+    return {line.text for hunk in file.hunks for line in hunk.lines}
 
 
 def _proven(data: bytes, decoded: Text, file: FilePatch) -> bytes | None:
     """The result, when git's ``index`` line proves it: it is the hash of the file before and of the result."""
-    lines = lines_of(decoded.text, lone_cr=False)
-    placed = by_numbers(FileLines(lines, decoded.text.isascii()), file.hunks)
+    lines = FileLines(decoded.text, _texts(file))
+    placed = by_numbers(lines, file.hunks)
     if placed is None:
         return None
-    after = splice_bytes(data, decoded, splices(decoded.text, lines, placed))
+    after = splice_bytes(data, decoded, splices(lines, placed))
     return after if is_blob(after, file.new_blob) else None
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tools.match_adapt import transfer
 from tools.patching.errors import unclear
+from tools.patching.find import FileLines
 from tools.patching.model import HunkLine
 from tools.patching.place import Placed
 from tools.patching.shape import Group, final_end, groups
-from tools.text import Line
 
 Splice = tuple[int, int, str]
 """Replace ``text[start:end]``; line ends are final."""
@@ -25,54 +25,52 @@ class _Edit:
     lines: list[tuple[str, str]]
 
 
-def splices(text: str, lines: Sequence[Line], placed: Sequence[Placed]) -> list[Splice]:
+def splices(file: FileLines, placed: Sequence[Placed]) -> list[Splice]:
     """Spans in rising order, disjoint. Raises PatchError when added lines cannot get the file's indentation."""
     edits: list[_Edit] = []
     for one in placed:
-        for edit in _edits(text, lines, one):
+        for edit in _edits(file, one):
             if edits and edits[-1].end == edit.first:
                 edits[-1].end = edit.end
                 edits[-1].lines += edit.lines
             else:
                 edits.append(edit)
-    if edits and lines:
-        _final_line(lines, placed[-1], edits)
+    if edits and len(file):
+        _final_line(file, placed[-1], edits)
     out: list[Splice] = []
     for edit in edits:
-        start = lines[edit.first].start if edit.first < len(lines) else len(text)
-        end = lines[edit.end].start if edit.end < len(lines) else len(text)
+        start, end = file.starts[edit.first], file.starts[edit.end]
         made = "".join(body + line_end for body, line_end in edit.lines)
-        if text[start:end] != made:
+        if file.text[start:end] != made:
             out.append((start, end, made))
     return out
 
 
-def _edits(text: str, lines: Sequence[Line], one: Placed) -> list[_Edit]:
+def _edits(file: FileLines, one: Placed) -> list[_Edit]:
     if one.rung == "look-alike characters":
-        return [_whole(text, lines, one)]
+        return [_whole(file, one)]
     edits: list[_Edit] = []
     for group in groups(one.lines, one.hunk.ends_stated or one.literal):
         if group.removed or group.added:
             first = one.place.first + group.at
             made = [
-                (_body(one, line), _end(lines, one, group, index, line))
+                (_body(one, line), _end(file, one, group, index, line))
                 for index, line in enumerate(group.added)
             ]
             edits.append(_Edit(first, first + len(group.removed), made))
     return edits
 
 
-def _whole(text: str, lines: Sequence[Line], one: Placed) -> _Edit:
+def _whole(file: FileLines, one: Placed) -> _Edit:
     """Where look-alike characters differ, what the new lines repeat of the old ones keeps the file's own."""
     place = one.place
     marks = final_end(one.lines)
     if marks is not None and marks.one_sided:
         raise unclear(one.hunk, "it differs from the file in look-alike characters (quotes, dashes, blanks).")
-    start = lines[place.first].start
-    end = lines[place.end].start if place.end < len(lines) else len(text)
+    start, end = file.starts[place.first], file.starts[place.end]
     old = "".join(line.text + "\n" for line in one.lines if line.kind != "+")
     new = "".join(line.text + "\n" for line in one.lines if line.kind != "-")
-    made = transfer(text, start, end, old, new, place.reindent, loose=True, folded=True)
+    made = transfer(file.text, start, end, old, new, place.reindent, loose=True, folded=True)
     if made is None:
         raise _not_indentable(one)
     return _Edit(place.first, place.end, [(made, "")])
@@ -95,34 +93,34 @@ def _body(one: Placed, line: HunkLine) -> str:
     return made
 
 
-def _end(lines: Sequence[Line], one: Placed, group: Group, index: int, line: HunkLine) -> str:
+def _end(file: FileLines, one: Placed, group: Group, index: int, line: HunkLine) -> str:
     """The line end of an added line: as the patch states, else that of the line it replaces or follows."""
     if one.literal:
         return "\r\n" if line.cr else "\n"
     first = one.place.first + group.at
     near = first + min(index, len(group.removed) - 1) if group.removed else max(first - 1, 0)
-    return _usual_end(lines, near)
+    return _usual_end(file, near)
 
 
-def _usual_end(lines: Sequence[Line], near: int) -> str:
+def _usual_end(file: FileLines, near: int) -> str:
     """The end of line ``near``, or of the one before it when it is the last and has none."""
     for at in (near, near - 1):
-        if 0 <= at < len(lines) and lines[at].end:
-            return lines[at].end
+        if 0 <= at < len(file) and file.ends[at]:
+            return file.ends[at]
     return "\n"
 
 
-def _final_line(lines: Sequence[Line], last: Placed, edits: list[_Edit]) -> None:
+def _final_line(file: FileLines, last: Placed, edits: list[_Edit]) -> None:
     """Give the last line its line end, or take it, as the patch says or the file has it."""
     edit = edits[-1]
-    size = len(lines)
+    size = len(file)
     if edit.end < size or (last.rung == "look-alike characters"):
         return
-    lacks = lines[-1].end == ""
+    lacks = file.ends[-1] == ""
     if edit.first == size:
         # Appended: the line before needs an end now.
         edit.first -= 1
-        edit.lines.insert(0, (lines[-1].body, lines[-1].end))
+        edit.lines.insert(0, (file.bodies[-1], file.ends[-1]))
         appended = True
     else:
         appended = _only_appends(last, size)
@@ -133,12 +131,9 @@ def _final_line(lines: Sequence[Line], last: Placed, edits: list[_Edit]) -> None
     elif appended and last.hunk.final_newline:
         wants_end = True
     if not edit.lines and edit.first and not wants_end:
-        before = lines[edit.first - 1]
-        if len(edits) > 1 and edits[-2].end == edit.first:  # pragma: no cover - adjacent edits are joined
-            return
         edit.first -= 1
-        edit.lines.append((before.body, before.end))
-    usual = _usual_end(lines, size - 1)
+        edit.lines.append((file.bodies[edit.first], file.ends[edit.first]))
+    usual = _usual_end(file, size - 1)
     edit.lines = [(body, end or usual) for body, end in edit.lines]
     if edit.lines and not wants_end:
         edit.lines[-1] = (edit.lines[-1][0], "")

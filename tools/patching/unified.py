@@ -9,7 +9,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from tools.patching.headers import GitHeader, git_header, has_prefix, header_name, plain_names, without_first
+from tools.patching.headers import (
+    GitHeader,
+    git_header,
+    has_prefix,
+    header_name,
+    plain_names,
+    without_first,
+)
 from tools.patching.model import FilePatch, Hunk, HunkLine, Numbers, PatchError, at_line, shown
 
 _RANGE = re.compile(r"-(\d{1,9})(?:,(\d{1,9}))?\s+\+(\d{1,9})(?:,(\d{1,9}))?\s*(?=@@|$)")
@@ -121,13 +128,13 @@ class _Scanner:
         self, old: str | None, new: str | None, git: FilePatch | GitHeader | None, source: str
     ) -> None:
         self.anchors.clear()
-        if old is None and new is None:
+        if old.absent and new.absent:
             raise PatchError(f"{shown(source)}: both names are /dev/null. Nothing was changed.")
         if isinstance(git, GitHeader) and not git.named:
-            git.old, git.new, git.named = old, new, True
+            git.old, git.new, git.named = old.there, new.there, True
             return
         names = plain_names(old, new)
-        action = "add" if old is None else "delete" if new is None else "update"
+        action = "add" if old.absent else "delete" if new.absent else "update"
         self.sections.append(_Section(FilePatch(action, names, source=source)))
 
     def _bare_hunk(self, at: int) -> int:
@@ -211,15 +218,15 @@ class _Scanner:
         hunk_follows = self._line(at + 2).startswith("@@")
         old, new = header_name(self.plain[at][4:]), header_name(self.plain[at + 1][4:])
         # Nobody removes a line "-- a/x" to add "++ b/x"; but "-- x" may become "++ x".
-        certain = old is None or new is None or _is_pair(old, new)
+        certain = old.absent or new.absent or _is_pair(old.name, new.name)
         if body is None or body.stated is None:
-            return hunk_follows or certain or old == new
+            return hunk_follows or certain or old.name == new.name
         if body.satisfied() or (certain and hunk_follows):
             return True
         left = body.left()
         if min(left) >= 1:
             return hunk_follows and left != (1, 1)
-        return hunk_follows or certain or old == new
+        return hunk_follows or certain or old.name == new.name
 
     def _is_signature(self, at: int, body: _Count) -> bool:
         """Whether ``-- `` ends a mail (``git format-patch``) rather than removing a line ``- ``."""

@@ -20,6 +20,7 @@ from typing import Any
 from daemon.agents.loader import UnknownAgent, load_agent
 from daemon.bus import Bus
 from daemon.config import Config, load_config
+from daemon.files.commands import CommandWatches
 from daemon.files.seen import no_editor
 from daemon.files.watch import FileWatch
 from daemon.loop.recovery import close_what_is_open, read_state
@@ -78,6 +79,9 @@ class Daemon:
         self.store, self.storage_notice = self._open_store()
         self._recover_changes()
         self._own = OwnSessions(state_folder, self.workspace)
+        self._commands = CommandWatches(
+            self.workspace, self.store.root, self._private("copies"), self._changed_outside
+        )
         self._tools: dict[str, Tool[Any]] = builtin_tools()
         self._services = Services(
             workspace=self.workspace,
@@ -96,6 +100,8 @@ class Daemon:
             unsaved_text=unsaved_text,
             write_unsaved=write_unsaved,
             on_read=self._watch.add,
+            watch_command=self._commands.watch,
+            note_write=self._commands.wrote,
             random=random.Random(),
         )
 
@@ -163,6 +169,10 @@ class Daemon:
         older = [m for m in session.state.messages if m.sequence < before]
         return older[max(0, len(older) - limit) :]
 
+    def saved(self, path: Path) -> None:
+        """The person saved a file in an editor."""
+        self._commands.wrote(path)
+
     def update_session(self, session: Session, updates: Mapping[str, Any]) -> None:
         """Change title or model."""
         if updates:
@@ -198,6 +208,7 @@ class Daemon:
         """Cancel all turns, store everything, let go of everything."""
         await asyncio.gather(*(session.close() for session in self._sessions.values()))
         await self._watch.close()
+        await self._commands.close()
         for task in set(self._tasks):
             task.cancel()
         self.store.close()
@@ -238,8 +249,11 @@ class Daemon:
 
     def _journal(self) -> Path:
         """Outside of the workspace: what lies there is acted upon after a crash, so it must come from nobody else."""
+        return self._private("journal")
+
+    def _private(self, what: str) -> Path:
         key = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:16]
-        return self.state_folder / "journal" / key
+        return self.state_folder / what / key
 
     def _recover_changes(self) -> None:
         """Before anybody can write: finish or undo what a crash interrupted, and let the person know."""

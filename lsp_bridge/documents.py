@@ -39,10 +39,11 @@ class OpenDocuments:
         """The text changed; equal to the disk again (undo, reload) means clean."""
         self._update(uri)
 
-    def saved(self, uri: str) -> None:
-        """The buffer is on disk now."""
+    def saved(self, uri: str) -> Path | None:
+        """The buffer is on disk now. Returns its path."""
         if (path := _path(uri)) is not None:
             self._dirty.discard(path)
+        return path
 
     def closed(self, uri: str) -> None:
         """What was not saved is discarded."""

@@ -240,7 +240,8 @@ class ClientServer:
 
         @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
         def _(params: types.DidSaveTextDocumentParams) -> None:
-            self._open_documents().saved(params.text_document.uri)
+            if (path := self._open_documents().saved(params.text_document.uri)) is not None:
+                self._core.saved(path)
 
         @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
         def _(params: types.DidCloseTextDocumentParams) -> None:

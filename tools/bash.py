@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from pydantic import Field
 
 from tools import command_line, process
-from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.base import CommandChange, PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.diff import shown_name
+from tools.paths import rule_target
+
+T = TypeVar("T")
 
 MAX_OUTPUT = 30_000
 """Characters of output the model gets, half from the beginning and half from the end."""
+MAX_NAMED = 20
+MAX_LISTED = 200
+"""Changed files that the model is told of, and that the result lists for the display."""
 MAX_SPILL_BYTES = 64 * 1024 * 1024
 _LIVE_CHUNK = 4000
 
@@ -56,6 +64,8 @@ class BashTool(Tool[BashInput]):
             )
         )
         output = _Output(ctx.scratch / f"bash-{_safe_name(ctx.tool_call_id)}.txt", ctx.on_output)
+        watch = await ctx.history.watch_command(ctx.tool_call_id)
+        changed: Sequence[CommandChange] = ()
         try:
             ended = await process.run(
                 [shell, "-c", command],
@@ -70,7 +80,8 @@ class BashTool(Tool[BashInput]):
             raise ToolError(f"The command could not be started: {error}") from error
         finally:
             output.close()
-        return _result(args, ended, output)
+            changed = await _despite_cancel(watch.ended())
+        return _result(args, ended, output, changed, ctx.workspace)
 
 
 class _Output:
@@ -154,7 +165,54 @@ def _safe_name(tool_call_id: str) -> str:
     return "".join(c if c.isalnum() or c in "-_" else "_" for c in tool_call_id)[:100] or "call"
 
 
-def _result(args: BashInput, ended: process.Ended, output: _Output) -> ToolResult:
+async def _despite_cancel(work: Awaitable[T]) -> T:
+    """The result of ``work``, which is not broken off; a cancellation that came meanwhile is raised afterwards."""
+    task = asyncio.ensure_future(work)
+    canceled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            canceled = True
+    if canceled:
+        raise asyncio.CancelledError
+    return task.result()
+
+
+def _changed_line(changed: Sequence[CommandChange], workspace: Path) -> str:
+    """What the command changed, in a line for the model."""
+    names: list[str] = []
+    for change in changed[:MAX_NAMED]:
+        what = {"create": "new", "delete": "deleted", "update": f"+{change.added} -{change.removed}"}[
+            change.kind
+        ]
+        if change.version is None:
+            what = f"{change.kind}d; cannot be undone"
+        names.append(f"{shown_name(rule_target(change.path, workspace))} ({what})")
+    more = len(changed) - len(names)
+    return f"Files changed by the command: {', '.join(names)}" + (f" and {more} more." if more > 0 else ".")
+
+
+def _changed_metadata(changed: Sequence[CommandChange], workspace: Path) -> list[dict[str, object]]:
+    return [
+        {
+            "path": rule_target(change.path, workspace),
+            "kind": change.kind,
+            "added": change.added,
+            "removed": change.removed,
+            "version": change.version,
+        }
+        for change in changed[:MAX_LISTED]
+    ]
+
+
+def _result(
+    args: BashInput,
+    ended: process.Ended,
+    output: _Output,
+    changed: Sequence[CommandChange],
+    workspace: Path,
+) -> ToolResult:
     if ended.timed_out:
         first = f"Timed out after {args.timeout} s and was stopped, with all its processes."
     elif ended.exit_code < 0:
@@ -167,11 +225,16 @@ def _result(args: BashInput, ended: process.Ended, output: _Output) -> ToolResul
     if output.cut_bytes and output.spilled:
         lines.append(f"The last {output.cut_bytes} bytes of the output were not stored.")
     lines.append(output.text() or "(no output)")
+    if changed:
+        lines.append(_changed_line(changed, workspace))
     metadata: dict[str, object] = {
         "command": args.command,
         "exit_code": ended.exit_code,
         "timed_out": ended.timed_out,
     }
+    if changed:
+        metadata["files"] = _changed_metadata(changed, workspace)
+        metadata["files_changed"] = len(changed)
     if output.spilled:
         metadata["output_file"] = output.path.as_posix()
     title = args.description.strip() or args.command.strip().splitlines()[0][:100]

@@ -38,6 +38,10 @@ from tools.proposal import propose
 log = logging.getLogger(__name__)
 
 
+MAX_COUNTED = 1024 * 1024
+"""Bytes of both sides above which the changed lines of a file that a command wrote are not counted."""
+
+
 class _NoWatch:
     async def ended(self) -> Sequence[CommandChange]:
         return ()
@@ -115,7 +119,7 @@ class SessionHistory:
         """Store changes that are on disk already; call ``tell`` with the result. Blocking. Raises ToolError."""
         changes = [item.change for item in seen if item.change is not None]
         try:
-            made = iter(self._versions(changes, tool_call_id))
+            made = iter(self._versions(changes, tool_call_id, MAX_COUNTED))
             versions: list[Version] = []
             for item in seen:
                 if item.change is None:
@@ -175,8 +179,10 @@ class SessionHistory:
             raise _not_kept(changes, error) from error
         return [version.version or "" for version in versions]
 
-    def _versions(self, changes: Sequence[FileChange], tool_call_id: str) -> list[Version]:
-        counts = self._counts(changes)
+    def _versions(
+        self, changes: Sequence[FileChange], tool_call_id: str, max_bytes: int | None = None
+    ) -> list[Version]:
+        counts = self._counts([c for c in changes if max_bytes is None or _size(c) <= max_bytes])
         found: list[Version] = []
         for change in changes:
             entry = self._entry(change)
@@ -239,6 +245,10 @@ def _not_kept(changes: Sequence[FileChange], error: OSError) -> ToolError:
     return ToolError(
         f"Nothing was changed: the old version {what} could not be kept ({error.strerror or error})."
     )
+
+
+def _size(change: FileChange) -> int:
+    return len(change.before or b"") + len(change.after or b"")
 
 
 def _missing_folders(path: Path) -> tuple[Path, ...]:

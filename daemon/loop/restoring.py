@@ -184,6 +184,8 @@ class Restorer:
         keeper = _StepKeeper(self._history, action, [change.change_id for change in changes])
         if plan:
             await self._write(plan, keeper)
+            for change in plan:
+                self._services.note_write(change.path)
             gone = {change.path for change in plan if change.after is None}
             folders = [folder for change in changes for folder in change.folders()]
             await asyncio.to_thread(_remove_empty, folders, gone)

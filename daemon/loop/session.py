@@ -134,6 +134,7 @@ class Session:
 
     def _files_written(self, versions: Sequence[Version]) -> None:
         for version in versions:
+            self.services.note_write(version.path)
             event = FileChanged(
                 trace_id=self.session_id,
                 time=self.services.now(),

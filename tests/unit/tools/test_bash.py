@@ -11,7 +11,7 @@ import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools import process
-from tools.base import PermissionDenied, ToolError, ToolResult
+from tools.base import ChangeKind, CommandChange, PermissionDenied, ToolError, ToolResult
 from tools.bash import BashInput, BashTool
 
 
@@ -258,3 +258,76 @@ async def test_a_cancellation_while_the_program_starts_leaves_nothing_behind(
     with pytest.raises(asyncio.CancelledError):
         await task
     await until(lambda: not any(alive(pid) for pid in pids(ctx)))
+
+
+# -- what it changed
+
+
+def seen(
+    workspace: Path, name: str, kind: ChangeKind = "update", version: str | None = "v1"
+) -> CommandChange:
+    return CommandChange(workspace / name, kind, version, 2, 1)
+
+
+async def test_what_a_command_changed_is_told(ctx: FakeToolContext) -> None:
+    w = ctx.workspace
+    ctx.history.seen = (
+        seen(w, "a.py"),
+        seen(w, "b.txt", "create"),
+        seen(w, "c.txt", "delete"),
+        seen(w, "d.bin", version=None),
+    )
+    result = await bash(ctx, "true")
+    assert result.content.endswith(
+        "\nFiles changed by the command: "
+        "a.py (+2 -1), b.txt (new), c.txt (deleted), d.bin (updated; cannot be undone)."
+    )
+    assert result.metadata["files"][0] == {
+        "path": "a.py",
+        "kind": "update",
+        "added": 2,
+        "removed": 1,
+        "version": "v1",
+    }
+    assert ctx.history.watched == ["call_1"]
+
+
+async def test_of_many_changed_files_the_first_are_named(ctx: FakeToolContext) -> None:
+    ctx.history.seen = tuple(seen(ctx.workspace, f"{n:03}.txt") for n in range(500))
+    result = await bash(ctx, "true")
+    assert "019.txt (+2 -1) and 480 more." in result.content
+    assert "020.txt" not in result.content
+    assert len(result.metadata["files"]) == 200
+    assert result.metadata["files_changed"] == 500
+
+
+async def test_a_canceled_command_is_looked_at_too(
+    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[bool] = []
+    began = asyncio.Event()
+
+    class Watch:
+        async def ended(self) -> tuple[CommandChange, ...]:
+            await asyncio.sleep(0)
+            ended.append(True)
+            return ()
+
+    async def watch_command(tool_call_id: str) -> Watch:
+        began.set()
+        return Watch()
+
+    monkeypatch.setattr(ctx.history, "watch_command", watch_command)
+    running = asyncio.create_task(bash(ctx, "sleep 60"))
+    await began.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert ended == [True]
+
+
+async def test_without_permission_nothing_is_watched(ctx: FakeToolContext) -> None:
+    ctx.permission.refuse = {"bash"}
+    with pytest.raises(PermissionDenied):
+        await bash(ctx, "true")
+    assert ctx.history.watched == []

@@ -17,6 +17,7 @@ from daemon.model.messages import TextPart
 from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.fakes.models import Call, Step
 from tests.fakes.tool_context import FakeDiagnostics
+from tests.fakes.waiting import until
 
 LINES = "".join(f"line {n}\n" for n in range(1, 11))
 
@@ -403,3 +404,66 @@ async def test_a_canceled_write_is_in_the_log(tmp_path: Path) -> None:
         assert (event.path, event.kind, event.version, event.added) == ("b.txt", "create", "v1", 1)
         log = [e.event for e in bench.core.store.events(session.session_id)]
         assert log.count("file_changed") == 1
+
+
+# -- what commands changed
+
+
+def bash(command: str) -> Call:
+    return Call("bash", {"command": command})
+
+
+async def test_what_a_command_changed_is_undone_and_redone(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        (bench.workspace / "gone.txt").write_text("gone\n")
+        session = await worked(
+            bench, bash("sed -i 's/line 5/five/' a.py; rm gone.txt; mkdir -p x/y; echo new > x/y/new.txt")
+        )
+        path = bench.workspace / "a.py"
+        assert [(e.path, e.kind, e.added, e.removed) for e in bench.events(FileChanged)] == [
+            ("a.py", "update", 1, 1),
+            ("gone.txt", "delete", 0, 1),
+            ("x/y/new.txt", "create", 1, 0),
+        ]
+        result = next(r for m in session.state.messages if (r := m.tool_result()) is not None)
+        assert "a.py (+1 -1), gone.txt (deleted), x/y/new.txt (new)" in result.content
+        path.write_text(path.read_text().replace("line 1\n", "mine\n"))
+        outcome = await Restorer(session).undo()
+        assert outcome.target == "bash of a.py, gone.txt, x/y/new.txt"
+        assert path.read_text() == LINES.replace("line 1\n", "mine\n")
+        assert (bench.workspace / "gone.txt").read_text() == "gone\n"
+        assert not (bench.workspace / "x").exists()
+        await Restorer(session).redo()
+        assert "five" in path.read_text()
+        assert not (bench.workspace / "gone.txt").exists()
+        assert (bench.workspace / "x/y/new.txt").read_text() == "new\n"
+
+
+async def test_a_canceled_command_is_in_the_history(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        (bench.workspace / "a.py").write_text(LINES)
+        session = bench.session(settings=ALLOW_ALL)
+        bench.models.then(bash("echo x > a.py; echo ready; sleep 60"))
+        turn = prompted(session, "do it")
+        await until(lambda: "ready" in bench.text("tool_output"))
+        session.cancel()
+        assert (await finish(turn)).stop == "canceled"
+        assert [e.path for e in bench.events(FileChanged)] == ["a.py"]
+        await Restorer(session).undo()
+        assert (bench.workspace / "a.py").read_text() == LINES
+
+
+async def test_what_cannot_be_undone_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daemon.files.tree.MAX_FILE", 100)
+    async with daemon(tmp_path) as bench:
+        (bench.workspace / "large.txt").write_text("x" * 1000)
+        session = await worked(
+            bench, bash("seq 500 > large.txt; sed -i s/5/five/ a.py"), bash("seq 600 > large.txt")
+        )
+        with pytest.raises(Refused, match="not known"):
+            second = (await Restorer(session).overview()).changes[1]
+            await Restorer(session).undo(second.change_id)
+        outcome = await Restorer(session).undo()
+        assert outcome.target.endswith("(not large.txt: the old content is not known)")
+        assert (bench.workspace / "a.py").read_text() == LINES
+        assert (bench.workspace / "large.txt").read_text().endswith("600\n")

@@ -24,7 +24,6 @@ from tools.match_forms import (
     by_look_alikes_and_indentation,
     by_trailing_blanks,
     exact,
-    exact_disjoint,
     in_line_ends,
 )
 from tools.match_variants import Variant, variants
@@ -40,7 +39,7 @@ MAX_REPLACEMENTS = 10_000
 """Each place is looked at by itself; more of them is a job for a command."""
 MAX_LISTED = 200
 """Lines of candidates that are looked up for an error."""
-_MAX_LINES_COMPARED = 20_000
+_MAX_LINES_COMPARED = 10_000
 """On a looser rung, in all candidates together; two are always compared."""
 
 
@@ -94,7 +93,7 @@ def find_edit(text: str, old: str, new: str, replace_all: bool = False) -> Edit:
 
 def _everywhere(hay: Haystack, old: str, new: str) -> Edit | None:
     sought, made = to_lf(old), to_lf(new)
-    places = exact_disjoint(hay, sought, MAX_REPLACEMENTS)
+    places = list(itertools.islice(exact(hay, sought, overlapping=False), MAX_REPLACEMENTS + 1))
     if len(places) > MAX_REPLACEMENTS:
         raise too_many(MAX_REPLACEMENTS)
     if not sought.strip():

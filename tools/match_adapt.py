@@ -7,10 +7,11 @@ characters); what it adds is adapted the way the two differ, e.g. re-indented.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tools.text import line_end_at, split_lines
+from tools.text import Line, line_end_at, split_lines
 
 _SINGLE = "\u2018\u2019\u201a\u201b\u2032\u02bc\uff07"
 _DOUBLE = "\u201c\u201d\u201e\u201f\u2033\uff02"
@@ -120,6 +121,28 @@ def _retabber(pairs: Sequence[tuple[str, str]], width: int, distance: int) -> Re
         return made + body[len(indent) :]
 
     return adapt
+
+
+def indents_of(bodies: Iterable[str]) -> list[tuple[int, str]]:
+    """Number and indentation of each line that is not blank."""
+    return [(number, _indent(body)) for number, body in enumerate(bodies) if body.strip(" \t")]
+
+
+def may_be_shifted(indents: Sequence[tuple[int, str]], found: Sequence[Line], first: int) -> bool:
+    """Whether ``reindents`` can succeed for lines of these ``indents`` at ``found[first:]``.
+
+    Says no at the first line that is out of step, so that a place among many like it costs next to nothing.
+    """
+    begun: tuple[int, ...] = ()
+    for number, theirs in indents:
+        ours = _indent(found[first + number].body)
+        steps = (len(ours) - len(theirs),) * (1 + len(_TAB_WIDTHS))
+        if "\t" in ours or "\t" in theirs:
+            steps = (steps[0], *(_columns(ours, width) - _columns(theirs, width) for width in _TAB_WIDTHS))
+        begun = begun or steps
+        if steps != begun and not any(map(operator.eq, steps, begun)):
+            return False
+    return True
 
 
 def reindents(old: Sequence[str], found: Sequence[str]) -> tuple[Reindent | None, bool]:

@@ -126,18 +126,29 @@ def stray_escape(old: str, new: str) -> str:
 
 def _has_stray_escape(old: str, new: str) -> bool:
     r"""Whether ``new`` adds a literal ``\n`` that reads like a line end: unquoted, before an indentation or old."""
-    if "\\n" in old or "\\n" not in new or "\n" in new.rstrip("\n"):
+    if "\\n" not in new or "\n" in new.rstrip("\n"):
         return False
-    known = {line.strip() for line in old.split("\n") if len(line.strip()) > 2}
-    if "\n" in old.strip() and any(piece.strip() in known for piece in new.split("\\n")):
+    if "\\n" in old:
+        return "\n" in old and _ends_escaped(new) and not _ends_escaped(old.rstrip("\n"))
+    if "\n" in old and (_ends_escaped(new) or any(_unquoted(new, at) for at in _escapes(new))):
         return True
     beside_old = new.startswith(old + "\\n") or new.endswith("\\n" + old)
-    for found in itertools.islice(re.finditer(r"(?<!\\)\\n", new), _MAX_LOOKED_AT):
-        before = new[: found.start()]
-        quoted = before.count('"') % 2 or before.count("'") % 2 or before.count("`") % 2
-        if not quoted and (beside_old or re.match(r"\\n|\t| {2}", new[found.end() :])):
-            return True
-    return False
+    return any(
+        _unquoted(new, at) and (beside_old or re.match(r"\\n|\t| {2}", new[at + 2 :])) for at in _escapes(new)
+    )
+
+
+def _escapes(text: str) -> list[int]:
+    return [found.start() for found in itertools.islice(re.finditer(r"(?<!\\)\\n", text), _MAX_LOOKED_AT)]
+
+
+def _ends_escaped(text: str) -> bool:
+    return re.search(r"(?<!\\)\\n$", text) is not None
+
+
+def _unquoted(text: str, at: int) -> bool:
+    before = text[:at]
+    return not any(before.count(quote) % 2 for quote in ('"', "'", "`"))
 
 
 def lost_line_end(text: str, start: int, end: int, old: str, new: str) -> tuple[str, str]:

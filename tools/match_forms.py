@@ -9,15 +9,17 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.match_adapt import LOOK_ALIKES, Reindent, reindents
+from tools.match_adapt import LOOK_ALIKES, Reindent, indents_of, may_be_shifted, reindents
 from tools.match_doubt import begins_inside_indentation
-from tools.text import Line, split_lines
+from tools.text import Line, split_lines, to_lf
 
 BLANKS = " \t"
+_FANCY = re.compile(f"[{''.join(map(chr, LOOK_ALIKES))}]")
 _UNKNOWN = chr(sys.maxunicode)
 
 
@@ -44,8 +46,8 @@ class Haystack:
         return split_lines(self.text)
 
     @functools.cached_property
-    def plain(self) -> _Form:
-        return _Form(self.lines, lambda body: body)
+    def plain(self) -> _Plain:
+        return _Plain(self.text)
 
     @functools.cached_property
     def trimmed(self) -> _Form:
@@ -53,7 +55,7 @@ class Haystack:
 
     @functools.cached_property
     def folded(self) -> _Form:
-        if self.text.isascii():
+        if not _FANCY.search(self.text):
             return self.trimmed
         return _Form(self.folded_lines, lambda body: body.rstrip(BLANKS))
 
@@ -68,14 +70,14 @@ class Haystack:
 
     @functools.cached_property
     def folded_keys(self) -> _Keys:
-        if self.text.isascii():
+        if not _FANCY.search(self.text):
             return self.keys
         return _Keys([line.body.strip(BLANKS) for line in self.folded_lines])
 
 
 def fold(text: str) -> str:
     """``text`` with plain characters for typographic ones, one for one."""
-    return text if text.isascii() else text.translate(LOOK_ALIKES)
+    return _FANCY.sub(lambda found: LOOK_ALIKES[ord(found.group())], text)
 
 
 def _only_line_end(text: str) -> str:
@@ -85,6 +87,35 @@ def _only_line_end(text: str) -> str:
     if crs == both == lfs:
         return "\r\n"
     return "\r" if lfs == 0 else ""
+
+
+class _Plain:
+    """The text with ``\\n`` line ends, made without splitting it into lines."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._lone = text.count("\r") != text.count("\r\n")
+        self.text = to_lf(text)
+
+    def original(self, offset: int) -> int:
+        # What lies before an offset of the file is shorter here by one for each \r\n in it, or half of one.
+        low, high, pairs = offset, min(len(self._text), 2 * offset), self._pairs(0, offset)
+        while low < high:
+            middle = (low + high) // 2
+            more = self._pairs(low, middle)
+            if middle - pairs - more < offset:
+                low, pairs = middle, pairs + more
+                if high - low == 1:
+                    return high
+            else:
+                high = middle
+        return low
+
+    def _pairs(self, start: int, end: int) -> int:
+        r"""Number of ``\r`` that belong to ``\r\n`` in a part of the text."""
+        if not self._lone:
+            return self._text.count("\r", start, end)
+        return self._text.count("\r\n", start, end + 1)
 
 
 class _Form:
@@ -136,39 +167,23 @@ def _nth_character(number: int) -> str:
     return chr(min(number if number < 0xD000 else number + 0x1000, sys.maxunicode))
 
 
-def exact(hay: Haystack, old: str) -> Iterator[Place]:
-    """Places of ``old``, whose line ends are ``\\n``, in the file with its own line ends. They may overlap."""
-    if not hay.line_end:
-        yield from in_form(hay.plain, old, whole_tokens=False)
-        return
-    text, sought = hay.text, in_line_ends(old, hay.line_end)
-    at = text.find(sought)
+def exact(hay: Haystack, old: str, overlapping: bool = True) -> Iterator[Place]:
+    """Places of ``old``, whose line ends are ``\\n``, in the file with its own line ends."""
+    if hay.line_end:
+        text, sought, original = hay.text, in_line_ends(old, hay.line_end), int
+    else:
+        text, sought, original = hay.plain.text, old, hay.plain.original
+    at, end = text.find(sought), 0
     while at >= 0:
-        yield Place(at, at + len(sought))
-        at = text.find(sought, at + 1)
-    if old.endswith("\n") and text and not text.endswith(hay.line_end):
+        end = at + len(sought)
+        yield Place(original(at), original(end))
+        at = text.find(sought, at + 1 if overlapping else end)
+    if old.endswith("\n") and text and text[-1] not in "\r\n":
         # The final line end that the file lacks carries no meaning.
-        body = sought.removesuffix(hay.line_end)
-        if text.endswith(body):
-            yield Place(len(text) - len(body), len(text))
-
-
-def exact_disjoint(hay: Haystack, old: str, limit: int) -> list[Place]:
-    """Places of ``old`` that do not overlap, the first ones first; at most ``limit`` and one more."""
-    chosen: list[Place] = []
-    if not hay.line_end:
-        for place in in_form(hay.plain, old, whole_tokens=False):
-            if not chosen or place.start >= chosen[-1].end:
-                chosen.append(place)
-                if len(chosen) > limit:
-                    break
-        return chosen
-    text, sought = hay.text, in_line_ends(old, hay.line_end)
-    at = text.find(sought)
-    while at >= 0 and len(chosen) <= limit:
-        chosen.append(Place(at, at + len(sought)))
-        at = text.find(sought, at + len(sought))
-    return chosen or list(exact(hay, old))
+        body = sought[: -len(hay.line_end or "\n")]
+        first = len(text) - len(body)
+        if text.endswith(body) and (overlapping or first >= end):
+            yield Place(original(first), original(len(text)))
 
 
 def in_line_ends(text: str, end: str) -> str:
@@ -233,7 +248,10 @@ def by_look_alikes_and_indentation(hay: Haystack, old: str) -> Iterator[Place]:
 def _by_lines(lines: Sequence[Line], old: str, keys: _Keys) -> Iterator[Place]:
     wanted = split_lines(old)
     bodies = [line.body for line in wanted]
+    indents = indents_of(bodies)
     for first in keys.places([body.strip(BLANKS) for body in bodies]):
+        if not may_be_shifted(indents, lines, first):
+            continue
         there = lines[first : first + len(wanted)]
         adapt, retabbed = reindents(bodies, [line.body for line in there])
         if adapt is not None:

@@ -247,7 +247,7 @@ def split_lines(text: str) -> list[Line]:
 
 def to_lf(text: str) -> str:
     """``text`` with every line end as ``\\n``."""
-    return _LINE_END.sub("\n", text) if "\r" in text else text
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def line_number(text: str, offset: int) -> int:

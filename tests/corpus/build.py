@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.corpus import clean, dialects, recoverable, refuse
-from tests.corpus.case import FORMS, LEGACY, PLAIN, Call, Case, Draft, Form, Group, calls
+from tests.corpus.case import FORMS, LEGACY, PLAIN, Call, Case, Draft, Form, Group, calls, joined
 from tests.corpus.clean import Maker
 from tests.corpus.sources import Change
 
@@ -30,6 +30,7 @@ def build(changes: Sequence[Change], rng: random.Random, size: int) -> Iterator[
             wanted = max(4, round(size * share[group] / len(makers)))
             yield from _of_kind(group, kind, maker, order, random.Random(f"{rng.random()}{kind}"), wanted)
     yield from _unencodable(order, rng, max(4, size // 200))
+    yield from _legacy_words(order, rng, max(8, size // 60))
 
 
 def _of_kind(
@@ -119,6 +120,25 @@ def _unencodable(changes: Sequence[Change], rng: random.Random, wanted: int) -> 
             continue
         args: dict[str, object] = {"file_path": "a.txt", "old_string": draft.old, "new_string": draft.new}
         yield Case("unencodable", "refuse", "a.txt", made[0], args, (), codec)
+        wanted -= 1
+        if not wanted:
+            return
+
+
+def _legacy_words(changes: Sequence[Change], rng: random.Random, wanted: int) -> Iterator[Case]:
+    """Edits of words that only the file's code page has."""
+    for change in rng.sample(changes, len(changes)):
+        text = joined(change.lines, change.final_end)
+        codec, words = rng.choice(LEGACY)
+        if not text.isascii() or len(text) > 20_000:
+            continue
+        above = f"# {words}\n# {words[::-1]}\n"
+        half = len(words) // 2
+        new = f"# {words[half:]}{words[:half]}\n"
+        form = Form(codec, codec, end=rng.choice(["\n", "\r\n"]))
+        args: dict[str, object] = {"file_path": "a.txt", "old_string": f"# {words}\n", "new_string": new}
+        expected = form.encode(new + f"# {words[::-1]}\n" + text)
+        yield Case("legacy words", "clean", "a.txt", form.encode(above + text), args, (expected,), codec)
         wanted -= 1
         if not wanted:
             return

@@ -51,7 +51,12 @@ def new_lost_its_end(rng: random.Random, call: Call) -> Draft | None:
         or call.high >= len(call.change.lines)
     ):
         return None
-    return Draft(call.text, joined(call.old), "\n".join(call.new), (call.after,))
+    # Before an empty line the words of the call say that it goes away.
+    literal = call.text.replace(joined(call.old), "\n".join(call.new), 1)
+    blank = not call.change.lines[call.high]
+    return Draft(
+        call.text, joined(call.old), "\n".join(call.new), (call.after, literal) if blank else (call.after,)
+    )
 
 
 def old_got_an_end(rng: random.Random, call: Call) -> Draft | None:
@@ -79,7 +84,9 @@ def only_old_dedented(rng: random.Random, call: Call) -> Draft | None:
     cut = min((len(line) - len(line.lstrip(" ")) for line in solid), default=0)
     if not cut or not call.new:
         return None
-    return Draft(call.text, joined([line[cut:] for line in call.old]), joined(call.new), (call.after,))
+    old, new = joined([line[cut:] for line in call.old]), joined(call.new)
+    literal = (call.text.replace(old, new, 1),) if call.text.count(old) == 1 else ()
+    return Draft(call.text, old, new, (call.after, *literal))
 
 
 def only_new_dedented(rng: random.Random, call: Call) -> Draft | None:

@@ -210,7 +210,7 @@ def look_alikes_in_file(rng: random.Random, call: Call) -> Draft | None:
             else:
                 made[index] = fancy
     filed = Call(replace(change, lines=tuple(old), made=tuple(made)), call.low, call.high)
-    if filed.old == call.old:
+    if filed.old == call.old or "\n".join(line.rstrip() for line in call.old) in filed.text:
         return None
     was, becomes = _texts(rng, call.old, call.new)
     return Draft(filed.text, was, becomes, _expected(filed, was, becomes))

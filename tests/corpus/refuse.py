@@ -197,7 +197,33 @@ def cut_word(rng: random.Random, call: Call) -> Draft | None:
     return Draft(call.text, "\t   " + body[:-1] + "  ", "\t   " + body[:-1] + "q  ", ())
 
 
+def loosely_changed(rng: random.Random, call: Call) -> Draft | None:
+    """Another word, number or operator, and also another depth, other blanks or copied line numbers."""
+    changed = rng.choice([MAKERS["word"], MAKERS["number"], MAKERS["operator"], MAKERS["line missing"]])(
+        rng, call
+    )
+    if changed is None or not changed.old.strip():
+        return None
+    lines = changed.old.split("\n")
+    if not any(line.strip() and line.strip() not in changed.text for line in lines) and len(lines) < 4:
+        return None
+    match rng.choice(["deeper", "blanks", "tabs", "numbers", "curly"]):
+        case "deeper":
+            lines = ["    " + line if line.strip() else line for line in lines]
+        case "blanks":
+            lines = [line + "  " if line.strip() else line for line in lines]
+        case "tabs":
+            lines = [line.replace("    ", "\t") for line in lines]
+        case "curly":
+            lines = [line.replace('"', "“").replace("'", "’") for line in lines]
+        case _:
+            lines = [f"{n}→{line}" for n, line in enumerate(lines, call.low + 1)]
+    old = "\n".join(lines)
+    return None if old in changed.text else replace(changed, old=old)
+
+
 MAKERS: dict[str, Maker] = {
+    "loosely changed": loosely_changed,
     "word": _by_pattern(r"[A-Za-z_]{3,}", _other_word),
     "number": _by_pattern(r"\d+", lambda rng, m: str(int(m.group()[:12]) + rng.randint(1, 9))),
     "operator": _by_pattern(r"(?<=\s)(==|!=|<=|>=|[-+*/%<>=]|and|or|->)(?=\s)", _other_operator),

@@ -11,6 +11,18 @@ from playwright.async_api import Locator, expect
 
 from tests.e2e.conftest import OpenVSCode
 from tests.e2e.vscode import task
+from tests.e2e.vscode.parcels import (
+    ASKED,
+    CHEAPER,
+    PROPOSED,
+    RATES,
+    SET,
+    environment,
+    make_parcels,
+    read,
+    set_rates,
+    write,
+)
 from tests.e2e.vscode.window import Window
 from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
@@ -18,30 +30,6 @@ from tests.fakes.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 
-RATES = '''"""Shipping rates, in cents."""
-
-LOCAL = 400
-
-
-def local(weight: int) -> int:
-    """Rate within the town."""
-    return LOCAL + weight // 10
-
-
-def far(weight: int) -> int:
-    """Rate within the country."""
-    return 2 * LOCAL + weight // 5
-
-
-def abroad(weight: int) -> int:
-    """Rate to everywhere else."""
-    return 5 * LOCAL + weight
-'''
-CHEAPER = ("LOCAL = 400", "LOCAL = 350")
-DEARER = ("return 5 * LOCAL + weight\n", "return 6 * LOCAL + 2 * weight\n")
-PROPOSED = RATES.replace(*CHEAPER).replace(*DEARER)
-"""Two changes, far enough from each other to be two hunks."""
-ASKED = "Make local parcels cheaper."
 CHEAPEST = "LOCAL = 300"
 UNSAVED: Mapping[str, object] = {"files.autoSave": "off"}
 """As on the desktop: in the browser VS Code saves by itself."""
@@ -50,27 +38,7 @@ CARRIERS = "# Carriers\n\nZeppelin\n"
 
 @pytest.fixture
 def workspace(scratch: Path) -> Path:
-    folder = scratch / "parcels"
-    folder.mkdir()
-    (folder / "rates.py").write_text(RATES)
-    return folder
-
-
-def environment(model: ModelServer) -> Mapping[str, str]:
-    return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "a-key-for-tests"}
-
-
-def read(file: Path) -> Reply:
-    return task.call("read", file_path=str(file))
-
-
-def write(file: Path, content: str) -> Reply:
-    return task.call("write", "Two rates.", file_path=str(file), content=content)
-
-
-def rates(workspace: Path) -> list[Reply]:
-    file = workspace / "rates.py"
-    return [read(file), write(file, PROPOSED), Reply(text="The rates are set.")]
+    return make_parcels(scratch / "parcels")
 
 
 def hunk(window: Window, number: int, of: int = 2) -> Locator:
@@ -85,7 +53,9 @@ def holds(folder: Path, text: str) -> bool:
 async def replace_in_diff(window: Window, line: str, text: str) -> None:
     """Replace a whole line on the proposed side, as a person does with the keyboard."""
     modified = window.diff.locator(".editor.modified")
-    await modified.locator(".view-line", has_text=re.compile(rf"^{re.escape(line)}".replace(r"\ ", r"\s"))).click()
+    await modified.locator(
+        ".view-line", has_text=re.compile(rf"^{re.escape(line)}".replace(r"\ ", r"\s"))
+    ).click()
     await window.page.keyboard.press("End")
     await window.page.keyboard.press("Shift+Home")
     await window.page.keyboard.type(text)
@@ -95,7 +65,7 @@ async def replace_in_diff(window: Window, line: str, text: str) -> None:
 async def test_of_two_hunks_only_the_chosen_one_is_written_and_the_model_is_told(
     open_vscode: OpenVSCode, workspace: Path
 ) -> None:
-    async with ModelServer(rates(workspace)) as model, open_vscode(environment(model)) as window:
+    async with ModelServer(set_rates(workspace)) as model, open_vscode(environment(model)) as window:
         await window.show_chat()
         await window.widen_chat(120)
         await window.say(ASKED)
@@ -114,7 +84,7 @@ async def test_of_two_hunks_only_the_chosen_one_is_written_and_the_model_is_told
         # The keyboard accepts what the card says.
         await window.page.keyboard.press("Shift+Alt+Y")
 
-        await expect(window.answers().last).to_contain_text("The rates are set.")
+        await expect(window.answers().last).to_contain_text(SET)
         await expect(window.tool("write", "done")).to_contain_text("altered by you")
         await expect(window.tab("proposed by Goalwright")).to_have_count(0)
         assert "6 * LOCAL" in str(model.requests[2].json["messages"][-1])
@@ -125,7 +95,7 @@ async def test_the_text_that_the_person_made_of_a_proposal_is_written(
     open_vscode: OpenVSCode, workspace: Path
 ) -> None:
     async with (
-        ModelServer(rates(workspace)) as model,
+        ModelServer(set_rates(workspace)) as model,
         open_vscode(environment(model), settings=UNSAVED) as window,
     ):
         await window.show_chat()
@@ -141,7 +111,7 @@ async def test_the_text_that_the_person_made_of_a_proposal_is_written(
         # Not saved: what stands in the editor counts, and nobody asks whether to save it.
         await window.title_action("Accept").click()
 
-        await expect(window.answers().last).to_contain_text("The rates are set.")
+        await expect(window.answers().last).to_contain_text(SET)
         await expect(window.tab("proposed by Goalwright")).to_have_count(0)
         await expect(window.page.locator(".monaco-dialog-box")).to_have_count(0)
         await expect(window.tool("write", "done")).to_contain_text("altered by you")
@@ -153,7 +123,7 @@ async def test_edits_of_a_proposal_survive_a_reload_and_can_be_taken_back(
     open_vscode: OpenVSCode, workspace: Path
 ) -> None:
     async with (
-        ModelServer(rates(workspace)) as model,
+        ModelServer(set_rates(workspace)) as model,
         open_vscode(environment(model), settings=UNSAVED) as window,
     ):
         await window.show_chat()
@@ -174,7 +144,7 @@ async def test_edits_of_a_proposal_survive_a_reload_and_can_be_taken_back(
         await expect(hunk(window, 1)).to_be_enabled()
         await window.button("Accept", window.approval).click()
 
-        await expect(window.answers().last).to_contain_text("The rates are set.")
+        await expect(window.answers().last).to_contain_text(SET)
         await expect(window.tab("proposed by Goalwright")).to_have_count(0)
     assert (workspace / "rates.py").read_text() == PROPOSED
 
@@ -225,7 +195,7 @@ async def test_of_several_files_one_is_left_out_and_a_move_shows_both_names(
     replies = [
         read(workspace / "rates.py"),
         read(workspace / "carriers.md"),
-        task.call("patch", patch=patch),
+        task.call("patch", patch_text=patch),
         Reply(text="Done."),
     ]
     async with ModelServer(replies) as model, open_vscode(environment(model)) as window:

@@ -104,7 +104,15 @@ async function undoGoal({ history, sessions }: Parts, goalId: string): Promise<v
   const goal = tree?.goals.find((one) => one.id === goalId);
   if (!tree || !goal) return;
   const name = [goalNumbers(tree).get(goalId), goal.description.replace(/\s+/g, " ")].filter(Boolean).join(" ");
-  await restore(history, { goalId }, { what: `goal “${name}”`, nothing: `Nothing to undo: no file is changed by goal “${name}”.` });
+  await restore(
+    history,
+    { goalId },
+    {
+      question: `Undo the file changes of goal “${name}”?`,
+      button: "Undo",
+      nothing: `Nothing to undo: no file was changed for goal “${name}”, or all of it is undone already.`,
+    },
+  );
 }
 
 async function rejectWithFeedback(parts: Parts, uri: unknown): Promise<void> {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeLabel, fileLines, headline, named, question, restoredLine } from "../src/history/words";
+import { changeLabel, consequences, fileLines, headline, named, restoredLine } from "../src/history/words";
 import { file } from "./fakes/protocol";
 
 const one = { path: "src/a.py", kind: "update" as const, added: 1, removed: 2 };
@@ -9,14 +9,16 @@ const two = { path: "b.py", kind: "update" as const, added: 3, removed: 0 };
 test("the transcript says what the person did, with the lines of all files together", () => {
   assert.equal(restoredLine({ action: "undo", target: "edit of src/a.py", files: [one] }), "You undid edit of src/a.py +1 −2");
   assert.equal(restoredLine({ action: "redo", target: "patch of 2 files", files: [one, two] }), "You redid patch of 2 files +4 −2");
-  assert.equal(restoredLine({ action: "restore", target: "", files: [one, two] }), "You restored 2 files +4 −2");
+  assert.equal(
+    restoredLine({ action: "restore", target: "2 changes since message 7", files: [one, two] }),
+    "You took back 2 changes since an earlier message +4 −2",
+  );
+  assert.equal(restoredLine({ action: "restore", target: "", files: [one] }), "You took back changes of 1 file +1 −2");
 });
 
 test("a question names each file and what happens to it", () => {
   const files = [file("a.py", { added: 1, removed: 2 }), file("new.py", { kind: "delete" }), file("old.py", { kind: "create" })];
-  const { message, detail } = question({ target: "", files }, "this message");
-  assert.equal(message, "Restore 3 files to before this message?");
-  assert.deepEqual(detail.split("\n").slice(0, 3), ["a.py  +1 −2", "new.py  is deleted", "old.py  comes back"]);
+  assert.deepEqual(consequences({ files }).split("\n").slice(0, 3), ["a.py  +1 −2", "new.py  is deleted", "old.py  comes back"]);
 });
 
 test("a long list of files is counted", () => {
@@ -38,7 +40,9 @@ test("a conflict's first line is its headline", () => {
   assert.deepEqual(headline("a.py was changed since.\n\nNow:\n x\n"), { message: "a.py was changed since.", detail: "Now:\n x" });
 });
 
-test("the file that a conflict is about is found by its longest name", () => {
-  assert.deepEqual(named("src/a.py: your edit is in the way", ["a.py", "src/a.py", "b.py"]), ["src/a.py"]);
-  assert.deepEqual(named("nothing here", ["a.py"]), []);
+test("the file that a conflict is about is found with its line, by its longest name", () => {
+  const paths = ["a.py", "src/a.py", "b.py"];
+  assert.deepEqual(named("Not all of it fits.\n\nsrc/a.py:12 was changed\nb.py:1 too", paths), { path: "src/a.py", line: 12 });
+  assert.deepEqual(named("b.py has unsaved changes; a.py too", paths), { path: "b.py", line: undefined });
+  assert.equal(named("nothing here", paths), undefined);
 });

@@ -11,16 +11,21 @@ export async function openLink(href: string): Promise<void> {
   if (where.kind === "file") await openFile(where.path, where.line, where.column);
 }
 
-/** Opens a file, relative to the folder Goalwright works in. Lines and columns count from 1. */
-export async function openFile(name: string, line?: number, column?: number): Promise<void> {
+/** A file by its name, which is relative to the folder Goalwright works in or absolute. */
+export function fileUri(name: string): vscode.Uri | undefined {
   const folder = workspaceFolder()?.uri.fsPath;
   const file = path.isAbsolute(name) ? name : folder && path.join(folder, name);
-  const found = file && (await stat(file).catch(() => undefined));
-  if (!file || !found) {
+  return file ? vscode.Uri.file(file) : undefined;
+}
+
+/** Opens a file, relative to the folder Goalwright works in. Lines and columns count from 1. */
+export async function openFile(name: string, line?: number, column?: number): Promise<void> {
+  const uri = fileUri(name);
+  const found = uri && (await stat(uri.fsPath).catch(() => undefined));
+  if (!uri || !found) {
     vscode.window.setStatusBarMessage(`Goalwright: there is no file ${name}`, 4_000);
     return;
   }
-  const uri = vscode.Uri.file(file);
   if (found.isDirectory()) {
     await vscode.commands.executeCommand("revealInExplorer", uri);
     return;

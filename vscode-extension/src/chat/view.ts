@@ -135,7 +135,11 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         return restore(
           history,
           { messageId: message.messageId },
-          { what: "this message", nothing: "Nothing to restore: no file was changed since this message." },
+          {
+            question: "Restore files to before this message?",
+            button: "Restore",
+            nothing: "Nothing to restore: no file was changed since this message, or all of it is undone already.",
+          },
         );
       case "editQueue":
         return sessions.editQueue(message.promptId, message.text);

@@ -1,52 +1,65 @@
 import * as vscode from "vscode";
-import { openFile } from "../chat/open";
+import { fileUri, openFile } from "../chat/open";
 import { ErrorCode, type HistoryRestoreParams } from "../protocol.gen";
 import type { FileHistory } from "./model";
-import { counts, fileLines, headline, named, question } from "./words";
+import { consequences, counts, headline, named, restoredLine } from "./words";
 
 const SHOWN_MS = 5_000;
+const OPEN = "Open File";
+const SAVE = "Save and Try Again";
 
 /** Undoes or redoes a change, the next one without its id, and says what was done. */
 export async function step(history: FileHistory, action: "undo" | "redo", changeId?: string): Promise<void> {
   const done = await told(history, () => history.step(action, changeId));
   if (!done) return;
-  const verb = action === "undo" ? "undid" : "redid";
-  if (done.files.length === 0) {
-    void vscode.window.showInformationMessage(`Nothing to ${action}: the files read so already.`);
-  } else {
-    vscode.window.setStatusBarMessage(`Goalwright: ${verb} ${done.target} ${counts(done.files)}`, SHOWN_MS);
-  }
+  if (done.files.length === 0) void vscode.window.showInformationMessage(`Nothing to ${action}: the files read so already.`);
+  else vscode.window.setStatusBarMessage(`Goalwright: ${restoredLine({ action, ...done })}`, SHOWN_MS);
 }
 
 /** Takes back all changes since a message or of a goal, after a look at what that changes. */
 export async function restore(
   history: FileHistory,
   about: Pick<HistoryRestoreParams, "messageId" | "goalId">,
-  words: { what: string; nothing: string },
+  words: { question: string; button: string; nothing: string },
 ): Promise<void> {
-  const planned = await told(history, () => history.restore(about, true));
+  const planned = await told(history, () => history.restore(about, true), words.nothing);
   if (!planned) return;
   if (planned.files.length === 0) {
     void vscode.window.showInformationMessage(words.nothing);
     return;
   }
-  const { message, detail } = question(planned, words.what);
-  if ((await vscode.window.showWarningMessage(message, { modal: true, detail }, "Restore")) !== "Restore") return;
-  const done = await told(history, () => history.restore(about, false));
-  if (done) vscode.window.setStatusBarMessage(`Goalwright: restored ${fileLines(done.files).replaceAll("\n", ", ")}`, SHOWN_MS);
+  const detail = consequences(planned);
+  if ((await vscode.window.showWarningMessage(words.question, { modal: true, detail }, words.button)) !== words.button) return;
+  const done = await told(history, () => history.restore(about, false), words.nothing);
+  if (done) vscode.window.setStatusBarMessage(`Goalwright: took back ${counts(done.files)}`, SHOWN_MS);
 }
 
-/** The result, or undefined after a conflict, which is told with a button that opens the file. Other errors are thrown. */
-async function told<T>(history: FileHistory, work: () => Promise<T>): Promise<T | undefined> {
+/**
+ * The result; undefined when it was not done, which is told: a conflict with the buttons that help, `nothing` (else the
+ * daemon's words) when there is nothing to do. Other errors are thrown.
+ */
+async function told<T>(history: FileHistory, work: () => Promise<T>, nothing?: string): Promise<T | undefined> {
   try {
     return await work();
   } catch (error) {
-    if ((error as { code?: unknown }).code !== ErrorCode.HISTORY_CONFLICT) throw error;
+    const { code } = error as { code?: unknown };
     const text = (error as Error).message;
-    const { message, detail } = headline(text);
-    const [path] = named(text, history.value.changes.flatMap((change) => change.files.map((file) => file.path)));
-    const choice = await vscode.window.showErrorMessage(message, { modal: true, detail }, ...(path ? ["Open File"] : []));
-    if (choice && path) await openFile(path);
+    if (code === ErrorCode.UNKNOWN_REQUEST) void vscode.window.showInformationMessage(nothing ?? text);
+    else if (code !== ErrorCode.HISTORY_CONFLICT) throw error;
+    else if (await conflict(history, text)) return told(history, work, nothing);
     return undefined;
   }
+}
+
+/** Tells why it was not done. True when the person has saved what was in the way. */
+async function conflict(history: FileHistory, text: string): Promise<boolean> {
+  const { message, detail } = headline(text);
+  const place = named(text, history.value.changes.flatMap((change) => change.files.map((file) => file.path)));
+  const uri = place && fileUri(place.path)?.toString();
+  const unsaved = vscode.workspace.textDocuments.find((document) => document.isDirty && document.uri.toString() === uri);
+  const buttons = [...(unsaved ? [SAVE] : []), ...(place ? [OPEN] : [])];
+  const choice = await vscode.window.showErrorMessage(message, { modal: true, detail }, ...buttons);
+  if (choice === SAVE) return (await unsaved?.save()) ?? false;
+  if (choice === OPEN && place) await openFile(place.path, place.line);
+  return false;
 }

@@ -20,8 +20,9 @@ export function counts(files: readonly Counted[]): string {
 
 /** The quiet line in the transcript: `You undid edit of src/a.py +1 −2`. */
 export function restoredLine({ action, target, files }: Pick<FilesRestored, "action" | "target" | "files">): string {
-  const verb = { undo: "undid", redo: "redid", restore: "restored" }[action];
-  const what = target || countOf(files.length);
+  const verb = { undo: "undid", redo: "redid", restore: "took back" }[action];
+  // Nobody counts messages.
+  const what = target.replace(/ since message \d+/, " since an earlier message") || `changes of ${countOf(files.length)}`;
   return files.length > 0 ? `You ${verb} ${what} ${counts(files)}` : `You ${verb} ${what}`;
 }
 
@@ -39,12 +40,9 @@ export function fileLines(files: readonly Counted[]): string {
   return [...shown, ...(more > 0 ? [`… and ${more} more`] : [])].join("\n");
 }
 
-/** The question before something is restored. */
-export function question(outcome: HistoryOutcome, what: string): { message: string; detail: string } {
-  return {
-    message: `Restore ${countOf(outcome.files.length)} to before ${what}?`,
-    detail: `${fileLines(outcome.files)}\n\nOnly Goalwright's changes are taken back; your own edits stay.`,
-  };
+/** What a question before a restore says below it. */
+export function consequences({ files }: Pick<HistoryOutcome, "files">): string {
+  return `${fileLines(files)}\n\nOnly what Goalwright changed is taken back; your own edits stay. Each change can be redone.`;
 }
 
 /** What a change can be called: `edit of src/a.py`, `patch of 3 files`. */
@@ -59,16 +57,18 @@ export function headline(message: string): { message: string; detail: string } {
   return { message: first, detail: rest.join("\n").trim() };
 }
 
-/** The files that a message names, of those it can be about. A name that is only the end of a longer one is not meant. */
-export function named(message: string, paths: readonly string[]): string[] {
-  let rest = message;
-  return [...new Set(paths)]
-    .sort((a, b) => b.length - a.length)
-    .filter((path) => {
-      const found = rest.includes(path);
-      rest = rest.replaceAll(path, "");
-      return found;
-    });
+/** The file that a message names first, of those it can be about, with the line where it says one (`a.py:12`). */
+export function named(message: string, paths: readonly string[]): { path: string; line: number | undefined } | undefined {
+  let best: { path: string; at: number } | undefined;
+  // The longest first: a name that is only the end of a longer one is not meant.
+  for (const path of [...new Set(paths)].sort((a, b) => b.length - a.length)) {
+    const at = message.indexOf(path);
+    const inside = best && at >= best.at && at < best.at + best.path.length;
+    if (at >= 0 && !inside && (!best || at < best.at)) best = { path, at };
+  }
+  if (!best) return undefined;
+  const line = /^:(\d+)/.exec(message.slice(best.at + best.path.length))?.[1];
+  return { path: best.path, line: line === undefined ? undefined : Number(line) };
 }
 
 function countOf(files: number): string {

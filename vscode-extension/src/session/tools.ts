@@ -1,4 +1,4 @@
-import type { PermissionRequest, ToolCallPart, ToolResultPart } from "../protocol.gen";
+import type { FileDiff, PermissionRequest, ToolCallPart, ToolResultPart } from "../protocol.gen";
 import type { SessionState } from "./state";
 
 export type ToolState = "pending" | "running" | "waiting for approval" | "done" | "failed" | "denied" | "canceled";
@@ -48,8 +48,8 @@ export function toolView(state: SessionState, call: ToolCallPart): ToolView {
     state: stateOf(result, request !== undefined, progress?.denied ?? false, progress?.started ?? false),
     title: titleOf(result, request, inside(summary(input), state.session.trace.workspace)),
     path: text(metadata["path"]) ?? file?.path ?? text(input["file_path"]) ?? text(input["path"]),
-    added: number(metadata["added"]) ?? file?.added,
-    removed: number(metadata["removed"]) ?? file?.removed,
+    added: number(metadata["added"]) ?? total(request, (one) => one.added),
+    removed: number(metadata["removed"]) ?? total(request, (one) => one.removed),
     diff: text(metadata["diff"]) ?? request?.files.map((one) => one.diff).join("\n"),
     altered: metadata["altered"] === true,
     output: result?.content ?? progress?.output ?? "",
@@ -71,6 +71,11 @@ function stateOf(
   }
   if (waiting) return "waiting for approval";
   return started ? "running" : "pending";
+}
+
+function total(request: PermissionRequest | undefined, count: (file: FileDiff) => number): number | undefined {
+  if (!request || request.files.length === 0) return undefined;
+  return request.files.reduce((sum, file) => sum + count(file), 0);
 }
 
 /** An error's title says what went wrong; the card's head says what was wanted. */

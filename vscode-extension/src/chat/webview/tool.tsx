@@ -96,7 +96,7 @@ function StepButton({ change }: { change: HistoryChange }): JSX.Element | null {
       onClick={() => post({ type: "step", action, changeId: change.changeId })}
     >
       <Icon name={action} />
-      {word}
+      <span class="step-word">{word}</span>
     </button>
   );
 }

@@ -1,0 +1,190 @@
+"""Undo, redo and restore in real VS Code: the agent's changes go, the person's own edits stay."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from tests.e2e.conftest import OpenVSCode
+from tests.e2e.vscode import task
+from tests.e2e.vscode.parcels import (
+    ASKED,
+    CHEAPER,
+    PROPOSED,
+    RATES,
+    SET,
+    environment,
+    make_parcels,
+    read,
+    set_rates,
+    write,
+)
+from tests.e2e.vscode.window import Window
+from tests.fakes.model_replies import Reply
+from tests.fakes.model_server import ModelServer
+from tests.fakes.waiting import until
+
+pytestmark = pytest.mark.timeout(300)
+
+PLACE = "def far(weight: int) -> int:"
+REMARK = "  # as the crow flies"
+"""What the person adds there, between the two hunks."""
+
+
+def own(text: str) -> str:
+    """``text`` with the person's own edit."""
+    return text.replace(PLACE, PLACE + REMARK)
+
+
+@pytest.fixture
+def workspace(scratch: Path) -> Path:
+    return make_parcels(scratch / "parcels")
+
+
+def dialog(window: Window) -> Locator:
+    """VS Code's modal dialog."""
+    return window.page.locator(".monaco-dialog-box")
+
+
+def dialog_button(window: Window, name: str) -> Locator:
+    return dialog(window).get_by_role("button", name=name, exact=True)
+
+
+async def have_it_done(window: Window, said: str, answer: str) -> None:
+    """A prompt whose one change is accepted."""
+    await window.say(said)
+    await window.button("Accept", window.approval).click()
+    await expect(window.answers().last).to_contain_text(answer)
+    await expect(window.button("Stop")).to_be_hidden()
+
+
+async def test_undo_on_the_card_keeps_the_persons_own_edit_and_redo_brings_the_change_back(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    rates = workspace / "rates.py"
+    async with ModelServer(set_rates(workspace)) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.widen_chat(120)
+        await have_it_done(window, ASKED, SET)
+        await window.open_file("rates.py")
+        await window.page.locator(".monaco-editor .view-line", has_text=re.compile(r"def\sfar")).click()
+        await window.page.keyboard.press("End")
+        await window.page.keyboard.insert_text(REMARK)
+        await window.page.keyboard.press("ControlOrMeta+S")
+        await until(lambda: rates.read_text() == own(PROPOSED), "the person's edit")
+
+        card = window.tool("write", "done")
+        await window.button("Undo", card).click()
+        await expect(window.button("Redo", card)).to_be_visible()
+        await expect(card).to_contain_text("undone")
+        await expect(window.chat.get_by_text("You undid write of rates.py +2 −2")).to_be_visible()
+        assert rates.read_text() == own(RATES)
+        # The open editor follows, without a question.
+        await expect(window.page.locator(".monaco-editor .view-lines").first).to_contain_text(
+            re.compile(r"LOCAL\s=\s400")
+        )
+        await window.pictures("undone")
+
+        await window.button("Redo", card).click()
+        await expect(window.button("Undo", card)).to_be_visible()
+        await expect(window.chat.get_by_text("You redid write of rates.py +2 −2")).to_be_visible()
+        assert rates.read_text() == own(PROPOSED)
+
+        await window.command("Goalwright: Undo Last Change")
+        await expect(window.button("Redo", card)).to_be_visible()
+        assert rates.read_text() == own(RATES)
+        await window.command("Goalwright: Redo Change")
+        await expect(window.button("Undo", card)).to_be_visible()
+    assert rates.read_text() == own(PROPOSED)
+
+
+async def test_files_are_restored_to_before_a_message_after_a_look_at_what_that_changes(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    rates, notes = workspace / "rates.py", workspace / "notes.md"
+    first = RATES.replace(*CHEAPER)
+    replies = [
+        read(rates),
+        write(rates, first),
+        Reply(text="One."),
+        write(notes, "Rates are lower.\n"),
+        Reply(text="Two."),
+        write(rates, PROPOSED),
+        Reply(text="Three."),
+    ]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.widen_chat(120)
+        await have_it_done(window, "Lower them.", "One.")
+        await have_it_done(window, "Write it down.", "Two.")
+        await have_it_done(window, "And raise the others.", "Three.")
+
+        second = window.chat.get_by_role("article", name="You").nth(1)
+        restore = window.button("Restore files to before this message", second)
+        await second.hover()
+        await restore.click()
+        await expect(dialog(window)).to_contain_text("rates.py +1 −1")
+        await expect(dialog(window)).to_contain_text("notes.md is deleted")
+        await window.pictures("restore")
+        await dialog_button(window, "Cancel").click()
+        assert notes.exists()
+
+        await restore.click()
+        await dialog_button(window, "Restore").click()
+        await expect(window.chat.get_by_text("You took back 2 changes")).to_be_visible()
+        assert rates.read_text() == first
+        assert not notes.exists()
+        await expect(window.tool("write", "done").filter(has_text="undone")).to_have_count(2)
+
+        await restore.click()
+        await expect(window.notification("Nothing to restore")).to_be_visible()
+
+
+async def test_a_conflict_is_shown_with_both_sides_and_changes_nothing(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    rates = workspace / "rates.py"
+    async with ModelServer(set_rates(workspace)) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.widen_chat(120)
+        await have_it_done(window, ASKED, SET)
+        mine = PROPOSED.replace("LOCAL = 350", "LOCAL = 333  # agreed with the post office")
+        rates.write_text(mine)
+        await window.button("Undo", window.tool("write", "done")).click()
+        await expect(dialog(window)).to_contain_text("agreed with the post office")
+        await expect(dialog(window)).to_contain_text("LOCAL = 400")
+        await window.pictures("conflict")
+        await dialog_button(window, "Open File").click()
+        await expect(window.tab("rates.py")).to_be_visible()
+    assert rates.read_text() == mine
+
+
+async def test_what_was_changed_for_a_goal_is_undone_from_the_goal_tree(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    rates = workspace / "rates.py"
+    replies = [
+        task.call("goal", add=["Lower the rates"]),
+        task.call("goal", focus="1"),
+        *set_rates(workspace)[:2],
+        task.call("goal", done="lower"),
+        Reply(text=SET),
+    ]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await have_it_done(window, ASKED, SET)
+        assert rates.read_text() == PROPOSED
+        row = await window.goal(re.compile("^1 Lower the rates, completed"))
+        await row.click(button="right")
+        # A menu takes no click in its first moment.
+        await window.page.get_by_role("menuitem", name="Undo This Goal's File Changes").hover()
+        await window.page.keyboard.press("Enter")
+        await expect(dialog(window)).to_contain_text("rates.py +2 −2")
+        await dialog_button(window, "Undo").click()
+        await expect(
+            window.chat.get_by_text(re.compile("You took back 1 change for the goal"))
+        ).to_be_visible()
+    assert rates.read_text() == RATES

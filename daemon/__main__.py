@@ -88,6 +88,9 @@ async def _client_command(args: argparse.Namespace) -> int:
 
         return await demo.play(console)
 
+    if args.command in ("history", "undo", "redo", "restore"):
+        return await _history(args, console)
+
     from lsp_bridge.terminal import commands
 
     launcher = _launcher(args)
@@ -114,6 +117,22 @@ async def _run(args: argparse.Namespace, console: Console) -> int:
         verbose=args.verbose,
     )
     return await run(options, _launcher(args), console)
+
+
+async def _history(args: argparse.Namespace, console: Console) -> int:
+    from lsp_bridge.terminal.history import HistoryOptions, history
+
+    options = HistoryOptions(
+        action=args.command,
+        workspace=args.workspace,
+        session=args.session,
+        change=getattr(args, "change", None),
+        message=getattr(args, "message", None),
+        goal=getattr(args, "goal", None),
+        dry_run=getattr(args, "dry_run", False),
+        json=args.json,
+    )
+    return await history(options, _launcher(args), console)
 
 
 def _launcher(args: argparse.Namespace) -> Launcher:

@@ -44,6 +44,35 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     _workspace(sessions)
     _json(sessions)
 
+    history = commands.add_parser("history", help="list what a session changed in your files")
+    _session(history)
+    _workspace(history)
+    _json(history)
+
+    undo = commands.add_parser("undo", help="take the agent's last change back; your own edits stay")
+    redo = commands.add_parser("redo", help="do again what was undone")
+    for step in (undo, redo):
+        _session(step)
+        step.add_argument(
+            "--change", metavar="ID", help="this change (see: goalwright history), not the next"
+        )
+        _dry_run(step)
+        _workspace(step)
+        _json(step)
+
+    restore = commands.add_parser(
+        "restore", help="take back all changes since a message, or those of a goal; your own edits stay"
+    )
+    restore.add_argument("session", metavar="SESSION", help="the session (see: goalwright sessions)")
+    since = restore.add_mutually_exclusive_group(required=True)
+    since.add_argument("--message", metavar="ID", help="since this message, it included")
+    since.add_argument(
+        "--goal", metavar="NUMBER", help="for this goal of the plan and those below it, e.g. 2.1"
+    )
+    _dry_run(restore)
+    _workspace(restore)
+    _json(restore)
+
     stop = commands.add_parser("stop", help="end the daemon of this workspace")
     _workspace(stop)
     stop.add_argument("--force", action="store_true", help="kill it when it does not end by itself")
@@ -92,6 +121,19 @@ def _workspace(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="the folder to work in (default: this one)",
     )
+
+
+def _session(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "session",
+        metavar="SESSION",
+        nargs="?",
+        help="the session (see: goalwright sessions; default: the newest)",
+    )
+
+
+def _dry_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be written")
 
 
 def _model(parser: argparse.ArgumentParser) -> None:

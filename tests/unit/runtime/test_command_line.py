@@ -47,7 +47,21 @@ def test_wrong_command_line_is_a_usage_error(
 
 
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("run", "start", "status", "sessions", "stop", "serve", "connect", "demo", "version"):
+    for command in (
+        "run",
+        "start",
+        "status",
+        "sessions",
+        "stop",
+        "serve",
+        "connect",
+        "demo",
+        "version",
+        "history",
+        "undo",
+        "redo",
+        "restore",
+    ):
         with pytest.raises(SystemExit) as caught:
             parse([command, "--help"])
         assert caught.value.code == 0

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from pathlib import Path
 from tools import disk
 from tools.base import FileChange
 from tools.disk import Stamp
+from tools.hashing import sha256
 from tools.journal import Batch, Journal, Mark, new_batch
 from tools.placing import Moved, clean, is_backup_untouched, place, put_back
 from tools.recovery import Recovered, recover
@@ -236,4 +236,4 @@ def _forget(record: Journal) -> bool:
 
 
 def _sha256(data: bytes | None) -> str:
-    return "" if data is None else hashlib.sha256(data).hexdigest()
+    return "" if data is None else sha256(data)

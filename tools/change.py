@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from tools.base import (
 )
 from tools.diagnostics_text import describe, problems_metadata
 from tools.diff import limited, shown_name
+from tools.hashing import sha256
 from tools.paths import Target, explain_os_error, folder_patterns, rule_target
 from tools.proposal import alterations, propose
 
@@ -152,11 +152,6 @@ def _altered_lines(altered: Sequence[tuple[str, Diff | None]]) -> list[str]:
                 f"{shown_name(name)}, - as you proposed it, + as it was written:\n{body}".rstrip("\n")
             )
     return lines
-
-
-def sha256(data: bytes) -> str:
-    """Hash of a file's content in hex, as ``Files.note_read`` wants it."""
-    return hashlib.sha256(data).hexdigest()
 
 
 async def base_of(target: Target, ctx: ToolContext) -> bytes | None:
@@ -325,8 +320,7 @@ async def _commit(plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path,
         for path in sorted(names):
             await stack.enter_async_context(_locks.setdefault(path, asyncio.Lock()))
         try:
-            on_disk, buffered = await asyncio.to_thread(buffers.split, plan, names, ctx.files)
-            await asyncio.to_thread(atomic.verify, on_disk)
+            on_disk, buffered = await _split(plan, names, ctx.files)
             versions = list(await ctx.history.keep(plan, ctx.tool_call_id))
             await buffers.write_through(buffered, ctx.files)
             try:
@@ -354,6 +348,14 @@ async def _commit(plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path,
             if digest is not None and path not in formatted:
                 ctx.files.note_read(path, digest)
         return versions, digests
+
+
+async def _split(
+    plan: Sequence[FileChange], names: Mapping[Path, str], files: Files
+) -> tuple[Sequence[FileChange], Sequence[buffers.Buffered]]:
+    if any(files.unsaved(change.path) is not None for change in plan):
+        return await asyncio.to_thread(buffers.split, plan, names, files)
+    return plan, ()
 
 
 def _write(

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import tempfile
 from pathlib import Path
+
+from tools.hashing import sha256
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class BlobError(Exception):
     """A content is missing or not what it was; the message says so."""
-
-
-def sha256(data: bytes) -> str:
-    """Hash of a content, in hex."""
-    return hashlib.sha256(data).hexdigest()
 
 
 class Blobs:

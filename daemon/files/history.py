@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from daemon.files.blobs import Blobs, sha256
+from daemon.files.blobs import Blobs
 from daemon.files.versions import (
     Action,
     Entry,
@@ -32,6 +32,7 @@ from daemon.files.versions import (
 )
 from tools.atomic import read_or_none
 from tools.base import ChangeKind, CommandChange, CommandWatch, FileChange, ToolError
+from tools.hashing import sha256
 from tools.paths import rule_target
 from tools.proposal import propose
 

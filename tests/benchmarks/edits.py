@@ -17,7 +17,7 @@ from tests.benchmarks.measures import Baseline, Measure
 from tests.benchmarks.stage import Stage
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import ToolError, ToolResult
-from tools.change import sha256
+from tools.hashing import sha256
 from tools.match import find_edit
 from tools.registry import builtin_tools, run_tool
 from tools.text import decode, splice_bytes

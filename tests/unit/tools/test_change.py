@@ -17,7 +17,8 @@ from tools.base import (
     Problem,
     ToolError,
 )
-from tools.change import apply_changes, sha256
+from tools.change import apply_changes
+from tools.hashing import sha256
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ async def test_nothing_is_on_disk_before_approval(ctx: FakeToolContext, workspac
 
     async def look(ask: PermissionAsk) -> None:
         seen.append(snapshot(workspace))
-        assert not ctx.history.kept
+        assert not ctx.history.done
 
     ctx.permission.on_ask = look
     plan = [update(path, b"two\n"), FileChange(workspace / "new/deep/b.py", None, b"b\n")]
@@ -90,7 +91,7 @@ async def test_a_refusal_passes_through_and_touches_nothing(ctx: FakeToolContext
     with pytest.raises(PermissionDenied):
         await apply_changes(plan, ctx)
     assert snapshot(workspace) == before
-    assert not ctx.history.kept
+    assert not ctx.history.done
     assert ctx.diagnostics.reported == 0
 
 
@@ -110,7 +111,7 @@ async def test_a_file_changed_during_the_approval_is_not_overwritten(
     with pytest.raises(ToolError, match="while the approval was awaited"):
         await apply_changes([update(path, b"two\n")], ctx)
     assert (path.read_bytes() if path.exists() else None) == meanwhile
-    assert not ctx.history.kept
+    assert not ctx.history.done
 
 
 async def test_a_file_created_during_the_approval_is_not_overwritten(
@@ -250,7 +251,7 @@ async def test_two_changes_of_one_file_do_not_both_win(ctx: FakeToolContext, wor
     plans = [[update(path, b"two\n")], [update(path, b"three\n")]]
     results = await asyncio.gather(*(apply_changes(plan, ctx) for plan in plans), return_exceptions=True)
     assert sum(isinstance(result, ToolError) for result in results) == 1
-    assert len(ctx.history.kept) == 1
+    assert len(ctx.history.done) == 1
 
 
 async def test_a_cancellation_during_the_write_takes_effect_after_it(

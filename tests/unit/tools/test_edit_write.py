@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import PermissionAsk, PermissionDenied, ToolError, ToolResult
-from tools.change import sha256
 from tools.edit import MAX_FILE_BYTES, EditInput, EditTool
+from tools.hashing import sha256
 from tools.match import MAX_REPLACEMENTS
 from tools.read import ReadInput, ReadTool
 from tools.write import WriteInput, WriteTool

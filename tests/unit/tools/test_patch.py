@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import ToolError, ToolResult
-from tools.change import sha256
+from tools.hashing import sha256
 from tools.patch import PatchInput, PatchTool
 
 

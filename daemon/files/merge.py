@@ -15,6 +15,7 @@ from tools.base import ToolError
 from tools.diff import opcodes
 from tools.text import decode
 
+_WIDE = frozenset(("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"))
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
@@ -80,7 +81,8 @@ def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes:
         elif sides[0] == sides[1]:
             merged += sides[0]
         else:
-            clashes.append(Clash(lo + shift + 1, "".join(old[lo:hi]), "".join(sides[0]), "".join(sides[1])))
+            texts = [_readable("".join(lines), codec, ours) for lines in (old[lo:hi], *sides)]
+            clashes.append(Clash(lo + shift + 1, *texts))
         shift += len(sides[0]) - (hi - lo)
     if clashes:
         raise MergeConflict("both sides changed the same lines", clashes)
@@ -94,21 +96,36 @@ def split(text: str) -> list[str]:
 
 
 def _common_codec(*contents: bytes) -> str:
-    """The encoding of all of them. Raises MergeConflict when there is none: their bytes must not be mixed."""
-    codecs: set[str] = set()
-    for data in contents:
-        if data.isascii() and b"\0" not in data:
-            continue  # reads the same in every encoding but UTF-16
-        try:
-            codecs.add(decode(data).codec)
-        except ToolError as error:
-            raise MergeConflict("it is not text, so changes of it cannot be told apart") from error
-    if len(codecs) > 1:
+    """What to read all of them with, so that their lines can be told apart and nothing is lost.
+
+    Raises MergeConflict when they are not text, or not in the same encoding: their bytes must not be mixed.
+    """
+    kinds = {_encoding(data) for data in contents if data}
+    if not any(kind in _WIDE for kind in kinds):
+        kinds.discard("ascii")  # reads the same in all the others
+    if len(kinds) > 1:
         raise MergeConflict("its encoding was changed, so the two cannot be put together")
-    codec = next(iter(codecs), "utf-8")
-    if codec.startswith("utf-16") and any(data.isascii() and b"\0" not in data and data for data in contents):
-        raise MergeConflict("its encoding was changed, so the two cannot be put together")
-    return codec
+    kind = next(iter(kinds), "")
+    # Line ends are the same bytes in all others, and every byte is a character of Latin-1: nothing to guess.
+    return kind if kind in _WIDE else "latin-1"
+
+
+def _encoding(data: bytes) -> str:
+    """The encoding as far as it matters: a Unicode one, or some code page."""
+    try:
+        codec = decode(data).codec
+    except ToolError as error:
+        raise MergeConflict("it is not text, so changes of it cannot be told apart") from error
+    if codec in _WIDE:
+        return codec
+    if data.isascii():
+        return "ascii"
+    return codec if codec == "utf-8" else "code page"
+
+
+def _readable(text: str, codec: str, whole: bytes) -> str:
+    """A piece of a file for people to read."""
+    return text if codec in _WIDE else text.encode(codec).decode(decode(whole).codec, "replace")
 
 
 def _regions(side: int, old: Sequence[str], new: Sequence[str]) -> list[_Region]:

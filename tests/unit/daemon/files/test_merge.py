@@ -97,6 +97,18 @@ def test_contents_in_different_encodings_are_not_mixed() -> None:
         merge(base, ours, "ö\nmiddle\nend\n".encode())
 
 
+def test_a_conflict_is_shown_in_the_files_own_letters() -> None:
+    with pytest.raises(MergeConflict) as caught:
+        merge("ä\n".encode(), "ö\n".encode(), "ü\n".encode())
+    (clash,) = caught.value.clashes
+    assert (clash.base, clash.ours, clash.theirs) == ("ä\n", "ö\n", "ü\n")
+
+
+def test_a_file_that_became_utf_16_is_not_merged() -> None:
+    with pytest.raises(MergeConflict, match="encoding"):
+        merge(b"a\nb\nc\n", "a\nb\nC\n".encode("utf-16"), b"A\nb\nc\n")
+
+
 def test_binary_data_is_not_merged() -> None:
     with pytest.raises(MergeConflict, match="not text"):
         merge(b"\0\1\n\2\n", b"\0\1\n\3\n", b"\0\7\n\2\n")

@@ -330,15 +330,17 @@ async def _commit(plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path,
                 raise
             ctx.history.written(versions)
         except atomic.Moved as error:
-            name = names[error.path]
-            message = (
-                f"{name} {error.what} while the approval was awaited. Nothing was written: "
-                "read the file again and redo the change on what it says now."
-            )
-            raise ToolError(message) from error
+            raise _moved(names[error.path], error.what) from error
         except atomic.NotUndone as error:
             raise ToolError(f"The change failed halfway: {error.strerror}. Tell the person.") from error
         except OSError as error:
+            for change in plan:
+                if (
+                    isinstance(error, FileNotFoundError)
+                    and change.before is not None
+                    and not change.path.exists()
+                ):
+                    raise _moved(names[change.path], "was deleted") from error
             what = names[plan[0].path] if len(plan) == 1 else "The files"
             message = explain_os_error(error, f"{what} could not be written")
             raise ToolError(f"{message} Nothing was changed.") from error
@@ -348,6 +350,13 @@ async def _commit(plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path,
             if digest is not None and path not in formatted:
                 ctx.files.note_read(path, digest)
         return versions, digests
+
+
+def _moved(name: str, what: str) -> ToolError:
+    return ToolError(
+        f"{name} {what} while the approval was awaited. Nothing was written: "
+        "read the file again and redo the change on what it says now."
+    )
 
 
 async def _split(

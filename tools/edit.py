@@ -11,7 +11,7 @@ from tools.base import FileChange, Tool, ToolContext, ToolError, ToolInput, Tool
 from tools.change import apply_changes, base_of
 from tools.match import find_edit
 from tools.paths import ask_outside, did_you_mean, resolve
-from tools.text import Text, decode, splice_bytes
+from tools.text import Text, decode, readings, splice_bytes
 
 MAX_FILE_BYTES = 10_000_000
 """Above this, finding a place by anything but its exact text takes minutes, and nobody reads the diff."""
@@ -68,6 +68,11 @@ def _plan(before: bytes | None, args: EditInput, name: str) -> _Planned:
         if decoded.text:
             raise ToolError(f"{name} exists and is not empty: old_string must say which text to replace.")
         return _Planned(decoded.encode(args.new_string))
-    edit = find_edit(decoded.text, args.old_string, args.new_string, args.replace_all)
+    old, new = args.old_string, args.new_string
+    if decoded.bom:
+        old, new = old.removeprefix("\ufeff"), new.removeprefix("\ufeff")
+    if decoded.rivals and not old.isascii():
+        decoded = next(readings(before, old), decoded)
+    edit = find_edit(decoded.text, old, new, args.replace_all)
     spans = [(span.start, span.end, span.replacement) for span in edit.spans]
     return _Planned(splice_bytes(before, decoded, spans), edit.note)

@@ -7,6 +7,7 @@ characters); what it adds is adapted the way the two differ, e.g. re-indented.
 from __future__ import annotations
 
 import difflib
+import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -82,19 +83,31 @@ def retab(old: Sequence[str], found: Sequence[str]) -> Reindent | None:
     With a distance other than zero the tab width may be in doubt: then only what all widths say is said.
     """
     pairs = _pairs(old, found)
+    at_once: list[Reindent] = []
     fits: list[Reindent] = []
     for width in _TAB_WIDTHS:
         distances = {_columns(ours, width) - _columns(theirs, width) for theirs, ours in pairs}
         if distances == {0}:
-            return _retabber(pairs, width, 0)
+            at_once.append(_retabber(pairs, width, 0))
         if len(distances) == 1:
             fits.append(_retabber(pairs, width, distances.pop()))
-    return _unanimous(fits) if fits else None
+    if at_once and len({theirs for theirs, _ in pairs if theirs}) > 1:
+        return at_once[0]
+    return _unanimous(pairs, at_once[:1] or fits) if fits else None
 
 
-def _unanimous(fits: Sequence[Reindent]) -> Reindent:
+def _unanimous(pairs: Sequence[tuple[str, str]], fits: Sequence[Reindent]) -> Reindent:
+    """What all ``fits`` say, and the tab width that the step from a known indentation to the line's suggests."""
+    known = [theirs for theirs, _ in pairs if theirs]
+
     def adapt(body: str) -> str | None:
         said = {fit(body) for fit in fits}
+        indent = _indent(body)
+        if "\t" not in indent and known and "\t" not in known[0]:
+            step = math.gcd(len(indent), len(known[0]))
+            if step > 1 and any("\t" in ours for _, ours in pairs):
+                distance = _columns(pairs[0][1], step) - len(pairs[0][0])
+                said.add(_retabber(pairs, step, distance)(body))
         return said.pop() if len(said) == 1 else None
 
     return adapt
@@ -205,7 +218,10 @@ def transfer(
         if bodies is None:
             return None
         if folded and bodies:
-            bodies = _restore(there, wanted, there[i1:i2], wanted[i1:i2], bodies, reindent)
+            spelling = _misspelt(there, wanted, reindent)
+            if _doubtful(bodies, spelling, text):
+                return None
+            bodies = _restore(spelling, there[i1:i2], wanted[i1:i2], bodies, reindent)
         for k, body in enumerate(bodies):
             near = there[min(i1 + k, i2 - 1)] if i2 > i1 else there[i1 - 1] if i1 else there[0]
             out += body, (near.end or outer_end) if made[j1 + k].end else ""
@@ -285,19 +301,13 @@ def _adapt_block(made: Sequence[str], reindent: Reindent | None) -> list[str] | 
 
 
 def _restore(
-    all_there: Sequence[_Piece],
-    all_wanted: Sequence[_Piece],
+    spelling: dict[str, str],
     there: Sequence[_Piece],
     wanted: Sequence[_Piece],
     bodies: list[str],
     reindent: Reindent | None,
 ) -> list[str]:
-    """The file's look-alike characters in what the new lines repeat of the old ones.
-
-    Elsewhere a fancy character is made plain when old_string had it, everywhere, where the file has the plain
-    one: then it is the model's spelling, not its intention.
-    """
-    spelling = _misspelt(all_there, all_wanted, reindent)
+    """The file's look-alike characters in what the new lines repeat of the old ones; elsewhere ``spelling`` counts."""
     ours = "\n".join(piece.body.rstrip(" \t") for piece in there)
     theirs = "\n".join(_aligned(piece.body, reindent) for piece in wanted)
     new = "\n".join(bodies)
@@ -317,6 +327,10 @@ def _aligned(body: str, reindent: Reindent | None) -> str:
 
 
 def _misspelt(there: Sequence[_Piece], wanted: Sequence[_Piece], reindent: Reindent | None) -> dict[str, str]:
+    """Fancy characters that old_string has, everywhere, where the file has the plain one: the model's spelling.
+
+    It is a habit: what it does to one kind of quote it does to all of them.
+    """
     seen: dict[str, set[str]] = {}
     for piece, theirs in zip(there, wanted, strict=True):
         ours, aligned = piece.body.rstrip(" \t"), _aligned(theirs.body, reindent)
@@ -324,4 +338,13 @@ def _misspelt(there: Sequence[_Piece], wanted: Sequence[_Piece], reindent: Reind
             for file_char, model_char in zip(ours, aligned, strict=True):
                 if ord(model_char) in LOOK_ALIKES:
                     seen.setdefault(model_char, set()).add(file_char)
-    return {c: next(iter(kinds)) for c, kinds in seen.items() if len(kinds) == 1 and ord(min(kinds)) < 128}
+    found = {c: next(iter(kinds)) for c, kinds in seen.items() if len(kinds) == 1 and ord(min(kinds)) < 128}
+    for family in (_SINGLE + _DOUBLE, _DASHES, _SPACES):
+        if any(c in found for c in family) and not any(c in seen and c not in found for c in family):
+            found = {**{c: LOOK_ALIKES[ord(c)] for c in family}, **found}
+    return found
+
+
+def _doubtful(bodies: Sequence[str], spelling: dict[str, str], text: str) -> bool:
+    """Whether new lines have a character that may be the model's spelling, and that the file has elsewhere."""
+    return any(c in spelling and c in text for c in {c for body in bodies for c in body if ord(c) > 127})

@@ -90,7 +90,9 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip(_BLANKS))]
 
 
-_OPENS = re.compile(r"(?:[:{(\[\\,=+|&]|->|=>|\b(?:do|then|else|and|or))\s*(?:#.*|//.*|/\*.*)?$")
+_COMMENT = r"\s*(?:#.*|//.*|/\*.*)?$"
+_OPENS = re.compile(r"(?:[:{(\[]|->|=>|\b(?:do|then|else))" + _COMMENT)
+_MAY_GO_ON = re.compile(r"(?:[\\,=+|&]|\b(?:and|or))" + _COMMENT)
 _CLOSES = re.compile(r"[)\]}]|(?:else|elif|except|finally|end|fi|done|esac|endif|endfor)\b|</")
 _GOES_ON = re.compile(r"[.?:+]|&&|\|\||(?:and|or)\b")
 
@@ -105,10 +107,10 @@ def _reads_well(first: str, further: list[str]) -> bool:
         return step == 0
     if not first.strip():
         return step == 0
+    inside = step in (2, 3, 4, 8) or (step > 0 and following[0] in _bracket_columns(first))
     if _OPENS.search(first) or _GOES_ON.match(begin):
-        aligned = following[0] == len(first.expandtabs(4)) or following[0] in _bracket_columns(first)
-        return step in (2, 3, 4, 8) or (step > 0 and aligned)
-    return step == 0
+        return inside
+    return step == 0 or (inside and _MAY_GO_ON.search(first) is not None)
 
 
 def _columns(line: str) -> int:

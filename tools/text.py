@@ -141,6 +141,17 @@ def decode(data: bytes, prefer: str | None = None) -> Text:
     raise ToolError("The file's encoding could not be told: no known one gives the same bytes back.")
 
 
+def readings(data: bytes, piece: str) -> Iterator[Text]:
+    """The ways to read a file of uncertain code page in which ``piece`` occurs, line ends aside; likelier first.
+
+    A text that somebody copied from the file is better evidence than any statistics.
+    """
+    for codec in _LEGACY:
+        found = _round_trip(data, codec)
+        if found is not None and to_lf(piece) in to_lf(found.text):
+            yield found
+
+
 def is_binary(data: bytes) -> bool:
     """Whether the beginning of a file looks like binary data (NUL bytes that are not UTF-16)."""
     head = data[:SNIFF_BYTES]
@@ -197,9 +208,15 @@ def _guesses(data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
 
     sample = data if len(data) <= 65536 else data[: data.rfind(b"\n", 0, 65536) + 1 or 65536]
     matches = charset_normalizer.from_bytes(sample, cp_isolation=list(_LEGACY))
-    names = [match.encoding for match in matches if _keeps_ascii(match.encoding)]
-    for name in names[:1]:
-        yield name, tuple(names[1:])
+    best = matches.best()
+    if best is not None:
+        equals = [m for m in matches if m.chaos <= best.chaos + 0.01 and m.coherence >= best.coherence / 2]
+        names = dict.fromkeys(name for match in equals for name in match.could_be_from_charset)
+        same = {name for m in equals if m.coherence == best.coherence for name in m.could_be_from_charset}
+        # Equally likely ones in our order: it goes by how common they are.
+        ranked = sorted(names, key=lambda name: (name not in same, _LEGACY.index(name)))
+        for name in ranked[:1]:
+            yield name, tuple(ranked[1:])
     yield "cp1252", ("latin_1",)
     yield "latin-1", ()
 

@@ -41,6 +41,8 @@ def _plan(before: bytes | None, content: str) -> bytes:
     if before is None:
         return Text("", "utf-8").encode(content)
     decoded = decode(before)
+    if decoded.bom:
+        content = content.removeprefix("\ufeff")
     return decoded.encode(_keep_line_ends(decoded.text, content))
 
 

@@ -75,7 +75,8 @@ def trimmed(rng: random.Random, call: Call) -> Draft | None:
     lead = joined(call.old)[: len(joined(call.old)) - len(joined(call.old).lstrip())]
     if joined(call.new)[: len(joined(call.new)) - len(joined(call.new).lstrip())] != lead:
         return None
-    return Draft(call.text, old, new, (call.after,))
+    literal = (call.text.replace(old, new, 1),) if call.text.count(old) == 1 else ()
+    return Draft(call.text, old, new, (call.after, *literal))
 
 
 def only_old_dedented(rng: random.Random, call: Call) -> Draft | None:

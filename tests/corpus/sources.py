@@ -163,4 +163,9 @@ def _made_up(rng: random.Random, name: str, lines: tuple[str, ...], final: bool)
     if made == old:
         indent = re.match(r"[ \t]*", lines[min(first, len(lines) - 1)])
         made.append((indent.group() if indent else "") + f"{rng.choice(words)}({rng.choice(words)!r})")
-    return Change(name, lines, first, last, tuple(made), final)
+    head = tail = 0
+    while head < min(len(old), len(made)) and old[head] == made[head]:
+        head += 1
+    while tail < min(len(old), len(made)) - head and old[-1 - tail] == made[-1 - tail]:
+        tail += 1
+    return Change(name, lines, first + head, last - tail, tuple(made[head : len(made) - tail]), final)

@@ -194,7 +194,9 @@ def _without_context(file: FileLines, hunk: Hunk, lines: tuple[HunkLine, ...]) -
     if size == 0 or (hunk.at_end and not hunk.anchors):
         if size and file.bodies[size - len(lines) :] == [line.text for line in lines]:
             raise applied(hunk, size - len(lines) + 1)
-        return _Found(hunk, lines, [Place(size, size)], "exact")
+        # In an empty file there are no neighbours from which the added lines could take their ends.
+        literal = hunk.ends_stated and size == 0
+        return _Found(hunk, lines, [Place(size, size)], "line ends" if literal else "exact")
     raise plain_insertion(hunk)
 
 

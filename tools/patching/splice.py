@@ -35,7 +35,7 @@ def splices(file: FileLines, placed: Sequence[Placed]) -> list[Splice]:
                 edits[-1].lines += edit.lines
             else:
                 edits.append(edit)
-    if edits and len(file):
+    if edits:
         _final_line(file, placed[-1], edits)
     out: list[Splice] = []
     for edit in edits:
@@ -116,8 +116,8 @@ def _final_line(file: FileLines, last: Placed, edits: list[_Edit]) -> None:
     size = len(file)
     if edit.end < size or (last.rung == "look-alike characters"):
         return
-    lacks = file.ends[-1] == ""
-    if edit.first == size:
+    lacks = size > 0 and file.ends[-1] == ""
+    if edit.first == size > 0:
         # Appended: the line before needs an end now.
         edit.first -= 1
         edit.lines.insert(0, (file.bodies[-1], file.ends[-1]))
@@ -135,7 +135,8 @@ def _final_line(file: FileLines, last: Placed, edits: list[_Edit]) -> None:
         edit.lines.append((file.bodies[edit.first], file.ends[edit.first]))
     usual = _usual_end(file, size - 1)
     edit.lines = [(body, end or usual) for body, end in edit.lines]
-    if edit.lines and not wants_end:
+    # A blank last line without an end would be no line.
+    if edit.lines and edit.lines[-1][0] and not wants_end:
         edit.lines[-1] = (edit.lines[-1][0], "")
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tools.patching.headers import (
     GitHeader,
+    HeaderName,
     git_header,
     has_prefix,
     header_name,
@@ -125,7 +126,7 @@ class _Scanner:
         return self.plain[at] if at < len(self.plain) else ""
 
     def _names(
-        self, old: str | None, new: str | None, git: FilePatch | GitHeader | None, source: str
+        self, old: HeaderName, new: HeaderName, git: FilePatch | GitHeader | None, source: str
     ) -> None:
         self.anchors.clear()
         if old.absent and new.absent:

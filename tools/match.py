@@ -114,10 +114,10 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
     if not old.strip():
         # The final line end that a file lacks can be taken as there, but not be all that is meant.
         places = [p for p in places if to_lf(hay.text[p.start : p.end]) == old]
-    rung: Rung = _exact_rung(hay, places, old, literal)
+    exact_rung = _exact_rung(hay, places, old, literal)
     if len(places) > 1:
         raise _ambiguous(hay, places, "")
-    if places and (edit := _exact_edit(hay, rung, places[0], old, new)) is not None:
+    if places and (edit := _exact_edit(hay, exact_rung, places[0], old, new)) is not None:
         return edit
     if not old.strip():
         return None
@@ -134,6 +134,10 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
             break
         if (edit := _loose_edit(hay, rung, found[0], old, new)) is not None:
             return edit
+    else:
+        if places and "\n" not in old + new:
+            # No line of the file is this one but for its indentation: it is meant as a part of a line.
+            return _edit(hay, exact_rung, [_literal_span(hay, places[0], old, new)])
     if places:
         # Only now: had a looser rung found the line as a whole, its indentation would be known.
         raise unclear(line_number(hay.text, places[0].start), match_doubt.UNCLEAR_INDENT)

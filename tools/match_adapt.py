@@ -346,5 +346,9 @@ def _misspelt(there: Sequence[_Piece], wanted: Sequence[_Piece], reindent: Reind
 
 
 def _doubtful(bodies: Sequence[str], spelling: dict[str, str], text: str) -> bool:
-    """Whether new lines have a character that may be the model's spelling, and that the file has elsewhere."""
-    return any(c in spelling and c in text for c in {c for body in bodies for c in body if ord(c) > 127})
+    """Whether new lines have a character of which it is open whether it is the model's spelling or meant.
+
+    It is open for one that the file has elsewhere, and for any other kind in a file that has none.
+    """
+    fancy = {c for body in bodies for c in body if ord(c) in LOOK_ALIKES}
+    return bool(spelling) and any(c in text if c in spelling else text.isascii() for c in fancy)

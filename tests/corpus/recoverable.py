@@ -47,8 +47,10 @@ def _solid(lines: Lines) -> list[str]:
 def blanks_in_file(rng: random.Random, call: Call) -> Draft | None:
     """Lines of the file end in blanks, which the call leaves out. Kept lines keep them."""
     kinds = rng.choice([["  "], [" ", "\t", ""], ["    ", ""]])
-    # Empty lines stay so: of several equal ones nobody can tell which one an edit removes.
-    dirty = call.with_old([line + rng.choice(kinds) if line else "" for line in call.old])
+    # Of several equal lines nobody can tell which one an edit removes: those stay clean.
+    dirty = call.with_old(
+        [line + rng.choice(kinds) if line and line not in call.change.made else line for line in call.old]
+    )
     if dirty.old == call.old:
         return None
     old, new = _texts(rng, call.old, call.new)
@@ -195,7 +197,7 @@ def look_alikes_in_file(rng: random.Random, call: Call) -> Draft | None:
     for index in range(call.low, call.high):
         if change.first <= index < change.last:
             continue
-        if old[index].strip():
+        if old[index].strip() and old[index] not in change.made:
             old[index] = _fancy(rng, old[index], (0, 0))
     for index, (was, becomes) in enumerate(pairs):
         # Right beside the change it is open which of two blanks is the old one.

@@ -265,7 +265,8 @@ def test_further_lines_after_a_cut_off_indentation_are_not_guessed() -> None:
 
 def test_a_hit_inside_a_deeper_indentation_is_no_exact_one() -> None:
     text = "if a:\n    if b:\n        f(1)\n    f(2)\n"
-    assert problem(text, "      f(", "      g(").kind == "unclear"
+    assert edited(text, "      f(", "      g(") == text.replace("f(1)", "g(1)")
+    assert problem(text, "      f(", "      g(\n      h(").kind == "unclear"
     assert edited(text, "  f(2)", "  f(3)") == text.replace("f(2)", "f(3)")
     assert edited(text, "  f(2)", "  f(3)\n  g()") == text.replace("f(2)", "f(3)\n    g()")
 

@@ -217,7 +217,6 @@ class _Reader:
                 tuple(draft.anchors),
                 at_end=draft.at_end,
                 ends_stated=stated,
-                final_newline=True,
             )
             for number, draft in enumerate(drafts, 1)
         )

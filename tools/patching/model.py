@@ -59,8 +59,6 @@ class Hunk:
     """The old lines end where the file ends (``*** End of File``)."""
     ends_stated: bool = False
     """Line ends are part of what the patch says: ``\\r`` on some lines, although not on all."""
-    final_newline: bool = False
-    """Lines appended to the file end with a line end, as in the envelope, which cannot say otherwise."""
 
     @property
     def old(self) -> list[HunkLine]:

@@ -15,11 +15,12 @@ from tools.patching.names import Step
 from tools.patching.place import Placed, by_numbers, place_hunks
 from tools.patching.shape import outer_trimmed
 from tools.patching.splice import splices
-from tools.text import Text, decode, splice_bytes
+from tools.text import Text, decode, readings, splice_bytes
 
 MAX_FILE_BYTES = 10_000_000
 """As for edit: above this nobody reads the diff."""
 _MAX_NOTES = 10
+_MARK = "\ufeff"
 _LONE_CR = re.compile(r"\r(?!\n)")
 
 
@@ -221,7 +222,7 @@ def apply_hunks(data: bytes, file: FilePatch, fuzz: int) -> tuple[bytes, list[st
         raise PatchError(
             f"the file has {len(data) // 1_000_000} MB; patch takes files of at most {MAX_FILE_BYTES // 1_000_000} MB."
         )
-    decoded = decode(data)
+    decoded, file = _read_as_meant(data, file)
     if file.new_blob and is_blob(data, file.new_blob) and file.old_blob != file.new_blob:
         raise PatchError(
             "already applied: the file has the very content that its index line says. Nothing was changed."
@@ -241,6 +242,25 @@ def apply_hunks(data: bytes, file: FilePatch, fuzz: int) -> tuple[bytes, list[st
             # The usual view of lines makes the better message.
             raise error from None
     return after, [note for one in placed if (note := _note(one))]
+
+
+def _read_as_meant(data: bytes, file: FilePatch) -> tuple[Text, FilePatch]:
+    """The file's text in the encoding in which it has what the patch quotes; a byte-order mark is text if quoted."""
+    decoded = decode(data)
+    quoted = [line.text for hunk in file.hunks for line in hunk.old]
+    if decoded.rivals and (strange := [text for text in quoted if not text.isascii()]):
+        decoded = next(readings(data, max(strange, key=len)), decoded)
+    if not decoded.bom:
+        return decoded, file
+    if any(text.startswith(_MARK) for text in quoted):
+        return Text(_MARK + decoded.text, decoded.codec), file
+    hunks = tuple(
+        replace(hunk, lines=tuple(replace(line, text=line.text.removeprefix(_MARK)) for line in hunk.lines))
+        if any(line.text.startswith(_MARK) for line in hunk.lines)
+        else hunk
+        for hunk in file.hunks
+    )
+    return decoded, replace(file, hunks=hunks)
 
 
 def _placed(

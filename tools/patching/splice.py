@@ -121,15 +121,10 @@ def _final_line(file: FileLines, last: Placed, edits: list[_Edit]) -> None:
         # Appended: the line before needs an end now.
         edit.first -= 1
         edit.lines.insert(0, (file.bodies[-1], file.ends[-1]))
-        appended = True
-    else:
-        appended = _only_appends(last, size)
     marks = final_end(last.lines)
     wants_end = not lacks
     if marks is not None and marks.one_sided:
         wants_end = marks.old_lacks
-    elif appended and last.hunk.final_newline:
-        wants_end = True
     if not edit.lines and edit.first and not wants_end:
         edit.first -= 1
         edit.lines.append((file.bodies[edit.first], file.ends[edit.first]))
@@ -138,9 +133,3 @@ def _final_line(file: FileLines, last: Placed, edits: list[_Edit]) -> None:
     # A blank last line without an end would be no line.
     if edit.lines and edit.lines[-1][0] and not wants_end:
         edit.lines[-1] = (edit.lines[-1][0], "")
-
-
-def _only_appends(last: Placed, size: int) -> bool:
-    """Whether the last change of the hunk only adds lines at the end of the file."""
-    *_, group = groups(last.lines, last.hunk.ends_stated)
-    return bool(group.added) and not group.removed and last.place.first + group.at == size

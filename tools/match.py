@@ -267,13 +267,17 @@ def _stands_already(text: str, span: Span) -> bool:
         if at < 0:
             break
         first = span.start - at
-        if first >= 0 and text.startswith(new, first):
+        if first >= 0 and (text.startswith(new, first) or text[first:] == _without_last_end(new)):
             return True
         at = new.find(piece, at + 1)
     return False
 
 
 _MAX_TRIED = 100
+
+
+def _without_last_end(text: str) -> str:
+    return text.removesuffix("\n").removesuffix("\r")
 
 
 def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
@@ -288,6 +292,14 @@ def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
     if edit is None or (variant.at_its_depth and edit.rung in ("indentation", "tabs and spaces")):
         return None
     line = line_number(hay.text, edit.spans[0].start)
+    if variant.at_its_depth and line != variant.line:
+        # The number speaks for another place: then there must be none that reads like it.
+        there = [
+            line_number(hay.text, place.start)
+            for place in itertools.islice(by_indentation(hay, variant.old), 2)
+        ]
+        if any(number != line for number in there):
+            return None
     if variant.only_at_line is not None and line != variant.only_at_line:
         return None
     if variant.refuse:

@@ -103,9 +103,9 @@ def _unanimous(pairs: Sequence[tuple[str, str]], fits: Sequence[Reindent]) -> Re
     def adapt(body: str) -> str | None:
         said = {fit(body) for fit in fits}
         indent = _indent(body)
-        if "\t" not in indent and known and "\t" not in known[0]:
+        if "\t" not in indent and indent not in known and known and "\t" not in known[0]:
             step = math.gcd(len(indent), len(known[0]))
-            if step > 1 and any("\t" in ours for _, ours in pairs):
+            if step in _TAB_WIDTHS and any("\t" in ours for _, ours in pairs):
                 distance = _columns(pairs[0][1], step) - len(pairs[0][0])
                 said.add(_retabber(pairs, step, distance)(body))
         return said.pop() if len(said) == 1 else None
@@ -269,9 +269,8 @@ def _whose_indentation(there: Sequence[_Piece], wanted: Sequence[_Piece], made: 
         return "unclear" if neither else "file"
     if like_old:
         return "unclear" if like_file else "old"
-    # Nothing is repeated, or all at another depth: by where its leftmost line stands.
-    left = _leftmost(new)
-    return "unclear" if left == _leftmost(ours) != _leftmost(theirs) else "old"
+    # Nothing is repeated, or all of it at another depth: by where its leftmost line stands.
+    return "old" if _leftmost(new) in (None, _leftmost(theirs)) else "unclear"
 
 
 def _leftmost(bodies: Sequence[str]) -> str | None:

@@ -33,6 +33,8 @@ class Variant:
     """The place counts only when it is at this line: a single number could as well be part of the text."""
     at_its_depth: bool = False
     """The place counts only when it has the same indentation."""
+    line: int = 0
+    """Where the copied line numbers say that it is; they may be out of date."""
     refuse: str = ""
     """Why it cannot be used although ``old`` may be found, in words for the model."""
 
@@ -139,6 +141,7 @@ def _without_numbers(old: str, new: str) -> Iterator[Variant]:
             plain,
             only_at_line=None if certain else first.number,
             at_its_depth=at_its_depth,
+            line=first.number,
             refuse=refuse or (_UNSURE_NUMBER if mixed and not at_its_depth else ""),
         )
 

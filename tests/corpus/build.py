@@ -44,6 +44,8 @@ def _of_kind(
             continue
         actual: Group = group
         if group == "recoverable" and not _one_place(call, draft):
+            if draft.old in draft.text:
+                continue  # It says exactly what stands elsewhere.
             actual = "either"
         case = _encoded(draft, actual, kind, change, rng)
         if case is None:

@@ -299,7 +299,7 @@ def blanks_and_depth(rng: random.Random, call: Call) -> Draft | None:
 def numbers_and_depth(rng: random.Random, call: Call) -> Draft | None:
     """Copied line numbers on lines without their common indentation."""
     made = dedented(rng, call)
-    if made is None or len(call.old) < 2:
+    if made is None or len(call.old) < 2 or not call.old[-1] or (call.new and not call.new[-1]):
         return None
     style = rng.choice(_STYLES[:4])
     final = made.old.endswith("\n")

@@ -101,6 +101,7 @@ class Daemon:
             write_unsaved=write_unsaved,
             on_read=self._watch.add,
             watch_command=self._commands.watch,
+            expect_command=self._commands.expect,
             note_write=self._commands.wrote,
             random=random.Random(),
         )

@@ -17,7 +17,8 @@ from typing import TypeVar
 
 from daemon.files.baseline import Baseline
 from daemon.files.history import Seen, SessionHistory
-from daemon.files.tree import Delta, State, TooLarge, Tree
+from daemon.files.state import Delta, State
+from daemon.files.tree import TooLarge, Tree
 from daemon.files.tree_events import TreeEvents
 from daemon.files.versions import Version
 from tools.atomic import read_or_none
@@ -87,11 +88,18 @@ class CommandWatches:
         self._patience = patience or Patience()
         self._thread: ThreadPoolExecutor | None = None
         self._built = False
+        self._expected = False
         self._given_up = False
         self._closed = False
         self._lock = threading.Lock()
         self._watches: list[_Watch] = []
         self._covering: asyncio.Task[None] | None = None
+
+    def expect(self) -> None:
+        """A command is going to run: get to know the files while the person still thinks about it."""
+        if not (self._built or self._given_up or self._closed or self._expected):
+            self._expected = True
+            self._run(self._build).add_done_callback(lambda _: self._cover_in_background())
 
     async def watch(self, history: SessionHistory, tool_call_id: str) -> CommandWatch:
         """See tools.base.FileHistory.watch_command. Never raises."""
@@ -180,12 +188,22 @@ class CommandWatches:
 
     # -- in the thread --
 
-    def _begin(self, watch: _Watch) -> None:
+    def _build(self) -> None:
+        if self._built or self._given_up:
+            return
         try:
-            if not self._built and not self._given_up:
-                self._tree.build()
-                self._built = True
-            if self._built:
+            self._tree.build()
+            self._built = True
+        except TooLarge as error:
+            self._give_up(str(error))
+        except Exception:
+            log.exception("the tree cannot be watched")
+            self._give_up("a bug")
+
+    def _begin(self, watch: _Watch) -> None:
+        self._build()
+        try:
+            if self._built and not self._given_up:
                 self._collect()
         except TooLarge as error:
             self._give_up(str(error))

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from daemon.files.breath import breathing
 from daemon.files.git_index import IndexEntry, UnknownIndex, entries
 from tools.process import find_program, scrubbed_environment
 
@@ -74,7 +75,7 @@ class Git:
             prefix = os.fsencode(self._workspace.as_posix()) + b"/"
             found: dict[str, IndexEntry] = {}
             attributes = (self._top / ".git" / "info" / "attributes").exists()
-            for path, entry in entries(data, self._hash_size):
+            for path, entry in breathing(entries(data, self._hash_size)):
                 full = root + b"/" + path
                 attributes = attributes or path.endswith(b".gitattributes")
                 # What was changed in the moment in which git looked may look unchanged ("racily clean").

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import os
 import stat
-import struct
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -19,8 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from daemon.files.baseline import MAX_FILE, Baseline
+from daemon.files.breath import breathing
 from daemon.files.git import Git
 from daemon.files.git_index import IndexEntry
+from daemon.files.state import Delta, State
 from daemon.files.tree_events import TreeEvents
 from tools.search import EXCLUDED
 
@@ -29,8 +30,6 @@ log = logging.getLogger(__name__)
 MAX_FILES = 300_000
 """A workspace with more files is not watched at all."""
 BARRIER_S = 2.0
-_STAMP = struct.Struct("<qqqQI")
-_BREATH = 100
 _EXCLUDED = frozenset((*EXCLUDED, ".tox", ".mypy_cache", ".ruff_cache", ".pytest_cache"))
 _UNVERSIONED = frozenset(("dist", "build", "target", ".cache", ".gradle", ".next"))
 """What is not looked at where there is no git that would say so."""
@@ -53,53 +52,6 @@ _BINARY = (
 
 class TooLarge(Exception):
     """There are too many files."""
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """A file at one moment. ``source`` says where its content is: ``g`` + git's id, ``b`` + hash of our copy."""
-
-    stamp: bytes
-    source: bytes = b""
-
-    @staticmethod
-    def of(found: os.stat_result) -> State:
-        """The state that a stat shows."""
-        return State(
-            _STAMP.pack(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode)
-        )
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return _STAMP.unpack(self.stamp)[2]
-
-    @property
-    def mode(self) -> int:
-        """Permission bits."""
-        return stat.S_IMODE(_STAMP.unpack(self.stamp)[4])
-
-    def is_in(self, entry: IndexEntry) -> bool:
-        """Whether this is the file as git saw it when it wrote its index."""
-        mtime, ctime, size, inode, _ = _STAMP.unpack(self.stamp)
-        # What git stores is cut to 32 bits.
-        return (
-            mtime == entry.mtime_ns
-            and ctime == entry.ctime_ns
-            and size & 0xFFFFFFFF == entry.size
-            and inode & 0xFFFFFFFF == entry.inode
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """A file that is not as it was. ``certain`` is False when it is not known whether and how it was there before."""
-
-    path: str
-    old: State | None
-    new: State | None
-    certain: bool = True
-    new_folders: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -185,10 +137,10 @@ class Tree:
     def cover(self, seconds: float) -> bool:
         """Make sure, for so long, that contents can be had again; returns whether there is more to do."""
         until = time.monotonic() + seconds
-        while self._uncovered:
+        for path in breathing(_drained(self._uncovered)):
+            self._cover(path)
             if time.monotonic() > until:
                 return True
-            self._cover(self._uncovered.popleft())
         self._index = None
         return False
 
@@ -281,9 +233,7 @@ class Tree:
         """A folder and all below it: each file that is not as it was. Raises TooLarge."""
         new_folders = self._new_folders(top)
         todo = deque([top])
-        looked = 0
-        while todo:
-            folder = todo.popleft()
+        for folder in breathing(_drained(todo), 4):
             content = self._folders.get(folder)
             if content is None:
                 content = self._folders[folder] = _Folder()
@@ -296,10 +246,7 @@ class Tree:
             others: set[str] = set()
             try:
                 with os.scandir(folder) as entries:
-                    for entry in entries:
-                        looked += 1
-                        if looked % _BREATH == 0:
-                            time.sleep(0)  # others want to run, too
+                    for entry in breathing(entries):
                         if self._skips(entry.name) or f"{folder}/{entry.name}" in self._ignored:
                             continue
                         with contextlib.suppress(OSError):
@@ -417,6 +364,12 @@ class Tree:
             # Changed meanwhile: then it is not what it was, and its event is on the way.
             digest = self._baseline.put(data) if now.stamp == state.stamp else None
         return b"" if digest is None else b"b" + digest.encode()
+
+
+def _drained(todo: deque[str]) -> Iterator[str]:
+    """What is to be done, also what is added meanwhile."""
+    while todo:
+        yield todo.popleft()
 
 
 def _exists(path: str) -> bool:

@@ -55,6 +55,8 @@ class Services:
     on_read: Callable[[Path], None]
     watch_command: WatchCommand | None = None
     """See tools.base.FileHistory; None: what commands change is not looked at."""
+    expect_command: Callable[[], None] = lambda: None
+    """A command is going to run, once it is allowed."""
     note_write: Callable[[Path], None] = lambda path: None
     """A file was written by us: what a command that runs meanwhile changes is something else."""
     random: random.Random = field(default_factory=random.Random)

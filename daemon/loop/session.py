@@ -17,6 +17,7 @@ from daemon.agents.loader import AgentProfile
 from daemon.config import Config
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Version
+from daemon.loop.file_events import file_changed
 from daemon.loop.recovery import UNSTORED, close_what_is_open
 from daemon.loop.services import Services
 from daemon.loop.state import SessionState
@@ -25,7 +26,6 @@ from daemon.loop.turn import Turn
 from daemon.model.events import (
     Delta,
     Event,
-    FileChanged,
     Notice,
     PermissionAsked,
     PermissionReplied,
@@ -40,7 +40,6 @@ from daemon.model.traces import QueuedPrompt, SessionStatus
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import Answer
 from daemon.store.base import StoreError
-from tools.paths import rule_target
 
 log = logging.getLogger(__name__)
 
@@ -135,20 +134,10 @@ class Session:
     def _files_written(self, versions: Sequence[Version]) -> None:
         for version in versions:
             self.services.note_write(version.path)
-            event = FileChanged(
-                trace_id=self.session_id,
-                time=self.services.now(),
-                path=rule_target(version.path, self.services.workspace),
-                kind=version.kind,
-                version=version.version or "",
-                tool_call_id=version.tool_call_id,
-                added=version.added,
-                removed=version.removed,
-            )
             try:
-                self.emit(event)
+                self.emit(file_changed(self.session_id, self.services, version))
             except StoreError as error:
-                log.warning("a change of %s is not in the log: %s", event.path, error)
+                log.warning("a change of %s is not in the log: %s", version.path, error)
 
     def snapshot(self) -> None:
         """Write metadata and goal tree as they are now. A failure is logged: the event log has everything."""

@@ -234,6 +234,8 @@ class Turn:
     def tool_started(self, call: ToolCallPart) -> None:
         """See StepHost."""
         self._started = time.monotonic()
+        if call.name == "bash":
+            self._services.expect_command()
         self._session.emit(
             ToolStarted(trace_id=self._id, time=self._services.now(), tool_call_id=call.id, name=call.name)
         )

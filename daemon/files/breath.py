@@ -1,0 +1,22 @@
+"""Long work in a thread must not hold up the event loop: both need the interpreter."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+EVERY = 200
+"""Steps of some microseconds each: together well below the interpreter's own switch interval of 5 ms."""
+_PAUSE_S = 0.0001
+
+
+def breathing(items: Iterable[T], every: int = EVERY) -> Iterator[T]:
+    """The same items, with a pause after ``every`` so many in which other threads run."""
+    for number, item in enumerate(items, 1):
+        if number % every == 0:
+            # Not 0: the interpreter would be taken back before anybody else has woken up.
+            time.sleep(_PAUSE_S)
+        yield item

@@ -109,6 +109,8 @@ def _candidates(file: FileLines, hunk: Hunk, fuzz: int) -> _Found:
     found = _climb(file, hunk, lines, headings)
     if found is None and (other := blanks_as_added(lines)) is not None:
         found = _climb(file, hunk, other, headings)
+    if found is None:
+        _refuse_applied(file, hunk, lines)
     if found is None and not headings.cut:
         stated = hunk.numbers.old_start if hunk.numbers is not None else None
         fuzzy = [
@@ -154,12 +156,19 @@ def _climb(file: FileLines, hunk: Hunk, lines: tuple[HunkLine, ...], headings: _
         places = headings.leave(_at_end(file, hunk, lines, file.places(old, rung)))
         if places:
             return _Found(hunk, lines, places, rung)
-        if rung == "exact" and (there := _new_side(file, lines)):
+        if rung == "exact" and (there := _new_side(file, lines, rung)):
             raise applied(hunk, there[0].first + 1)
     return None
 
 
-def _new_side(file: FileLines, lines: Sequence[HunkLine]) -> list[Place]:
+def _refuse_applied(file: FileLines, hunk: Hunk, lines: Sequence[HunkLine]) -> None:
+    """Where the result stands already, dropping context would add it a second time."""
+    for rung in rungs_for(hunk, lines):
+        if there := _new_side(file, lines, rung):
+            raise applied(hunk, there[0].first + 1)
+
+
+def _new_side(file: FileLines, lines: Sequence[HunkLine], rung: Rung) -> list[Place]:
     """Where the hunk's result stands, if that means anything: something is added, or closed up between words."""
     new = [line for line in lines if line.kind != "-"]
     added = [line for line in lines if line.kind == "+"]
@@ -170,7 +179,7 @@ def _new_side(file: FileLines, lines: Sequence[HunkLine]) -> list[Place]:
         middle = "-" in kinds and has_word(lines[:1]) and has_word(lines[-1:])
         if not middle:
             return []
-    return file.places(new, "exact")
+    return file.places(new, rung)
 
 
 def _at_end(file: FileLines, hunk: Hunk, lines: Sequence[HunkLine], places: Sequence[Place]) -> list[Place]:
@@ -307,13 +316,9 @@ def _by_consistent_numbers(found: Sequence[_Found]) -> list[Placed] | None:
 def _check(file: FileLines, one: Placed) -> None:
     """Refuse a hunk whose result stands at its place already, and line ends that cannot be kept."""
     hunk, place = one.hunk, one.place
-    new = [line.text for line in one.lines if line.kind != "-"]
     fresh = any(line.text.strip() for group in groups(one.lines, hunk.ends_stated) for line in group.added)
-    if fresh and one.rung in ("line ends", "exact"):
-        top = file.bodies[place.first : place.first + len(new)] == new
-        bottom = place.end >= len(new) and file.bodies[place.end - len(new) : place.end] == new
-        if (top or bottom) and new != [line.text for line in one.lines if line.kind != "+"]:
-            raise applied(hunk, (place.first if top else place.end - len(new)) + 1)
+    if fresh and (line := _stands_at(file, one)) is not None:
+        raise applied(hunk, line + 1)
     if hunk.numbers is not None:
         old = [line.text.strip() for line in one.lines if line.kind != "+"]
         twin = twin_at(file, old, place.first, hunk.numbers.old_start)
@@ -327,3 +332,15 @@ def _check(file: FileLines, one: Placed) -> None:
         raise unclear(
             hunk, f"its place is line {place.first + 1}, but the line ends (\\r\\n, \\n) there are others."
         )
+
+
+def _stands_at(file: FileLines, one: Placed) -> int | None:
+    """The line (from 0) at which the result stands, over or beside the place. None: it does not."""
+    new = [line for line in one.lines if line.kind != "-"]
+    if [line.text for line in new] == [line.text for line in one.lines if line.kind != "+"]:
+        return None
+    rung = "exact" if one.rung == "line ends" else one.rung
+    for there in file.places(new, rung):
+        if there.end > one.place.first and there.first < one.place.end:
+            return there.first
+    return None

@@ -209,6 +209,13 @@ def test_nothing_is_applied_twice(old: bytes, hunk: str) -> None:
     assert "already applied" in no(update("@@\n" + hunk), once)
 
 
+def test_what_was_re_indented_is_not_applied_twice_either() -> None:
+    hunk = update("@@\n-foo()\n+if c:\n+    foo()\n")
+    once = ok(hunk, b"def f():\n    foo()\n")
+    assert once == b"def f():\n    if c:\n        foo()\n"
+    assert "already applied" in no(hunk, once)
+
+
 # -- fuzz --
 
 LONG = "".join(f"line {n}\n" for n in range(40))

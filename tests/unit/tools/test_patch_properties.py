@@ -109,6 +109,20 @@ def test_an_envelope_gives_the_new_lines_or_is_refused(pair: tuple[str, str], co
 
 
 @settings(max_examples=300)
+@given(pair=pairs(), context=st.integers(1, 4), numbers=st.booleans())
+def test_nothing_is_applied_twice(pair: tuple[str, str], context: int, numbers: bool) -> None:
+    old, new = (text.replace("\r\n", "\n") for text in pair)
+    patch = by_difflib(old, new, context)
+    if not numbers:
+        patch = re.sub(r"(?m)^@@ -.*$", "@@", patch)
+    added = [line for line in patch.split("\n")[2:] if line.startswith("+") and line[1:].strip()]
+    if patch and added and isinstance(once := applied(patch, old.encode()), bytes):
+        again = applied(patch, once)
+        # The tool refuses a patch that leaves all as it is, too.
+        assert isinstance(again, ToolError) or again == once
+
+
+@settings(max_examples=300)
 @given(pair=pairs(), data=st.data())
 def test_bytes_that_the_patch_does_not_change_stay(pair: tuple[str, str], data: st.DataObject) -> None:
     old, new = (text.replace("\r\n", "\n") for text in pair)

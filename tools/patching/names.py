@@ -129,10 +129,10 @@ class _Namer:
 
     def _exists(self, name: str) -> bool:
         path = resolve(name, self.ctx).path
-        return path in self.made or (path not in self.gone and path.exists())
+        return path in self.made or (path not in self.gone and _ask(path, Path.exists))
 
     def _exists_as(self, name: str, kind: Callable[[Path], bool]) -> bool:
-        return kind(resolve(name, self.ctx).path)
+        return _ask(resolve(name, self.ctx).path, kind)
 
     def _existing(self, name: str) -> Target:
         target = resolve(name, self.ctx)
@@ -148,7 +148,7 @@ class _Namer:
 
     def _no_link(self, name: str, what: str) -> None:
         lexical = self.ctx.workspace / Path(name).expanduser()
-        if lexical.is_symlink():
+        if _ask(lexical, Path.is_symlink):
             raise PatchError(
                 f"{name} is a symbolic link and cannot be {what} by a patch. Nothing was changed: "
                 "name the file it leads to, or use a command."
@@ -161,6 +161,17 @@ class _Namer:
         if step.new is not None:
             self.gone.discard(step.new.path)
             self.made.add(step.new.path)
+
+
+def _ask(path: Path, question: Callable[[Path], bool]) -> bool:
+    """Ask the file system. Raises ToolError where it refuses the name, e.g. as too long."""
+    try:
+        return question(path)
+    except (OSError, ValueError) as error:
+        name = str(path)[-80:]
+        raise PatchError(
+            f"Not a usable file name: {name!r} ({getattr(error, 'strerror', error)}). Nothing was changed."
+        ) from error
 
 
 def _stripped(name: str) -> Iterator[str]:

@@ -226,7 +226,7 @@ def _assign(found: Sequence[_Found]) -> list[Placed]:
     ]
     # A list that was cut may hide places, also between others.
     complete = all(len(one.places) < MAX_PLACES for one in found)
-    if not unsure and complete and _numbers_rise(hunks):
+    if not unsure and complete and _order_is_meant(found):
         return earliest
     decided = _by_consistent_numbers(found)
     if decided is None:
@@ -278,9 +278,13 @@ def _disjoint(chosen: Sequence[Placed]) -> bool:
     return all(_follows(before, after) for before, after in itertools.pairwise(chosen))
 
 
-def _numbers_rise(hunks: Sequence[Hunk]) -> bool:
-    starts = [hunk.numbers.old_start for hunk in hunks if hunk.numbers is not None]
-    return starts == sorted(starts)
+def _order_is_meant(found: Sequence[_Found]) -> bool:
+    """Whether the hunks are in the order of the file, as far as that can be told by numbers or by unique hunks."""
+    starts = [one.hunk.numbers.old_start for one in found if one.hunk.numbers is not None]
+    if starts == sorted(starts):
+        return True
+    unique = [one.places[0].first for one in found if len(one.places) == 1]
+    return len(unique) > 1 and unique == sorted(unique)
 
 
 def _by_consistent_numbers(found: Sequence[_Found]) -> list[Placed] | None:

@@ -4,9 +4,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
-from tools.base import ToolError, ToolResult
+from tools.base import PermissionDenied, ToolError, ToolResult
 from tools.hashing import sha256
 from tools.patch import PatchInput, PatchTool
 
@@ -292,6 +294,60 @@ async def test_outside_of_the_workspace_is_asked_for_once_a_folder(
     hunks = "".join(f"*** Update File: {out}/{n}\n@@\n-1\n+2\n" for n in ("p.py", "q.py"))
     await patch(ctx, f"*** Begin Patch\n{hunks}*** End Patch")
     assert ctx.permission.asked == ["external_directory", "edit"]
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    text=st.lists(
+        st.sampled_from(
+            [
+                *(
+                    "*** Begin Patch",
+                    "*** Update File: ",
+                    "*** Add File: ",
+                    "*** Delete File: ",
+                    "*** Move to: ",
+                ),
+                *(
+                    "--- a/",
+                    "+++ b/",
+                    "--- ",
+                    "+++ ",
+                    "diff --git ",
+                    "rename from ",
+                    "rename to ",
+                    "copy to ",
+                    "@@\n",
+                ),
+                *(
+                    "a",
+                    "b/",
+                    "..",
+                    "/",
+                    "\n",
+                    "\n",
+                    "\n+x",
+                    "\n-x",
+                    "x\n",
+                    "/dev/null",
+                    "\0",
+                    "\ud800",
+                    '"\\377"',
+                    "~",
+                    "n" * 300,
+                ),
+            ]
+        ),
+        max_size=30,
+    )
+)
+async def test_whatever_names_come_only_expected_errors_are_raised(
+    ctx: FakeToolContext, text: list[str]
+) -> None:
+    put(ctx, "a", b"x\n")
+    ctx.permission.refuse = {"edit", "external_directory"}
+    with pytest.raises((ToolError, PermissionDenied)):
+        await patch(ctx, "".join(text))
 
 
 async def test_a_real_series_of_commits(ctx: FakeToolContext, tmp_path: Path) -> None:

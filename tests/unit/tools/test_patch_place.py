@@ -70,6 +70,12 @@ def test_rising_numbers_are_needed_to_trust_the_order() -> None:
     assert "fits 2 places" in no(patch, old)
 
 
+def test_numbers_that_are_all_wrong_do_not_spoil_the_order() -> None:
+    old = b"a\nx\nb\nx\nc\n"
+    patch = HEAD + "@@ -9 +9 @@\n-a\n+A\n@@ -4 +4 @@\n-b\n+B\n@@ -7 +7 @@\n-x\n+y\n"
+    assert ok(patch, old) == b"A\nx\nB\ny\nc\n"
+
+
 def test_hunks_out_of_order_land_when_each_is_unique() -> None:
     assert ok(update("@@\n-c\n+C\n@@\n-a\n+A\n"), b"a\nb\nc\n") == b"A\nb\nC\n"
 

@@ -128,6 +128,7 @@ def check_record(store: TraceStore, trace_id: str, live: SessionState | None = N
         assert live.trace == replayed.trace
         assert live.granted == replayed.granted
         assert live.queue == replayed.queue
+        assert live.notes == replayed.notes
         # A write whose result could not be stored any more is known only to the living.
         assert live.seen_files.keys() >= replayed.seen_files.keys()
 

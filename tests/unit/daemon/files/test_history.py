@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from daemon.files.blobs import BlobError
+from daemon.files.changes import changes_of
 from daemon.files.history import SessionHistory
 from daemon.files.seen import SessionFiles
 from daemon.files.versions import Version
@@ -180,6 +181,29 @@ async def test_after_a_crash_between_keeping_and_writing_the_content_decides(
     assert names(reopened(folder)) == (["v1"] if written else [])
     path.write_bytes(b"1")  # it is decided once
     assert names(reopened(folder)) == (["v1"] if written else [])
+
+
+@pytest.mark.parametrize(("on_disk", "done"), [(b"2", False), (b"1", True), (b"person", True)])
+async def test_after_a_crash_in_an_undo_the_content_decides(
+    folder: Path, tmp_path: Path, on_disk: bytes, done: bool
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"2")
+    history = SessionHistory(folder, lambda: NOW)
+    history.written(await history.keep([FileChange(path, b"1", b"2")], "c"))
+    history.keep_step("undo", ["c"], [FileChange(path, b"2", b"1")])
+    path.write_bytes(on_disk)
+    (change,) = changes_of(reopened(folder).record())
+    assert change.undone == done
+
+
+async def test_an_undo_that_was_not_written_does_not_count(folder: Path) -> None:
+    history = SessionHistory(folder, lambda: NOW)
+    history.written(await history.keep([FileChange(A, b"1", b"2")], "c"))
+    history.step_failed(history.keep_step("undo", ["c"], [FileChange(A, b"2", b"1")]))
+    for found in (history, reopened(folder)):
+        (change,) = changes_of(found.record())
+        assert not change.undone
 
 
 async def test_a_failed_write_that_was_repeated_counts_once(folder: Path, tmp_path: Path) -> None:

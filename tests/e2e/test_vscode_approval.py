@@ -14,6 +14,7 @@ from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import (
     ASKED,
     CHEAPER,
+    DEARER,
     PROPOSED,
     RATES,
     SET,
@@ -212,3 +213,48 @@ async def test_of_several_files_one_is_left_out_and_a_move_shows_both_names(
     assert (workspace / "docs" / "carriers.md").read_text() == CARRIERS.replace("Zeppelin", "Snail")
     assert not (workspace / "carriers.md").exists()
     assert not (workspace / "notes.txt").exists()
+
+
+async def test_a_change_is_reverted_with_the_arrow_of_the_diff_editor_and_hunks_are_chosen_by_keyboard(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    async with ModelServer(set_rates(workspace)) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.say(ASKED)
+        await expect(window.button("Accept", window.approval)).to_be_visible()
+        await window.diff.locator(".gutter .codicon-discard").last.click()
+        await expect(window.approval).to_contain_text("edited by you")
+        await expect(window.diff).not_to_contain_text(re.compile(r"6\s\*\sLOCAL"))
+        await window.button("Discard my edits", window.approval).click()
+        await expect(window.diff).to_contain_text(re.compile(r"6\s\*\sLOCAL"))
+
+        await hunk(window, 1).focus()
+        await window.page.keyboard.press("Space")
+        await expect(window.button("Accept 1 of 2 hunks", window.approval)).to_be_enabled()
+        await window.page.keyboard.press("Shift+Tab")
+        await window.page.keyboard.press("Shift+Alt+Y")
+        await expect(window.answers().last).to_contain_text(SET)
+    assert (workspace / "rates.py").read_text() == RATES.replace(*DEARER)
+
+
+async def test_a_text_that_nobody_used_is_offered_to_the_person(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    async with (
+        ModelServer(set_rates(workspace)) as model,
+        open_vscode(environment(model), settings=UNSAVED) as window,
+    ):
+        await window.show_chat()
+        await window.say(ASKED)
+        await expect(window.approval).to_be_visible()
+        await replace_in_diff(window, CHEAPER[1], CHEAPEST)
+        await expect(window.approval).to_contain_text("edited by you")
+        await window.button("Stop").click()
+
+        offer = window.notification("Your edits of rates.py were not used")
+        await expect(window.tab("proposed by Goalwright")).to_have_count(0)
+        await offer.get_by_role("button", name="Open My Text").click()
+        await expect(window.page.locator(".monaco-editor .view-lines").first).to_contain_text(
+            re.compile(r"LOCAL\s=\s300")
+        )
+    assert (workspace / "rates.py").read_text() == RATES

@@ -195,6 +195,26 @@ test("blank feedback is no feedback", async () => {
   assert.deepEqual(daemon.asked.at(-1)?.[1], { requestId: "r1", reply: "reject", feedback: null });
 });
 
+test("what is accepted in part goes along with the answer, and the caller learns whether it counts", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  const files = [{ path: "a.py", hunks: [0] }];
+  assert.equal(await sessions.reply("r1", "once", undefined, files), true);
+  assert.deepEqual(daemon.asked.at(-1)?.[1], { requestId: "r1", reply: "once", feedback: null, files });
+  daemon.answers["permission/reply"] = () => ({ accepted: false, by: "terminal" });
+  assert.equal(await sessions.reply("r1", "once"), false);
+});
+
+test("an answer that the daemon does not take is thrown, for the card to show", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  daemon.answers["permission/reply"] = () => {
+    throw Object.assign(new Error("a.py has no hunk 7"), { code: -32602 });
+  };
+  await assert.rejects(sessions.reply("r1", "once"), /no hunk 7/);
+  assert.deepEqual(shown, []);
+});
+
 test("a running turn is remembered for the next window, until it ends", async () => {
   const { daemon, sessions } = make();
   await sessions.open("s1");

@@ -57,6 +57,19 @@ test("a tool call goes from pending to done", () => {
   assert.deepEqual(keys(done), ["m2"], "a tool message is no line of its own");
 });
 
+test("what the person undid is a line of its own, and an altered change says so", () => {
+  const part = call("c1", "edit", { file_path: "a.py" });
+  const files = [{ path: "a.py", kind: "update" as const, added: 1, removed: 2 }];
+  const state = play([
+    event(1, "message_added", { message: message("assistant", 2, [part]), affectedGoals: [] }),
+    event(2, "message_added", { message: message("tool", 3, [result("c1", { metadata: { altered: true } })]), affectedGoals: [] }),
+    event(3, "files_restored", { action: "undo", files, target: "edit of a.py", by: "VS Code" }),
+  ]);
+  const last = state.items.at(-1);
+  assert.equal(last?.kind === "notice" && last.text, "You undid edit of a.py +1 −2");
+  assert.equal(toolView(state, part).altered, true);
+});
+
 test("a refused call is denied, one that broke failed, one that was not run canceled", () => {
   const part = call("c1", "bash", { command: "ls" });
   const of = (over: object): string => {

@@ -66,7 +66,10 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     const text = this.unsaved(proposed) ?? (known ? known.saved : this.draft(proposed));
     if (text === undefined) return undefined;
     const content = await this.content(proposed);
-    return sameText(text, this.proposedText(proposed, content)) ? undefined : text;
+    if (!sameText(text, this.proposedText(proposed, content))) return text;
+    // Saved as it was proposed: it follows what is proposed from now on.
+    if (known?.saved === text) known.saved = undefined;
+    return undefined;
   }
 
   /** How `text` changes what is accepted. */

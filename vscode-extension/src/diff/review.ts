@@ -28,6 +28,7 @@ export class Review implements vscode.Disposable {
   /** Requests that this window answers: their edits are not lost, they are sent. */
   private readonly ours = new Set<string>();
   private closing = Promise.resolve();
+  private doing = Promise.resolve();
   private lastKeystroke = 0;
   private seen: readonly PermissionRequest[] | undefined;
 
@@ -94,44 +95,62 @@ export class Review implements vscode.Disposable {
   }
 
   /** Accepts or leaves out a hunk, or without its number a whole file. */
-  choose(requestId: string, path: string, hunk: number | undefined, accepted: boolean): void {
-    const request = this.pending(requestId);
-    const file = request?.files.find((one) => one.path === path);
-    if (!request || !file) return;
-    this.setChoice(request, choose(this.drafts.choice(requestId), file, hunk, accepted));
-    // The diff editor shows what would be written, unless the person has taken that into their own hands.
-    if (fileChoice(this.drafts.choice(requestId), path).edited === "no") this.proposals.refresh({ requestId, path });
+  choose(requestId: string, path: string, hunk: number | undefined, accepted: boolean): Promise<void> {
+    return this.inOrder(async () => {
+      const proposed = { requestId, path };
+      await this.note(proposed);
+      const request = this.pending(requestId);
+      const file = request?.files.find((one) => one.path === path);
+      if (!request || !file) return;
+      this.setChoice(request, choose(this.drafts.choice(requestId), file, hunk, accepted));
+      // The diff editor shows what would be written, unless the person has taken that into their own hands.
+      if (fileChoice(this.drafts.choice(requestId), path).edited !== "no") return;
+      this.proposals.refresh(proposed);
+      // VS Code does not load into an editor that somebody typed in, even if nothing is left of it.
+      if (this.proposals.document(proposed)?.isDirty) await this.revert(request, path);
+    });
   }
 
   /** Takes the person's own edits of a file back. */
-  async discardEdits(requestId: string, path: string): Promise<void> {
+  discardEdits(requestId: string, path: string): Promise<void> {
+    return this.inOrder(() => this.discard({ requestId, path }));
+  }
+
+  private async discard(proposed: Proposed): Promise<void> {
+    const { requestId, path } = proposed;
     const request = this.pending(requestId);
     if (!request) return;
-    const proposed = { requestId, path };
     this.drafts.setText(requestId, request.traceId, path, undefined);
     this.proposals.discard(proposed);
-    if (this.proposals.document(proposed)?.isDirty) {
-      // Only the editor in front can be reverted.
-      await this.open(request, path);
-      await vscode.commands.executeCommand("workbench.action.files.revert");
-    }
+    if (this.proposals.document(proposed)?.isDirty) await this.revert(request, path);
     await this.note(proposed);
+  }
+
+  /** Loads the proposed text into its editor again; only the editor in front can be reverted. */
+  private async revert(request: PermissionRequest, path: string): Promise<void> {
+    await this.open(request, path);
+    await vscode.commands.executeCommand("workbench.action.files.revert");
   }
 
   /**
    * Sends the answer, with what was chosen and edited. Throws what the daemon says when it does not take it; the choice
    * stays, with the words on the card.
    */
-  async answer(request: PermissionRequest, reply: Reply, feedback?: string): Promise<void> {
+  answer(request: PermissionRequest, reply: Reply, feedback?: string): Promise<void> {
+    return this.inOrder(() => this.send(request, reply, feedback));
+  }
+
+  private async send(request: PermissionRequest, reply: Reply, feedback: string | undefined): Promise<void> {
     const { requestId } = request;
     try {
+      this.setError(request, "");
       const { files, texts } = reply === "reject" ? { files: [], texts: new Map<string, string>() } : await this.files(request);
       this.ours.add(requestId);
       const first = await this.sessions.reply(requestId, reply, feedback, files);
-      if (!first) await this.offer(texts, "");
+      if (!first) this.quietly(this.offer(texts, ""));
     } catch (error) {
       this.ours.delete(requestId);
-      if (this.pending(requestId)) this.setChoice(request, { ...this.drafts.choice(requestId), error: asProblem(error).message });
+      this.setError(request, asProblem(error).message);
       throw error;
     }
   }
@@ -161,8 +180,15 @@ export class Review implements vscode.Disposable {
     if (!request) return;
     const text = await this.proposals.text(proposed);
     const edited = await this.proposals.verdict(proposed);
+    // It may have been answered in between; then nothing of it must stay.
+    if (!this.pending(requestId)) return;
     this.drafts.setText(requestId, request.traceId, path, text);
     this.setChoice(request, edit(this.drafts.choice(requestId), path, edited));
+  }
+
+  private setError(request: PermissionRequest, error: string): void {
+    const choice = this.drafts.choice(request.requestId);
+    if (choice.error !== error && this.pending(request.requestId)) this.setChoice(request, { ...choice, error });
   }
 
   private setChoice({ requestId, traceId }: PermissionRequest, choice: Choice): void {
@@ -215,7 +241,8 @@ export class Review implements vscode.Disposable {
     this.chosen.fire();
     await this.close(() => this.tabs(requestId));
     this.proposals.release(requestId);
-    await this.offer(new Map(Object.entries(texts)), by);
+    // The offer may stand there for long; nothing waits for it.
+    this.quietly(this.offer(new Map(Object.entries(texts)), by));
   }
 
   /**
@@ -258,6 +285,13 @@ export class Review implements vscode.Disposable {
       const choice = await vscode.window.showInformationMessage(`Your edits of ${name} were not used: ${why}.`, "Open My Text");
       if (choice) await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content }));
     }
+  }
+
+  /** One thing after the other, as the person did them. */
+  private inOrder(work: () => Promise<void>): Promise<void> {
+    const done = this.doing.then(work);
+    this.doing = done.catch(() => undefined);
+    return done;
   }
 
   private quietly(work: Promise<void>): void {

@@ -25,6 +25,14 @@ test("several files follow each other", () => {
   assert.deepEqual(diffLines(two).filter((line) => line.kind === "add").map((line) => line.newLine), [1, 5]);
 });
 
+test("where hunks can be chosen each has a line to begin with, and its lines know it", () => {
+  const diff = "@@ -1 +1 @@\n-a\n+b\n@@ -9 +9 @@\n-c\n+d\n";
+  assert.deepEqual(diffLines(diff, true).map(({ kind, hunk }) => `${hunk} ${kind}`), [
+    "0 gap", "0 remove", "0 add", "1 gap", "1 remove", "1 add",
+  ]);
+  assert.deepEqual(diffLines(diff).map(({ kind }) => kind), ["remove", "add", "gap", "remove", "add"]);
+});
+
 test("the changed middle of a replaced line is marked", () => {
   const [before, after] = diffLines("@@ -1 +1 @@\n-    return price * 1\n+    return price * quantity\n");
   assert.equal(before?.text.slice(...(before.changed ?? [])), "1");

@@ -69,7 +69,7 @@ export function ToolCard({ view, change }: { view: ToolView; change: HistoryChan
       {live && !open && <pre class="tail">{view.output.trimEnd().split("\n").slice(-4).join("\n")}</pre>}
       {view.state === "failed" && !open && <p class="failure">{firstLine(view.output)}</p>}
       {view.state === "denied" && !open && <Refusal output={view.output} />}
-      <Problems view={view} />
+      {!undone && <Problems view={view} />}
       {open && <Details view={view} />}
     </article>
   );

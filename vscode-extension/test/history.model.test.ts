@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type * as vscode from "vscode";
+import type { Daemon } from "../src/daemon/daemon";
+import { FileHistory } from "../src/history/model";
+import type { HistoryChange, HistoryResult } from "../src/protocol.gen";
+import type { Change, SessionController } from "../src/session/controller";
+import { event } from "./fakes/protocol";
+import { EventEmitter } from "./fakes/vscode";
+
+const log = { warn() {} } as unknown as vscode.LogOutputChannel;
+
+function change(changeId: string, state: "applied" | "undone"): HistoryChange {
+  const files = [{ path: "a.py", kind: "update" as const, added: 1, removed: 1, undoable: true }];
+  return { changeId, toolCallId: `call-${changeId}`, tool: "edit", time: "", goalId: null, messageId: null, state, files };
+}
+
+/** A history over a daemon that tells `list` and notes what it was asked. */
+function make(sessionId: string | undefined = "s1") {
+  const changed = new EventEmitter<Change>();
+  const asked: [string, unknown][] = [];
+  const answers = { list: { changes: [], undo: null, redo: null } as HistoryResult };
+  const daemon = {
+    state: { phase: "connected" },
+    request: (method: string, params: unknown) => {
+      asked.push([method.replace("goalwright/history/", ""), params]);
+      return Promise.resolve(method.endsWith("list") ? answers.list : { target: "edit of a.py", files: [] });
+    },
+  };
+  const sessions = { sessionId, onDidChange: changed.event };
+  const history = new FileHistory(daemon as unknown as Daemon, sessions as unknown as SessionController, log);
+  return { history, changed, asked, answers };
+}
+
+const next = (history: FileHistory): Promise<void> => new Promise((resolve) => history.onDidChange(() => resolve()));
+
+test("the changes of a session are read when it is opened, and given by their tool call", async () => {
+  const { history, changed, answers } = make();
+  answers.list = { changes: [change("c1", "applied")], undo: "c1", redo: null };
+  const read = next(history);
+  changed.fire({ kind: "reset" });
+  await read;
+  assert.equal(history.byCall()["call-c1"]?.state, "applied");
+});
+
+test("many changed files are one question, and text that streams is none", async () => {
+  const { history, changed, asked } = make();
+  const file = event(1, "file_changed", { path: "a", kind: "update", version: "v", toolCallId: "c", added: 1, removed: 0 });
+  const delta = { delta: { traceId: "s1", kind: "text", messageId: "m", index: 0, toolCallId: null, name: null, text: "x" } } as const;
+  changed.fire({ kind: "updates", updates: [delta] });
+  const read = next(history);
+  for (let n = 0; n < 50; n++) changed.fire({ kind: "updates", updates: [file] });
+  await read;
+  assert.deepEqual(asked, [["list", { sessionId: "s1" }]]);
+});
+
+test("one change, the next one, and a look before a restore", async () => {
+  const { history, asked } = make();
+  await history.step("undo", "c1");
+  await history.step("redo");
+  await history.restore({ messageId: "m1" }, true);
+  assert.deepEqual(asked, [
+    ["undo", { sessionId: "s1", changeId: "c1" }],
+    ["redo", { sessionId: "s1", changeId: null }],
+    ["restore", { sessionId: "s1", messageId: "m1", dryRun: true }],
+  ]);
+});
+
+test("without a session there is nothing to undo", () => {
+  const { history } = make("");
+  assert.throws(() => history.step("undo"), /Open a session/);
+});

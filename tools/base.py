@@ -209,13 +209,19 @@ class CommandWatch(Protocol):
         ...
 
 
+Counts = Mapping[Path, tuple[int, int]]
+
+
 class FileHistory(Protocol):
     """Versions of every file the session changes."""
 
-    async def keep(self, changes: Sequence[FileChange], tool_call_id: str) -> Sequence[str]:
+    async def keep(
+        self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
+    ) -> Sequence[str]:
         """Store both sides of changes *before* they are written. Returns the id of each version.
 
-        Raises ToolError when that is not possible: then nothing must be written.
+        ``counts``: lines added and removed by path, when the caller has made the diffs already. Raises ToolError
+        when that is not possible: then nothing must be written.
         """
         ...
 

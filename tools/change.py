@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 from tools import atomic, buffers
 from tools.base import (
+    Counts,
     DiagnosticsReport,
     DiagnosticsRun,
     Diff,
@@ -225,7 +226,8 @@ async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeO
         _check_plan(plan, names)
         accepted = await asyncio.to_thread(propose, plan, names)
         altered = tuple(await asyncio.to_thread(alterations, proposal, accepted))
-    versions, digests = await write_approved(plan, ctx)
+    counts = {file.change.path: (file.diff.added, file.diff.removed) for file in accepted}
+    versions, digests = await write_approved(plan, ctx, counts)
     report = DiagnosticsReport("no_fresh_answer") if run is None else await run.report()
     by_path = dict(zip((change.path for change in plan), versions, strict=True))
     files = tuple(
@@ -255,14 +257,14 @@ Written = tuple[list[str], dict[Path, str | None]]
 """The ids of the versions kept, in the order of the plan, and each file's new hash (None: deleted)."""
 
 
-async def write_approved(plan: Sequence[FileChange], ctx: Writing) -> Written:
+async def write_approved(plan: Sequence[FileChange], ctx: Writing, counts: Counts | None = None) -> Written:
     """Write all of the approved changes or none, on exactly the contents they were planned on.
 
     Raises ToolError when nothing was written. A cancellation takes effect
     when everything is written, or undone.
     """
     names = {change.path: rule_target(change.path, ctx.workspace) for change in plan}
-    commit = asyncio.ensure_future(_commit(plan, ctx, names))
+    commit = asyncio.ensure_future(_commit(plan, ctx, names, counts))
     try:
         return await asyncio.shield(commit)
     except asyncio.CancelledError:
@@ -314,14 +316,16 @@ async def _begin(ctx: ToolContext, paths: Sequence[Path]) -> DiagnosticsRun | No
     return None
 
 
-async def _commit(plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path, str]) -> Written:
+async def _commit(
+    plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path, str], counts: Counts | None
+) -> Written:
     """From the check after approval to the new hashes."""
     async with contextlib.AsyncExitStack() as stack:
         for path in sorted(names):
             await stack.enter_async_context(_locks.setdefault(path, asyncio.Lock()))
         try:
             on_disk, buffered = await _split(plan, names, ctx.files)
-            versions = list(await ctx.history.keep(plan, ctx.tool_call_id))
+            versions = list(await ctx.history.keep(plan, ctx.tool_call_id, counts))
             await buffers.write_through(buffered, ctx.files)
             try:
                 digests = await asyncio.to_thread(_write, on_disk, plan, ctx.journal)

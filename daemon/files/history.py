@@ -31,7 +31,7 @@ from daemon.files.versions import (
     version_line,
 )
 from tools.atomic import read_or_none
-from tools.base import ChangeKind, CommandChange, CommandWatch, FileChange, ToolError
+from tools.base import ChangeKind, CommandChange, CommandWatch, Counts, FileChange, ToolError
 from tools.hashing import sha256
 from tools.paths import rule_target
 from tools.proposal import propose
@@ -89,10 +89,14 @@ class SessionHistory:
         """What was kept in this process and not written yet, by name."""
         self._loading = threading.Lock()
         self._adding = threading.Lock()
+        self._last_number = 0
+        """Of the newest version; 0: not known yet. Looking for it costs more the longer a session is."""
 
-    async def keep(self, changes: Sequence[FileChange], tool_call_id: str) -> list[str]:
+    async def keep(
+        self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
+    ) -> list[str]:
         """See tools.base.FileHistory. Raises ToolError when a version cannot be kept: then nothing is written."""
-        return await asyncio.to_thread(self._keep, changes, tool_call_id)
+        return await asyncio.to_thread(self._keep, changes, tool_call_id, counts)
 
     def written(self, versions: Sequence[str]) -> None:
         """See tools.base.FileHistory."""
@@ -120,7 +124,8 @@ class SessionHistory:
         """Store changes that are on disk already; call ``tell`` with the result. Blocking. Raises ToolError."""
         changes = [item.change for item in seen if item.change is not None]
         try:
-            made = iter(self._versions(changes, tool_call_id, MAX_COUNTED))
+            counts = self._counts([change for change in changes if _size(change) <= MAX_COUNTED])
+            made = iter(self._versions(changes, tool_call_id, counts))
             versions: list[Version] = []
             for item in seen:
                 if item.change is None:
@@ -173,17 +178,17 @@ class SessionHistory:
         self._kept.pop(step, None)
         self._mark("void", [step])
 
-    def _keep(self, changes: Sequence[FileChange], tool_call_id: str) -> list[str]:
+    def _keep(
+        self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
+    ) -> list[str]:
         try:
-            versions = self._add(self._versions(changes, tool_call_id))
+            counts = self._counts(changes) if counts is None else counts
+            versions = self._add(self._versions(changes, tool_call_id, counts))
         except OSError as error:
             raise _not_kept(changes, error) from error
         return [version.version or "" for version in versions]
 
-    def _versions(
-        self, changes: Sequence[FileChange], tool_call_id: str, max_bytes: int | None = None
-    ) -> list[Version]:
-        counts = self._counts([c for c in changes if max_bytes is None or _size(c) <= max_bytes])
+    def _versions(self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts) -> list[Version]:
         found: list[Version] = []
         for change in changes:
             entry = self._entry(change)
@@ -200,7 +205,7 @@ class SessionHistory:
         """Give versions their names and append them to the list, all in one go. Raises OSError."""
         record = self.record()
         with self._adding:
-            last = max((_number(item) for item in record.items), default=0)
+            last = self._last_number or max((_number(item) for item in record.items), default=0)
             named: list[Version] = []
             for version in versions:
                 if version.entry is not None:
@@ -209,6 +214,7 @@ class SessionHistory:
                 named.append(version)
             self._file.append([version_line(version) for version in named])
             record.items += named
+            self._last_number = last
         self._kept.update({version.version: version for version in named if version.version is not None})
         return named
 

@@ -19,7 +19,7 @@ from daemon.files.versions import Action, Entry, Record
 from daemon.model.events import FileChanged, FilesRestored, RestoredFile
 from daemon.model.messages import Message, ToolCallPart
 from daemon.model.permissions import FileDiff
-from tools.base import CommandWatch, FileChange, ProposedFile, ToolError
+from tools.base import CommandWatch, Counts, FileChange, ProposedFile, ToolError
 from tools.change import write_approved
 from tools.diff import limited, shown_name
 from tools.paths import rule_target
@@ -305,7 +305,9 @@ class _StepKeeper:
         self._changes = changes
         self._step: str | None = None
 
-    async def keep(self, changes: Sequence[FileChange], tool_call_id: str) -> list[str]:
+    async def keep(
+        self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
+    ) -> list[str]:
         self._step = await asyncio.to_thread(self._history.keep_step, self.action, self._changes, changes)
         return [self._step] * max(len(changes), 1)
 

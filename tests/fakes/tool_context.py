@@ -11,6 +11,7 @@ from tools.base import (
     Action,
     Approval,
     CommandChange,
+    Counts,
     DiagnosticsReport,
     FileChange,
     PermissionAsk,
@@ -99,7 +100,9 @@ class FakeHistory:
     seen: tuple[CommandChange, ...] = ()
     """What a watched command is said to have changed."""
 
-    async def keep(self, changes: Sequence[FileChange], tool_call_id: str) -> list[str]:
+    async def keep(
+        self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
+    ) -> list[str]:
         if self.fail is not None:
             raise self.fail
         first = len(self.kept) + 1

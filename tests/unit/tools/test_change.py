@@ -261,7 +261,7 @@ async def test_a_cancellation_during_the_write_takes_effect_after_it(
     keeping, go_on = asyncio.Event(), asyncio.Event()
     keep = ctx.history.keep
 
-    async def slow(changes: Sequence[FileChange], tool_call_id: str) -> list[str]:
+    async def slow(changes: Sequence[FileChange], tool_call_id: str, counts: object) -> list[str]:
         keeping.set()
         await go_on.wait()
         return await keep(changes, tool_call_id)

@@ -42,6 +42,8 @@ class Numbers:
     old_count: int | None
     new_start: int
     new_count: int | None
+    heading: str = ""
+    """What git puts behind them: the last line before the hunk that begins with a letter in its first column."""
 
 
 @dataclass(frozen=True, slots=True)

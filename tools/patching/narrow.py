@@ -10,6 +10,9 @@ from tools.patching.find import FileLines, Place
 _BLANKS = " \t"
 _CLOSERS = "{}()[]"
 _MAX_HEADINGS = 200
+_MAX_ABOVE = 3_000
+_MIN_HEADING = 4
+_FIRST_WORD = re.compile(r"[A-Za-z_$]\w*")
 
 
 class MissingHeading(Exception):
@@ -34,6 +37,23 @@ def after_headings(file: FileLines, headings: Sequence[str], places: Sequence[Pl
     if any(end is None for _, end in blocks):
         return after
     return [p for p in after if any(line <= p.first < (end or 0) for line, end in blocks)]
+
+
+def contradicts(file: FileLines, heading: str, first: int) -> bool:
+    """Whether a place is below another line than the one git names behind the numbers, which is elsewhere in the file.
+
+    Only for a heading in the first column, as git finds it where nothing else is configured, and another one that
+    begins with the same word (``class``, ``def``): other lines may have come in between.
+    """
+    word = _FIRST_WORD.match(heading)
+    if word is None or len(heading) < _MIN_HEADING:
+        return False
+    kind = re.compile(re.escape(word.group()) + r"(?!\w)")
+    above = range(first - 1, max(-1, first - 1 - _MAX_ABOVE), -1)
+    here = next((at for at in above if kind.match(file.bodies[at])), None)
+    if here is None or file.bodies[here].startswith(heading):
+        return False
+    return any(body.startswith(heading) for body in file.bodies)
 
 
 def _chain(file: FileLines, headings: Sequence[str]) -> list[int]:

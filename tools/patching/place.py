@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from tools.patching.errors import absent, ambiguous, applied, out_of_order, plain_insertion, unclear
 from tools.patching.find import MAX_PLACES, FileLines, Place, Rung
 from tools.patching.fuzzy import fuzzy_places, twin_at
-from tools.patching.model import Hunk, HunkLine
-from tools.patching.narrow import MissingHeading, after_headings
+from tools.patching.model import Hunk, HunkLine, Numbers
+from tools.patching.narrow import MissingHeading, after_headings, contradicts
 from tools.patching.shape import (
     blanks_as_added,
     context_ends,
@@ -323,18 +323,29 @@ def _check(file: FileLines, one: Placed) -> None:
     fresh = any(line.text.strip() for group in groups(one.lines, hunk.ends_stated) for line in group.added)
     if fresh and (line := _stands_at(file, one)) is not None:
         raise applied(hunk, line + 1)
-    if hunk.numbers is not None:
-        old = [line.text.strip() for line in one.lines if line.kind != "+"]
-        twin = twin_at(file, old, place.first, hunk.numbers.old_start)
-        if twin is not None:
-            raise unclear(
-                hunk,
-                f"it fits at line {place.first + 1}, but line {twin}, where its header points, reads nearly the same. "
-                "Read the file again, and give more context lines.",
-            )
+    if hunk.numbers is not None and place.first != hunk.numbers.old_start - 1:
+        _check_hints(file, one, hunk.numbers)
     if hunk.ends_stated and not one.literal and len({line.cr for line in one.lines}) > 1:
         raise unclear(
             hunk, f"its place is line {place.first + 1}, but the line ends (\\r\\n, \\n) there are others."
+        )
+
+
+def _check_hints(file: FileLines, one: Placed, numbers: Numbers) -> None:
+    """Numbers do not decide, but refuse a place when they and their heading speak for another that is much alike."""
+    old = [line.text.strip() for line in one.lines if line.kind != "+"]
+    first = one.place.first
+    if (twin := twin_at(file, old, first, numbers.old_start)) is not None:
+        raise unclear(
+            one.hunk,
+            f"it fits at line {first + 1}, but line {twin}, where its header points, reads nearly the same. "
+            "Read the file again, and give more context lines.",
+        )
+    if contradicts(file, numbers.heading, first - one.dropped):
+        raise unclear(
+            one.hunk,
+            f"it fits at line {first + 1}, but that is not below {numbers.heading!r}, as its header says. "
+            "Read the file again, and correct the header or leave the heading out.",
         )
 
 

@@ -66,12 +66,17 @@ def range_of(header: str) -> tuple[Numbers | None, str]:
     found = _RANGE.match(inner.lstrip())
     if found is not None:
         a, b, c, d = found.groups()
-        return Numbers(int(a), None if b is None else int(b), int(c), None if d is None else int(d)), ""
+        heading = inner.lstrip()[found.end() :].removeprefix("@@").strip()
+        return Numbers(int(a), _count(b), int(c), _count(d), heading), ""
     inner = inner.partition(" @@")[0] if " @@" in inner else inner.removesuffix("@@")
     inner = inner.strip()
     if re.match(r"[-+]?\d*(?:,\d+)?(?:\s+[-+]?\d*(?:,\d+)?)?$", inner) or not re.search(r"\w", inner):
         return None, ""
     return None, inner
+
+
+def _count(digits: str | None) -> int | None:
+    return None if digits is None else int(digits)
 
 
 def parse_unified(lines: list[str]) -> list[FilePatch]:

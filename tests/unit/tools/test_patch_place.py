@@ -134,6 +134,14 @@ def test_a_hunk_is_refused_when_its_number_points_to_a_near_twin_of_its_place() 
     )
 
 
+def test_a_hunk_is_refused_below_another_heading_than_its_header_says() -> None:
+    old = "class A:\n    x = 1\n    y = 3\n\n" + "# between\n" * 9 + "class B:\n    x = 1\n    y = 2\n"
+    hunk = "@@ -2,2 +2,2 @@ class {}:\n     x = 1\n-    y = 2\n+    y = 5\n"
+    assert "not below 'class A:'" in no(HEAD + hunk.format("A"), old.encode())
+    for heading in ("B", "Elsewhere"):
+        assert ok(HEAD + hunk.format(heading), old.encode()).endswith(b"y = 5\n")
+
+
 # -- headings --
 
 

@@ -83,6 +83,7 @@ def find_edit(text: str, old: str, new: str, replace_all: bool = False) -> Edit:
         edit = _everywhere(hay, old, new)
     else:
         edit = _climb(hay, old, new)
+        edit = edit or _without_surplus_end(hay, old, new)
         readings = iter(()) if edit is not None else variants(old, new)
         while edit is None and (variant := next(readings, None)) is not None:
             edit = _climb_variant(hay, variant)
@@ -280,6 +281,19 @@ def _without_last_end(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
+def _without_surplus_end(hay: Haystack, old: str, new: str) -> Edit | None:
+    """At the end of the file both may have one line end more than there is."""
+    old, new = to_lf(old), to_lf(new)
+    if not (old.endswith("\n\n") and new.endswith("\n\n")) or not to_lf(hay.text[-2 * len(old) :]).endswith(
+        old[:-1]
+    ):
+        return None
+    places = list(itertools.islice(exact(hay, old[:-1]), 2))
+    if len(places) != 1 or not old.strip():
+        return None
+    return _exact_edit(hay, "line ends", places[0], old[:-1], new[:-1])
+
+
 def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
     if variant.old == variant.new or not variant.old:
         return None
@@ -292,14 +306,13 @@ def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
     if edit is None or (variant.at_its_depth and edit.rung in ("indentation", "tabs and spaces")):
         return None
     line = line_number(hay.text, edit.spans[0].start)
-    if variant.at_its_depth and line != variant.line:
+    if variant.line not in (0, line):
         # The number speaks for another place: then there must be none that reads like it.
-        there = [
-            line_number(hay.text, place.start)
-            for place in itertools.islice(by_indentation(hay, variant.old), 2)
-        ]
-        if any(number != line for number in there):
-            return None
+        twins = [place for place in itertools.islice(by_indentation(hay, variant.old), MAX_LISTED)]
+        if any(line_number(hay.text, place.start) != line for place in twins):
+            if variant.at_its_depth:
+                return None
+            raise _ambiguous(hay, twins, "line numbers and indentation")
     if variant.only_at_line is not None and line != variant.only_at_line:
         return None
     if variant.refuse:

@@ -197,14 +197,8 @@ def transfer(
     there, wanted = _pieces(text[start:end], size), _pieces(old, size)
     made = _pieces(new)
     excess = _excess_blanks(there, wanted) if loose else frozenset[str]()
-    if reindent is not None:
-        match _whose_indentation(there, wanted, made):
-            case "file":
-                wanted, reindent = [_Piece(a.body, b.end) for a, b in zip(there, wanted, strict=True)], None
-            case "old":
-                pass
-            case _:
-                return None
+    if reindent is not None and not _indented_like(wanted, there, made):
+        return None
     outer_end = line_end_at(text, end)
     out: list[str] = []
     said = [_without_excess(piece.body, excess) for piece in wanted]
@@ -251,26 +245,24 @@ def _without_excess(body: str, excess: frozenset[str]) -> str:
     return bare if excess and body[len(bare) :] in excess else body
 
 
-def _whose_indentation(there: Sequence[_Piece], wanted: Sequence[_Piece], made: Sequence[_Piece]) -> str:
-    """Whether new_string is indented like old_string (``old``), like the file already (``file``), or ``unclear``.
+def _indented_like(wanted: Sequence[_Piece], there: Sequence[_Piece], made: Sequence[_Piece]) -> bool:
+    """Whether new_string is indented like old_string for certain, and not like the file already.
 
-    The lines that it repeats tell.
+    The lines that it repeats tell. That they have the file's indentation is no proof of the contrary: they may be
+    moved to there.
     """
     ours, theirs = [piece.body for piece in there], [piece.body for piece in wanted]
     new = [piece.body for piece in made]
-    like_old = like_file = neither = 0
+    like_old = like_file = 0
     for tag, i1, i2, j1, j2 in _line_opcodes([b.strip(" \t") for b in theirs], [b.strip(" \t") for b in new]):
         for i, j in zip(range(i1, i2), range(j1, j2), strict=False):
             if tag == "equal" and new[j].strip(" \t") and _indent(ours[i]) != _indent(theirs[i]):
-                like_old += (is_old := _indent(new[j]) == _indent(theirs[i]))
-                like_file += (is_file := _indent(new[j]) == _indent(ours[i]))
-                neither += not is_old and not is_file
-    if like_file and not like_old:
-        return "unclear" if neither else "file"
-    if like_old:
-        return "unclear" if like_file else "old"
+                like_old += _indent(new[j]) == _indent(theirs[i])
+                like_file += _indent(new[j]) == _indent(ours[i])
+    if like_old or like_file:
+        return not like_file
     # Nothing is repeated, or all of it at another depth: by where its leftmost line stands.
-    return "old" if _leftmost(new) in (None, _leftmost(theirs)) else "unclear"
+    return _leftmost(new) in (None, _leftmost(theirs))
 
 
 def _leftmost(bodies: Sequence[str]) -> str | None:

@@ -61,13 +61,19 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
         if doubled and new_first.strip() == first.strip() and _solid(rest) & _solid(new_rest):
             return "whole first line"
         return "literal"
+    further = [line for line in new_rest.split("\n") if line.strip()]
     if doubled and new_first.strip() and new.strip() != old.strip():
         return "unclear"
-    further = [line for line in new_rest.split("\n") if line.strip()]
     if not further:
         return "literal" if alone or not old.startswith((" ", "\t")) else "relative"
     literal = _reads_well(before + new_first, further)
     relative = _reads_well(new_first, further)
+    as_in_file, as_in_old = before + first in further, first in further
+    if as_in_file != as_in_old:
+        # It repeats the line. If it reads well so, that settles it.
+        if as_in_file:
+            return "literal" if literal else "unclear"
+        return "relative" if relative else "unclear"
     if literal and relative:
         # Whichever stands where the file's own next line does.
         here, cut = _columns(further[0]), _columns(before + further[0])
@@ -78,8 +84,10 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
     if literal:
         return "literal"
     # A text without any indentation may have lines left of its first one because a block ends here.
-    goes_on = old.startswith((" ", "\t")) or _columns(after + "x") >= _columns(before + first)
-    return "relative" if goes_on else "unclear"
+    here = _columns(before + first)
+    goes_on = old.startswith((" ", "\t")) or _columns(after + "x") >= here
+    # And lines that stand just where the file's line does may be beside it, though that reads oddly.
+    return "relative" if goes_on and min(map(_columns, further)) != here else "unclear"
 
 
 def _solid(text: str) -> set[str]:
@@ -91,6 +99,7 @@ def _indent(line: str) -> str:
 
 
 _COMMENT = r"\s*(?:#.*|//.*|/\*.*)?$"
+_IS_COMMENT = re.compile(r"\s*(?:#(?!include|if|define)|//|/?\*|--|;|%|<!--)")
 _OPENS = re.compile(r"(?:[:{(\[]|->|=>|\b(?:do|then|else))" + _COMMENT)
 _MAY_GO_ON = re.compile(r"(?:[\\,=+|&]|\b(?:and|or))" + _COMMENT)
 _CLOSES = re.compile(r"[)\]}]|(?:else|elif|except|finally|end|fi|done|esac|endif|endfor)\b|</")
@@ -106,6 +115,8 @@ def _reads_well(first: str, further: list[str]) -> bool:
     if _CLOSES.match(begin):
         return step == 0
     if not first.strip():
+        return step == 0
+    if _IS_COMMENT.match(first):
         return step == 0
     inside = step in (2, 3, 4, 8) or (step > 0 and following[0] in _bracket_columns(first))
     if _OPENS.search(first) or _GOES_ON.match(begin):
@@ -157,15 +168,14 @@ def lost_line_end(text: str, start: int, end: int, old: str, new: str) -> tuple[
     """``new`` with the line end that it lacks where old's last line has one, and why not when that is unclear.
 
     Taken at its word, such an edit joins the next line to the last one of ``new``, or takes away an empty line
-    that follows. The latter may be meant, unless the two end with the same line: a line of context.
+    that follows. The latter may be meant, unless the two end with the same line (a line of context); the former
+    cannot when the next line is indented.
     """
     last = new.rpartition("\n")[2]
     whole = start == 0 or text[start - 1] in "\r\n" or indentation_before(text, start) != ""
     if not (old.endswith("\n") and old.strip() and last.strip() and end < len(text) and whole):
         return new, ""
-    if text[end] in "\r\n":
-        context = old.removesuffix("\n").rpartition("\n")[2]
-        return (new + "\n" if last == context and new != old.removesuffix("\n") else new), ""
-    if last[-1] in _BLANKS or old.rstrip("\n").endswith("\\"):
-        return new, _UNCLEAR_JOIN
-    return new + "\n", ""
+    context = last == old.removesuffix("\n").rpartition("\n")[2] and new != old.removesuffix("\n")
+    if context or (text[end] in _BLANKS and last[-1] not in _BLANKS and not old.rstrip("\n").endswith("\\")):
+        return new + "\n", ""
+    return new, "" if text[end] in "\r\n" else _UNCLEAR_JOIN

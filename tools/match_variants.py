@@ -172,6 +172,9 @@ def _new_without_numbers(new: str, heads: list[_Numbered], old: list[str], pad: 
                 "",
             )
     known = {(head.number, line) for head, line in zip(heads, old, strict=True)}
+    copied = any(head is not None and (head.number, head.rest.removeprefix(pad)) in known for head in found)
+    if not copied and any(line.strip() and line in old for line in body):
+        return new, False, ""
     made: list[str] = []
     for line, head in zip(body, found, strict=True):
         sure = separator == "→" and head is not None

@@ -44,7 +44,7 @@ def _of_kind(
             continue
         actual: Group = group
         if group == "recoverable" and not _one_place(call, draft):
-            if draft.old in draft.text:
+            if draft.old in draft.text or kind == "look-alikes in file":
                 continue  # It says exactly what stands elsewhere.
             actual = "either"
         case = _encoded(draft, actual, kind, change, rng)

@@ -62,7 +62,7 @@ def no_final_end(rng: random.Random, call: Call) -> Draft | None:
     """At the end of a file that has no final line end, while old_string and new_string have one."""
     change = replace(call.change, final_end=False)
     call = replace(call, change=change, high=len(change.lines))
-    if call.high - call.low > 60 or not call.new or not "".join(call.old).strip() or not call.new[-1]:
+    if call.high - call.low > 60 or not call.new or not call.old[-1] or not call.new[-1]:
         return None
     if call.text.count("\n".join(call.old)) != 1:
         return None

@@ -207,6 +207,7 @@ def look_alikes_in_file(rng: random.Random, call: Call) -> Draft | None:
         for which, line in (("old", was), ("new", becomes)):
             fancy = _fancy(random.Random(state), line[:head], (head, head)) + line[head : len(line) - tail]
             fancy += _fancy(random.Random(state + 1), line[len(line) - tail :] if tail else "", (tail, tail))
+            fancy = fancy.replace("\u00a0", " ")  # of several blanks nobody can tell which one is new
             if which == "old":
                 old[change.first + index] = fancy
             else:

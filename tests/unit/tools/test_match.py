@@ -292,6 +292,61 @@ def test_deleting_leaves_the_rest() -> None:
     assert edited("a\nb\nc\n", "b\n", "") == "a\nc\n"
 
 
+def test_a_lost_line_end_does_not_join_lines() -> None:
+    assert edited("def f():\n    a()\n    b()\n", "    a()\n", "    c()") == "def f():\n    c()\n    b()\n"
+    assert edited("a\nb\nc\n", "a\nb\n", "x\nb") == "x\nb\nc\n"
+    assert problem("a\nb\n", "a\n", "x").kind == "unclear"
+    assert edited("a\n\nb\n", "a\n", "x") == "x\nb\n"
+
+
+def test_one_line_end_too_many_at_the_end_of_the_file_is_none() -> None:
+    assert edited("a\nb\n", "b\n\n", "c\n\n") == "a\nc\n"
+    assert problem("a\nb\n", "a\n\n", "c\n\n").kind == "absent"
+
+
+def test_blanks_that_only_the_call_has_do_not_get_into_the_file() -> None:
+    assert edited("a\nb\n", "a  \nb  \n", "a  \nc  \n") == "a\nc\n"
+    assert edited("a\nb\n", "a  \nb  \n", "a  \nc\t\n") == "a\nc\t\n"
+
+
+def test_a_new_text_that_may_have_the_files_indentation_already_is_not_indented_again() -> None:
+    text = "class A:\n    def f(self):\n        a()\n        b()\n"
+    assert problem(text, "a()\nb()\n", "        a()\n        c()\n").kind == "unclear"
+
+
+def test_a_new_text_whose_tabs_could_be_of_several_widths_is_refused() -> None:
+    text = "if a:\n\tif b:\n\t\tc()\n"
+    assert problem(text, "  c()\n", "  if d:\n      c()\n").kind == "unclear"
+    assert edited(text, "  if b:\n    c()\n", "  if b:\n    if d:\n      c()\n") == (
+        "if a:\n\tif b:\n\t\tif d:\n\t\t\tc()\n"
+    )
+
+
+def test_new_typography_is_written_unless_it_may_be_a_habit() -> None:
+    assert edited("a = 1\n", "a = 1", "a = “1”") == "a = “1”\n"
+    assert edited('p("a")\n', "p(“a”)", "p(‘b’)") == "p('b')\n"
+    assert problem('p("a")\n', "p(“a”)", "p(“a – b”)").kind == "unclear"
+
+
+def test_numbers_of_new_lines_are_not_taken_for_line_numbers() -> None:
+    text = "a = {\n    0: 'x',\n}\n"
+    assert edited(text, "1: a = {\n2:     0: 'x',\n", "a = {\n    1: 'y',\n    0: 'x',\n") == (
+        "a = {\n    1: 'y',\n    0: 'x',\n}\n"
+    )
+    assert problem("a\nb\n", "1: a\n2: b", "1: a\n7: c\n2: b").kind == "unclear"
+
+
+def test_line_numbers_that_speak_for_another_place_settle_nothing() -> None:
+    text = "x()\ny()\nif a:\n    x()\n    y()\n"
+    assert problem(text, "4→x()\n5→y()", "4→x()\n5→z()").kind == "ambiguous"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_replace_all_reaches_the_last_line_without_its_end(end: str) -> None:
+    text = end.join(["a", "b", "a"])
+    assert edited(text, "a\n", "c\n", replace_all=True) == end.join(["c", "b", "c"])
+
+
 WORDS = st.sampled_from(
     ["alpha", "beta = 1", "    gamma(2)", "\tdelta", "", "  ", "x += y  ", "“q”", 'say("q")', "}"]
 )

@@ -174,6 +174,8 @@ class _Scanner:
             elif kind in "+- ":
                 if self._is_names(at, body) or self._is_signature(at, body):
                     break
+                if kind == " " and body.satisfied() and self._is_layout(at):
+                    break
                 body.take(kind)
                 hunk.lines.append(self.raw[at])
             elif kind == "\\":
@@ -215,6 +217,13 @@ class _Scanner:
                 if not strict:
                     where = f"{shown(self.plain[at])} has no prefix ' ', '+' or '-', but changes follow"
                 raise at_line(at + 1, f"{where}. Give every line of a hunk its prefix, also blank ones.")
+        return True
+
+    def _is_layout(self, at: int) -> bool:
+        """Whether only blanks follow before the next section: somebody put them between the hunks' ends."""
+        for index in range(at, len(self.plain)):
+            if self.plain[index].strip():
+                return bool(_SECTION.match(self.plain[index])) or self._is_names(index, None)
         return True
 
     def _is_names(self, at: int, body: _Count | None) -> bool:

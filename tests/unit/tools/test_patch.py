@@ -383,3 +383,14 @@ async def test_a_real_series_of_commits(ctx: FakeToolContext, tmp_path: Path) ->
     expected = {name: data for name, data in tree(repo).items() if not name.startswith(".git")}
     assert tree(ctx.workspace) == expected
     assert expected["added file.py"] == b"no end"
+
+
+async def test_blanks_after_the_last_line_of_a_hunk_are_no_context(ctx: FakeToolContext) -> None:
+    path = put(ctx, "a.py", b"one\ntwo\nthree\n")
+    await patch(
+        ctx,
+        "--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n   \n"
+        "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+x\n  \n   \n",
+    )
+    assert path.read_bytes() == b"one\n2\nthree\n"
+    assert (ctx.workspace / "new.py").read_bytes() == b"x\n"

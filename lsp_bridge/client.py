@@ -89,6 +89,7 @@ class Client:
             "protocolVersion": PROTOCOL_VERSION,
             "client": client,
             "trusted": trusted,
+            "canSave": False,
             "settings": dict(settings or {}),
             "env": dict(env or {}),
         }

@@ -71,7 +71,7 @@ def _plan(before: bytes | None, args: EditInput, name: str) -> _Planned:
     old, new = args.old_string, args.new_string
     if decoded.bom:
         old, new = old.removeprefix("\ufeff"), new.removeprefix("\ufeff")
-    if decoded.rivals and not old.isascii():
+    if decoded.guessed and not old.isascii():
         decoded = next(readings(before, old), decoded)
     edit = find_edit(decoded.text, old, new, args.replace_all)
     spans = [(span.start, span.end, span.replacement) for span in edit.spans]

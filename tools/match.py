@@ -179,6 +179,8 @@ def _loose_edit(hay: Haystack, rung: Rung, place: Place, old: str, new: str) -> 
     """The edit at the only hit of a looser rung; None like ``_exact_edit``."""
     if place.reindent is None and _depth(hay, place, old, new) != "literal":
         return None
+    if place.reindent is not None and match_doubt.one_line_less_deep(hay.text[place.start : place.end], old):
+        raise unclear(line_number(hay.text, place.start), match_doubt.UNCLEAR_LINE)
     mended, folded = _mended(hay, place, old, new), rung == "look-alike characters"
     made = transfer(hay.text, place.start, place.end, old, mended, place.reindent, loose=True, folded=folded)
     if made is None:
@@ -239,8 +241,8 @@ def _ambiguous(hay: Haystack, places: Sequence[Place], differing: str) -> MatchE
 
 
 _NOT_TRANSFERABLE = (
-    "its indentation differs from the file's, and how new_string is to be indented is unclear. "
-    "Send both with the file's own indentation."
+    "it differs from the file in blanks, indentation or typography, and what new_string is to be in the file's own "
+    "is unclear. Send both exactly as the file has them."
 )
 _NOTES: dict[Rung, str] = {
     "trailing blanks": "old_string differed from the file in blanks at line ends.",

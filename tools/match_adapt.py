@@ -30,6 +30,8 @@ Reindent = Callable[[str], "str | None"]
 """Gives a line of old_string or new_string the file's indentation; None when that is not possible."""
 
 _TAB_WIDTHS = (4, 2, 8, 3)
+_MAX_COMPARED = 4_000_000
+"""Pairs of characters: longer lines are taken as they are."""
 
 
 def _indent(body: str) -> str:
@@ -128,9 +130,10 @@ def _retabber(pairs: Sequence[tuple[str, str]], width: int, distance: int) -> Re
         if indent in known:
             return known[indent] + body[len(indent) :]
         columns = _columns(indent, width) + distance
-        if columns < 0:
+        if columns < 0 or (tabs and columns % width):
+            # With a rest it is aligned with something: by tabs to its level and spaces from there, or otherwise.
             return None
-        made = "\t" * (columns // width) + " " * (columns % width) if tabs else " " * columns
+        made = "\t" * (columns // width) if tabs else " " * columns
         return made + body[len(indent) :]
 
     return adapt
@@ -201,6 +204,8 @@ def transfer(
         return None
     outer_end = line_end_at(text, end)
     out: list[str] = []
+    if excess and any(_bare(piece.body) != piece.body for piece in there) and _brings(made, wanted, excess):
+        return None  # The file has such blanks too: it is open which of them are meant.
     said = [_without_excess(piece.body, excess) for piece in wanted]
     made = [_Piece(_without_excess(piece.body, excess), piece.end) for piece in made]
     for tag, i1, i2, j1, j2 in _line_opcodes(said, [piece.body for piece in made]):
@@ -216,6 +221,8 @@ def transfer(
             if _doubtful(bodies, spelling, text):
                 return None
             bodies = _restore(spelling, there[i1:i2], wanted[i1:i2], bodies, reindent)
+            if bodies is None:
+                return None
         for k, body in enumerate(bodies):
             near = there[min(i1 + k, i2 - 1)] if i2 > i1 else there[i1 - 1] if i1 else there[0]
             out += body, (near.end or outer_end) if made[j1 + k].end else ""
@@ -238,6 +245,12 @@ def _excess_blanks(there: Sequence[_Piece], wanted: Sequence[_Piece]) -> frozens
         for ours, theirs in zip(there, wanted, strict=True)
         if _bare(theirs.body) != theirs.body and _bare(ours.body) == ours.body
     )
+
+
+def _brings(made: Sequence[_Piece], wanted: Sequence[_Piece], excess: frozenset[str]) -> bool:
+    """Whether a line that old_string does not have ends in blanks of ``excess``."""
+    known = {piece.body for piece in wanted}
+    return any(piece.body[len(_bare(piece.body)) :] in excess for piece in made if piece.body not in known)
 
 
 def _without_excess(body: str, excess: frozenset[str]) -> str:
@@ -295,21 +308,31 @@ def _restore(
     spelling: dict[str, str],
     there: Sequence[_Piece],
     wanted: Sequence[_Piece],
-    bodies: list[str],
+    bodies: Sequence[str],
     reindent: Reindent | None,
-) -> list[str]:
-    """The file's look-alike characters in what the new lines repeat of the old ones; elsewhere ``spelling`` counts."""
-    ours = "\n".join(piece.body.rstrip(" \t") for piece in there)
-    theirs = "\n".join(_aligned(piece.body, reindent) for piece in wanted)
-    new = "\n".join(bodies)
-    if len(ours) == len(theirs) and len(new) * max(len(theirs), 1) <= 4_000_000:
-        chars = list(new)
-        kept: set[int] = set()
-        for block in difflib.SequenceMatcher(None, theirs, new, autojunk=False).get_matching_blocks():
-            kept.update(range(block.b, block.b + block.size))
-            chars[block.b : block.b + block.size] = ours[block.a : block.a + block.size]
-        new = "".join(c if i in kept else spelling.get(c, c) for i, c in enumerate(chars))
-    return new.split("\n")
+) -> list[str] | None:
+    """The file's look-alike characters in what the new lines repeat of the old ones; elsewhere ``spelling`` counts.
+
+    None when the file has some and it is open which old line each new one comes from.
+    """
+    plain = ["".join(spelling.get(c, c) for c in body) for body in bodies]
+    if not any(ord(c) in LOOK_ALIKES for piece in there for c in piece.body):
+        return plain
+    if len(there) != len(bodies):
+        return plain if not there else None
+    made: list[str] = []
+    for ours, theirs, body in zip(there, wanted, bodies, strict=True):
+        made.append(_restored_line(spelling, ours.body.rstrip(" \t"), _aligned(theirs.body, reindent), body))
+    return made
+
+
+def _restored_line(spelling: dict[str, str], ours: str, theirs: str, new: str) -> str:
+    if len(ours) != len(theirs) or len(new) * len(theirs) > _MAX_COMPARED:
+        return new
+    chars = [spelling.get(c, c) for c in new]
+    for block in difflib.SequenceMatcher(None, theirs, new, autojunk=False).get_matching_blocks():
+        chars[block.b : block.b + block.size] = ours[block.a : block.a + block.size]
+    return "".join(chars)
 
 
 def _aligned(body: str, reindent: Reindent | None) -> str:

@@ -23,6 +23,11 @@ _UNCLEAR_JOIN = (
     "Include the next line in both if that is meant."
 )
 
+UNCLEAR_LINE = (
+    "it has less indentation there, and a single line is too little to tell whether that place is meant. "
+    "Send its own indentation, or lines around it."
+)
+
 Depth = Literal["literal", "relative", "whole first line", "unclear"]
 
 
@@ -92,6 +97,14 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
 
 def _solid(text: str) -> set[str]:
     return {line for line in text.split("\n") if line.strip()}
+
+
+def one_line_less_deep(found: str, old: str) -> bool:
+    """Whether ``old`` is one line that was found at a lesser depth: as likely the twin of one that is gone."""
+    if len(_solid(old)) != 1 or "\t" in found + old:
+        return False
+    ours, theirs = _solid(found).pop(), _solid(old).pop()
+    return len(_indent(ours)) < len(_indent(theirs))
 
 
 def _indent(line: str) -> str:

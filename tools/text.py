@@ -63,6 +63,8 @@ class Text:
     bom: bytes = b""
     rivals: tuple[str, ...] = ()
     """Other code pages the bytes could as well be in, when the codec is a guess."""
+    guessed: bool = False
+    """Neither certain by its bytes nor declared: what somebody copied from the file is better evidence."""
 
     def encode(self, text: str) -> bytes:
         """``text`` in this file's encoding, byte-order mark included.
@@ -137,7 +139,7 @@ def decode(data: bytes, prefer: str | None = None) -> Text:
         return found
     for codec, rivals in _guesses(data):
         if found := _round_trip(data, codec):
-            return Text(found.text, codec, b"", rivals)
+            return Text(found.text, codec, b"", rivals, guessed=True)
     raise ToolError("The file's encoding could not be told: no known one gives the same bytes back.")
 
 

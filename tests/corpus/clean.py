@@ -34,6 +34,9 @@ def part_of_a_line(rng: random.Random, call: Call) -> Draft | None:
             low -= 1
         while high < len(text) and _inside_token(text, high):
             high += 1
+        begin = text.rfind("\n", 0, low) + 1
+        if text[low : low + 1] in (" ", "\t") and not text[begin:low].strip():
+            low = begin  # Nobody begins in the middle of an indentation.
         if text[low:high].strip() and text.count(text[low:high]) == 1:
             return Draft(text, text[low:high], after[low : len(after) - (len(text) - high)], (after,))
         low, high = (max(0, low - 1), high) if rng.random() < 0.5 else (low, min(len(text), high + 1))

@@ -336,6 +336,14 @@ def test_numbers_of_new_lines_are_not_taken_for_line_numbers() -> None:
     assert problem("a\nb\n", "1: a\n2: b", "1: a\n7: c\n2: b").kind == "unclear"
 
 
+def test_one_line_at_a_lesser_depth_may_be_the_twin_of_one_that_is_gone() -> None:
+    text = "for a in b:\n    x = f(a)\n    for c in a:\n        y = g(c)\n"
+    assert problem(text, "        x = f(a)\n", "        x = h(a)\n").kind == "unclear"
+    assert edited(
+        text, "        x = f(a)\n        for c in a:\n", "        x = h(a)\n        for c in a:\n"
+    ) == (text.replace("f(a)", "h(a)"))
+
+
 def test_line_numbers_that_speak_for_another_place_settle_nothing() -> None:
     text = "x()\ny()\nif a:\n    x()\n    y()\n"
     assert problem(text, "4→x()\n5→y()", "4→x()\n5→z()").kind == "ambiguous"

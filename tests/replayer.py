@@ -30,6 +30,8 @@ _ALIASES = {
     "oldString": "old_string", "old_str": "old_string", "old_text": "old_string",
     "newString": "new_string", "new_str": "new_string", "new_text": "new_string",
     "replaceAll": "replace_all",
+    "patch": "patch_text", "patchText": "patch_text", "input": "patch_text", "diff": "patch_text", "text": "patch_text",
+    "contents": "content",
 }  # fmt: skip
 """Names that other agents give to the same arguments."""
 _EXPECTED_LINE = 'Expected {"root": DIR, "calls": [...]}.'

@@ -120,15 +120,18 @@ def _columns(indent: str, width: int) -> int:
 
 
 def _retabber(pairs: Sequence[tuple[str, str]], width: int, distance: int) -> Reindent:
-    known = dict(pairs)
+    seen: dict[str, set[str]] = {}
+    for theirs, ours in pairs:
+        seen.setdefault(theirs, set()).add(ours)
     tabs = any("\t" in ours for _, ours in pairs)
 
     def adapt(body: str) -> str | None:
         if not body.strip(" \t"):
             return body
         indent = _indent(body)
-        if indent in known:
-            return known[indent] + body[len(indent) :]
+        if indent in seen:
+            # A file that has one depth in two spellings does not tell which a new line is to have.
+            return min(seen[indent]) + body[len(indent) :] if len(seen[indent]) == 1 else None
         columns = _columns(indent, width) + distance
         if columns < 0 or (tabs and columns % width):
             # With a rest it is aligned with something: by tabs to its level and spaces from there, or otherwise.

@@ -30,9 +30,9 @@ def blank_line_after(rng: random.Random, call: Call) -> Draft | None:
 
 def blank_line_lost(rng: random.Random, call: Call) -> Draft | None:
     """An empty line at the beginning or the end left out of old_string only."""
-    if call.old[0] == "" and len(call.old) > 1:
+    if call.old[:1] == ("",) and len(call.old) > 1:
         old = joined(call.old[1:])
-    elif call.old[-1] == "":
+    elif call.old[-1:] == ("",):
         old = joined(call.old[:-1])
     else:
         return None

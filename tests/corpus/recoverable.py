@@ -13,7 +13,7 @@ from tests.corpus.clean import Maker
 from tests.corpus.sources import Change
 
 Lines = Sequence[str]
-_CURLY = str.maketrans({'"': "“", "'": "’", "-": "–", " ": "\u00a0"})
+_CURLY = {ord('"'): "“", ord("'"): "’", ord("-"): "–", ord(" "): "\u00a0"}
 
 
 def _texts(rng: random.Random, old: Lines, new: Lines) -> tuple[str, str]:
@@ -224,9 +224,7 @@ def look_alikes_in_call(rng: random.Random, call: Call) -> Draft | None:
     if not call.text.isascii():
         return None
     kinds = rng.choice(["\"'", "-", "\"'-", " "])
-    table = {
-        ord(c): chr(_CURLY[ord(c)]) if isinstance(_CURLY[ord(c)], int) else _CURLY[ord(c)] for c in kinds
-    }
+    table = {ord(c): _CURLY[ord(c)] for c in kinds}
 
     def change(line: str) -> str:
         body = line.lstrip()

@@ -122,3 +122,18 @@ def test_other_agents_names_of_the_arguments_are_understood(root: Path, tmp_path
     call = {"tool": "edit", "args": {"path": "a.py", "old_str": "x = 1", "new_str": "x = 2"}}
     (answer,) = replay(tmp_path, {"root": str(root), "calls": [call]})
     assert answer["results"][0]["ok"]
+
+
+def test_patches_stay_inside_of_the_root_too(root: Path, tmp_path: Path) -> None:
+    def envelope(body: str) -> dict[str, object]:
+        return {"tool": "patch", "args": {"patch": f"*** Begin Patch\n{body}\n*** End Patch\n"}}
+
+    calls = [
+        envelope("*** Add File: ../y.txt\n+c"),
+        envelope(f"*** Add File: {tmp_path}/y.txt\n+c"),
+        envelope("*** Update File: a.py\n*** Move to: ../y.txt\n@@\n-x = 1\n+x = 2"),
+        envelope("*** Update File: a.py\n@@\n-x = 1\n+x = 2"),
+    ]
+    (answer,) = replay(tmp_path, {"root": str(root), "calls": calls})
+    assert [result["ok"] for result in answer["results"]] == [False, False, False, True]
+    assert tree(tmp_path) == {"root/a.py": b"x = 2\r\ny = 2\r\n"}

@@ -35,8 +35,8 @@ from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
 from tools.base import Diagnostics, Tool
-from tools.recovery import recover
 from tools.registry import builtin_tools, run_tool
+from tools.writing.recovery import recover
 
 log = logging.getLogger(__name__)
 

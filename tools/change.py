@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from tools import atomic, buffers
 from tools.base import (
     Counts,
     DiagnosticsReport,
@@ -35,7 +34,8 @@ from tools.diagnostics_text import describe, problems_metadata
 from tools.diff import limited, shown_name
 from tools.hashing import sha256
 from tools.paths import Target, explain_os_error, folder_patterns, rule_target
-from tools.proposal import alterations, propose
+from tools.writing import atomic, buffers
+from tools.writing.proposal import alterations, propose
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class ChangeOutcome:
     report: DiagnosticsReport
     workspace: Path
     altered: tuple[tuple[str, Diff | None], ...] = ()
-    """What the person made of the proposal before accepting it (see tools.proposal.alterations)."""
+    """What the person made of the proposal before accepting it (see tools.writing.proposal.alterations)."""
 
     def result(self, note: str = "") -> ToolResult:
         """The tool result: "Edit applied" always first, then ``note``, a short diff, and the diagnostics."""

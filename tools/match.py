@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tools import match_doubt
-from tools.match_adapt import transfer
-from tools.match_error import MatchError, absent, already_applied, ambiguous, too_many, unclear
-from tools.match_forms import (
+from tools.matching import doubt
+from tools.matching.adapt import transfer
+from tools.matching.error import MatchError, absent, already_applied, ambiguous, too_many, unclear
+from tools.matching.forms import (
     Haystack,
     Place,
     by_indentation,
@@ -26,7 +26,7 @@ from tools.match_forms import (
     exact,
     in_line_ends,
 )
-from tools.match_variants import Variant, variants
+from tools.matching.variants import Variant, variants
 from tools.text import line_number, to_lf
 
 __all__ = ["Edit", "MatchError", "Rung", "Span", "find_edit"]
@@ -141,7 +141,7 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
             return _edit(hay, exact_rung, [_literal_span(hay, places[0], old, new)])
     if places:
         # Only now: had a looser rung found the line as a whole, its indentation would be known.
-        raise unclear(line_number(hay.text, places[0].start), match_doubt.UNCLEAR_INDENT)
+        raise unclear(line_number(hay.text, places[0].start), doubt.UNCLEAR_INDENT)
     return None
 
 
@@ -165,7 +165,7 @@ def _exact_edit(hay: Haystack, rung: Rung, place: Place, old: str, new: str) -> 
     if depth == "relative":
         return None
     if depth == "whole first line":
-        before = match_doubt.indentation_before(hay.text, place.start)
+        before = doubt.indentation_before(hay.text, place.start)
         place = Place(place.start - len(before), place.end)
         old = before + old
     mended = _mended(hay, place, old, new)
@@ -179,8 +179,8 @@ def _loose_edit(hay: Haystack, rung: Rung, place: Place, old: str, new: str) -> 
     """The edit at the only hit of a looser rung; None like ``_exact_edit``."""
     if place.reindent is None and _depth(hay, place, old, new) != "literal":
         return None
-    if place.reindent is not None and match_doubt.one_line_less_deep(hay.text[place.start : place.end], old):
-        raise unclear(line_number(hay.text, place.start), match_doubt.UNCLEAR_LINE)
+    if place.reindent is not None and doubt.one_line_less_deep(hay.text[place.start : place.end], old):
+        raise unclear(line_number(hay.text, place.start), doubt.UNCLEAR_LINE)
     mended, folded = _mended(hay, place, old, new), rung == "look-alike characters"
     made = transfer(hay.text, place.start, place.end, old, mended, place.reindent, loose=True, folded=folded)
     if made is None:
@@ -189,22 +189,22 @@ def _loose_edit(hay: Haystack, rung: Rung, place: Place, old: str, new: str) -> 
     return _edit(hay, "tabs and spaces" if retabbed else rung, [Span(place.start, place.end, made)])
 
 
-def _depth(hay: Haystack, place: Place, old: str, new: str) -> match_doubt.Depth:
+def _depth(hay: Haystack, place: Place, old: str, new: str) -> doubt.Depth:
     """How ``new`` is indented when ``old`` was found as it is. Raises MatchError when that is unclear."""
-    before = match_doubt.indentation_before(hay.text, place.start)
+    before = doubt.indentation_before(hay.text, place.start)
     if not before:
         return "literal"
-    after, alone = match_doubt.indentation_after(hay.text, place.end), _occurs_once(hay.text, old.strip())
-    depth = match_doubt.depth(before, old, new, after, alone)
+    after, alone = doubt.indentation_after(hay.text, place.end), _occurs_once(hay.text, old.strip())
+    depth = doubt.depth(before, old, new, after, alone)
     if depth == "unclear":
-        raise unclear(line_number(hay.text, place.start), match_doubt.UNCLEAR_INDENT)
+        raise unclear(line_number(hay.text, place.start), doubt.UNCLEAR_INDENT)
     return depth
 
 
 def _mended(hay: Haystack, place: Place, old: str, new: str) -> str:
     """``new`` with a line end that it lost. Raises MatchError when it cannot be what is meant."""
-    mended, why = match_doubt.lost_line_end(hay.text, place.start, place.end, old, new)
-    why = why or match_doubt.stray_escape(old, new)
+    mended, why = doubt.lost_line_end(hay.text, place.start, place.end, old, new)
+    why = why or doubt.stray_escape(old, new)
     if why:
         raise unclear(line_number(hay.text, place.start), why)
     return mended
@@ -216,9 +216,9 @@ def _occurs_once(text: str, piece: str) -> bool:
 
 
 def _literal_span(hay: Haystack, place: Place, old: str, new: str) -> Span:
-    if new == "" and old.endswith("\n"):
+    if new == "" and old.endswith("\n") and old.strip():
         # The rest of a line and its end are deleted: its indentation must not move to the next line.
-        indent = match_doubt.indentation_before(hay.text, place.start)
+        indent = doubt.indentation_before(hay.text, place.start)
         return Span(place.start - len(indent), place.end, "")
     piece = hay.text[place.start : place.end]
     if hay.line_end and piece == in_line_ends(old, hay.line_end):

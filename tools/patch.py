@@ -9,13 +9,13 @@ from pathlib import Path
 
 from pydantic import Field
 
-from tools import atomic
 from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.change import apply_changes, base_of
 from tools.patching.names import Step, name_files
 from tools.patching.plan import plan_changes
 from tools.patching.reading import parse_patch
 from tools.paths import Target, ask_outside, explain_os_error
+from tools.writing import atomic
 
 
 class PatchInput(ToolInput):

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from pydantic import AliasChoices, Field
 
-from tools.atomic import read_or_none
 from tools.base import Image, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.hashing import sha256
 from tools.listing import tree
 from tools.paths import Target, ask_outside, ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.text import BinaryFile, Text, decode, split_lines
+from tools.writing.atomic import read_or_none
 
 MAX_LINES = 2000
 MAX_COLUMNS = 2000

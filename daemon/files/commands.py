@@ -21,8 +21,8 @@ from daemon.files.state import Delta, State
 from daemon.files.tree import TooLarge, Tree
 from daemon.files.tree_events import TreeEvents
 from daemon.files.versions import Version
-from tools.atomic import read_or_none
 from tools.base import ChangeKind, CommandChange, CommandWatch, FileChange, ToolError
+from tools.writing.atomic import read_or_none
 
 log = logging.getLogger(__name__)
 

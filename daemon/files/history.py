@@ -30,11 +30,11 @@ from daemon.files.versions import (
     step_line,
     version_line,
 )
-from tools.atomic import read_or_none
 from tools.base import ChangeKind, CommandChange, CommandWatch, Counts, FileChange, ToolError
 from tools.hashing import sha256
 from tools.paths import rule_target
-from tools.proposal import propose
+from tools.writing.atomic import read_or_none
+from tools.writing.proposal import propose
 
 log = logging.getLogger(__name__)
 

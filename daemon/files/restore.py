@@ -16,9 +16,9 @@ from pathlib import Path
 from daemon.files.blobs import BlobError, Blobs
 from daemon.files.merge import Clash, MergeConflict, merge, split
 from daemon.files.versions import Entry
-from tools.atomic import read_or_none
 from tools.base import FileChange
 from tools.diff import shown_name
+from tools.writing.atomic import read_or_none
 
 MAX_SHOWN = 5
 _SIDE_LINES = 12

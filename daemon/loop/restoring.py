@@ -23,7 +23,7 @@ from tools.base import CommandWatch, Counts, FileChange, ProposedFile, ToolError
 from tools.change import write_approved
 from tools.diff import limited, shown_name
 from tools.paths import rule_target
-from tools.proposal import propose
+from tools.writing.proposal import propose
 
 if TYPE_CHECKING:
     from daemon.files.history import SessionHistory

@@ -17,7 +17,7 @@ from daemon.model.permissions import FileAnswer, FileDiff, PermissionRequest, Re
 from daemon.permission.rules import RuleSet
 from tools.base import Action, Approval, FileChange, PermissionAsk, PermissionDenied, ProposedFile, ToolError
 from tools.diff import limited
-from tools.proposal import hunk_count, with_hunks, with_text
+from tools.writing.proposal import hunk_count, with_hunks, with_text
 
 Answer = Reply | Literal["canceled"]
 Left = tuple[FileChange, ...] | None

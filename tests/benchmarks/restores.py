@@ -16,8 +16,8 @@ from tests.benchmarks.measures import Baseline, Measure
 from tests.benchmarks.stage import Stage
 from tests.fakes.models import FakeModels
 from tests.fakes.tool_context import FakeDiagnostics
-from tools import atomic
 from tools.base import FileChange
+from tools.writing import atomic
 
 SMALL, LARGE = 1_000, 100_000
 FEW, MANY = 10, 1_000

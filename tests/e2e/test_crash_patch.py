@@ -19,7 +19,7 @@ import pytest
 from tests.fakes import patch_child
 from tests.fakes.dying_disk import CHANGING, DyingOs, Tree, dying, old_tree, quick_folder, tree
 from tests.fakes.waiting import until
-from tools import atomic
+from tools.writing import atomic
 
 FILES = 100
 PARTS = 6

@@ -1,4 +1,4 @@
-"""The system calls of ``tools.disk``, counted, and the world ending (or one of them failing) at a chosen one."""
+"""The system calls of ``tools.writing.disk``, counted, and the world ending (or one failing) at a chosen one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tools import disk
 from tools.base import FileChange
+from tools.writing import disk
 
 CHANGING = frozenset(
     ["open", "write", "chmod", "chown", "link", "rename", "replace", "unlink", "mkdir", "makedirs", "rmdir"]
@@ -101,7 +101,7 @@ class DyingOs:
 
 @contextlib.contextmanager
 def dying(system: DyingOs) -> Iterator[DyingOs]:
-    """``tools.disk`` runs on ``system``; Killed ends the block."""
+    """``tools.writing.disk`` runs on ``system``; Killed ends the block."""
     real = disk.os
     disk.os = system  # type: ignore[assignment]  # a module's place is taken
     try:

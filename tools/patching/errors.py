@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.match_nearest import nearest_region
+from tools.matching.nearest import nearest_region
 from tools.patching.find import FileLines, Place
 from tools.patching.model import Hunk, HunkLine, PatchError
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.match_adapt import LOOK_ALIKES, Reindent, retab, shift
+from tools.matching.adapt import LOOK_ALIKES, Reindent, retab, shift
 from tools.patching.model import HunkLine, PatchError
 from tools.text import split_lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tools.match_adapt import transfer
+from tools.matching.adapt import transfer
 from tools.patching.errors import unclear
 from tools.patching.find import FileLines
 from tools.patching.model import HunkLine

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.fakes.dying_disk import CHANGING, DyingOs, dying, old_tree, tree
-from tools import atomic, disk
 from tools.base import FileChange
+from tools.writing import atomic, disk
 
 
 @pytest.fixture

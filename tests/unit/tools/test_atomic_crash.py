@@ -9,8 +9,8 @@ from typing import Any, Literal
 import pytest
 
 from tests.fakes.dying_disk import CALLS, CHANGING, DyingOs, Tree, dying, old_tree, quick_folder, tree
-from tools import atomic
 from tools.base import FileChange
+from tools.writing import atomic
 
 Say = Callable[[str], None]
 SMALL = 8

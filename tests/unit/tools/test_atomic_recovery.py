@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.dying_disk import CHANGING, DyingOs, dying, old_tree, tree
-from tools import atomic
 from tools.base import FileChange
+from tools.writing import atomic
 
 
 @pytest.fixture

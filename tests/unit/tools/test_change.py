@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
-from tools import atomic
 from tools.base import (
     DiagnosticsReport,
     FileChange,
@@ -19,6 +18,7 @@ from tools.base import (
 )
 from tools.change import apply_changes
 from tools.hashing import sha256
+from tools.writing import atomic
 
 
 @pytest.fixture

@@ -402,3 +402,24 @@ def test_an_exact_edit_applied_twice_is_refused(lines: list[tuple[str, str]], da
         return
     with pytest.raises(MatchError):
         find_edit(once, old, new)
+
+
+def test_a_first_line_that_comes_again_without_its_indentation_is_unclear() -> None:
+    text = "class A:\n    def f(self):\n        return 1\n"
+    with pytest.raises(MatchError, match="after the indentation"):
+        find_edit(text, "def f(self):\n        return 1", "@cached\ndef f(self):\n        return 1")
+
+
+def test_a_look_alike_is_kept_where_it_stood_and_not_where_the_longest_part_repeats() -> None:
+    made = find_edit("don\u2019t do it\n", "don't do it", "don't and can't do it")
+    assert made.apply("don\u2019t do it\n") == "don\u2019t and can't do it\n"
+
+
+def test_blank_lines_around_are_context_too() -> None:
+    with pytest.raises(MatchError) as caught:
+        find_edit("a\nb\nc\n", "b\n\n", "x\n\n")
+    assert caught.value.kind == "absent"
+
+
+def test_line_ends_alone_are_deleted_without_the_blanks_before_them() -> None:
+    assert find_edit("a\n  \nb", "\n", "", replace_all=True).apply("a\n  \nb") == "a  b"

@@ -13,7 +13,7 @@ from daemon.permission.rules import SHIPPED, RuleSet
 from daemon.permission.service import Answer, CallInfo, CallPermission, PermissionService
 from tests.fakes.waiting import until
 from tools.base import Approval, FileChange, PermissionAsk, PermissionDenied, ToolError
-from tools.proposal import propose
+from tools.writing.proposal import propose
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 

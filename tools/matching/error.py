@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from tools.base import ToolError
-from tools.match_nearest import nearest_region
+from tools.matching.nearest import nearest_region
 from tools.text import to_lf
 
 MatchProblem = Literal["identical", "empty", "ambiguous", "absent", "already_applied", "unclear"]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tools import disk
-from tools.journal import Batch, Item, Journal, left_behind
-from tools.placing import Moved, Undone, clean, place, put_back
+from tools.writing import disk
+from tools.writing.journal import Batch, Item, Journal, left_behind
+from tools.writing.placing import Moved, Undone, clean, place, put_back
 
 Outcome = Literal["completed", "undone", "untouched", "failed"]
 _MAX_NAMED = 3

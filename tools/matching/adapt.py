@@ -211,7 +211,7 @@ def transfer(
         return None  # The file has such blanks too: it is open which of them are meant.
     said = [_without_excess(piece.body, excess) for piece in wanted]
     made = [_Piece(_without_excess(piece.body, excess), piece.end) for piece in made]
-    for tag, i1, i2, j1, j2 in _line_opcodes(said, [piece.body for piece in made]):
+    for tag, i1, i2, j1, j2 in _opcodes(said, [piece.body for piece in made]):
         if tag == "equal":
             for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
                 out += there[i].body, (there[i].end or outer_end) if made[j].end else ""
@@ -270,7 +270,7 @@ def _indented_like(wanted: Sequence[_Piece], there: Sequence[_Piece], made: Sequ
     ours, theirs = [piece.body for piece in there], [piece.body for piece in wanted]
     new = [piece.body for piece in made]
     like_old = like_file = 0
-    for tag, i1, i2, j1, j2 in _line_opcodes([b.strip(" \t") for b in theirs], [b.strip(" \t") for b in new]):
+    for tag, i1, i2, j1, j2 in _opcodes([b.strip(" \t") for b in theirs], [b.strip(" \t") for b in new]):
         for i, j in zip(range(i1, i2), range(j1, j2), strict=False):
             if tag == "equal" and new[j].strip(" \t") and _indent(ours[i]) != _indent(theirs[i]):
                 like_old += _indent(new[j]) == _indent(theirs[i])
@@ -285,8 +285,11 @@ def _leftmost(bodies: Sequence[str]) -> str | None:
     return min((_indent(body) for body in bodies if body.strip(" \t")), key=len, default=None)
 
 
-def _line_opcodes(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
-    """Like ``difflib``'s, without its cost for what the two have in common at both ends."""
+def _opcodes(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
+    """Like ``difflib``'s, but what the two have in common at both ends is always told as such.
+
+    It costs nothing then, and an insertion is where it was made: difflib looks for the longest common part first.
+    """
     top = 0
     while top < min(len(a), len(b)) and a[top] == b[top]:
         top += 1
@@ -333,8 +336,9 @@ def _restored_line(spelling: dict[str, str], ours: str, theirs: str, new: str) -
     if len(ours) != len(theirs) or len(new) * len(theirs) > _MAX_COMPARED:
         return new
     chars = [spelling.get(c, c) for c in new]
-    for block in difflib.SequenceMatcher(None, theirs, new, autojunk=False).get_matching_blocks():
-        chars[block.b : block.b + block.size] = ours[block.a : block.a + block.size]
+    for tag, i1, i2, j1, j2 in _opcodes(theirs, new):
+        if tag == "equal":
+            chars[j1:j2] = ours[i1:i2]
     return "".join(chars)
 
 

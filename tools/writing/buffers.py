@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools import atomic
 from tools.base import FileChange, Files, ToolError
 from tools.text import Text, decode
+from tools.writing import atomic
 
 _log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from tools import disk
 from tools.base import ChangeKind
+from tools.writing import disk
 
 Mark = Literal["commit", "undo", "done"]
 

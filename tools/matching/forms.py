@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.match_adapt import LOOK_ALIKES, Reindent, indents_of, may_be_shifted, reindents
-from tools.match_doubt import begins_inside_indentation
+from tools.matching.adapt import LOOK_ALIKES, Reindent, indents_of, may_be_shifted, reindents
+from tools.matching.doubt import begins_inside_indentation
 from tools.text import Line, split_lines, to_lf
 
 BLANKS = " \t"

@@ -65,7 +65,9 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
         # Its further lines stand where the file's stand: only the first was cut.
         if doubled and new_first.strip() == first.strip() and _solid(rest) & _solid(new_rest):
             return "whole first line"
-        return "literal"
+        # The first line comes again further down, cut as it was: is it to lose its indentation in the file?
+        again = first.strip() and first in _solid(new_rest) - _solid(rest)
+        return "unclear" if again and before + first not in new_rest.split("\n") else "literal"
     further = [line for line in new_rest.split("\n") if line.strip()]
     if doubled and new_first.strip() and new.strip() != old.strip():
         return "unclear"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools import disk
-from tools.disk import Stamp
-from tools.journal import Batch, Item
+from tools.writing import disk
+from tools.writing.disk import Stamp
+from tools.writing.journal import Batch, Item
 
 
 class Moved(Exception):

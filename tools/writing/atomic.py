@@ -22,13 +22,13 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools import disk
 from tools.base import FileChange
-from tools.disk import Stamp
 from tools.hashing import sha256
-from tools.journal import Batch, Journal, Mark, new_batch
-from tools.placing import Moved, clean, is_backup_untouched, place, put_back
-from tools.recovery import Recovered, recover
+from tools.writing import disk
+from tools.writing.disk import Stamp
+from tools.writing.journal import Batch, Journal, Mark, new_batch
+from tools.writing.placing import Moved, clean, is_backup_untouched, place, put_back
+from tools.writing.recovery import Recovered, recover
 
 __all__ = ["Moved", "NotUndone", "Recovered", "read_or_none", "recover", "verify", "write_all"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from tools.base import (
@@ -36,6 +36,8 @@ from tools.hashing import sha256
 from tools.paths import Target, explain_os_error, folder_patterns, rule_target
 from tools.writing import atomic, buffers
 from tools.writing.proposal import alterations, propose
+
+MadeT = TypeVar("MadeT")
 
 _log = logging.getLogger(__name__)
 
@@ -161,32 +163,37 @@ async def base_of(target: Target, ctx: ToolContext) -> bytes | None:
     Of a file with unsaved changes in the editor these are the bytes it would be saved with. Raises ToolError when
     the model must not change the file now: it never read it, it changed since, or it cannot be read.
     """
-    unsaved = ctx.files.unsaved(target.path)
-    try:
-        data, digest = await asyncio.to_thread(_read, target.path, unsaved)
-    except OSError as error:
-        raise ToolError(explain_os_error(error, f"{target.rule} cannot be changed")) from error
-    _check_base(
-        target.path, target.rule, digest, ctx, "in the editor, unsaved, " if unsaved is not None else ""
-    )
-    return data
+    return (await on_base(target, ctx, lambda base: None))[0]
 
 
-def _read(path: Path, unsaved: str | None) -> tuple[bytes | None, str | None]:
-    data = atomic.read_or_none(path)
-    if unsaved is not None:
-        data = buffers.as_saved(data, unsaved)
-    return data, _digest(data)
+async def on_base(
+    target: Target, ctx: ToolContext, make: Callable[[bytes | None], MadeT]
+) -> tuple[bytes | None, MadeT]:
+    """What ``base_of`` gives, and what ``make`` (pure, may be slow) makes of it. Raises ToolError like both."""
+    unsaved, seen = ctx.files.unsaved(target.path), ctx.files.last_read(target.path)
+
+    def work() -> tuple[bytes | None, MadeT]:
+        try:
+            data = atomic.read_or_none(target.path)
+        except OSError as error:
+            raise ToolError(explain_os_error(error, f"{target.rule} cannot be changed")) from error
+        if unsaved is not None:
+            data = buffers.as_saved(data, unsaved)
+        where = "in the editor, unsaved, " if unsaved is not None else ""
+        _check_base(target.rule, _digest(data), seen, where)
+        return data, make(data)
+
+    # In one go: each way to a thread and back costs as much as the work itself.
+    return await asyncio.to_thread(work)
 
 
 def _digest(data: bytes | None) -> str | None:
     return None if data is None else sha256(data)
 
 
-def _check_base(path: Path, name: str, digest: str | None, ctx: ToolContext, where: str = "") -> None:
+def _check_base(name: str, digest: str | None, seen: str | None, where: str = "") -> None:
     if digest is None:
         return
-    seen = ctx.files.last_read(path)
     if seen is None:
         raise ToolError(
             f"{name} exists and you have not read it in this session. Read it first, then change it."
@@ -210,7 +217,7 @@ async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeO
         lambda: ([_digest(change.before) for change in plan], propose(plan, names))
     )
     for change, digest in zip(plan, bases, strict=True):
-        _check_base(change.path, names[change.path], digest, ctx)
+        _check_base(names[change.path], digest, ctx.files.last_read(change.path))
     baseline = asyncio.create_task(_begin(ctx, [change.path for change in plan]))
     try:
         approval = await ctx.permission.ask(_question(proposal, names.values()))

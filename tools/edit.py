@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from pydantic import Field
 
 from tools.base import FileChange, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.change import apply_changes, base_of
+from tools.change import apply_changes, on_base
 from tools.match import find_edit
-from tools.paths import ask_outside, did_you_mean, resolve
+from tools.paths import Target, ask_outside, did_you_mean, resolve
 from tools.text import Text, decode, readings, splice_bytes
 
 MAX_FILE_BYTES = 10_000_000
@@ -43,20 +42,19 @@ class EditTool(Tool[EditInput]):
         """See ``Tool.run``."""
         target = resolve(args.file_path, ctx)
         await ask_outside(target, ctx)
-        before = await base_of(target, ctx)
-        if before is None and args.old_string:
-            names = did_you_mean(target.path)
-            hint = f" Did you mean: {', '.join(names)}?" if names else ""
-            message = f"{target.rule} does not exist.{hint} To create it, send an empty old_string."
-            raise ToolError(message)
-        planned = await asyncio.to_thread(_plan, before, args, target.rule)
+        before, planned = await on_base(target, ctx, lambda base: _plan(base, args, target))
         change = FileChange(target.path, before, planned.after)
         outcome = await apply_changes([change], ctx)
         return outcome.result(planned.note)
 
 
-def _plan(before: bytes | None, args: EditInput, name: str) -> _Planned:
+def _plan(before: bytes | None, args: EditInput, target: Target) -> _Planned:
+    name = target.rule
     if before is None:
+        if args.old_string:
+            names = did_you_mean(target.path)
+            hint = f" Did you mean: {', '.join(names)}?" if names else ""
+            raise ToolError(f"{name} does not exist.{hint} To create it, send an empty old_string.")
         return _Planned(Text("", "utf-8").encode(args.new_string))
     if len(before) > MAX_FILE_BYTES:
         raise ToolError(

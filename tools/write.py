@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from pydantic import Field
 
 from tools.base import FileChange, Tool, ToolContext, ToolInput, ToolResult
-from tools.change import apply_changes, base_of
+from tools.change import apply_changes, on_base
 from tools.diff import opcodes
 from tools.paths import ask_outside, resolve
 from tools.text import Text, decode, split_lines
@@ -31,8 +29,7 @@ class WriteTool(Tool[WriteInput]):
         """See ``Tool.run``."""
         target = resolve(args.file_path, ctx)
         await ask_outside(target, ctx)
-        before = await base_of(target, ctx)
-        after = await asyncio.to_thread(_plan, before, args.content)
+        before, after = await on_base(target, ctx, lambda base: _plan(base, args.content))
         outcome = await apply_changes([FileChange(target.path, before, after)], ctx)
         return outcome.result()
 

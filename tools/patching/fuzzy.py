@@ -107,15 +107,29 @@ def _stands_out(file: FileLines, old: Sequence[str], first: int) -> bool:
     return _score(votes, first) > best + 1
 
 
-def twin_at(file: FileLines, old: Sequence[str], first: int, stated: int) -> int | None:
-    """A line (from 1) near the stated one at which the hunk nearly stands, although it stands at ``first``."""
-    solid = sum(bool(key) for key in old)
-    if solid < 3 or abs(first - (stated - 1)) <= len(old) + 2 * _DRIFT:
+def twin_at(
+    file: FileLines, old: Sequence[str], first: int, expected: int, confirmed: bool = False
+) -> int | None:
+    """A line (from 1) near ``expected`` at which the hunk nearly stands, although it is at ``first`` (both from 0).
+
+    Then ``first`` may be the twin of a block that somebody has changed since. ``confirmed``: something else than the
+    lines speaks for ``first``.
+    """
+    if not 0 <= expected < len(file) or abs(first - expected) <= 2 * _DRIFT:
         return None
+    solid = sum(bool(key) for key in old)
+    if solid < 3:
+        if confirmed:
+            return None
+        # Too little to vote: one line that is there, or nearly, is enough to doubt.
+        there = file.keys.keys[max(expected, 0) : max(expected, 0) + len(old)]
+        alike = any(key and _similar(key, line, 0.6) for key, line in zip(old, there, strict=False))
+        return expected + 1 if alike else None
     votes = _votes(file, old)
-    near = range(stated - 1 - _DRIFT, stated + _DRIFT)
+    near = range(expected - _DRIFT, expected + _DRIFT + 1)
     best = max(near, key=lambda at: _score(votes, at))
-    return best + 1 if _score(votes, best) >= solid - 1 else None
+    enough = solid - 1 if confirmed else max(solid - 2, (solid + 1) // 2)
+    return best + 1 if _score(votes, best) >= enough else None
 
 
 def _votes(file: FileLines, old: Sequence[str]) -> Counter[int]:

@@ -45,15 +45,26 @@ def contradicts(file: FileLines, heading: str, first: int) -> bool:
     Only for a heading in the first column, as git finds it where nothing else is configured, and another one that
     begins with the same word (``class``, ``def``): other lines may have come in between.
     """
-    word = _FIRST_WORD.match(heading)
-    if word is None or len(heading) < _MIN_HEADING:
-        return False
-    kind = re.compile(re.escape(word.group()) + r"(?!\w)")
-    above = range(first - 1, max(-1, first - 1 - _MAX_ABOVE), -1)
-    here = next((at for at in above if kind.match(file.bodies[at])), None)
+    here = _heading_above(file, heading, first)
     if here is None or file.bodies[here].startswith(heading):
         return False
     return any(body.startswith(heading) for body in file.bodies)
+
+
+def confirms(file: FileLines, heading: str, first: int) -> bool:
+    """Whether a place is below the very line that git names behind the numbers."""
+    here = _heading_above(file, heading, first)
+    return here is not None and file.bodies[here].startswith(heading)
+
+
+def _heading_above(file: FileLines, heading: str, first: int) -> int | None:
+    """The nearest line above that begins with the same word as the heading, in the first column."""
+    word = _FIRST_WORD.match(heading)
+    if word is None or len(heading) < _MIN_HEADING:
+        return None
+    kind = re.compile(re.escape(word.group()) + r"(?!\w)")
+    above = range(first - 1, max(-1, first - 1 - _MAX_ABOVE), -1)
+    return next((at for at in above if kind.match(file.bodies[at])), None)
 
 
 def _chain(file: FileLines, headings: Sequence[str]) -> list[int]:

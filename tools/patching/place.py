@@ -15,7 +15,7 @@ from tools.patching.errors import absent, ambiguous, applied, out_of_order, plai
 from tools.patching.find import MAX_PLACES, FileLines, Place, Rung
 from tools.patching.fuzzy import fuzzy_places, twin_at
 from tools.patching.model import Hunk, HunkLine, Numbers
-from tools.patching.narrow import MissingHeading, after_headings, contradicts
+from tools.patching.narrow import MissingHeading, after_headings, confirms, contradicts
 from tools.patching.shape import (
     blanks_as_added,
     context_ends,
@@ -66,6 +66,10 @@ class _Found:
         return [place.first + 1 for place in self.places]
 
 
+_DRIFT = 3
+"""Lines by which two distances may differ and still be one."""
+
+
 def place_hunks(file: FileLines, hunks: Sequence[Hunk], fuzz: int) -> list[Placed]:
     """All hunks that change anything, in the order of the file.
 
@@ -73,9 +77,18 @@ def place_hunks(file: FileLines, hunks: Sequence[Hunk], fuzz: int) -> list[Place
     """
     found = [_candidates(file, hunk, fuzz) for hunk in hunks if hunk.changes]
     chosen = _assign(found)
-    for one in chosen:
-        _check(file, one)
+    offsets = [_offset(one) for one in chosen]
+    for index, one in enumerate(chosen):
+        others = {offset for at, offset in enumerate(offsets) if at != index and offset is not None}
+        _check(file, one, others)
     return chosen
+
+
+def _offset(one: Placed) -> int | None:
+    """How far from its stated line a hunk stands that has enough lines of its own to be believed."""
+    if one.hunk.numbers is None or sum(bool(line.text.strip()) for line in one.hunk.old) < 3:
+        return None
+    return one.place.first - (one.hunk.numbers.old_start - 1)
 
 
 def by_numbers(file: FileLines, hunks: Sequence[Hunk]) -> list[Placed] | None:
@@ -317,30 +330,38 @@ def _by_consistent_numbers(found: Sequence[_Found]) -> list[Placed] | None:
     return chosen if unique and _disjoint(chosen) else None
 
 
-def _check(file: FileLines, one: Placed) -> None:
-    """Refuse a hunk whose result stands at its place already, and line ends that cannot be kept."""
+def _check(file: FileLines, one: Placed, offsets: set[int]) -> None:
+    """Refuse a hunk whose result stands at its place already, and line ends that cannot be kept.
+
+    ``offsets``: how far from their stated lines the other hunks of the file stand.
+    """
     hunk, place = one.hunk, one.place
     fresh = any(line.text.strip() for group in groups(one.lines, hunk.ends_stated) for line in group.added)
     if fresh and (line := _stands_at(file, one)) is not None:
         raise applied(hunk, line + 1)
     if hunk.numbers is not None and place.first != hunk.numbers.old_start - 1:
-        _check_hints(file, one, hunk.numbers)
+        _check_hints(file, one, hunk.numbers, offsets)
     if hunk.ends_stated and not one.literal and len({line.cr for line in one.lines}) > 1:
         raise unclear(
             hunk, f"its place is line {place.first + 1}, but the line ends (\\r\\n, \\n) there are others."
         )
 
 
-def _check_hints(file: FileLines, one: Placed, numbers: Numbers) -> None:
+def _check_hints(file: FileLines, one: Placed, numbers: Numbers, offsets: set[int]) -> None:
     """Numbers do not decide, but refuse a place when they and their heading speak for another that is much alike."""
     old = [line.text.strip() for line in one.lines if line.kind != "+"]
     first = one.place.first
-    if (twin := twin_at(file, old, first, numbers.old_start)) is not None:
-        raise unclear(
-            one.hunk,
-            f"it fits at line {first + 1}, but line {twin}, where its header points, reads nearly the same. "
-            "Read the file again, and give more context lines.",
-        )
+    stated = numbers.old_start - 1
+    confirmed = confirms(file, numbers.heading, first - one.dropped)
+    # As far from its number as another hunk is from its own: then the file has grown above them.
+    if not any(abs(first - stated - offset) <= _DRIFT for offset in offsets):
+        for expected in {stated, *(stated + offset for offset in offsets)}:
+            if (twin := twin_at(file, old, first, expected, confirmed)) is not None:
+                raise unclear(
+                    one.hunk,
+                    f"it fits at line {first + 1}, but line {twin}, where its header points, reads nearly the same. "
+                    "Read the file again, and give more context lines.",
+                )
     if contradicts(file, numbers.heading, first - one.dropped):
         raise unclear(
             one.hunk,

@@ -16,19 +16,27 @@ from tools.text import decode, line_end_at, splice_bytes, split_lines
 
 
 def propose(plan: Sequence[FileChange], names: Mapping[Path, str]) -> tuple[ProposedFile, ...]:
-    """The files of a plan with their diffs; the two changes of a move become one file."""
-    by_path = {change.path: change for change in plan}
-    moved = {change.moved_from for change in plan if change.moved_from is not None}
+    """The files of a plan with their diffs; the two changes of a plain move become one file.
+
+    Where a move replaces a file, or its old name gets other content, all is shown file by file: nothing that is lost
+    may hide behind a "moved".
+    """
+    deleted = {change.path: change for change in plan if change.after is None}
+    moves = {
+        change.moved_from: change
+        for change in plan
+        if change.before is None and change.after is not None and change.moved_from in deleted
+    }
     files: list[ProposedFile] = []
     for change in plan:
-        if change.path in moved and change.after is None:
-            continue
         name = names[change.path]
-        source = None if change.moved_from is None else by_path.get(change.moved_from)
-        if source is None:
-            files.append(ProposedFile(name, change, _with_mode(of_change(change, name), change)))
-        else:
+        if change.path in moves and change.after is None:
+            continue
+        if change.moved_from is not None and moves.get(change.moved_from) is change:
+            source = deleted[change.moved_from]
             files.append(_move(change, source, name, names[source.path]))
+        else:
+            files.append(ProposedFile(name, change, _with_mode(of_change(change, name), change)))
     return tuple(files)
 
 
@@ -124,12 +132,15 @@ def _replaced(file: ProposedFile, after: bytes) -> tuple[FileChange, ...]:
 def _move(change: FileChange, source: FileChange, name: str, old_name: str) -> ProposedFile:
     diff = of_change(change, name, source.before)
     head = f"rename from {shown_name(old_name)}\nrename to {shown_name(name)}\n"
+    if change.mode is not None and change.mode & 0o111:
+        head += f"mode 100{change.mode:03o}\n"
     body = diff.text.replace(f"--- a/{shown_name(name)}", f"--- a/{shown_name(old_name)}", 1)
     return ProposedFile(name, change, replace(diff, text=head + body), source, old_name)
 
 
 def _with_mode(diff: Diff, change: FileChange) -> Diff:
-    """A change of permission bits alone has no hunk: it is said in words of git."""
-    if change.mode is None or diff.text:
+    """Permission bits are no line of text: they are said before the diff, in words of git."""
+    if change.mode is None:
         return diff
-    return replace(diff, text=f"new mode 100{change.mode:03o}\n")
+    word = "new file mode" if change.before is None else "new mode"
+    return replace(diff, text=f"{word} 100{change.mode:03o}\n{diff.text}")

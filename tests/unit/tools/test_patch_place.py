@@ -137,9 +137,38 @@ def test_a_hunk_is_refused_when_its_number_points_to_a_near_twin_of_its_place() 
 def test_a_hunk_is_refused_below_another_heading_than_its_header_says() -> None:
     old = "class A:\n    x = 1\n    y = 3\n\n" + "# between\n" * 9 + "class B:\n    x = 1\n    y = 2\n"
     hunk = "@@ -2,2 +2,2 @@ class {}:\n     x = 1\n-    y = 2\n+    y = 5\n"
-    assert "not below 'class A:'" in no(HEAD + hunk.format("A"), old.encode())
-    for heading in ("B", "Elsewhere"):
-        assert ok(HEAD + hunk.format(heading), old.encode()).endswith(b"y = 5\n")
+    far = hunk.replace("-2,2 +2,2", "-60,2 +60,2")
+    assert "not below 'class A:'" in no(HEAD + far.format("A"), old.encode())
+    assert ok(HEAD + far.format("Elsewhere"), old.encode()).endswith(b"y = 5\n")
+    # Its own heading speaks for the place, though the stated line reads nearly the same.
+    assert ok(HEAD + hunk.format("B"), old.encode()).endswith(b"y = 5\n")
+    assert "reads nearly the same" in no(HEAD + hunk.format("Elsewhere"), old.encode())
+
+
+def test_a_short_hunk_does_not_land_in_the_twin_of_a_line_that_was_changed() -> None:
+    old = (
+        b"def a():\n    x = 1\n    if value is None:\n        return None\n    return x\n\n\n"
+        b"def b():\n    y = 2\n    if value is None:  # x\n        return None\n    return y\n"
+    )
+    hunk = "@@ -10,2 +10,2 @@\n-    if value is None:\n-        return None\n+    if not value:\n+        return 0\n"
+    assert "line 10, where its header points, reads nearly the same" in no(HEAD + hunk, old)
+
+
+def test_a_hunk_goes_where_the_others_moved_to_and_not_into_an_older_twin() -> None:
+    block = "    start()\n    run(value)\n    stop()\n    check()\n"
+    old = "one\n" + block + "x\n" * 40 + "new\n" * 12 + block.replace("check", "verify") + "z\n" * 20
+    old += "alpha\nbeta\ngamma\ndelta\n"
+    patch = (
+        "@@ -46,4 +46,4 @@\n     start()\n-    run(value)\n+    run(2)\n     stop()\n     check()\n"
+        "@@ -70,4 +70,4 @@\n alpha\n-beta\n+BETA\n gamma\n delta\n"
+    )
+    assert "reads nearly the same" in no(HEAD + patch, old.encode())
+
+
+def test_a_hunk_that_moved_as_far_as_another_one_is_believed() -> None:
+    old = "new\n" * 20 + "a\nb\nc\nd\n" + "m\n" * 30 + "alpha\nbeta\ngamma\ndelta\n"
+    patch = "@@ -1,4 +1,4 @@\n a\n-b\n+B\n c\n d\n@@ -35,4 +35,4 @@\n alpha\n-beta\n+BETA\n gamma\n delta\n"
+    assert ok(HEAD + patch, old.encode()) == old.replace("b\nc", "B\nc").replace("beta", "BETA").encode()
 
 
 # -- headings --

@@ -114,7 +114,9 @@ def test_a_move_is_one_file_and_its_hunks_move_with_it() -> None:
     plan = [FileChange(PATH, old, None), FileChange(target, None, new, mode=0o755, moved_from=PATH)]
     names = {PATH: "a.txt", target: "b.txt"}
     (file,) = propose(plan, names)
-    assert file.diff.text.startswith("rename from a.txt\nrename to b.txt\n--- a/a.txt\n+++ b/b.txt\n@@")
+    assert file.diff.text.startswith(
+        "rename from a.txt\nrename to b.txt\nmode 100755\n--- a/a.txt\n+++ b/b.txt\n@@"
+    )
     assert (file.diff.added, file.diff.removed, hunk_count(file)) == (2, 2, 2)
     source, moved = with_hunks(file, [0])
     assert source == plan[0]
@@ -148,3 +150,35 @@ def test_hunk_numbers_count_over_windows_of_long_files() -> None:
         expected = expected.replace("line 100\n", "x\n") if 0 in wanted else expected
         expected = expected.replace("line 4000\n", "y\nz\n") if 1 in wanted else expected
         assert made == expected.encode()
+
+
+def test_a_move_over_another_file_hides_nothing_of_what_is_lost() -> None:
+    target = Path("/w/b.txt")
+    plan = [FileChange(PATH, b"x\n", None), FileChange(target, b"precious\n", b"x\n", moved_from=PATH)]
+    gone, replaced = propose(plan, {PATH: "a.txt", target: "b.txt"})
+    assert (gone.change.kind, gone.diff.removed) == ("delete", 1)
+    assert "-precious\n+x\n" in replaced.diff.text
+    assert replaced.source is None
+
+
+def test_a_chain_of_moves_shows_every_file() -> None:
+    b, c = Path("/w/b.txt"), Path("/w/c.txt")
+    plan = [
+        FileChange(c, None, b"old b\n", moved_from=b),
+        FileChange(b, b"old b\n", b"old a\n", moved_from=PATH),
+        FileChange(PATH, b"old a\n", None),
+    ]
+    files = propose(plan, {PATH: "a.txt", b: "b.txt", c: "c.txt"})
+    assert [(file.name, file.change.kind) for file in files] == [
+        ("c.txt", "create"),
+        ("b.txt", "update"),
+        ("a.txt", "delete"),
+    ]
+    assert "-old b\n+old a\n" in files[1].diff.text
+
+
+@pytest.mark.parametrize(("before", "word"), [(b"a\n", "new mode"), (None, "new file mode")])
+def test_permission_bits_are_said_beside_a_change_of_the_text(before: bytes | None, word: str) -> None:
+    (file,) = propose([FileChange(PATH, before, b"b\n", mode=0o755)], {PATH: "a.txt"})
+    assert file.diff.text.startswith(f"{word} 100755\n--- ")
+    assert "+b\n" in file.diff.text

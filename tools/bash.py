@@ -190,7 +190,9 @@ def _changed_line(changed: Sequence[CommandChange], workspace: Path) -> str:
             what = f"{change.kind}d; cannot be undone"
         names.append(f"{shown_name(rule_target(change.path, workspace))} ({what})")
     more = len(changed) - len(names)
-    return f"Files changed by the command: {', '.join(names)}" + (f" and {more} more." if more > 0 else ".")
+    line = f"Files changed by the command: {', '.join(names)}" + (f" and {more} more." if more > 0 else ".")
+    lost = sum(change.version is None for change in changed[MAX_NAMED:])
+    return line + (f" {lost} of these cannot be undone: they are too many, or too large." if lost else "")
 
 
 def _changed_metadata(changed: Sequence[CommandChange], workspace: Path) -> list[dict[str, object]]:

@@ -29,7 +29,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_CHANGES = 2_000
-"""Files of one command that are kept; the others are only counted."""
+"""Files of one command that are kept."""
+MAX_NAMED = 20_000
+"""More files of one command whose names are kept; the others are only counted."""
 MAX_CONTENT = 8 * 1024 * 1024
 """Bytes of a new content that is kept."""
 _BATCH = 100
@@ -272,9 +274,11 @@ class CommandWatches:
                 continue
             versions += made
             changes += [CommandChange(v.path, v.kind, v.version, v.added, v.removed) for v in made]
-        changes += [
-            CommandChange(Path(delta.path), _kind(delta), None, 0, 0) for delta in deltas[MAX_CHANGES:]
-        ]
+        rest = [Seen(Path(delta.path), _kind(delta)) for delta in deltas[MAX_CHANGES:]]
+        with contextlib.suppress(ToolError):
+            # Named without their contents, so that an undo says what it cannot take back.
+            watch.history.keep_seen(rest[:MAX_NAMED], watch.tool_call_id)
+        changes += [CommandChange(item.path, item.kind, None, 0, 0) for item in rest]
         return changes, versions
 
     def _seen(self, deltas: Sequence[Delta], late: bool) -> list[Seen]:

@@ -162,6 +162,11 @@ class Planner:
             try:
                 data = read_or_none(path)
                 mode = None if data is None else stat.S_IMODE(path.stat().st_mode)
+            except IsADirectoryError as error:
+                raise Refused(
+                    f"{name} is a folder now, where a file was. Nothing was changed: move the folder away and try "
+                    "again, or choose another change (`goalwright history` lists them)."
+                ) from error
             except OSError as error:
                 raise Refused(
                     f"{name} cannot be read ({error.strerror or error}). Nothing was changed."

@@ -55,10 +55,15 @@ class _Namer:
     def _step(self, file: FilePatch) -> Step:
         names = file.names
         if file.action == "add" or names.old is None:
+            if (names.new or "").endswith("/"):
+                raise PatchError(
+                    f"{names.new} names a folder, not a file. Nothing was changed: name the new file."
+                )
             return Step(file, None, resolve(self._added_name(file), self.ctx))
         if file.moves or file.action == "copy":
             assert names.new is not None
-            old, new = self._existing(names.old), resolve(names.new, self.ctx)
+            given = [names.old, *(_respelled(names.old) if names.style == "exact" else ())]
+            old, new = self._existing(self._first(given)), resolve(names.new, self.ctx)
             if file.moves:
                 self._no_link(names.old, "moved")
             if old.path == new.path:
@@ -69,6 +74,8 @@ class _Namer:
             return Step(file, old, new)
         if file.action == "delete" or names.new is None:
             more = [without_first(names.old)] if names.style == "pair" else []
+            if names.style == "exact" and not self._exists(names.old):
+                more = [name for name in _respelled(names.old) if self._exists(name)][:1]
             found = self._only([names.old, *more])
             self._no_link(found, "deleted")
             return Step(file, self._existing(found), None)
@@ -92,7 +99,7 @@ class _Namer:
     def _updated_name(self, file: FilePatch) -> str:
         old, new, style = file.names.old or "", file.names.new or "", file.names.style
         if style == "exact":
-            return old
+            return self._first([old, *_respelled(old)])
         if style == "pair":
             return self._first([without_first(old), new, old])
         if old == new:
@@ -161,6 +168,16 @@ class _Namer:
         if step.new is not None:
             self.gone.discard(step.new.path)
             self.made.add(step.new.path)
+
+
+def _respelled(name: str) -> Iterator[str]:
+    """Names as models also write them: quoted, with backslashes, with git's prefix. For files that exist only."""
+    plain = name[1:-1] if len(name) > 2 and name[0] == name[-1] and name[0] in "`'\"" else name
+    plain = plain.replace("\\", "/").removeprefix("./")
+    if plain != name:
+        yield plain
+    if has_prefix(plain):
+        yield without_first(plain)
 
 
 def _ask(path: Path, question: Callable[[Path], bool]) -> bool:

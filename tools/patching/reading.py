@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tools.patching.envelope import is_envelope, parse_envelope
 from tools.patching.model import MAX_FILES, MAX_HUNKS, MAX_PATCH_CHARS, FilePatch, PatchError
 from tools.patching.unified import parse_unified
@@ -23,6 +25,7 @@ def parse_patch(text: str) -> list[FilePatch]:
     lines = text.removeprefix("\ufeff").split("\n")
     if lines[-1] == "":
         lines.pop()
+    lines = _without_margin(lines)
     files = parse_envelope(lines) if is_envelope(lines) else parse_unified(lines)
     if not files:
         raise PatchError(_NOTHING)
@@ -39,3 +42,15 @@ def parse_patch(text: str) -> list[FilePatch]:
                 "Nothing was changed."
             )
     return files
+
+
+_BEGIN = re.compile(r"([ \t]+)\*\*\* Begin Patch\s*$", re.IGNORECASE)
+
+
+def _without_margin(lines: list[str]) -> list[str]:
+    """An envelope that was indented as a whole, as text within other text is."""
+    first = next((line for line in lines if line.strip()), "")
+    found = _BEGIN.match(first)
+    if found is None or any(line.strip() and not line.startswith(found.group(1)) for line in lines):
+        return lines
+    return [line[len(found.group(1)) :] for line in lines]

@@ -394,3 +394,21 @@ async def test_blanks_after_the_last_line_of_a_hunk_are_no_context(ctx: FakeTool
     )
     assert path.read_bytes() == b"one\n2\nthree\n"
     assert (ctx.workspace / "new.py").read_bytes() == b"x\n"
+
+
+@pytest.mark.parametrize("name", ["`src/c.py`", '"src/c.py"', "a/src/c.py", "src\\c.py", "./src/c.py"])
+async def test_a_name_in_an_envelope_may_be_spelled_as_models_do(ctx: FakeToolContext, name: str) -> None:
+    path = put(ctx, "src/c.py", b"one\ntwo\n")
+    await patch(ctx, f"*** Begin Patch\n*** Update File: {name}\n@@\n-one\n+1\n*** End Patch\n")
+    assert path.read_bytes() == b"1\ntwo\n"
+
+
+async def test_an_envelope_may_be_indented_as_a_whole(ctx: FakeToolContext) -> None:
+    path = put(ctx, "c.py", b"one\n  two\n")
+    text = "*** Begin Patch\n*** Update File: c.py\n@@\n one\n-  two\n+  2\n*** End Patch\n"
+    await patch(ctx, "".join(f"    {line}\n" for line in text.splitlines()))
+    assert path.read_bytes() == b"one\n  2\n"
+
+
+async def test_a_new_file_with_the_name_of_a_folder_is_refused(ctx: FakeToolContext) -> None:
+    assert "names a folder" in await refused(ctx, "*** Begin Patch\n*** Add File: foo/\n+x\n*** End Patch\n")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from daemon.files import commands, tree_events
+from daemon.files.changes import changes_of
 from daemon.files.commands import CommandWatches, Patience
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Version
@@ -287,6 +288,10 @@ async def test_of_many_changes_the_first_are_kept_and_the_rest_is_counted(
     assert len(changes) == 200
     assert sum(change.version is not None for change in changes) == 150
     assert len(watched.told) == 150
+    (change,) = changes_of(watched.history.record())
+    assert len(change.entries) == 150
+    # An undo says what it leaves.
+    assert len(change.unknown) == 50
 
 
 async def test_a_filter_of_the_repository_is_never_run(watched: Watched) -> None:

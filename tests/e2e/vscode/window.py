@@ -16,6 +16,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from playwright.async_api import Browser, FrameLocator, Locator, Page, async_playwright, expect
+from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from tests.e2e.vscode.browser import FLAGS, MISSING, find
 from tests.e2e.vscode.install import BUILD, ROOT
@@ -25,6 +26,7 @@ Theme = Literal["dark", "light"]
 
 DEADLINE_MS = 30_000
 """For anything to appear; generous, because machines are slow and a passing test does not wait."""
+_PRESSES = 10
 
 CHAT_FRAME = f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"][src*="purpose=webviewView"]'
 
@@ -66,18 +68,28 @@ class Window:
 
     async def command(self, title: str) -> None:
         """Run a command through the palette by its full title."""
-        palette = self.page.locator(".quick-input-widget")
-        await self.page.keyboard.press("F1")
+        palette = await self._quick_input("F1")
         await palette.locator("input.input").fill(f">{title}")
         # A command shows as "category: title, keys"; the exact title only, not one that begins like it.
         row = palette.locator(".quick-input-list .monaco-list-row", has_text=title).first
         await row.click()
         await expect(palette).to_be_hidden()
 
+    async def _quick_input(self, key: str) -> Locator:
+        """VS Code's input box at the top, opened by ``key``. A web view that is loading may swallow a key."""
+        box = self.page.locator(".quick-input-widget")
+        for _ in range(_PRESSES):
+            await self.page.keyboard.press(key)
+            try:
+                await box.locator("input.input").wait_for(state="visible", timeout=3_000)
+                break
+            except PlaywrightTimeout:
+                continue
+        return box
+
     async def open_file(self, name: str) -> None:
         """Open a file of the workspace by Quick Open."""
-        quick = self.page.locator(".quick-input-widget")
-        await self.page.keyboard.press("ControlOrMeta+P")
+        quick = await self._quick_input("ControlOrMeta+P")
         await quick.locator("input.input").fill(name)
         await quick.locator(".quick-input-list .monaco-list-row", has_text=Path(name).name).first.click()
         await expect(self.tab(Path(name).name)).to_be_visible()

@@ -63,7 +63,6 @@ class Requests:
         self._subscribe = subscribe
         self._stop = stop
         self._version = version
-        self._told_problems: tuple[str, ...] = ()
         self.handlers: dict[str, Handler] = {
             "goalwright/daemon/status": self.status,
             "goalwright/daemon/stop": self.stop,

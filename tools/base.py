@@ -66,6 +66,13 @@ class ToolResult:
     images: tuple[Image, ...] = ()
 
 
+def kind_of_change(before: object | None, after: object | None) -> ChangeKind:
+    """Whether a file is created, updated or deleted by going from one content to another; None: no file."""
+    if before is None:
+        return "create"
+    return "delete" if after is None else "update"
+
+
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """What would happen to one file. ``before is None`` creates it, ``after is None`` deletes it."""
@@ -82,9 +89,7 @@ class FileChange:
     @property
     def kind(self) -> ChangeKind:
         """Whether the file is created, updated or deleted."""
-        if self.before is None:
-            return "create"
-        return "delete" if self.after is None else "update"
+        return kind_of_change(self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +217,8 @@ class CommandWatch(Protocol):
 Counts = Mapping[Path, tuple[int, int]]
 
 
-class FileHistory(Protocol):
-    """Versions of every file the session changes."""
+class VersionKeeper(Protocol):
+    """Keeps the contents that a write replaces and makes."""
 
     async def keep(
         self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
@@ -228,6 +233,10 @@ class FileHistory(Protocol):
     def written(self, versions: Sequence[str]) -> None:
         """The changes with these versions are on disk now. Never raises."""
         ...
+
+
+class FileHistory(VersionKeeper, Protocol):
+    """Versions of every file the session changes."""
 
     async def watch_command(self, tool_call_id: str) -> CommandWatch:
         """Call before a command runs that may change files. Never raises."""

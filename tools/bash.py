@@ -15,6 +15,7 @@ from tools import command_line, process
 from tools.base import CommandChange, PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.diff import shown_name
 from tools.paths import rule_target
+from tools.shielding import finish
 
 T = TypeVar("T")
 
@@ -168,13 +169,7 @@ def _safe_name(tool_call_id: str) -> str:
 async def _despite_cancel(work: Awaitable[T]) -> T:
     """The result of ``work``, which is not broken off; a cancellation that came meanwhile is raised afterwards."""
     task = asyncio.ensure_future(work)
-    canceled = False
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            canceled = True
-    if canceled:
+    if await finish(task):
         raise asyncio.CancelledError
     return task.result()
 

@@ -22,18 +22,19 @@ from tools.base import (
     DiagnosticsRun,
     Diff,
     FileChange,
-    FileHistory,
     Files,
     PermissionAsk,
     ProposedFile,
     ToolContext,
     ToolError,
     ToolResult,
+    VersionKeeper,
 )
 from tools.diagnostics_text import describe, problems_metadata
-from tools.diff import limited, shown_name
+from tools.diff import limited, shown_name, without_head
 from tools.hashing import sha256
 from tools.paths import Target, explain_os_error, folder_patterns, rule_target
+from tools.shielding import finish
 from tools.writing import atomic, buffers
 from tools.writing.proposal import alterations, propose
 
@@ -138,8 +139,8 @@ def _short_body(file: ProposedFile) -> str:
     """The diff itself, when it is short: so the model sees what stands there now."""
     if file.change.kind != "update":
         return ""
-    body = file.diff.text.split("\n")[2:]
-    return "\n".join(body).rstrip("\n") if len(body) <= _SHORT_DIFF_LINES else ""
+    body = without_head(file.diff.text)
+    return body.rstrip("\n") if body.count("\n") < _SHORT_DIFF_LINES else ""
 
 
 def _altered_lines(altered: Sequence[tuple[str, Diff | None]]) -> list[str]:
@@ -150,7 +151,7 @@ def _altered_lines(altered: Sequence[tuple[str, Diff | None]]) -> list[str]:
         if diff is None:
             lines.append(f"Left out by the person, unchanged on disk: {shown_name(name)}")
         else:
-            body = "\n".join(limited(diff.text, max_lines=_ALTERED_DIFF_LINES).split("\n")[2:])
+            body = without_head(limited(diff.text, max_lines=_ALTERED_DIFF_LINES))
             lines.append(
                 f"{shown_name(name)}, - as you proposed it, + as it was written:\n{body}".rstrip("\n")
             )
@@ -255,7 +256,7 @@ class Writing(Protocol):
     @property
     def files(self) -> Files: ...
     @property
-    def history(self) -> FileHistory: ...
+    def history(self) -> VersionKeeper: ...
     @property
     def journal(self) -> Path: ...
 
@@ -272,16 +273,12 @@ async def write_approved(plan: Sequence[FileChange], ctx: Writing, counts: Count
     """
     names = {change.path: rule_target(change.path, ctx.workspace) for change in plan}
     commit = asyncio.ensure_future(_commit(plan, ctx, names, counts))
-    try:
-        return await asyncio.shield(commit)
-    except asyncio.CancelledError:
-        # Never leave half a change behind: the write is finished (or undone) first, however often canceled.
-        while not commit.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait({commit})
+    # Never leave half a change behind: the write is finished (or undone) first, however often canceled.
+    if await finish(commit):
         if not commit.cancelled() and (error := commit.exception()) is not None:
             _log.info("change not written, and canceled: %s", error)
-        raise
+        raise asyncio.CancelledError
+    return commit.result()
 
 
 def _check_plan(plan: Sequence[FileChange], names: Mapping[Path, str]) -> None:
@@ -341,17 +338,14 @@ async def _commit(
                 raise
             ctx.history.written(versions)
         except atomic.Moved as error:
-            raise _moved(names[error.path], error.what) from error
+            message = (
+                f"{names[error.path]} {error.what} while the approval was awaited. Nothing was written: "
+                "read the file again and redo the change on what it says now."
+            )
+            raise ToolError(message) from error
         except atomic.NotUndone as error:
             raise ToolError(f"The change failed halfway: {error.strerror}. Tell the person.") from error
         except OSError as error:
-            for change in plan:
-                if (
-                    isinstance(error, FileNotFoundError)
-                    and change.before is not None
-                    and not change.path.exists()
-                ):
-                    raise _moved(names[change.path], "was deleted") from error
             what = names[plan[0].path] if len(plan) == 1 else "The files"
             message = explain_os_error(error, f"{what} could not be written")
             raise ToolError(f"{message} Nothing was changed.") from error
@@ -361,13 +355,6 @@ async def _commit(
             if digest is not None and path not in formatted:
                 ctx.files.note_read(path, digest)
         return versions, digests
-
-
-def _moved(name: str, what: str) -> ToolError:
-    return ToolError(
-        f"{name} {what} while the approval was awaited. Nothing was written: "
-        "read the file again and redo the change on what it says now."
-    )
 
 
 async def _split(

@@ -27,7 +27,18 @@ _TOO_SLOW = 400_000_000
 
 Opcode = tuple[str, int, int, int, int]
 
-__all__ = ["Diff", "Hunk", "hunk_spans", "hunks", "limited", "of_change", "opcodes", "shown_name", "unified"]
+__all__ = [
+    "Diff",
+    "Hunk",
+    "hunk_spans",
+    "hunks",
+    "limited",
+    "of_change",
+    "opcodes",
+    "shown_name",
+    "unified",
+    "without_head",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +148,12 @@ def hunks(diff: str) -> tuple[Hunk, ...]:
         for file in files
         for hunk in file
     )
+
+
+def without_head(diff: str) -> str:
+    """The hunks of the diff of one file, without what names it; empty when it has none."""
+    at = 0 if diff.startswith("@@") else diff.find("\n@@") + 1
+    return diff[at:] if diff.startswith("@@", at) else ""
 
 
 def limited(diff: str, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> str:

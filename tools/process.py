@@ -19,9 +19,9 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import cast
 
-T = TypeVar("T")
+from tools.shielding import finish
 
 _log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ async def run(
         )
     )
     # Not to be canceled half-way: the program may run already, with children, and nobody would know its id.
-    canceled = await _finish(starting)
+    canceled = await finish(starting)
     transport, protocol = starting.result()
     pid = family.session = transport.get_pid()
     background = False
@@ -144,23 +144,12 @@ async def run(
     finally:
         # A second cancellation must not stop the killing half-way.
         killing = asyncio.ensure_future(_kill_all(family, protocol, grace_s))
-        await _finish(killing)
+        await finish(killing)
         if (error := killing.exception()) is not None:
             _log.error("processes of session %s may be left", pid, exc_info=error)
         transport.close()
     code = transport.get_returncode()
     return Ended(-signal.SIGTERM if code is None else code, timed_out, background)
-
-
-async def _finish(task: asyncio.Future[T]) -> bool:
-    """Wait until ``task`` is done, whatever happens. Returns whether a cancellation came meanwhile."""
-    canceled = False
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            canceled = True
-    return canceled
 
 
 async def _first(events: Sequence[asyncio.Event], timeout_s: float) -> bool:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from tools.base import ChangeKind
+from tools.base import ChangeKind, kind_of_change
 
 Action = Literal["undo", "redo", "restore"]
 
@@ -42,9 +42,7 @@ class Entry:
     @property
     def kind(self) -> ChangeKind:
         """Whether the file is created, updated or deleted."""
-        if self.before is None:
-            return "create"
-        return "delete" if self.after is None else "update"
+        return kind_of_change(self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)

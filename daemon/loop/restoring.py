@@ -19,7 +19,7 @@ from daemon.files.versions import Action, Entry, Record
 from daemon.model.events import FileChanged, FilesRestored, RestoredFile
 from daemon.model.messages import Message, ToolCallPart
 from daemon.model.permissions import FileDiff
-from tools.base import CommandWatch, Counts, FileChange, ProposedFile, ToolError
+from tools.base import Counts, FileChange, ProposedFile, ToolError
 from tools.change import write_approved
 from tools.diff import limited, shown_name
 from tools.paths import rule_target
@@ -296,7 +296,7 @@ class Restorer:
 
 
 class _StepKeeper:
-    """The port ``FileHistory`` for a write of the person: kept as a step, not as a version of a tool call."""
+    """The port ``VersionKeeper`` for a write of the person: kept as a step, not as a version of a tool call."""
 
     def __init__(self, history: SessionHistory, action: Action, changes: Sequence[str]) -> None:
         self.action: Action = action
@@ -319,9 +319,6 @@ class _StepKeeper:
     def failed(self) -> None:
         if self._step is not None:
             self._history.step_failed(self._step)
-
-    async def watch_command(self, tool_call_id: str) -> CommandWatch:
-        raise NotImplementedError("an undo runs no command")
 
 
 @dataclass(frozen=True, slots=True)

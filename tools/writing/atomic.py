@@ -109,6 +109,8 @@ def _batch(changes: Sequence[FileChange], alone: bool) -> Batch:
 def _check(change: FileChange, deleted: Sequence[Path]) -> None:
     found = disk.look(change.path)
     if found is None:
+        if change.before is not None:
+            raise Moved(change.path, "was deleted")
         return
     if change.before is None:
         for path in deleted:

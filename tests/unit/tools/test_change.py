@@ -455,3 +455,11 @@ async def test_what_an_editor_makes_of_it_on_saving_must_be_read_first(
     await apply_changes([FileChange(path, b"typed\n", b"two\n")], ctx)
     assert path.read_bytes() == b"TWO\n"
     assert ctx.files.last_read(path) != sha256(b"TWO\n")
+
+
+async def test_a_short_diff_is_shown_without_its_head_though_the_mode_changes_too(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
+    path = known(ctx, workspace / "a.py", b"one\n")
+    outcome = await apply_changes([FileChange(path, b"one\n", b"two\n", mode=0o755)], ctx)
+    assert outcome.result().content.split("\n")[1:] == ["@@ -1 +1 @@", "-one", "+two"]

@@ -172,3 +172,8 @@ def old_tree(root: Path, size: int) -> list[FileChange]:
             plan.append(FileChange(path, old, new))
     (root / "untouched.txt").write_bytes(b"as it is\n")
     return plan
+
+
+def bits(path: Path) -> int:
+    """The permission bits of a file."""
+    return stat.S_IMODE(path.stat().st_mode)

@@ -19,6 +19,7 @@ from tools.base import (
     ToolContext,
     ToolError,
 )
+from tools.hashing import sha256
 
 
 @dataclass
@@ -215,3 +216,12 @@ def fake_context(
         on_output=output.append,
         output=output,
     )
+
+
+def put(ctx: FakeToolContext, name: str, data: bytes) -> Path:
+    """A file of the workspace that the model has read."""
+    path = ctx.workspace / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    ctx.files.note_read(path, sha256(data))
+    return path

@@ -2,32 +2,14 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fakes.dying_disk import CHANGING, DyingOs, dying, old_tree, tree
+from tests.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree
 from tools.base import FileChange
 from tools.writing import atomic, disk
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path.resolve() / "ws"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Path:
-    return tmp_path.resolve() / "home/journal"
-
-
-def bits(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
-
 
 # -- what a written file keeps --
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,25 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.dying_disk import CHANGING, DyingOs, dying, old_tree, tree
+from tests.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree
 from tools.base import FileChange
 from tools.writing import atomic
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path.resolve() / "ws"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Path:
-    return tmp_path.resolve() / "home/journal"
-
-
-def bits(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 def kill_before(

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.tool_context import FakeToolContext, fake_context
+from tests.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.base import PermissionAsk, PermissionDenied, ToolError, ToolResult
 from tools.edit import MAX_FILE_BYTES, EditInput, EditTool
-from tools.hashing import sha256
 from tools.match import MAX_REPLACEMENTS
 from tools.read import ReadInput, ReadTool
 from tools.write import WriteInput, WriteTool
@@ -20,14 +19,6 @@ from tools.write import WriteInput, WriteTool
 def ctx(tmp_path: Path) -> FakeToolContext:
     (tmp_path / "ws").mkdir()
     return fake_context(tmp_path / "ws")
-
-
-def put(ctx: FakeToolContext, name: str, data: bytes) -> Path:
-    path = ctx.workspace / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    ctx.files.note_read(path, sha256(data))
-    return path
 
 
 async def edit(ctx: FakeToolContext, path: str, old: str, new: str, replace_all: bool = False) -> ToolResult:

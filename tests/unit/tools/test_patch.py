@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.tool_context import FakeToolContext, fake_context
+from tests.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.base import PermissionDenied, ToolError, ToolResult
 from tools.hashing import sha256
 from tools.patch import PatchInput, PatchTool
@@ -17,14 +17,6 @@ from tools.patch import PatchInput, PatchTool
 def ctx(tmp_path: Path) -> FakeToolContext:
     (tmp_path / "ws").mkdir()
     return fake_context(tmp_path / "ws")
-
-
-def put(ctx: FakeToolContext, name: str, data: bytes) -> Path:
-    path = ctx.workspace / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    ctx.files.note_read(path, sha256(data))
-    return path
 
 
 async def patch(ctx: FakeToolContext, text: str, fuzz: int = 2) -> ToolResult:

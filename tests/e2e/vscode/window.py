@@ -68,31 +68,39 @@ class Window:
 
     async def command(self, title: str) -> None:
         """Run a command through the palette by its full title."""
-        palette = await self._quick_input("F1")
-        await palette.locator("input.input").fill(f">{title}")
         # A command shows as "category: title, keys"; the exact title only, not one that begins like it.
-        row = palette.locator(".quick-input-list .monaco-list-row", has_text=title).first
-        await row.click()
-        await expect(palette).to_be_hidden()
-
-    async def _quick_input(self, key: str) -> Locator:
-        """VS Code's input box at the top, opened by ``key``. A web view that is loading may swallow a key."""
-        box = self.page.locator(".quick-input-widget")
-        for _ in range(_PRESSES):
-            await self.page.keyboard.press(key)
-            try:
-                await box.locator("input.input").wait_for(state="visible", timeout=3_000)
-                break
-            except PlaywrightTimeout:
-                continue
-        return box
+        await self._quick_pick("F1", f">{title}", title)
+        await expect(self._quick_input).to_be_hidden()
 
     async def open_file(self, name: str) -> None:
         """Open a file of the workspace by Quick Open."""
-        quick = await self._quick_input("ControlOrMeta+P")
-        await quick.locator("input.input").fill(name)
-        await quick.locator(".quick-input-list .monaco-list-row", has_text=Path(name).name).first.click()
+        await self._quick_pick("ControlOrMeta+P", name, Path(name).name)
         await expect(self.tab(Path(name).name)).to_be_visible()
+
+    @property
+    def _quick_input(self) -> Locator:
+        """VS Code's input box at the top."""
+        return self.page.locator(".quick-input-widget")
+
+    async def _quick_pick(self, key: str, text: str, row: str) -> None:
+        """Open the box by ``key``, type ``text`` and choose the first row with ``row``.
+
+        As a person would, again from the start if the window does not go along: while it is still loading, a web
+        view may swallow the key, and whatever takes the focus closes the box again.
+        """
+        box, patience = self._quick_input, 3_000
+        for attempt in range(_PRESSES):
+            try:
+                await self.page.keyboard.press(key)
+                await box.locator("input.input").fill(text, timeout=patience)
+                await box.locator(".quick-input-list .monaco-list-row", has_text=row).first.click(
+                    timeout=patience
+                )
+                return
+            except PlaywrightTimeout:
+                if attempt == _PRESSES - 1:
+                    raise
+                await self.page.keyboard.press("Escape")
 
     def tab(self, title: str | re.Pattern[str]) -> Locator:
         """An editor's tab."""

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from daemon.model.events import Delta, Event
+from daemon.model.meters import Metered
 
 log = logging.getLogger(__name__)
 
-Listener = Callable[[Event | Delta], None]
+Listener = Callable[[Event | Delta | Metered], None]
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class Bus:
             if not listeners:
                 del self._listeners[session_id]
 
-    def publish(self, item: Event | Delta) -> None:
+    def publish(self, item: Event | Delta | Metered) -> None:
         """Tell the listeners of the item's session. A listener that fails harms nobody else."""
         for listener in tuple(self._listeners.get(item.trace_id, ())):
             try:

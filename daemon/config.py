@@ -48,8 +48,36 @@ class Settings(BaseModel):
         le=200_000,
         description="Tokens the model may think with before it answers; 0 switches it off.",
     )
-    plan_placement: Literal["last_message", "system"] = Field(
-        default="last_message", description="Where the current plan stands in a request."
+    plan_placement: Literal["last_message", "system", "on_demand"] = Field(
+        default="last_message",
+        description="Where the current plan stands in a request; on_demand: nowhere, it is read by read_progress.",
+    )
+    compact_at_tokens: int | None = Field(
+        default=None,
+        ge=1_000,
+        description="Compact the context above this many tokens; else at 75 % of the window (70 % of a large one).",
+    )
+    keep_steps: int | None = Field(
+        default=None, ge=1, le=100, description="How many of the last steps a compaction leaves whole."
+    )
+    context_window: int | None = Field(
+        default=None, ge=4_000, description="Tokens the model can take, for a model Goalwright does not know."
+    )
+    budget_usd: float | None = Field(
+        default=None,
+        gt=0,
+        description="Stop a session with a question when it has cost this many US dollars.",
+    )
+    budget_tokens: int | None = Field(
+        default=None,
+        gt=0,
+        description="Stop a session with a question after this many tokens, sent and received.",
+    )
+    goal_budget_usd: float | None = Field(
+        default=None, gt=0, description="The same for each goal, with the goals below it."
+    )
+    goal_budget_tokens: int | None = Field(
+        default=None, gt=0, description="The same for each goal, with the goals below it."
     )
     diagnostics: bool = Field(
         default=True, description="Start language servers and tell the model what its edits break."

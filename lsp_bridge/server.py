@@ -26,6 +26,7 @@ from daemon.core import Daemon
 from daemon.files.seen import no_editor
 from daemon.loop.session import Session
 from daemon.model.events import Delta, Event
+from daemon.model.meters import Metered
 from daemon.provider.variables import is_provider_variable, provider_env
 from lsp_bridge import protocol as p
 from lsp_bridge.document_writer import DocumentWriter
@@ -102,7 +103,7 @@ class ClientServer:
         self._writer = writer
         self._client = ClientState()
         self._documents: OpenDocuments | None = None
-        self._held: dict[str, list[Event | Delta]] = {}
+        self._held: dict[str, list[Event | Delta | Metered]] = {}
         """Sessions whose updates wait until the answer to the request that subscribed is on its way."""
         self._holds: dict[str, int] = {}
         """How many such answers there are, by session."""
@@ -196,17 +197,22 @@ class ClientServer:
         for item in self._held.pop(session_id, ()):
             self._send(item)
 
-    def _published(self, item: Event | Delta) -> None:
+    def _published(self, item: Event | Delta | Metered) -> None:
         held = self._held.get(item.trace_id)
         if held is not None:
             held.append(item)
         else:
             self._send(item)
 
-    def _send(self, item: Event | Delta) -> None:
+    def _send(self, item: Event | Delta | Metered) -> None:
         if self.closed or self._writer.is_closing():
             return
         waiting = self._writer.transport.get_write_buffer_size()
+        if isinstance(item, Metered):
+            if waiting < _SLOW_CLIENT:
+                meter = p.SessionMeter(session_id=item.trace_id, meter=item.meter)
+                self._server.protocol.notify("goalwright/session/meter", meter.wire())
+            return
         if isinstance(item, Delta):
             if waiting < _SLOW_CLIENT:
                 delta = p.SessionDelta(session_id=item.trace_id, delta=item)

@@ -304,12 +304,20 @@ class Plan(Protocol):
         done: str | None = None,
         abandon: str | None = None,
         focus: str | None = None,
+        rename: str | None = None,
+        revert_files: bool = False,
     ) -> str:
-        """Apply the operations in the order done/abandon, focus, add; all of them or none.
+        """Apply the operations; all of them or none.
 
-        ``focus`` is a display number such as ``2.1``. Returns the plan as text for the model. Raises ToolError
-        when an operation is not possible (the tree is then unchanged).
+        ``focus`` is a display number such as ``2.1``; ``rename`` is another description for the goal in focus;
+        ``revert_files`` goes with ``abandon`` and takes back what was changed for the goal, after approval. Returns
+        what happened, in short, for the model (which sees the plan itself in each request). Raises ToolError when an
+        operation is not possible (the tree is then unchanged).
         """
+        ...
+
+    def progress(self) -> str:
+        """The plan's state for the model, on demand (source: seed 003, ``read_progress``)."""
         ...
 
 

@@ -47,6 +47,7 @@ def read_state(store: TraceStore, trace_id: str) -> SessionState:
                 store.goal_tree(trace_id),
                 last_id=carried.last_goal_id,
                 replaceable=carried.replaceable_goal,
+                replaced=carried.replaced_goals,
             )
             messages = store.messages(trace_id)
             if len(messages) == trace.message_count:

@@ -9,11 +9,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
+from daemon.context.marks import Marks
 from daemon.loop.notes import MAX_NOTES, restored_note
 from daemon.model.events import (
+    ContextMarked,
     Event,
     FilesRestored,
     GoalAdded,
+    GoalMoved,
     GoalRemoved,
     GoalUpdated,
     MessageAdded,
@@ -29,8 +32,8 @@ from daemon.model.events import (
 )
 from daemon.model.messages import Message, Part, Usage
 from daemon.model.permissions import PermissionRequest, Rule
-from daemon.model.traces import Carried, QueuedPrompt, Trace
-from daemon.plan.tree import Added, PlanTree, Removed, Updated
+from daemon.model.traces import Budget, Carried, QueuedPrompt, Trace
+from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
 
 
 class SessionState:
@@ -54,6 +57,12 @@ class SessionState:
         """Hash of the version of each file that the model saw last, by absolute path."""
         self.notes: tuple[str, ...] = trace.carried.notes
         """What the model is to be told with the next prompt."""
+        self.marks = Marks(frozenset(trace.carried.pruned), trace.carried.history_before)
+        """What of the past is no longer sent."""
+        self.calibration = trace.carried.calibration
+        """Tokens that the provider counts for each one of our estimate."""
+        self.budget = trace.carried.budget
+        """The limits of this session, when they are not those of the settings."""
         self.call_ids: set[str] = set()
         """Ids of all tool calls so far."""
         for message in self.messages:
@@ -74,6 +83,11 @@ class SessionState:
             self.plan.apply(Updated(event.goal_id, event.updates, event.current_id, event.affected_goals))
         elif isinstance(event, GoalRemoved):
             self.plan.apply(Removed(event.goal_id, event.current_id))
+        elif isinstance(event, GoalMoved):
+            self.plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
+        elif isinstance(event, ContextMarked):
+            before = self.marks.history_before if event.history_before is None else event.history_before
+            self.marks = Marks(self.marks.pruned | frozenset(event.pruned), before)
         elif isinstance(event, TurnStarted):
             self.turn = event.prompt_id
             self.turn_has_prompt = False
@@ -102,6 +116,8 @@ class SessionState:
             self.trace = event.trace
         elif isinstance(event, SessionUpdated):
             updates = dict(event.updates)
+            if "budget" in updates:
+                self.budget = Budget.model_validate(updates.pop("budget"))
             mission = updates.pop("mission", None)
             if isinstance(mission, str):
                 self.plan.mission = mission
@@ -122,6 +138,11 @@ class SessionState:
             queue=self.queue,
             last_goal_id=self.plan.last_id,
             replaceable_goal=self.plan.replaceable,
+            replaced_goals=self.plan.replaced,
+            pruned=tuple(sorted(self.marks.pruned)),
+            history_before=self.marks.history_before,
+            calibration=self.calibration,
+            budget=self.budget,
             notes=self.notes,
         )
         return self.trace.model_copy(update={"carried": carried})

@@ -84,6 +84,8 @@ class GoalAdded(_Event):
     parent_id: str | None = None
     index: int | None = None
     """Position in the flat list, when it is not the end."""
+    by: str = ""
+    """Who did it, when it was a person: then the model is told."""
 
 
 class GoalUpdated(_Event):
@@ -95,6 +97,20 @@ class GoalUpdated(_Event):
     affected_goals: tuple[AffectedGoal, ...] = ()
     current_id: str | None = None
     """The focus after this event."""
+    by: str = ""
+    """Who did it, when it was a person."""
+
+
+class GoalMoved(_Event):
+    """A person put a goal elsewhere: under ``parent_id``, before the sibling ``before_id`` (None: last)."""
+
+    event: Literal["goal_moved"] = "goal_moved"
+    goal_id: str
+    parent_id: str | None = None
+    before_id: str | None = None
+    affected_goals: tuple[AffectedGoal, ...] = ()
+    """Old and new ancestors, whose cumulative numbers changed."""
+    by: str = ""
 
 
 class GoalRemoved(_Event):
@@ -103,6 +119,22 @@ class GoalRemoved(_Event):
     event: Literal["goal_removed"] = "goal_removed"
     goal_id: str
     current_id: str | None = None
+    by: str = ""
+    """Who did it, when it was a person."""
+
+
+class ContextMarked(_Event):
+    """From here on less of the past is sent to the model; what is stored stays whole.
+
+    ``pruned``: sequences of tool messages whose result is cleared. ``history_before``: turns that began below this
+    sequence are history: their last user and assistant message stay (source: seed 001, "History").
+    """
+
+    event: Literal["context_marked"] = "context_marked"
+    pruned: tuple[int, ...] = ()
+    history_before: int | None = None
+    freed_tokens: int = 0
+    """Estimated."""
 
 
 class TurnStarted(_Event):
@@ -211,7 +243,9 @@ Event = Annotated[
     | MessageDiscarded
     | GoalAdded
     | GoalUpdated
+    | GoalMoved
     | GoalRemoved
+    | ContextMarked
     | TurnStarted
     | TurnEnded
     | QueueChanged

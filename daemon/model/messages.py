@@ -101,11 +101,29 @@ class SubtaskPart(Model):
     prompt: str
 
 
+class NotePart(Model):
+    """What Goalwright tells the model within a user message, e.g. what the person did to the plan."""
+
+    type: Literal["note"] = "note"
+    text: _Text
+
+
 class CompactionPart(Model):
-    """Marks where the context was compacted; messages before it are represented by the summary after it."""
+    """Marks the messages of a full compaction (source: seed 001, "Compact执行流程").
+
+    Three messages in a row: the ``request`` (user), the ``summary`` (assistant), and what was ``carried`` over word for
+    word (user). They stand for all messages with a sequence below ``keep_from``; without the third one they are not
+    complete and count as nothing.
+    """
 
     type: Literal["compaction"] = "compaction"
+    kind: Literal["request", "summary", "carried"] = "request"
     reason: str = ""
+    """Why it was done, for the person: ``threshold``, ``overflow``, ``manual``."""
+    keep_from: int = 0
+    """Sequence of the first message that stays whole; on all three messages."""
+    cut_results: bool = False
+    """Long tool results of the messages that stay are cut: they were too long for the window even so."""
 
 
 class FinishPart(Model):
@@ -123,6 +141,7 @@ Part = Annotated[
     | FilePart
     | ToolCallPart
     | ToolResultPart
+    | NotePart
     | SubtaskPart
     | CompactionPart
     | FinishPart,
@@ -174,6 +193,10 @@ class Message(Model):
     def tool_result(self) -> ToolResultPart | None:
         """The result a tool message carries."""
         return next((part for part in self.content if isinstance(part, ToolResultPart)), None)
+
+    def compaction(self) -> CompactionPart | None:
+        """The mark of a full compaction, on its three messages."""
+        return next((part for part in self.content if isinstance(part, CompactionPart)), None)
 
     def stop_reason(self) -> StopReason | None:
         """Why the message ended, when it says so."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+from pydantic import Field
+
 from daemon.model.base import Model
 from daemon.model.messages import StopReason, Usage
 from daemon.model.permissions import Rule
@@ -24,6 +26,15 @@ class QueuedPrompt(Model):
     steer: bool = False
 
 
+class Budget(Model):
+    """Limits at which the run stops with a question; None is no limit. Money in US dollars."""
+
+    session_usd: float | None = None
+    session_tokens: int | None = None
+    goal_usd: float | None = None
+    goal_tokens: int | None = None
+
+
 class Carried(Model):
     """What a snapshot needs besides messages and goals to stand for the whole log."""
 
@@ -34,6 +45,15 @@ class Carried(Model):
     """Ids of goals that left the plan are not given again."""
     replaceable_goal: str | None = None
     """The abandoned goal whose place the next goal at its level takes."""
+    replaced_goals: dict[str, str] = Field(default_factory=dict[str, str])
+    """The abandoned goal that a goal took the place of, by the id of the new one."""
+    pruned: tuple[int, ...] = ()
+    history_before: int = 0
+    """Marks on the context, see ContextMarked."""
+    calibration: float = 1.0
+    """Tokens that the provider counts for each one of our estimate."""
+    budget: Budget | None = None
+    """The limits of this session, when they are not those of the settings."""
     notes: tuple[str, ...] = ()
     """What the model is told with the next prompt: the person undid changes of files, or redid them."""
 

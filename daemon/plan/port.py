@@ -25,6 +25,8 @@ class SessionPlan:
         done: str | None = None,
         abandon: str | None = None,
         focus: str | None = None,
+        rename: str | None = None,
+        revert_files: bool = False,
     ) -> str:
         """See tools.base.Plan."""
         if done is not None and abandon is not None:
@@ -35,6 +37,10 @@ class SessionPlan:
             raise ToolError(f"{error} The plan is unchanged.\n\n{plan_to_prompt(self._tree)}") from error
         for change in changes:
             self._record(change)
+        return plan_to_prompt(self._tree)
+
+    def progress(self) -> str:
+        """See tools.base.Plan."""
         return plan_to_prompt(self._tree)
 
     def _try_on_a_copy(

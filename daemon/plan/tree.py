@@ -50,16 +50,31 @@ class Removed:
     current_id: str | None
 
 
-Change = Added | Updated | Removed
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A goal stands under another parent, or elsewhere among its siblings: before ``before_id``, None: last."""
+
+    goal_id: str
+    parent_id: str | None
+    before_id: str | None
+    affected: tuple[AffectedGoal, ...] = ()
+
+
+Change = Added | Updated | Moved | Removed
 
 
 class PlanTree:
     """The goal tree of one session (or branch), indexed for quick operations."""
 
     def __init__(
-        self, tree: GoalTree | None = None, *, last_id: int = 0, replaceable: str | None = None
+        self,
+        tree: GoalTree | None = None,
+        *,
+        last_id: int = 0,
+        replaceable: str | None = None,
+        replaced: Mapping[str, str] | None = None,
     ) -> None:
-        """``last_id`` and ``replaceable`` are those of the tree that ``tree`` is a snapshot of."""
+        """``last_id``, ``replaceable`` and ``replaced`` are those of the tree that ``tree`` is a snapshot of."""
         tree = tree or GoalTree()
         self.mission = tree.mission
         self.current_id = tree.current_id
@@ -72,6 +87,8 @@ class PlanTree:
         """Number of the newest id; those of removed goals are not given again."""
         self.replaceable = replaceable
         """The goal abandoned last, until a goal at its level takes its place or work goes on elsewhere."""
+        self.replaced = dict(replaced or {})
+        """The abandoned goal that a goal took the place of, by the id of the new one."""
 
     # -- reading --
 
@@ -83,7 +100,9 @@ class PlanTree:
 
     def copy(self) -> PlanTree:
         """An independent copy, to try operations on."""
-        return PlanTree(self.snapshot(), last_id=self.last_id, replaceable=self.replaceable)
+        return PlanTree(
+            self.snapshot(), last_id=self.last_id, replaceable=self.replaceable, replaced=self.replaced
+        )
 
     def children(self, goal_id: str | None) -> list[Goal]:
         """Children in order, abandoned ones too; None for the top level."""
@@ -260,10 +279,12 @@ class PlanTree:
             self._update(change.goal_id, change.updates)
             for affected in change.affected:
                 self._update(affected.goal_id, affected.model_dump(exclude={"goal_id"}, exclude_none=True))
+        elif isinstance(change, Moved):
+            self._move(change)
         elif (goal := self.goals.pop(change.goal_id, None)) is not None:
             self._order.remove(goal.id)
             self._children[goal.parent_id].remove(goal.id)
-        if not isinstance(change, Added):
+        if isinstance(change, Updated | Removed):
             self.current_id = change.current_id if change.current_id in self.goals else None
 
     def _insert(self, goal: Goal, index: int | None) -> None:
@@ -277,10 +298,27 @@ class PlanTree:
             before = [i for i in siblings if self._order.index(i) < index]
             siblings.insert(len(before), goal.id)
         if replaced is not None and replaced.parent_id == goal.parent_id:
+            self.replaced[goal.id] = replaced.id
             self.replaceable = None
         self.goals[goal.id] = goal
         if goal.id.isdecimal():
             self.last_id = max(self.last_id, int(goal.id))
+
+    def _move(self, change: Moved) -> None:
+        goal = self.goals.get(change.goal_id)
+        if goal is None:
+            return
+        self._children[goal.parent_id].remove(goal.id)
+        siblings = self._children.setdefault(change.parent_id, [])
+        self._order.remove(goal.id)
+        if change.before_id in siblings:
+            siblings.insert(siblings.index(change.before_id), goal.id)
+            self._order.insert(self._order.index(change.before_id), goal.id)
+        else:
+            siblings.append(goal.id)
+            self._order.append(goal.id)
+        self.goals[goal.id] = goal.model_copy(update={"parent_id": change.parent_id})
+        self.apply_counts(change.affected)
 
     def _update(self, goal_id: str, updates: Mapping[str, Any]) -> None:
         goal = self.goals.get(goal_id)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from daemon.model.messages import FilePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from daemon.model.messages import FilePart, NotePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 
 MAX_BREAKPOINTS = 4
@@ -109,7 +109,7 @@ def _merge(messages: Iterable[Block]) -> list[Block]:
 
 def _blocks(part: object, replay_thinking: bool) -> list[Block]:
     match part:
-        case TextPart():
+        case TextPart() | NotePart():
             return _text(part.text)
         case ReasoningPart():
             return _reasoning(part) if replay_thinking else []

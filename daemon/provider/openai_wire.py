@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from daemon.model.messages import FilePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from daemon.model.messages import FilePart, NotePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from daemon.provider.anthropic_wire import NO_OUTPUT, file_text, safe_input
 from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 
@@ -75,7 +75,7 @@ def _add_user(out: list[Json], content: Iterable[object]) -> None:
     parts += [
         {"type": "text", "text": part.text}
         for part in content
-        if isinstance(part, TextPart) and part.text.strip()
+        if isinstance(part, TextPart | NotePart) and part.text.strip()
     ]
     if not parts:
         return

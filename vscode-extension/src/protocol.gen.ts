@@ -22,7 +22,9 @@ export type Event =
   | MessageDiscarded
   | GoalAdded
   | GoalUpdated
+  | GoalMoved
   | GoalRemoved
+  | ContextMarked
   | TurnStarted
   | TurnEnded
   | QueueChanged
@@ -44,6 +46,7 @@ export type Part =
   | FilePart
   | ToolCallPart
   | ToolResultPart
+  | NotePart
   | SubtaskPart
   | CompactionPart
   | FinishPart;
@@ -67,6 +70,14 @@ export interface AffectedGoal {
   cumulativeStats: GoalStats | null;
 }
 
+/** Limits at which the run stops with a question; None is no limit. Money in US dollars. */
+export interface Budget {
+  sessionUsd: number | null;
+  sessionTokens: number | null;
+  goalUsd: number | null;
+  goalTokens: number | null;
+}
+
 /** `canceled` is false when nothing was running. */
 export interface CanceledResult {
   canceled: boolean;
@@ -81,14 +92,99 @@ export interface Carried {
   lastGoalId: number;
   /** The abandoned goal whose place the next goal at its level takes. */
   replaceableGoal: string | null;
+  /** The abandoned goal that a goal took the place of, by the id of the new one. */
+  replacedGoals: Record<string, string>;
+  pruned: number[];
+  /** Marks on the context, see ContextMarked. */
+  historyBefore: number;
+  /** Tokens that the provider counts for each one of our estimate. */
+  calibration: number;
+  /** The limits of this session, when they are not those of the settings. */
+  budget: Budget | null;
   /** What the model is told with the next prompt: the person undid changes of files, or redid them. */
   notes: string[];
 }
 
-/** Marks where the context was compacted; messages before it are represented by the summary after it. */
+/** Estimated tokens of the next request before and after. `detail` says what was done, or why nothing was. */
+export interface CompactResult {
+  before: number;
+  after: number;
+  detail: string;
+}
+
+/**
+ * Marks the messages of a full compaction (source: seed 001, "Compact执行流程").
+ *
+ * Three messages in a row: the `request` (user), the `summary` (assistant), and what was `carried` over word for
+ * word (user). They stand for all messages with a sequence below `keep_from`; without the third one they are not
+ * complete and count as nothing.
+ */
 export interface CompactionPart {
   type: "compaction";
+  kind: "request" | "summary" | "carried";
+  /** Why it was done, for the person: `threshold`, `overflow`, `manual`. */
   reason: string;
+  /** Sequence of the first message that stays whole; on all three messages. */
+  keepFrom: number;
+  /** Long tool results of the messages that stay are cut: they were too long for the window even so. */
+  cutResults: boolean;
+}
+
+/**
+ * From here on less of the past is sent to the model; what is stored stays whole.
+ *
+ * `pruned`: sequences of tool messages whose result is cleared. `history_before`: turns that began below this
+ * sequence are history: their last user and assistant message stay (source: seed 001, "History").
+ */
+export interface ContextMarked {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "context_marked";
+  pruned: number[];
+  historyBefore: number | null;
+  /** Estimated. */
+  freedTokens: number;
+}
+
+/** A message as the model would get it. */
+export interface ContextMessage {
+  role: Role;
+  goalId: string | null;
+  /** `goal_summary` stands for the messages of an ended goal; `history` is what is left of a past turn. */
+  kind: "message" | "goal_summary" | "compaction" | "history";
+  tokens: number;
+  content: Part[];
+}
+
+/** A layer of the next request, or the messages of one goal, with its share of the tokens (estimated). */
+export interface ContextPart {
+  layer: "system" | "tools" | "messages" | "plan";
+  /** E.g. `agent`, `environment`, `AGENTS.md`; for messages the goal's number and description. */
+  name: string;
+  goalId: string | null;
+  tokens: number;
+}
+
+/** Exactly what the model would be sent now, if the person said nothing more. */
+export interface ContextResult {
+  model: string;
+  system: string[];
+  tools: ContextTool[];
+  messages: ContextMessage[];
+  /** The plan at the end of the last message (empty when it stands in the system prompt). */
+  tail: string;
+  parts: ContextPart[];
+  tokens: number;
+  meter: Meter;
+}
+
+/** A tool as offered to the model. */
+export interface ContextTool {
+  name: string;
+  description: string;
+  inputSchema: Record<string, unknown>;
 }
 
 /** What the daemon is and does. */
@@ -218,6 +314,25 @@ export interface Goal {
   cumulativeStats: GoalStats;
 }
 
+/** The person gives a goal up. `revert_files` also takes back what was changed for it (or HISTORY_CONFLICT). */
+export interface GoalAbandonParams {
+  sessionId: string;
+  goalId: string;
+  reason: string;
+  revertFiles?: boolean;
+  /** Only say which files would be taken back. */
+  dryRun?: boolean;
+}
+
+/** A goal the person adds: under `parent_id` (None: at the top), before the sibling `before_id` (None: last). */
+export interface GoalAddParams {
+  sessionId: string;
+  description: string;
+  reason?: string;
+  parentId?: string | null;
+  beforeId?: string | null;
+}
+
 /** A goal was added. */
 export interface GoalAdded {
   /** Given by the store when the event is appended. */
@@ -229,6 +344,54 @@ export interface GoalAdded {
   parentId: string | null;
   /** Position in the flat list, when it is not the end. */
   index: number | null;
+  /** Who did it, when it was a person: then the model is told. */
+  by: string;
+}
+
+/** The person calls a goal reached; the summary replaces its details in what the model sees. */
+export interface GoalDoneParams {
+  sessionId: string;
+  goalId: string;
+  summary: string;
+}
+
+/** What the model calls of a goal and of all goals below it took. */
+export interface GoalMeter {
+  goalId: string;
+  usage: Usage;
+  /** US dollars. */
+  cost: number;
+  /** Estimated tokens of the goal itself (without the goals below it) in the next request. */
+  contextTokens: number;
+}
+
+/** Put a goal under another parent, or elsewhere among its siblings; `before_id` None: last. */
+export interface GoalMoveParams {
+  sessionId: string;
+  goalId: string;
+  parentId?: string | null;
+  beforeId?: string | null;
+}
+
+/** A person put a goal elsewhere: under `parent_id`, before the sibling `before_id` (None: last). */
+export interface GoalMoved {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "goal_moved";
+  goalId: string;
+  parentId: string | null;
+  beforeId: string | null;
+  /** Old and new ancestors, whose cumulative numbers changed. */
+  affectedGoals: AffectedGoal[];
+  by: string;
+}
+
+/** A request about one goal, by its id (not its display number). */
+export interface GoalParams {
+  sessionId: string;
+  goalId: string;
 }
 
 /** A pending goal was dropped from the plan before any work on it. */
@@ -240,6 +403,24 @@ export interface GoalRemoved {
   event: "goal_removed";
   goalId: string;
   currentId: string | null;
+  /** Who did it, when it was a person. */
+  by: string;
+}
+
+/** Another description for a goal that is not finished. */
+export interface GoalRenameParams {
+  sessionId: string;
+  goalId: string;
+  description: string;
+}
+
+/** The plan after the request. `files`: what was taken back on disk. */
+export interface GoalResult {
+  goalTree: GoalTree;
+  goalNumbers: Record<string, string>;
+  /** The goal that was added. */
+  goalId: string | null;
+  files: FileDiff[];
 }
 
 /** What working on a goal took. */
@@ -271,6 +452,8 @@ export interface GoalUpdated {
   affectedGoals: AffectedGoal[];
   /** The focus after this event. */
   currentId: string | null;
+  /** Who did it, when it was a person. */
+  by: string;
 }
 
 /** What one tool call changed. A change that was `undone` can be redone. */
@@ -403,6 +586,25 @@ export interface MessagePartAdded {
   part: Part;
 }
 
+/** A session's numbers right now. */
+export interface Meter {
+  /** Estimated tokens of the next request, calibrated by what the provider counted. */
+  contextTokens: number;
+  /** Tokens the model can take. */
+  contextWindow: number;
+  /** Tokens at which the context is compacted. */
+  compactAt: number;
+  /** All model calls of the session so far, compactions included. */
+  usage: Usage;
+  /** US dollars; calls of a model without a known price are not in it. */
+  cost: number;
+  costKnown: boolean;
+  /** The limits in force. */
+  budget: Budget;
+  /** All goals with the answer to a request; in a notification those that changed. */
+  goals: GoalMeter[];
+}
+
 /** The model call failed in a way that passes; it is tried again after `delay_s` seconds. */
 export interface ModelRetry {
   /** Given by the store when the event is appended. */
@@ -413,6 +615,12 @@ export interface ModelRetry {
   attempt: number;
   delayS: number;
   reason: string;
+}
+
+/** What Goalwright tells the model within a user message, e.g. what the person did to the plan. */
+export interface NotePart {
+  type: "note";
+  text: string;
 }
 
 /** Something the person should know, with what to do about it. */
@@ -560,6 +768,12 @@ export interface Rule {
   source: RuleSource;
 }
 
+/** Compact the context now. `instructions`: what to keep, in the person's words. */
+export interface SessionCompactParams {
+  sessionId: string;
+  instructions?: string;
+}
+
 /** A session begins. */
 export interface SessionCreated {
   /** Given by the store when the event is appended. */
@@ -585,6 +799,12 @@ export interface SessionEventsParams {
 /** In order. */
 export interface SessionEventsResult {
   events: Event[];
+}
+
+/** Begin a session of `agent` that takes over from another one (source: seed 001, init ↔ execute). */
+export interface SessionHandoverParams {
+  sessionId: string;
+  agent: "init" | "execute";
 }
 
 /** A session in a list. */
@@ -634,6 +854,7 @@ export interface SessionLoadResult {
   pending: PermissionRequest[];
   queue: QueuedPrompt[];
   lastEventId: number;
+  meter: Meter | null;
 }
 
 /** Older messages, for scrolling back: those with a `sequence` below `before`. */
@@ -647,6 +868,12 @@ export interface SessionMessagesParams {
 export interface SessionMessagesResult {
   messages: Message[];
   hasEarlier: boolean;
+}
+
+/** Notification `goalwright/session/meter`: the numbers changed; may be dropped, the next one has all. */
+export interface SessionMeter {
+  sessionId: string;
+  meter: Meter;
 }
 
 /** Begin a session. `model` is `provider/model`; the default is chosen by the configuration. */
@@ -683,11 +910,12 @@ export interface SessionResult {
   session: SessionInfo;
 }
 
-/** Change title or model of a session; null leaves it. */
+/** Change title, model or limits of a session; null leaves it. */
 export interface SessionSetParams {
   sessionId: string;
   title?: string | null;
   model?: string | null;
+  budget?: Budget | null;
 }
 
 /** Notification `goalwright/session/update`: a stored event. */
@@ -820,7 +1048,16 @@ export interface Requests {
   "goalwright/session/prompt": { params: SessionPromptParams; result: SessionPromptResult };
   "goalwright/session/cancel": { params: SessionParams; result: CanceledResult };
   "goalwright/session/set": { params: SessionSetParams; result: SessionResult };
+  "goalwright/session/context": { params: SessionParams; result: ContextResult };
+  "goalwright/session/compact": { params: SessionCompactParams; result: CompactResult };
+  "goalwright/session/handover": { params: SessionHandoverParams; result: SessionResult };
   "goalwright/queue/edit": { params: QueueEditParams; result: Empty };
+  "goalwright/goal/add": { params: GoalAddParams; result: GoalResult };
+  "goalwright/goal/rename": { params: GoalRenameParams; result: GoalResult };
+  "goalwright/goal/move": { params: GoalMoveParams; result: GoalResult };
+  "goalwright/goal/focus": { params: GoalParams; result: GoalResult };
+  "goalwright/goal/done": { params: GoalDoneParams; result: GoalResult };
+  "goalwright/goal/abandon": { params: GoalAbandonParams; result: GoalResult };
   "goalwright/history/list": { params: SessionParams; result: HistoryResult };
   "goalwright/history/undo": { params: HistoryStepParams; result: HistoryOutcome };
   "goalwright/history/redo": { params: HistoryStepParams; result: HistoryOutcome };
@@ -834,4 +1071,5 @@ export interface Requests {
 export interface Notifications {
   "goalwright/session/update": SessionUpdate;
   "goalwright/session/delta": SessionDelta;
+  "goalwright/session/meter": SessionMeter;
 }

@@ -1,0 +1,66 @@
+"""How much context an agent keeps: one mechanism, a configuration each (source: seed 001, "配置参数对比")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+PRUNE_MINIMUM = 20_000
+PRUNE_PROTECT = 40_000
+"""Tokens (source: seed 000, OpenCode's numbers)."""
+PRUNE_PROTECTED_TURNS = 2
+RESULT_LIMIT = 5_000
+RESULT_KEPT = 1_000
+"""Characters: a tool result longer than the first is cut to this many at each end (source: seed 001, "第五步")."""
+CACHE_LASTS_S = 300
+"""Seconds after which a provider has forgotten a prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextProfile:
+    """The numbers of one agent. Tokens unless said otherwise."""
+
+    name: str
+    window: int
+    """What the model can take."""
+    compact_at: int
+    """A full compaction is due above this."""
+    keep_steps: int
+    """The last N steps stay whole, after any number of compactions."""
+    history: Literal["always", "cold"] = "cold"
+    """When past turns become history: at every new turn (seed 001), or only when the provider's cache is cold, because
+    shortening what is cached costs more than it saves."""
+    goal_compaction: bool = True
+    prune_protected_tools: tuple[str, ...] = ("goal", "read_progress")
+
+
+INIT = ContextProfile("init", window=200_000, compact_at=150_000, keep_steps=3, history="always")
+EXECUTE = ContextProfile("execute", window=1_000_000, compact_at=700_000, keep_steps=5, history="always")
+
+
+def profile_for(
+    name: str,
+    window: int,
+    *,
+    max_tokens: int,
+    compact_at: int | None = None,
+    keep_steps: int | None = None,
+) -> ContextProfile:
+    """The profile ``name`` on a model that takes ``window`` tokens; the answer's ``max_tokens`` must fit in too.
+
+    ``init`` and ``execute`` have the numbers of seed 001, scaled down on a smaller model; every other agent compacts
+    at 75 % of a window up to 200 000 tokens and at 70 % of a larger one.
+    """
+    base = {"init": INIT, "execute": EXECUTE}.get(name)
+    if base is None:
+        steps = 3 if window <= 200_000 else 5
+        base = ContextProfile(name, window, int(window * (0.75 if window <= 200_000 else 0.7)), steps)
+    share = base.compact_at / base.window
+    taken = min(base.window, window)
+    trigger = min(int(taken * share), max(window - max_tokens, window // 4))
+    return replace(
+        base,
+        window=window,
+        compact_at=compact_at or trigger,
+        keep_steps=keep_steps or base.keep_steps,
+    )

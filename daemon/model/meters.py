@@ -1,0 +1,45 @@
+"""What a session holds and costs, for the display (never stored: it follows from the messages)."""
+
+from __future__ import annotations
+
+from daemon.model.base import Model
+from daemon.model.messages import Usage
+from daemon.model.traces import Budget
+
+
+class GoalMeter(Model):
+    """What the model calls of a goal and of all goals below it took."""
+
+    goal_id: str
+    usage: Usage
+    cost: float
+    """US dollars."""
+    context_tokens: int
+    """Estimated tokens of the goal itself (without the goals below it) in the next request."""
+
+
+class Meter(Model):
+    """A session's numbers right now."""
+
+    context_tokens: int
+    """Estimated tokens of the next request, calibrated by what the provider counted."""
+    context_window: int
+    """Tokens the model can take."""
+    compact_at: int
+    """Tokens at which the context is compacted."""
+    usage: Usage
+    """All model calls of the session so far, compactions included."""
+    cost: float
+    """US dollars; calls of a model without a known price are not in it."""
+    cost_known: bool = True
+    budget: Budget = Budget()
+    """The limits in force."""
+    goals: tuple[GoalMeter, ...] = ()
+    """All goals with the answer to a request; in a notification those that changed."""
+
+
+class Metered(Model):
+    """Published when the numbers changed; not stored, and the newest replaces those before."""
+
+    trace_id: str
+    meter: Meter

@@ -1,0 +1,45 @@
+"""The event that stores a change of the plan. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from daemon.model.events import GoalAdded, GoalMoved, GoalRemoved, GoalUpdated
+from daemon.plan.tree import Added, Change, Moved, Updated
+
+GoalEvent = GoalAdded | GoalUpdated | GoalMoved | GoalRemoved
+
+
+def goal_event(change: Change, trace_id: str, now: datetime, by: str = "") -> GoalEvent:
+    """``change`` as an event; ``SessionState.apply`` turns it into the same change again.
+
+    ``by`` names the person's client when a person did it (then the model is told), empty when the model did.
+    """
+    if isinstance(change, Added):
+        goal = change.goal
+        return GoalAdded(
+            trace_id=trace_id, time=now, goal=goal, parent_id=goal.parent_id, index=change.index, by=by
+        )
+    if isinstance(change, Updated):
+        return GoalUpdated(
+            trace_id=trace_id,
+            time=now,
+            goal_id=change.goal_id,
+            updates=dict(change.updates),
+            affected_goals=change.affected,
+            current_id=change.current_id,
+            by=by,
+        )
+    if isinstance(change, Moved):
+        return GoalMoved(
+            trace_id=trace_id,
+            time=now,
+            goal_id=change.goal_id,
+            parent_id=change.parent_id,
+            before_id=change.before_id,
+            affected_goals=change.affected,
+            by=by,
+        )
+    return GoalRemoved(
+        trace_id=trace_id, time=now, goal_id=change.goal_id, current_id=change.current_id, by=by
+    )

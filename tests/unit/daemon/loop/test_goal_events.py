@@ -1,0 +1,47 @@
+"""A change of the plan, stored as an event and replayed, makes the same tree."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from daemon.loop.goal_events import goal_event
+from daemon.loop.state import SessionState
+from daemon.model.events import AffectedGoal
+from daemon.model.goals import Goal, GoalStats
+from daemon.model.traces import Trace
+from daemon.plan.tree import Added, Change, Moved, PlanTree, Removed, Updated
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+CHANGES: list[Change] = [
+    Added(Goal(id="1", description="one"), None),
+    Added(Goal(id="2", description="two"), None),
+    Added(Goal(id="3", parent_id="1", description="three"), 1),
+    Updated(
+        "3",
+        {"status": "in_progress"},
+        current_id="3",
+        affected=(AffectedGoal(goal_id="1", status="in_progress"),),
+    ),
+    Moved(
+        "3",
+        "2",
+        None,
+        affected=(AffectedGoal(goal_id="2", cumulative_stats=GoalStats(message_count=4)),),
+    ),
+    Removed("1", current_id="3"),
+]
+
+
+@pytest.mark.parametrize("by", ["", "VS Code"])
+def test_replaying_the_events_builds_the_tree_that_the_changes_built(by: str) -> None:
+    live = PlanTree()
+    state = SessionState(Trace(trace_id="t", workspace="/w", created_at=NOW, updated_at=NOW))
+    for number, change in enumerate(CHANGES, 1):
+        live.apply(change)
+        event = goal_event(change, "t", NOW, by)
+        assert event.by == by
+        state.apply(event.model_copy(update={"event_id": number}))
+    assert state.plan.snapshot() == live.snapshot()
+    assert state.plan.current_id == "3"

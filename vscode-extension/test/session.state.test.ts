@@ -120,16 +120,17 @@ test("snake_case updates of the store reach the camelCase fields", () => {
 test("goal events change the tree, the cascade and the focus", () => {
   const stats = { ...NO_STATS, messageCount: 4 };
   const state = play([
-    event(1, "goal_added", { goal: goal("1", { status: "in_progress" }), parentId: null, index: null }),
-    event(2, "goal_added", { goal: goal("2", { parentId: "1" }), parentId: "1", index: null }),
-    event(3, "goal_added", { goal: goal("3"), parentId: null, index: 0 }),
+    event(1, "goal_added", { goal: goal("1", { status: "in_progress" }), parentId: null, index: null, by: "" }),
+    event(2, "goal_added", { goal: goal("2", { parentId: "1" }), parentId: "1", index: null, by: "" }),
+    event(3, "goal_added", { goal: goal("3"), parentId: null, index: 0, by: "" }),
     event(4, "goal_updated", {
       goalId: "2",
       updates: { status: "completed", summary: "ok", self_stats: stats },
       affectedGoals: [{ goalId: "1", status: "completed", summary: null, selfStats: null, cumulativeStats: stats }],
       currentId: "3",
+      by: "",
     }),
-    event(5, "goal_removed", { goalId: "3", currentId: null }),
+    event(5, "goal_removed", { goalId: "3", currentId: null, by: "" }),
   ]);
   assert.deepEqual(state.goalTree.goals.map((one) => [one.id, one.status]), [["1", "completed"], ["2", "completed"]]);
   assert.equal(state.goalTree.goals[1]?.selfStats.messageCount, 4);

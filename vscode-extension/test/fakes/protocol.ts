@@ -56,6 +56,7 @@ export function loaded(over: Partial<SessionLoadResult> = {}): SessionLoadResult
     pending: [],
     queue: [],
     lastEventId: 0,
+    meter: null,
     ...over,
   };
 }

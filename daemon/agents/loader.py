@@ -20,10 +20,13 @@ class AgentProfile:
     name: str
     description: str
     prompt: str
+    context: str
+    """Name of its context profile and of its summary's fields, see ``daemon.context``; the front matter's
+    ``context``, else the agent's own name."""
     rules: tuple[Rule, ...] = ()
 
 
-BUILTIN = ("build", "plan")
+BUILTIN = ("build", "plan", "init", "execute")
 
 
 @functools.cache
@@ -39,5 +42,6 @@ def load_agent(name: str) -> AgentProfile:
         name=name,
         description=fields.get("description", "").strip(),
         prompt=body.strip(),
+        context=fields.get("context", "").strip() or name,
         rules=tuple(Rule(permission=p, pattern="*", action="deny", source="agent") for p in denied),
     )

@@ -26,5 +26,22 @@ def test_the_plan_agent_edits_nothing_whatever_was_granted() -> None:
 
 
 def test_an_unknown_agent_is_refused_with_the_names_of_the_others() -> None:
-    with pytest.raises(UnknownAgent, match="build, plan"):
+    with pytest.raises(UnknownAgent, match="build, plan, init, execute"):
         load_agent("../etc/passwd")
+
+
+def test_an_agent_names_its_context_profile_or_goes_by_its_own_name() -> None:
+    assert [load_agent(name).context for name in ("build", "plan", "init", "execute")] == [
+        "build",
+        "plan",
+        "init",
+        "execute",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "duty"),
+    [("init", "needs the person's approval"), ("execute", "The design is not yours to change")],
+)
+def test_design_changes_need_approval_whoever_wants_them(name: str, duty: str) -> None:
+    assert duty in load_agent(name).prompt

@@ -11,6 +11,7 @@ from typing import cast
 
 from daemon.context.marks import Marks
 from daemon.loop.notes import MAX_NOTES, restored_note
+from daemon.loop.spending import Spending, added
 from daemon.model.events import (
     ContextMarked,
     Event,
@@ -30,7 +31,7 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.messages import Message, Part, Usage
+from daemon.model.messages import Message, Part
 from daemon.model.permissions import PermissionRequest, Rule
 from daemon.model.traces import Budget, Carried, QueuedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
@@ -63,6 +64,9 @@ class SessionState:
         """Tokens that the provider counts for each one of our estimate."""
         self.budget = trace.carried.budget
         """The limits of this session, when they are not those of the settings."""
+        self.spending = Spending()
+        """Tokens by goal."""
+        self.spending.recount(self.messages, self.plan)
         self.call_ids: set[str] = set()
         """Ids of all tool calls so far."""
         for message in self.messages:
@@ -85,6 +89,7 @@ class SessionState:
             self.plan.apply(Removed(event.goal_id, event.current_id))
         elif isinstance(event, GoalMoved):
             self.plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
+            self.spending.recount(self.messages, self.plan)
         elif isinstance(event, ContextMarked):
             before = self.marks.history_before if event.history_before is None else event.history_before
             self.marks = Marks(self.marks.pruned | frozenset(event.pruned), before)
@@ -118,6 +123,8 @@ class SessionState:
             updates = dict(event.updates)
             if "budget" in updates:
                 self.budget = Budget.model_validate(updates.pop("budget"))
+                # Other limits are another question than the one that was answered by "always".
+                self.granted = [rule for rule in self.granted if rule.permission != "budget"]
             mission = updates.pop("mission", None)
             if isinstance(mission, str):
                 self.plan.mission = mission
@@ -180,14 +187,8 @@ class SessionState:
         self.streaming.pop(message.message_id, None)
         self.plan.apply_counts(event.affected_goals)
         self._note_files(message)
-        usage = self.trace.usage
-        if message.usage is not None:
-            usage = Usage(
-                input=usage.input + message.usage.input,
-                output=usage.output + message.usage.output,
-                cache_read=usage.cache_read + message.usage.cache_read,
-                cache_write=usage.cache_write + message.usage.cache_write,
-            )
+        self.spending.add(message, self.plan)
+        usage = self.trace.usage if message.usage is None else added(self.trace.usage, message.usage)
         self.trace = self.trace.model_copy(
             update={
                 "usage": usage,

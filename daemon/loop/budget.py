@@ -1,0 +1,105 @@
+"""Stops a run with a question when it has used what it was given (source: conventions.md, "a budget that really stops")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from daemon.loop.spending import Overspent, overspent
+from daemon.model.permissions import PermissionRequest
+from daemon.model.traces import Budget
+from daemon.permission.rules import RuleSet
+from daemon.permission.service import Answer, CallInfo, CallPermission
+from tools.base import PermissionAsk, PermissionDenied
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+
+
+class _BudgetAsker:
+    """Asks for the session, but by rules about budgets alone: ``"*": "allow"`` was not said of money."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def session_id(self) -> str:
+        """See Asker."""
+        return self._session.session_id
+
+    @property
+    def rules(self) -> RuleSet:
+        """See Asker."""
+        granted = [rule for rule in self._session.state.granted if rule.permission == "budget"]
+        return RuleSet(base=(), session=granted)
+
+    def asked(self, request: PermissionRequest) -> None:
+        """See Asker."""
+        self._session.asked(request)
+
+    def replied(self, request: PermissionRequest, answer: Answer, feedback: str | None, by: str) -> None:
+        """See Asker."""
+        self._session.replied(request, answer, feedback, by)
+
+
+def budget_of(session: Session) -> Budget:
+    """The limits in force: the session's own, else those of the settings."""
+    if session.state.budget is not None:
+        return session.state.budget
+    settings = session.config.settings
+    return Budget(
+        session_usd=settings.budget_usd,
+        session_tokens=settings.budget_tokens,
+        goal_usd=settings.goal_budget_usd,
+        goal_tokens=settings.goal_budget_tokens,
+    )
+
+
+async def keep_budget(session: Session) -> str:
+    """Ask the person when a limit is reached; returns why the run has to stop, or "" when it may go on.
+
+    "Once" gives the same amount again; "always" lifts the limits of this kind for the session.
+    """
+    state = session.state
+    while True:
+        reached = overspent(
+            budget_of(session),
+            usage=state.trace.usage,
+            cost=state.trace.total_cost,
+            plan=state.plan,
+            spending=state.spending,
+            raised=session.raised_limits,
+        )
+        if reached is None:
+            return ""
+        target = "session" if reached.goal_id is None else "goal"
+        ask = PermissionAsk(
+            permission="budget",
+            targets=(target,),
+            title=f"{_whose(session, reached)} has used {reached.words}. Go on?",
+            suggestions=(target,),
+            detail="Once: the same amount again. Always: no such limit in this session any more. "
+            "Refuse: the run stops here, and everything is kept.",
+        )
+        permission = CallPermission(
+            session.services.permissions, _BudgetAsker(session), CallInfo("", "budget", reached.goal_id)
+        )
+        try:
+            await permission.ask(ask)
+        except PermissionDenied as denied:
+            said = f" The person wrote: {denied.feedback}" if denied.feedback else ""
+            return f"Stopped at the budget: {_whose(session, reached)} has used {reached.words}.{said}"
+        if permission.decide("budget", target) == "allow":
+            session.raised_limits[reached.key] = float("inf")
+        else:
+            base = _given(budget_of(session), reached)
+            session.raised_limits[reached.key] = max(reached.limit, reached.used) + base
+
+
+def _given(budget: Budget, reached: Overspent) -> float:
+    whose = "session" if reached.goal_id is None else "goal"
+    return float(getattr(budget, f"{whose}_{reached.unit}"))
+
+
+def _whose(session: Session, reached: Overspent) -> str:
+    goal = session.state.plan.goals.get(reached.goal_id or "")
+    return "This session" if goal is None else f'The goal "{goal.description}"'

@@ -1,0 +1,92 @@
+"""Writes messages and changes of the plan into a session's record."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import TYPE_CHECKING
+
+from daemon.loop.goal_events import goal_event
+from daemon.model.events import MessageAdded
+from daemon.model.messages import Message, Part, Role, Usage, describe
+from daemon.plan.tree import Change
+from daemon.store.base import StoreError
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+
+log = logging.getLogger(__name__)
+
+_DESCRIPTION = 500
+"""Characters."""
+
+
+def new_message_id(sequence: int) -> str:
+    """Sorts by age within the session."""
+    return f"msg_{sequence:06d}_{uuid.uuid4().hex[:8]}"
+
+
+class Recorder:
+    """Everything that becomes part of a session's conversation or plan goes through here."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._state = session.state
+        self._services = session.services
+
+    def add(
+        self,
+        role: Role,
+        content: tuple[Part, ...],
+        *,
+        goal_id: str | None,
+        message_id: str | None = None,
+        tool_call_id: str | None = None,
+        tokens: int | None = None,
+        cost: float | None = None,
+        usage: Usage | None = None,
+        model: str | None = None,
+        duration_ms: int | None = None,
+    ) -> Message:
+        """Store a complete message, with what it adds to its goal's numbers. Raises StoreError.
+
+        ``tokens``: what it holds; ``cost`` in US dollars.
+        """
+        sequence = self._state.next_sequence()
+        message = Message(
+            message_id=message_id or new_message_id(sequence),
+            trace_id=self._session.session_id,
+            role=role,
+            sequence=sequence,
+            goal_id=goal_id,
+            tool_call_id=tool_call_id,
+            content=content,
+            description=describe(role, content)[:_DESCRIPTION],
+            tokens=tokens,
+            cost=cost,
+            created_at=self._services.now(),
+            model=model,
+            usage=usage,
+            duration_ms=duration_ms,
+        )
+        affected = self._state.plan.count(
+            goal_id,
+            tokens=tokens or 0,
+            cost=cost or 0.0,
+            tools=[call.name for call in message.tool_calls()],
+        )
+        self._session.emit(
+            MessageAdded(
+                trace_id=message.trace_id, time=message.created_at, message=message, affected_goals=affected
+            )
+        )
+        try:
+            self._services.store.save_message(message)
+        except StoreError as error:
+            # A copy of what the log has; the reader notices that it is missing.
+            log.warning("%s", error)
+        return message
+
+    def goal(self, change: Change, by: str = "") -> None:
+        """Record a change of the plan. ``by``: the person who made it, if it was one. Raises StoreError."""
+        self._session.emit(goal_event(change, self._session.session_id, self._services.now(), by))

@@ -1,0 +1,102 @@
+"""What the model calls of each goal took, and the limits on it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from daemon.model.messages import Message, Usage
+from daemon.model.traces import Budget
+from daemon.plan.tree import PlanTree
+
+
+def added(one: Usage, other: Usage) -> Usage:
+    """Both together."""
+    return Usage(
+        input=one.input + other.input,
+        output=one.output + other.output,
+        cache_read=one.cache_read + other.cache_read,
+        cache_write=one.cache_write + other.cache_write,
+    )
+
+
+@dataclass(slots=True)
+class Spending:
+    """Tokens by goal, cumulative: a message counts for its goal and all goals above it."""
+
+    _usage: dict[str, Usage] = field(default_factory=dict[str, Usage])
+
+    def usage(self, goal_id: str) -> Usage:
+        """What a goal and those below it took."""
+        return self._usage.get(goal_id, Usage())
+
+    def add(self, message: Message, plan: PlanTree) -> None:
+        """Count one message. O(depth of its goal)."""
+        if message.usage is None or message.goal_id not in plan.goals:
+            return
+        for goal_id in (message.goal_id, *(goal.id for goal in plan.ancestors(message.goal_id))):
+            self._usage[goal_id] = added(self.usage(goal_id), message.usage)
+
+    def recount(self, messages: Iterable[Message], plan: PlanTree) -> None:
+        """Begin again: goals stand elsewhere now, or a session was opened."""
+        self._usage.clear()
+        for message in messages:
+            self.add(message, plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Overspent:
+    """A limit that is reached. ``goal_id`` None: that of the session."""
+
+    goal_id: str | None
+    unit: str
+    """``usd`` or ``tokens``."""
+    used: float
+    limit: float
+
+    @property
+    def key(self) -> str:
+        """Names the limit, e.g. to remember that it was raised."""
+        return f"{self.goal_id or 'session'} {self.unit}"
+
+    @property
+    def words(self) -> str:
+        """E.g. ``$5.02 of $5.00``."""
+        if self.unit == "usd":
+            return f"${self.used:.2f} of ${self.limit:.2f}"
+        return f"{round(self.used):,} of {round(self.limit):,} tokens"
+
+
+def overspent(
+    budget: Budget,
+    *,
+    usage: Usage,
+    cost: float,
+    plan: PlanTree,
+    spending: Spending,
+    raised: dict[str, float],
+) -> Overspent | None:
+    """The first limit that is reached: the session's, then those of the current goal and the goals above it.
+
+    ``raised``: limits that the person put up, by ``Overspent.key``.
+    """
+    found = [
+        Overspent(None, "usd", cost, budget.session_usd) if budget.session_usd is not None else None,
+        Overspent(None, "tokens", usage.total, budget.session_tokens)
+        if budget.session_tokens is not None
+        else None,
+    ]
+    current = plan.goals.get(plan.current_id or "")
+    chain = [] if current is None else [current, *plan.ancestors(current.id)]
+    for goal in chain:
+        if budget.goal_usd is not None:
+            found.append(Overspent(goal.id, "usd", goal.cumulative_stats.total_cost, budget.goal_usd))
+        if budget.goal_tokens is not None:
+            found.append(Overspent(goal.id, "tokens", spending.usage(goal.id).total, budget.goal_tokens))
+    for item in found:
+        if item is None:
+            continue
+        limit = raised.get(item.key, item.limit)
+        if item.used >= limit:
+            return Overspent(item.goal_id, item.unit, item.used, limit)
+    return None

@@ -1,4 +1,4 @@
-"""Stops a run with a question when it has used what it was given (source: conventions.md, "a budget that really stops")."""
+"""Stops a run with a question when it has used what it was given (conventions.md: "a budget that really stops")."""
 
 from __future__ import annotations
 

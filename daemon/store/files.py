@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, cast
@@ -26,6 +27,7 @@ from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, whole_characters
 from daemon.model.traces import Trace
 from daemon.store.base import EventT, NewerFormat, StoreError, UnknownTrace, refuse_newer
+from daemon.store.goal_file import GoalFile
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,10 @@ class FileTraceStore:
         self.root = root
         self._logs: dict[str, IO[bytes]] = {}
         self._last_ids: dict[str, int] = {}
+        self._goals: dict[str, GoalFile] = {}
+        self._snapshots = threading.Lock()
+        self._newest: dict[str, int] = {}
+        """Event ids of the newest snapshots."""
 
     def prepare(self) -> None:
         """Make the folder and keep git out of it. Raises StoreError when it cannot be written."""
@@ -115,8 +121,13 @@ class FileTraceStore:
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
         """See TraceStore. Goals first: metadata that names an event id vouches for both."""
         folder = self._folder(trace.trace_id)
-        _write_json(folder / "goal.json", tree.stored())
-        _write_json(folder / "meta.json", trace.stored())
+        with self._snapshots:
+            if trace.last_event_id < self._newest.get(trace.trace_id, 0):
+                return  # one that began earlier, in a thread, comes late
+            goals = self._goals.setdefault(trace.trace_id, GoalFile())
+            _write_file(folder / "goal.json", goals.encoded(tree))
+            _write_json(folder / "meta.json", trace.stored())
+            self._newest[trace.trace_id] = trace.last_event_id
 
     def trace(self, trace_id: str) -> Trace:
         """See TraceStore."""
@@ -224,6 +235,8 @@ class FileTraceStore:
         for key in [trace_id] if trace_id is not None else list(self._logs):
             handle = self._logs.pop(key, None)
             self._last_ids.pop(key, None)
+            self._goals.pop(key, None)
+            self._newest.pop(key, None)
             if handle is not None:
                 handle.close()
 
@@ -305,8 +318,12 @@ def _sequence_of(name: str) -> int:
 
 
 def _write_json(path: Path, value: object) -> None:
+    _write_file(path, _encoded(value, indent=1))
+
+
+def _write_file(path: Path, data: bytes) -> None:
     try:
-        _write_atomically(path, _encoded(value, indent=1))
+        _write_atomically(path, data)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}.") from error
 

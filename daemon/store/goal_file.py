@@ -1,0 +1,42 @@
+"""``goal.json`` of a trace, encoded anew only where the tree has changed.
+
+A snapshot is due every second while the agent works. Goals are frozen, so one that is the same object has the same
+bytes; encoding 5 000 of them takes 100 ms, looking them up 2 ms.
+"""
+
+from __future__ import annotations
+
+import json
+
+from daemon.model.goals import Goal, GoalTree
+from daemon.model.messages import whole_characters
+
+
+class GoalFile:
+    """The encoder of one trace's goals. Remembers the goals of the last tree it encoded, and nothing older."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Goal, str]] = {}
+
+    def encoded(self, tree: GoalTree) -> bytes:
+        """The file's content: the JSON of ``tree.stored()``, indented by one."""
+        known: dict[str, tuple[Goal, str]] = {}
+        for goal in tree.goals:
+            before = self._known.get(goal.id)
+            known[goal.id] = before if before is not None and before[0] is goal else (goal, _goal_text(goal))
+        self._known = known
+        head = _dumps(tree.model_copy(update={"goals": []}).stored())
+        if not known:
+            return head.encode()
+        goals = ",\n".join(text for _, text in known.values())
+        # The list is the last field, so that the empty one at the end is where the goals belong.
+        before = head.removesuffix("[]\n}")
+        return f"{before}[\n{goals}\n ]\n}}".encode()
+
+
+def _goal_text(goal: Goal) -> str:
+    return "\n".join(f"  {line}" for line in _dumps(goal.stored()).splitlines())
+
+
+def _dumps(value: object) -> str:
+    return whole_characters(json.dumps(value, ensure_ascii=False, indent=1))

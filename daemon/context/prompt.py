@@ -1,27 +1,31 @@
-"""The system prompt in layers: agent, environment, the user's own instructions (source: mission M6, seed 004 §4)."""
+"""The system prompt in layers: agent, provider, environment, the user's own instructions (source: mission M6).
+
+Each layer is the same from call to call within a turn and, unless somebody changed an instruction file, the agent or
+the model, from turn to turn: whatever changes (the plan, what the person did) travels elsewhere.
+"""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from daemon.context.families.loader import provider_prompt
+from daemon.context.instructions import instruction_block, read_instructions
 from daemon.provider.base import SystemBlock
-
-INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
-MAX_INSTRUCTIONS = 32_000
-"""Characters of one instruction file that are given to the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the model is told of the place it works in."""
+    """What the model is told of the place it works in: nothing that changes while it works."""
 
     workspace: Path
     is_git: bool
     today: date
+    shell: str = "bash"
+    """What runs the commands of the ``bash`` tool."""
 
     def text(self) -> str:
         """The environment layer."""
@@ -30,40 +34,39 @@ class Environment:
             f"Workspace: {self.workspace}\n"
             f"Git repository: {'yes' if self.is_git else 'no'}\n"
             f"Platform: {platform.system()} {platform.machine()}\n"
+            f"Shell: {self.shell}\n"
             f"Date: {self.today.isoformat()}\n"
             "</environment>"
         )
 
 
-def read_instructions(workspace: Path, user_folder: Path) -> dict[str, str]:
-    """The user's global AGENTS.md and the workspace's instruction files: text by shown path. Reads the disk."""
-    found: dict[str, str] = {}
-    for path in (user_folder / "AGENTS.md", *(workspace / name for name in INSTRUCTION_FILES)):
-        try:
-            if not path.is_file():
-                continue  # also not a link to a device or a pipe, whose end never comes
-            if path.parent == workspace and not path.resolve().is_relative_to(workspace.resolve()):
-                continue  # a repository must not have us send the model what it cannot hold itself
-            with path.open("rb") as file:
-                data = file.read(4 * MAX_INSTRUCTIONS + 4)
-        except OSError:
-            continue
-        text = data.decode("utf-8-sig", errors="replace").strip()
-        if len(text) > MAX_INSTRUCTIONS:
-            text = text[:MAX_INSTRUCTIONS] + "\n[… cut]"
-        if text and text not in found.values():
-            found[str(path)] = text
-    return found
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A part of the system prompt and where it comes from, for people who want to see why."""
+
+    name: str
+    """``agent``, ``provider``, ``environment`` or ``instructions <path>``."""
+    text: str
 
 
-def system_blocks(
-    agent_prompt: str, environment: Environment, instructions: Mapping[str, str]
-) -> list[SystemBlock]:
-    """The layers in order. They stay the same from call to call, so all of them can be cached."""
-    blocks = [SystemBlock(agent_prompt), SystemBlock(environment.text())]
-    blocks.extend(
-        SystemBlock(f'<instructions file="{path}">\n{text}\n</instructions>')
-        for path, text in instructions.items()
-    )
-    blocks[-1] = SystemBlock(blocks[-1].text, cache=True)
-    return blocks
+def prompt_layers(agent_prompt: str, model: str, environment: Environment, user_folder: Path) -> list[Layer]:
+    """All layers in order, the instruction files read from the disk: call it from a thread.
+
+    ``model`` is the whole ``provider/model``. Never raises: what cannot be read is left out.
+    """
+    layers = [
+        Layer("agent", agent_prompt),
+        Layer("provider", provider_prompt(model)),
+        Layer("environment", environment.text()),
+    ]
+    instructions = read_instructions(environment.workspace, user_folder)
+    layers += [
+        Layer(f"instructions {path}", instruction_block(path, text)) for path, text in instructions.items()
+    ]
+    return [layer for layer in layers if layer.text.strip()]
+
+
+def system_blocks(layers: Sequence[Layer]) -> list[SystemBlock]:
+    """The layers as the provider wants them; behind the last one ends the cached prefix."""
+    last = len(layers) - 1
+    return [SystemBlock(layer.text, cache=number == last) for number, layer in enumerate(layers)]

@@ -1,0 +1,176 @@
+"""Instruction files (``AGENTS.md``, ``CLAUDE.md``): the person's own, the workspace's, and those of its folders.
+
+The first two stand in the system prompt. Those of a folder are given with the first tool result about a file in it,
+so that a large repository costs only what is worked on (source: conventions.md, "Instructions and config").
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import cast
+
+from tools.base import ToolResult
+from tools.diff import shown_name
+
+INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
+MAX_INSTRUCTIONS = 32_000
+"""Characters of one instruction file that are given to the model; and of all that go with one tool result."""
+MAX_NESTED = 16_000
+"""Characters of one instruction file in a folder below the root."""
+METADATA_KEY = "instructions"
+"""In a tool result's metadata: text by shown path."""
+
+_FILE_TOOLS = frozenset({"read", "edit", "write", "patch"})
+_NOT_OURS = frozenset(
+    {"node_modules", "bower_components", "site-packages", "dist-packages", "vendor", "venv", ".venv", ".tox", ".git"}
+)  # fmt: skip
+"""Folders of other people's code: what stands there is meant for those who work on it, and anybody could write it."""
+_CUT = "\n[… cut]"
+
+
+def read_instructions(workspace: Path, user_folder: Path) -> dict[str, str]:
+    """The user's global AGENTS.md and the workspace's instruction files: text by shown path. Reads the disk."""
+    found: dict[str, str] = {}
+    for path in (user_folder / "AGENTS.md", *(workspace / name for name in INSTRUCTION_FILES)):
+        within = workspace if path.parent == workspace else None
+        text = _read(path, within, MAX_INSTRUCTIONS)
+        if text and text not in found.values():
+            found[str(path)] = text
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class NestedInstructions:
+    """The instruction files of the folders below ``workspace`` (absolute, resolved). Without state of its own."""
+
+    workspace: Path
+
+    async def for_files(
+        self,
+        paths: Iterable[str],
+        known: Mapping[str, str],
+        readable: Callable[[str], bool] = lambda path: True,
+    ) -> dict[str, str]:
+        """What the model has to be told for these files: text by shown path, the root's side first. Never raises.
+
+        ``paths``: relative to the workspace with ``/`` (others are passed over). ``known``: what the session's tool
+        results gave already, in the form returned here; a text that has changed since is given again. ``readable``:
+        whether the rules allow an instruction file to be read. What is more than MAX_INSTRUCTIONS in sum waits for
+        the next result; the nearest come first.
+        """
+        folders = _folders(paths)
+        if not folders:
+            return {}
+        return await asyncio.to_thread(self._read_new, folders, known, readable)
+
+    def _read_new(
+        self, folders: list[PurePosixPath], known: Mapping[str, str], readable: Callable[[str], bool]
+    ) -> dict[str, str]:
+        found: dict[str, str] = {}
+        left = MAX_INSTRUCTIONS
+        for folder in folders:
+            for name, text in self._of_folder(folder, readable):
+                if known.get(name) == text or len(text) > left:
+                    continue
+                found[name] = text
+                left -= len(text)
+        return dict(sorted(found.items(), key=lambda item: item[0].count("/")))
+
+    def _of_folder(self, folder: PurePosixPath, readable: Callable[[str], bool]) -> Iterable[tuple[str, str]]:
+        texts: set[str] = set()
+        for file_name in INSTRUCTION_FILES:
+            name = (folder / file_name).as_posix()
+            path = self.workspace / name
+            real = _real_file(path)
+            # A link to a file of the root: that one stands in the system prompt.
+            if real is None or real.parent == self.workspace or not readable(name):
+                continue
+            text = _read(path, self.workspace, MAX_NESTED)
+            if text and text not in texts:
+                texts.add(text)
+                # A folder's name may hold what would end the attribute that it is shown in.
+                yield shown_name(name).replace('"', "'"), text
+
+
+def files_at_work(tool: str, result: ToolResult) -> tuple[str, ...]:
+    """The files that a result of ``tool`` is about, as rules name them. Listings and searches are about none."""
+    if tool not in _FILE_TOOLS or result.is_error:
+        return ()
+    entries = cast("list[object]", result.metadata.get("files") or [result.metadata])
+    found: list[str] = []
+    for entry in entries:
+        if not isinstance(entry, Mapping):
+            continue
+        fields = cast("Mapping[str, object]", entry)
+        path = fields.get("path")
+        # A folder that was listed has no hash.
+        if isinstance(path, str) and "sha256" in fields:
+            found.append(path)
+    return tuple(found)
+
+
+def with_instructions(result: ToolResult, found: Mapping[str, str]) -> ToolResult:
+    """``result`` with these instructions at its end, and in its metadata for those who keep them alive."""
+    if not found:
+        return result
+    blocks = (instruction_block(path, text) for path, text in found.items())
+    return replace(
+        result,
+        content="\n\n".join((result.content, *blocks)),
+        metadata={**result.metadata, METADATA_KEY: dict(found)},
+    )
+
+
+def instructions_of(metadata: Mapping[str, object]) -> dict[str, str]:
+    """What ``with_instructions`` put into a result's metadata; empty when nothing, or when it is damaged."""
+    value = metadata.get(METADATA_KEY)
+    if not isinstance(value, Mapping):
+        return {}
+    items = cast("Mapping[object, object]", value).items()
+    return {path: text for path, text in items if isinstance(path, str) and isinstance(text, str)}
+
+
+def instruction_block(path: str, text: str) -> str:
+    """An instruction file as the model reads it, wherever it stands."""
+    return f'<instructions file="{path}">\n{text}\n</instructions>'
+
+
+def _folders(paths: Iterable[str]) -> list[PurePosixPath]:
+    """The folders of these files up to the root, which is left out; the deepest first."""
+    found: dict[PurePosixPath, None] = {}
+    for raw in paths:
+        path = PurePosixPath(raw)
+        parts = path.parts[:-1]
+        if not parts or path.is_absolute() or ".." in parts or not _NOT_OURS.isdisjoint(parts):
+            continue
+        found.update((PurePosixPath(*parts[:depth]), None) for depth in range(len(parts), 0, -1))
+    return sorted(found, key=lambda folder: -len(folder.parts))
+
+
+def _read(path: Path, within: Path | None, limit: int) -> str:
+    """The text of a regular file, cut at ``limit`` characters; empty when there is none to be given.
+
+    ``within``: a repository must not have us send the model what it cannot hold itself, so a link that leads out of
+    this folder is refused.
+    """
+    real = _real_file(path)
+    if real is None or (within is not None and not real.is_relative_to(within.resolve())):
+        return ""
+    try:
+        with real.open("rb") as file:
+            data = file.read(4 * limit + 4)
+    except OSError:
+        return ""
+    text = data.decode("utf-8-sig", errors="replace").strip()
+    return text if len(text) <= limit else text[:limit] + _CUT
+
+
+def _real_file(path: Path) -> Path | None:
+    """Where ``path`` leads when that is a regular file: not a device or a pipe, whose end never comes."""
+    try:
+        return path.resolve() if path.is_file() else None
+    except (OSError, RuntimeError):
+        return None  # RuntimeError: a loop of links, in Python below 3.13

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from daemon.loop.spending import Overspent, Spending, overspent
+from daemon.model.messages import Message, TextPart, Usage
+from daemon.model.traces import Budget
+from daemon.plan.tree import PlanTree
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def planned() -> PlanTree:
+    plan = PlanTree()
+    for change in plan.plan_add(["outer", "other"], ""):
+        plan.apply(change)
+    for change in plan.plan_focus(plan.find("1")):
+        plan.apply(change)
+    for change in plan.plan_add(["inner"], ""):
+        plan.apply(change)
+    for change in plan.plan_focus(plan.find("1.1")):
+        plan.apply(change)
+    return plan
+
+
+def answer(goal_id: str | None, usage: Usage | None, sequence: int = 1) -> Message:
+    return Message(
+        message_id=f"m{sequence}",
+        trace_id="t",
+        role="assistant",
+        sequence=sequence,
+        goal_id=goal_id,
+        content=(TextPart(text="x"),),
+        created_at=NOW,
+        usage=usage,
+    )
+
+
+def reached(budget: Budget, plan: PlanTree, spending: Spending, **raised: float) -> Overspent | None:
+    usage = Usage(input=900, output=100)
+    return overspent(
+        budget,
+        usage=usage,
+        cost=2.5,
+        plan=plan,
+        spending=spending,
+        raised={key.replace("_", " "): value for key, value in raised.items()},
+    )
+
+
+def test_a_message_counts_for_its_goal_and_those_above() -> None:
+    plan, spending = planned(), Spending()
+    inner, outer, other = plan.find("1.1").id, plan.find("1").id, plan.find("2").id
+    spending.add(answer(inner, Usage(input=10, output=1, cache_read=5)), plan)
+    spending.add(answer(outer, Usage(input=1)), plan)
+    spending.add(answer(None, Usage(input=99)), plan)
+    spending.add(answer("gone", Usage(input=99)), plan)
+    spending.add(answer(inner, None), plan)
+    assert spending.usage(inner) == Usage(input=10, output=1, cache_read=5)
+    assert spending.usage(outer) == Usage(input=11, output=1, cache_read=5)
+    assert spending.usage(other) == Usage()
+
+
+def test_counting_again_gives_the_same() -> None:
+    plan, spending = planned(), Spending()
+    messages = [answer(plan.find("1.1").id, Usage(input=n), n) for n in range(1, 5)]
+    for message in messages:
+        spending.add(message, plan)
+    before = spending.usage(plan.find("1").id)
+    spending.recount(messages, plan)
+    assert spending.usage(plan.find("1").id) == before == Usage(input=10)
+
+
+def test_no_limit_is_never_reached() -> None:
+    assert reached(Budget(), planned(), Spending()) is None
+
+
+def test_the_sessions_limits() -> None:
+    plan, spending = planned(), Spending()
+    money = reached(Budget(session_usd=2.5), plan, spending)
+    assert money is not None
+    assert money.words == "$2.50 of $2.50"
+    tokens = reached(Budget(session_tokens=999), plan, spending)
+    assert tokens is not None
+    assert tokens.words == "1,000 of 999 tokens"
+    assert reached(Budget(session_usd=2.51, session_tokens=1_001), plan, spending) is None
+
+
+def test_a_limit_that_was_put_up_is_reached_again_at_its_new_height() -> None:
+    plan, spending = planned(), Spending()
+    assert reached(Budget(session_usd=1), plan, spending, session_usd=3) is None
+    again = reached(Budget(session_usd=1), plan, spending, session_usd=2)
+    assert again is not None
+    assert again.limit == 2
+
+
+def test_a_goals_limit_holds_for_the_goals_above_too_but_not_for_others() -> None:
+    plan, spending = planned(), Spending()
+    inner, outer = plan.find("1.1").id, plan.find("1").id
+    spending.add(answer(outer, Usage(input=80)), plan)
+    spending.add(answer(inner, Usage(input=30)), plan)
+    found = reached(Budget(goal_tokens=100), plan, spending)
+    assert found is not None
+    assert found.goal_id == outer
+    for change in plan.plan_focus(plan.find("2")):
+        plan.apply(change)
+    assert reached(Budget(goal_tokens=100), plan, spending) is None

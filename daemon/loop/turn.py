@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from daemon.context.prompt import Environment, read_instructions, system_blocks
+from daemon.context.prompt import Environment, prompt_layers, system_blocks
 from daemon.context.window import build_window, estimate_tokens
 from daemon.files.seen import SessionFiles
 from daemon.loop.call_ids import unique_call_ids
@@ -132,9 +132,12 @@ class Turn:
 
     async def _build_system(self) -> None:
         workspace = self._services.workspace
-        instructions = await asyncio.to_thread(read_instructions, workspace, self._services.user_folder)
         environment = Environment(workspace, (workspace / ".git").exists(), self._services.now().date())
-        self._system = system_blocks(self._session.agent.prompt, environment, instructions)
+        prompt = self._session.agent.prompt
+        layers = await asyncio.to_thread(
+            prompt_layers, prompt, self._model, environment, self._services.user_folder
+        )
+        self._system = system_blocks(layers)
 
     def _tool_specs(self) -> tuple[ToolSpec, ...]:
         rules = self._session.rules

@@ -81,7 +81,7 @@ class HistoryRequests:
             tool_call_id=change.change_id,
             tool=caller.call.name if caller is not None else "",
             time=change.time,
-            goal_id=caller.message.goal_id if caller is not None else None,
+            goal_id=caller.goal_id if caller is not None else None,
             message_id=caller.message.message_id if caller is not None else None,
             state="undone" if change.undone else "applied",
             files=tuple(

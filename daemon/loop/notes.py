@@ -1,12 +1,66 @@
-"""What the model has to be told of what the person did to its files. Pure."""
+"""What the model has to be told of what the person did to its files and its plan. Pure.
+
+A note is a sentence (or some) that begins with "the person". It is kept as text, because it has to outlive the
+state it is about: the names in it are those of the moment.
+"""
 
 from __future__ import annotations
 
-from daemon.model.events import FilesRestored, RestoredFile
+from daemon.loop.goal_events import GoalEvent
+from daemon.model.events import (
+    FilesRestored,
+    GoalAdded,
+    GoalMoved,
+    GoalRemoved,
+    GoalUpdated,
+    RestoredFile,
+)
+from daemon.plan.tree import PlanTree
 
 MAX_NOTES = 20
-"""Older ones are left out: the files say how they read."""
+"""Older ones are left out: the files and the plan say how they read."""
 _MAX_FILES = 20
+_MAX_NAME = 200
+_MAX_WORDS = 600
+"""Characters of a description, and of a reason or summary, in a note."""
+
+_FILES = ("the person undid your ", "the person redid your ", "the person took back ")
+_FOCUS = "the person put the focus on "
+_RENAMED = "the person renamed the goal "
+
+READ_AGAIN = "Read these files again before you rely on them."
+PLAN_COUNTS = "The plan you are shown has this in it already; go by it."
+OLDER = "(More was done before; only the newest is told.)"
+
+PersonEvent = FilesRestored | GoalEvent
+"""Events that a person may have caused: ``by`` says so."""
+
+
+def with_note(notes: tuple[str, ...], event: PersonEvent, plan: PlanTree) -> tuple[str, ...]:
+    """``notes`` and what ``event`` adds to them. ``plan`` is the plan before the event.
+
+    Nothing is added for what the model did itself (``by`` is empty). What the person did over and over to the same
+    goal is told once: only where it stands in the end matters.
+    """
+    if not event.by:
+        return notes
+    note = restored_note(event) if isinstance(event, FilesRestored) else plan_note(event, plan)
+    last = notes[-1] if notes else ""
+    if not note:
+        return notes
+    if note.startswith(_FOCUS) and last.startswith(_FOCUS):
+        notes = notes[:-1]
+    elif isinstance(event, GoalUpdated) and note.startswith(_RENAMED) and last.startswith(_RENAMED):
+        here, there = _name(plan, event.goal_id), _quoted(str(event.updates.get("description", "")))
+        began = last.removesuffix(f" to {here}.")
+        if began != last:
+            notes = notes[:-1]
+            note = f"{began} to {there}."
+            if note == f"{_RENAMED}{there} to {there}.":
+                return notes  # it has its old name again
+    elif isinstance(event, GoalMoved) and last.startswith(_moved_words(_name(plan, event.goal_id))):
+        notes = notes[:-1]
+    return (*notes, note)[-MAX_NOTES:]
 
 
 def restored_note(event: FilesRestored) -> str:
@@ -24,12 +78,96 @@ def restored_note(event: FilesRestored) -> str:
     return f"the person {did}. Written on disk: {listed}. What you had changed there reads {now}."
 
 
+def plan_note(event: GoalEvent, plan: PlanTree) -> str:
+    """A change of the plan in words for the model; ``plan`` is the plan before it. Empty when there is nothing to say.
+
+    Goals are called by their descriptions: display numbers change with the plan.
+    """
+    if isinstance(event, GoalAdded):
+        where = f"under {_name(plan, event.parent_id)}" if event.parent_id else "at the top level"
+        why = f" Why: {_short(event.goal.reason)}" if event.goal.reason.strip() else ""
+        return f"the person added the goal {_quoted(event.goal.description)} {where}.{_ended(why)}"
+    if isinstance(event, GoalMoved):
+        return _moved(event, plan)
+    name = _name(plan, event.goal_id)
+    focus = _focus_after(event, plan)
+    if isinstance(event, GoalRemoved):
+        why = f": {_short(event.reason)}" if event.reason.strip() else ""
+        return f"the person removed the goal {name}, on which nobody had worked{_ended(why or '.')}{focus}"
+    status = event.updates.get("status")
+    words = _short(str(event.updates.get("summary") or ""))
+    if status == "completed":
+        also = [_name(plan, other.goal_id) for other in event.affected_goals if other.status == "completed"]
+        with_it = (
+            f" With it {' and '.join(also)} {'is' if len(also) == 1 else 'are'} completed." if also else ""
+        )
+        return f"the person called the goal {name} done: {_ended(words)}{with_it}{focus}"
+    if status == "abandoned":
+        below = any(other.status == "abandoned" for other in event.affected_goals)
+        with_it = " and what was open below it" if below else ""
+        return f"the person gave up the goal {name}{with_it}: {_ended(words)}{focus}"
+    if (description := event.updates.get("description")) is not None:
+        return f"{_RENAMED}{name} to {_quoted(str(description))}."
+    if event.current_id == event.goal_id and plan.current_id != event.goal_id:
+        return f"{_FOCUS}{name}: work on it now."
+    return ""
+
+
 def notes_text(notes: tuple[str, ...]) -> str:
-    """All notes as the text that goes with the next prompt; empty for none."""
+    """All notes as the text that goes with the next message to the model; empty for none."""
     if not notes:
         return ""
-    said = "Note: since your last message " + "\nThen ".join(notes)
-    return f"{said}\nRead these files again before you rely on them."
+    about_files = [note.startswith(_FILES) for note in notes]
+    last_file = max((number for number, files in enumerate(about_files) if files), default=None)
+    lines = [OLDER] if len(notes) == MAX_NOTES else []
+    for number, note in enumerate(notes):
+        lines.append(f"{'Then ' if number else 'Note: since your last message '}{note}")
+        if number == last_file:
+            lines.append(READ_AGAIN)
+    if not all(about_files):
+        lines.append(PLAN_COUNTS)
+    return "\n".join(lines)
+
+
+def _moved(event: GoalMoved, plan: PlanTree) -> str:
+    goal = plan.goals.get(event.goal_id)
+    words = _moved_words(_name(plan, event.goal_id))
+    place = f" before {_name(plan, event.before_id)}" if event.before_id else ""
+    if goal is not None and goal.parent_id == event.parent_id:
+        return f"{words}{place or ' behind its siblings'}."
+    where = f" under {_name(plan, event.parent_id)}" if event.parent_id else " to the top level"
+    return f"{words}{where}{',' if place else ''}{place}."
+
+
+def _moved_words(name: str) -> str:
+    return f"the person moved the goal {name}"
+
+
+def _focus_after(event: GoalUpdated | GoalRemoved, plan: PlanTree) -> str:
+    """Where the focus went, when the event took it from somewhere."""
+    if event.current_id == plan.current_id:
+        return ""
+    if event.current_id is None:
+        return " No goal has the focus now."
+    return f" The focus is on {_name(plan, event.current_id)} now."
+
+
+def _name(plan: PlanTree, goal_id: str | None) -> str:
+    goal = plan.goals.get(goal_id or "")
+    return "a goal" if goal is None else _quoted(goal.description)
+
+
+def _quoted(text: str) -> str:
+    return f'"{_short(text, _MAX_NAME)}"'
+
+
+def _short(text: str, limit: int = _MAX_WORDS) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def _ended(words: str) -> str:
+    return words if not words or words.endswith((".", "!", "?", "…")) else f"{words}."
 
 
 def _named(file: RestoredFile) -> str:

@@ -1,4 +1,5 @@
-"""Undo, redo and restore of a session's changes of files, while it is at rest (mission M17).
+"""Undo, redo and restore of a session's changes of files (mission M17): the person's while it is at rest, and the
+model's own of a goal it gives up.
 
 The plan is a three-way merge against the disk (``daemon.files.restore``), the write is that of every tool
 (``tools.change``): all files or none, on exactly the contents that were merged.
@@ -16,12 +17,14 @@ from typing import TYPE_CHECKING
 from daemon.files.changes import FileSetChange, changes_of, next_redo, next_undo
 from daemon.files.restore import Planner, Refused
 from daemon.files.versions import Action, Entry, Record
-from daemon.model.events import FileChanged, FilesRestored, RestoredFile
+from daemon.loop.restore_writing import StepKeeper, StepWriting, UnseenFiles, remove_empty
+from daemon.loop.restored import Outcome as Outcome
+from daemon.loop.restored import Planned, restored_files, revert_question, revert_words
+from daemon.model.events import FileChanged, FilesRestored
 from daemon.model.messages import Message, ToolCallPart
-from daemon.model.permissions import FileDiff
-from tools.base import Counts, FileChange, ProposedFile, ToolError
+from tools.base import FileChange, Permission, ProposedFile, ToolError
 from tools.change import write_approved
-from tools.diff import limited, shown_name
+from tools.diff import shown_name
 from tools.paths import rule_target
 from tools.writing.proposal import propose
 
@@ -31,13 +34,15 @@ if TYPE_CHECKING:
 
 MAX_NAMED = 5
 _TELL_S = 5.0
-_DIFF_LINES = 2_000
 _PRIVATE = (".git", ".trace")
 
+PERSON = "person"
+"""Who did it, when a client does not say its name: the model must be told that it was not itself."""
 FOREIGN = (
     "This session was not begun by you on this machine, so its file history may be anybody's: nothing of it is "
     "written to your files."
 )
+_STILL_OPEN = "The goal is still open: abandon it without revert_files to keep the files as they are."
 BUSY = "The session is at work. Cancel the turn or wait for its end, then try again."
 
 
@@ -52,6 +57,8 @@ class Caller:
     message: Message
     index: int
     call: ToolCallPart
+    goal_id: str | None
+    """The goal in focus when the call ran: that of its result (the focus may change within one message)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +68,6 @@ class Overview:
     changes: tuple[FileSetChange, ...]
     undo: FileSetChange | None
     redo: FileSetChange | None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What was written, or would be."""
-
-    target: str
-    files: tuple[FileDiff, ...]
 
 
 class Restorer:
@@ -87,13 +86,15 @@ class Restorer:
 
     def callers(self) -> dict[str, Caller]:
         """The message and call of each change, by its id."""
+        messages = self._session.state.messages
+        goals = {m.tool_call_id: m.goal_id for m in messages if m.role == "tool"}
         return {
-            call.id: Caller(message, index, call)
-            for message in self._session.state.messages
+            call.id: Caller(message, index, call, goals.get(call.id, message.goal_id))
+            for message in messages
             for index, call in enumerate(message.tool_calls())
         }
 
-    async def undo(self, change_id: str | None = None, *, dry_run: bool = False, by: str = "") -> Outcome:
+    async def undo(self, change_id: str | None = None, *, dry_run: bool = False, by: str = PERSON) -> Outcome:
         """Take back one change, the newest by default. Raises Busy, Refused, UnknownChange."""
         async with self._at_rest():
             overview = await self.overview()
@@ -104,7 +105,7 @@ class Restorer:
                 raise Refused(f"The {self._name(change)} is undone already. It can be redone.")
             return await self._step("undo", [change], self._name(change), dry_run, by)
 
-    async def redo(self, change_id: str | None = None, *, dry_run: bool = False, by: str = "") -> Outcome:
+    async def redo(self, change_id: str | None = None, *, dry_run: bool = False, by: str = PERSON) -> Outcome:
         """Do a change again that was taken back. Raises Busy, Refused, UnknownChange."""
         async with self._at_rest():
             overview = await self.overview()
@@ -121,7 +122,7 @@ class Restorer:
         message_id: str | None = None,
         goal_id: str | None = None,
         dry_run: bool = False,
-        by: str = "",
+        by: str = PERSON,
     ) -> Outcome:
         """Take back all changes made since a message (it included), or for a goal and those below it.
 
@@ -132,21 +133,58 @@ class Restorer:
         async with self._at_rest():
             overview = await self.overview()
             belongs, what = self._since(message_id) if message_id is not None else self._below(goal_id or "")
-            callers = self.callers()
-            found = [
-                change
-                for change in overview.changes
-                if (caller := callers.get(change.change_id)) is not None and belongs(caller)
-            ]
-            wanted = [change for change in reversed(found) if not change.undone and change.entries]
-            if not wanted:
-                undone = any(change.undone for change in found)
-                why = f"all {what} is undone already" if undone else f"no file was changed {what}"
-                raise UnknownChange(f"There is nothing to restore: {why}.")
-            count = "1 change" if len(wanted) == 1 else f"{len(wanted)} changes"
-            return await self._step("restore", wanted, f"{count} {what}", dry_run, by)
+            changes, target = self._wanted(overview, belongs, what)
+            return await self._step("restore", changes, target, dry_run, by)
+
+    async def revert_goal(self, goal_id: str, permission: Permission) -> str:
+        """Take back what was changed for a goal and those below it, because the model gives the goal up.
+
+        For a tool call: the turn holds ``files_lock``. ``permission`` is asked with the diffs, as for every write.
+        Returns what was done, for the model. Raises ToolError when nothing was written and the goal had better stay
+        open, and PermissionDenied.
+        """
+        if self._session.foreign:
+            raise ToolError(f"{FOREIGN} {_STILL_OPEN}")
+        try:
+            overview = await self.overview()
+            changes, target = self._wanted(overview, *self._below(goal_id))
+        except UnknownChange:
+            return "No file was changed for it (or all of it was taken back before)."
+        except Refused as error:
+            raise ToolError(f"{error} {_STILL_OPEN}") from error
+        try:
+            planned = await self._planned("restore", changes, target)
+            if planned.writes:
+                approval = await permission.ask(revert_question(planned, self._display))
+                if approval.changes is not None:
+                    raise ToolError(
+                        "The person accepted only a part of it, but a goal's changes are taken back all or not at all. "
+                        f"Nothing was written. {_STILL_OPEN}"
+                    )
+            await self._carry_out(planned, by="")
+        except Refused as error:
+            raise ToolError(f"{error} {_STILL_OPEN}") from error
+        return revert_words(planned, self._names)
 
     # -- inside --
+
+    def _wanted(
+        self, overview: Overview, belongs: Callable[[Caller], bool], what: str
+    ) -> tuple[list[FileSetChange], str]:
+        """The changes to restore, newest first, and what they are in words. Raises UnknownChange for none."""
+        callers = self.callers()
+        found = [
+            change
+            for change in overview.changes
+            if (caller := callers.get(change.change_id)) is not None and belongs(caller)
+        ]
+        wanted = [change for change in reversed(found) if not change.undone and change.entries]
+        if not wanted:
+            undone = any(change.undone for change in found)
+            why = f"all {what} is undone already" if undone else f"no file was changed {what}"
+            raise UnknownChange(f"There is nothing to restore: {why}.")
+        count = "1 change" if len(wanted) == 1 else f"{len(wanted)} changes"
+        return wanted, f"{count} {what}"
 
     @contextlib.asynccontextmanager
     async def _at_rest(self) -> AsyncGenerator[None]:
@@ -171,40 +209,54 @@ class Restorer:
     async def _step(
         self, action: Action, changes: Sequence[FileSetChange], target: str, dry_run: bool, by: str
     ) -> Outcome:
+        planned = await self._planned(action, changes, target)
+        if not dry_run:
+            await self._carry_out(planned, by or PERSON)
+        return planned.outcome
+
+    async def _planned(self, action: Action, changes: Sequence[FileSetChange], target: str) -> Planned:
         groups = [change.forward() if action == "redo" else change.backward() for change in changes]
-        unknown = [path for change in changes for path in change.unknown]
+        unknown = tuple(path for change in changes for path in change.unknown)
         if not any(change.entries for change in changes):
             raise Refused(f"The {target} cannot be undone: the old content is not known.")
-        plan, proposal = await asyncio.to_thread(self._plan, groups)
+        writes, proposal = await asyncio.to_thread(self._plan, groups)
         if unknown:
             target += f" (not {self._names(unknown)}: the old content is not known)"
-        outcome = Outcome(target, tuple(_shown(file) for file in proposal))
-        if dry_run:
-            return outcome
-        keeper = _StepKeeper(self._history, action, [change.change_id for change in changes])
-        if plan:
-            await self._write(plan, keeper)
-            for change in plan:
-                self._services.note_write(change.path)
-            gone = {change.path for change in plan if change.after is None}
-            folders = [folder for change in changes for folder in change.folders()]
-            await asyncio.to_thread(_remove_empty, folders, gone)
-        else:
-            keeper.written(await keeper.keep((), ""))
+        return Planned(action, tuple(changes), target, unknown, writes, proposal)
+
+    async def _carry_out(self, planned: Planned, by: str) -> None:
+        changes, writes = planned.changes, planned.writes
+        keeper = StepKeeper(self._history, planned.action, [change.change_id for change in changes])
+        try:
+            if writes:
+                await self._write(writes, keeper)
+            else:
+                keeper.written(await keeper.keep((), ""))
+        finally:
+            # Also when the turn is canceled meanwhile: what is written is written, and everybody must hear of it.
+            if keeper.done:
+                self._done(planned, by)
+        gone = {change.path for change in writes if change.after is None}
+        folders = [folder for change in changes for folder in change.folders()]
+        await asyncio.to_thread(remove_empty, folders, gone)
+        if writes:
+            changed = self._services.diagnostics.changed
+            told = [asyncio.ensure_future(changed(change.path)) for change in writes]
+            await asyncio.wait(told, timeout=_TELL_S)
+
+    def _done(self, planned: Planned, by: str) -> None:
+        for change in planned.writes:
+            self._services.note_write(change.path)
         self._session.emit(
             FilesRestored(
                 trace_id=self._session.session_id,
                 time=self._services.now(),
-                action=action,
-                files=tuple(_restored(proposal)),
-                target=target,
+                action=planned.action,
+                files=tuple(restored_files(planned.proposal)),
+                target=planned.target,
                 by=by,
             )
         )
-        if plan:
-            told = [asyncio.ensure_future(self._services.diagnostics.changed(change.path)) for change in plan]
-            await asyncio.wait(told, timeout=_TELL_S)
-        return outcome
 
     def _plan(self, groups: Sequence[Sequence[Entry]]) -> tuple[list[FileChange], tuple[ProposedFile, ...]]:
         """Blocking."""
@@ -238,10 +290,10 @@ class Restorer:
 
         return check
 
-    async def _write(self, plan: Sequence[FileChange], keeper: _StepKeeper) -> None:
+    async def _write(self, plan: Sequence[FileChange], keeper: StepKeeper) -> None:
         services = self._services
-        writing = _Writing(
-            services.workspace, keeper.action, _UnseenFiles(services.unsaved_text), keeper, services.journal
+        writing = StepWriting(
+            services.workspace, keeper.action, UnseenFiles(services.unsaved_text), keeper, services.journal
         )
         try:
             await write_approved(plan, writing)
@@ -271,7 +323,7 @@ class Restorer:
             raise UnknownChange(f"There is no goal with the id {goal_id[:100]} in this session.")
 
         def belongs(caller: Caller) -> bool:
-            its = caller.message.goal_id
+            its = caller.goal_id
             if its is None or its not in plan.goals:
                 return its == goal_id
             return its == goal_id or any(above.id == goal_id for above in plan.ancestors(its))
@@ -295,62 +347,6 @@ class Restorer:
         return rule_target(path, self._services.workspace)
 
 
-class _StepKeeper:
-    """The port ``VersionKeeper`` for a write of the person: kept as a step, not as a version of a tool call."""
-
-    def __init__(self, history: SessionHistory, action: Action, changes: Sequence[str]) -> None:
-        self.action: Action = action
-        self.done = False
-        self._history = history
-        self._changes = changes
-        self._step: str | None = None
-
-    async def keep(
-        self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
-    ) -> list[str]:
-        self._step = await asyncio.to_thread(self._history.keep_step, self.action, self._changes, changes)
-        return [self._step] * max(len(changes), 1)
-
-    def written(self, versions: Sequence[str]) -> None:
-        self.done = True
-        if self._step is not None:
-            self._history.step_done(self._step)
-
-    def failed(self) -> None:
-        if self._step is not None:
-            self._history.step_failed(self._step)
-
-
-@dataclass(frozen=True, slots=True)
-class _UnseenFiles:
-    """The port ``Files`` for a write of the person: the model has not seen what is written."""
-
-    unsaved_text: Callable[[Path], str | None]
-
-    def unsaved(self, path: Path) -> str | None:
-        return self.unsaved_text(path)
-
-    async def write_unsaved(self, path: Path, before: str, after: str) -> None:
-        raise ToolError(f"{path.name} has unsaved changes in the editor.")
-
-    def note_read(self, path: Path, sha256: str) -> None:
-        pass
-
-    def last_read(self, path: Path) -> str | None:
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Writing:
-    """See tools.change.Writing."""
-
-    workspace: Path
-    tool_call_id: str
-    files: _UnseenFiles
-    history: _StepKeeper
-    journal: Path
-
-
 def _find(changes: Sequence[FileSetChange], change_id: str | None) -> FileSetChange | None:
     if change_id is None:
         return None
@@ -358,35 +354,3 @@ def _find(changes: Sequence[FileSetChange], change_id: str | None) -> FileSetCha
     if found is None:
         raise UnknownChange(f"There is no change {change_id[:100]} in this session's history.")
     return found
-
-
-def _shown(file: ProposedFile) -> FileDiff:
-    return FileDiff(
-        path=file.name,
-        kind=file.change.kind,
-        diff=limited(file.diff.text, max_lines=_DIFF_LINES),
-        added=file.diff.added,
-        removed=file.diff.removed,
-        moved_from=file.source_name or None,
-    )
-
-
-def _restored(proposal: Sequence[ProposedFile]) -> list[RestoredFile]:
-    found: list[RestoredFile] = []
-    for file in proposal:
-        if file.source is not None:
-            found.append(RestoredFile(path=file.source_name, kind="delete", added=0, removed=0))
-        found.append(
-            RestoredFile(
-                path=file.name, kind=file.change.kind, added=file.diff.added, removed=file.diff.removed
-            )
-        )
-    return found
-
-
-def _remove_empty(folders: Sequence[Path], gone: set[Path]) -> None:
-    """Folders that were made for files which are gone again, when nothing else is in them."""
-    for folder in sorted(set(folders), key=lambda path: len(path.parts), reverse=True):
-        if any(path.is_relative_to(folder) for path in gone):
-            with contextlib.suppress(OSError):  # not empty, or a link: not ours
-                folder.rmdir()

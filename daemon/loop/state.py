@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from daemon.context.marks import Marks
-from daemon.loop.notes import MAX_NOTES, restored_note
+from daemon.loop.notes import with_note
 from daemon.loop.spending import Spending, added
 from daemon.model.events import (
     ContextMarked,
@@ -75,6 +75,8 @@ class SessionState:
 
     def apply(self, event: Event) -> None:
         """Take one event into account."""
+        if isinstance(event, FilesRestored | GoalAdded | GoalUpdated | GoalMoved | GoalRemoved):
+            self.notes = with_note(self.notes, event, self.plan)
         if isinstance(event, MessageAdded):
             self._add_message(event)
         elif isinstance(event, MessagePartAdded):
@@ -103,9 +105,6 @@ class SessionState:
             self.trace = self.trace.model_copy(
                 update={"last_stop_reason": event.stop_reason, "running": False}
             )
-        elif isinstance(event, FilesRestored):
-            if note := restored_note(event):
-                self.notes = (*self.notes, note)[-MAX_NOTES:]
         elif isinstance(event, QueueChanged):
             self.queue = event.queue
         elif isinstance(event, PermissionAsked):

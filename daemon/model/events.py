@@ -119,6 +119,8 @@ class GoalRemoved(_Event):
     event: Literal["goal_removed"] = "goal_removed"
     goal_id: str
     current_id: str | None = None
+    reason: str = ""
+    """Why, when a person says so: the goal itself is gone, so this is the only place for it."""
     by: str = ""
     """Who did it, when it was a person."""
 

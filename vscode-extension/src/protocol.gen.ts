@@ -403,6 +403,8 @@ export interface GoalRemoved {
   event: "goal_removed";
   goalId: string;
   currentId: string | null;
+  /** Why, when a person says so: the goal itself is gone, so this is the only place for it. */
+  reason: string;
   /** Who did it, when it was a person. */
   by: string;
 }

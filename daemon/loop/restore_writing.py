@@ -1,0 +1,80 @@
+"""What a write needs that takes changes back: it is kept as a step of the history, not as a version of a tool call."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daemon.files.versions import Action
+from tools.base import Counts, FileChange, ToolError
+
+if TYPE_CHECKING:
+    from daemon.files.history import SessionHistory
+
+
+class StepKeeper:
+    """The port ``VersionKeeper`` that keeps a step of the history."""
+
+    def __init__(self, history: SessionHistory, action: Action, changes: Sequence[str]) -> None:
+        self.action: Action = action
+        self.done = False
+        self._history = history
+        self._changes = changes
+        self._step: str | None = None
+
+    async def keep(
+        self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
+    ) -> list[str]:
+        self._step = await asyncio.to_thread(self._history.keep_step, self.action, self._changes, changes)
+        return [self._step] * max(len(changes), 1)
+
+    def written(self, versions: Sequence[str]) -> None:
+        self.done = True
+        if self._step is not None:
+            self._history.step_done(self._step)
+
+    def failed(self) -> None:
+        if self._step is not None:
+            self._history.step_failed(self._step)
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenFiles:
+    """The port ``Files`` for files whose new content the model has not seen."""
+
+    unsaved_text: Callable[[Path], str | None]
+
+    def unsaved(self, path: Path) -> str | None:
+        return self.unsaved_text(path)
+
+    async def write_unsaved(self, path: Path, before: str, after: str) -> None:
+        raise ToolError(f"{path.name} has unsaved changes in the editor.")
+
+    def note_read(self, path: Path, sha256: str) -> None:
+        pass
+
+    def last_read(self, path: Path) -> str | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class StepWriting:
+    """See tools.change.Writing."""
+
+    workspace: Path
+    tool_call_id: str
+    files: UnseenFiles
+    history: StepKeeper
+    journal: Path
+
+
+def remove_empty(folders: Sequence[Path], gone: set[Path]) -> None:
+    """Folders that were made for files which are gone again, when nothing else is in them."""
+    for folder in sorted(set(folders), key=lambda path: len(path.parts), reverse=True):
+        if any(path.is_relative_to(folder) for path in gone):
+            with contextlib.suppress(OSError):  # not empty, or a link: not ours
+                folder.rmdir()

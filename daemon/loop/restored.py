@@ -1,0 +1,107 @@
+"""What taking changes back writes, as data and in the words of those who are told of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from daemon.files.changes import FileSetChange
+from daemon.files.versions import Action
+from daemon.model.events import RestoredFile
+from daemon.model.permissions import FileDiff
+from tools.base import FileChange, PermissionAsk, ProposedFile
+from tools.diff import limited, shown_name
+from tools.paths import folder_patterns
+
+_DIFF_LINES = 2_000
+_MAX_TOLD = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was written, or would be."""
+
+    target: str
+    files: tuple[FileDiff, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What taking changes back (or forward) would write."""
+
+    action: Action
+    changes: tuple[FileSetChange, ...]
+    target: str
+    """What it is, in words, e.g. ``edit of src/a.py``."""
+    unknown: tuple[Path, ...]
+    """Files that stay as they are, because their old content is not known."""
+    writes: list[FileChange]
+    proposal: tuple[ProposedFile, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The same for a client."""
+        return Outcome(self.target, tuple(_shown(file) for file in self.proposal))
+
+
+def _shown(file: ProposedFile) -> FileDiff:
+    return FileDiff(
+        path=file.name,
+        kind=file.change.kind,
+        diff=limited(file.diff.text, max_lines=_DIFF_LINES),
+        added=file.diff.added,
+        removed=file.diff.removed,
+        moved_from=file.source_name or None,
+    )
+
+
+def restored_files(proposal: Sequence[ProposedFile]) -> list[RestoredFile]:
+    """What is on disk afterwards; of a move both files."""
+    found: list[RestoredFile] = []
+    for file in proposal:
+        if file.source is not None:
+            found.append(RestoredFile(path=file.source_name, kind="delete", added=0, removed=0))
+        found.append(
+            RestoredFile(
+                path=file.name, kind=file.change.kind, added=file.diff.added, removed=file.diff.removed
+            )
+        )
+    return found
+
+
+def revert_question(planned: Planned, name: Callable[[Path], str]) -> PermissionAsk:
+    """May the model take these changes back? ``name``: of a file, as rules know it."""
+    targets = tuple(name(change.path) for change in planned.writes)
+    added = sum(file.diff.added for file in planned.proposal)
+    removed = sum(file.diff.removed for file in planned.proposal)
+    return PermissionAsk(
+        permission="edit",
+        targets=targets,
+        title=f"Take back {planned.target} (+{added} -{removed})",
+        suggestions=folder_patterns(targets),
+        proposal=planned.proposal,
+    )
+
+
+def revert_words(planned: Planned, names: Callable[[Sequence[Path]], str]) -> str:
+    """A revert for the model that asked for it. ``names``: several files in words."""
+    told = [_counted(file) for file in planned.proposal[:_MAX_TOLD]]
+    more = len(planned.proposal) - len(told)
+    words = "Its files read as they did before it already."
+    if told:
+        listed = ", ".join(told) + (f" and {more} more" if more > 0 else "")
+        words = f"Taken back: {listed}. Read these files again before you rely on them."
+    if planned.unknown:
+        words += f" Not taken back, because the old content is not known: {names(planned.unknown)}."
+    return words
+
+
+def _counted(file: ProposedFile) -> str:
+    name = shown_name(file.name)
+    if file.source is not None:
+        return f"{shown_name(file.source_name)} (moved back to {name})"
+    if file.change.after is None:
+        return f"{name} (deleted)"
+    new = "restored, " if file.change.before is None else ""
+    return f"{name} ({new}+{file.diff.added} -{file.diff.removed})"

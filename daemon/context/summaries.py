@@ -1,0 +1,241 @@
+"""The summary of a full compaction: what the model is asked for, and whether the answer is one. Pure.
+
+Source: seed 001, "Compact执行流程" and "Summary内容差异": the fields of ``init`` and ``execute`` are those of the seed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+from daemon.context.window import estimate_tokens
+
+MAX_SUMMARY_TOKENS = 4_000
+"""What the model may answer with (source: seed 001)."""
+_TOO_LONG = 2 * MAX_SUMMARY_TOKENS
+"""Estimated tokens: some servers do not keep to what they are asked."""
+_MAX_TRIES = 500
+"""Places of an answer where an object could begin that are looked at."""
+
+Fields = Mapping[str, Any]
+"""Fields by name: text, a number, a list or an object of fields. The values show what belongs there; JSON, so
+``Any`` is what they are."""
+
+_INIT: Fields = {
+    "current_design_summary": {
+        "unified_scenario_design": "key points of the scenario's design",
+        "business_rules_key_points": ["a key business rule"],
+        "format_specifications": "the formats in short",
+    },
+    "execute_feedback_summary": {
+        "execution_output_dir": "path",
+        "total_failure_samples": 0,
+        "layer1_problems_summary": ["type of problem: description"],
+    },
+    "analysis_conclusions": [
+        "sample analysed and what was found; fault of the design and its root cause; part that has to change"
+    ],
+    "pending_actions": ["what is still to analyse or change; what the person has to decide or approve"],
+    "key_paths": {"execution_output_dir": "path", "layer1_problems_report": "path"},
+}
+_EXECUTE: Fields = {
+    "generated_components": {
+        "tools": ["file: what it does"],
+        "checkers": ["file: what it checks"],
+        "samples": "how many, and what they cover",
+    },
+    "evaluation_progress": {
+        "current_iteration": 0,
+        "success_rate": "passed/all (percent)",
+        "layer_status": "which layers are done, which one is under way",
+    },
+    "identified_issues": {
+        "layer2_problems": ["problem and its cause"],
+        "layer3_problems": ["problem and its cause"],
+        "fix_attempts": ["what was tried, and how it came out"],
+    },
+    "pending_work": ["what is still to do, next first; when to stop, to go on, or to report back"],
+    "key_paths": {"execution_output_dir": "path"},
+}
+_OTHERS: Fields = {
+    "current_work": "what is being worked on, how far it is, and the very next step",
+    "requests_and_rulings": ["what the person asked for, ruled or refused"],
+    "decisions": ["decision: why"],
+    "findings": ["what was found out; an error and its cause"],
+    "files_changed": ["path: what was changed, and how it stands (works, untested, broken)"],
+    "failed_attempts": ["what was tried: why it failed"],
+    "pending_actions": ["what is still to do, next first; what waits for the person"],
+    "key_paths": {"what": "path, command or place"},
+}
+_FIELDS: Mapping[str, Fields] = MappingProxyType({"init": _INIT, "execute": _EXECUTE})
+_KEYWORDS = ("current", "progress", "pending", "execution_output_dir")
+"""A summary speaks of one of them (source: seed 001, "质量验证")."""
+
+_PROMPT = """\
+The conversation has become too long. Sum up the work so far: answer with one JSON object and nothing else, no tool \
+call and no text around it.
+
+{skeleton}
+
+After this, all messages before this one are gone for you, and what you leave out is lost. So be complete, but \
+concise: exact names, paths, numbers, error messages; no file contents, they can be read again. What an earlier \
+summary says and still holds belongs into this one too. Use these fields; leave one empty when there is nothing to \
+say, and add one for what fits nowhere."""
+
+
+class SummaryProblem(str):
+    """Why an answer is no usable summary, in words for the model."""
+
+    __slots__ = ()
+
+
+def summary_fields(agent: str) -> Fields:
+    """The fields of an agent's summary, by the name of its context profile."""
+    return _FIELDS.get(agent, _OTHERS)
+
+
+def summary_prompt(agent: str, *, instructions: str = "") -> str:
+    """The user message that asks for the summary. ``instructions``: what the person wants of this one."""
+    skeleton = json.dumps(dict(summary_fields(agent)), indent=1)
+    prompt = _PROMPT.format(skeleton=skeleton)
+    if wanted := instructions.strip():
+        prompt += f"\n\nThe person says of this summary: {wanted}"
+    return prompt
+
+
+def retry_prompt(problem: SummaryProblem) -> str:
+    """The user message after an answer that was no summary."""
+    return f"That cannot be used as the summary: {problem} Answer again, with the JSON object only."
+
+
+def summary_text(summary: Mapping[str, Any]) -> str:
+    """A summary as it is stored and sent from then on."""
+    return f"<compact_summary>{json.dumps(summary, ensure_ascii=False, indent=1)}</compact_summary>"
+
+
+def read_summary(text: str, agent: str) -> dict[str, Any] | SummaryProblem:
+    """The summary in the model's answer, taken out of fences, tags or prose around it.
+
+    Fields that were not asked for are kept.
+    """
+    fields = summary_fields(agent)
+    if not text.strip():
+        return SummaryProblem("it is empty.")
+    if estimate_tokens(text) > 3 * _TOO_LONG:
+        return SummaryProblem(f"it is too long; keep it below {MAX_SUMMARY_TOKENS:,} tokens.")
+    found, cut_off = _objects(text)
+    best = max(found, key=lambda value: sum(name in fields for name in value), default=None)
+    known = [] if best is None else [name for name in fields if name in best]
+    if best is None or 2 * len(known) < len(fields):
+        if cut_off:
+            return SummaryProblem(
+                f"it was cut off before its end; keep it below {MAX_SUMMARY_TOKENS:,} tokens."
+            )
+        if best is None:
+            return SummaryProblem("there is no valid JSON object in it.")
+        missing = ", ".join(name for name in fields if name not in best)
+        return SummaryProblem(f"these fields are missing: {missing}.")
+    return _checked(best, fields)
+
+
+def _checked(summary: dict[str, Any], fields: Fields) -> dict[str, Any] | SummaryProblem:
+    if wrong := next(_wrong_kinds(summary, fields, ""), None):
+        return SummaryProblem(wrong)
+    if not any(_says_something(value, fields.get(name)) for name, value in summary.items()):
+        return SummaryProblem("it says nothing: fill the fields with what is true of this work.")
+    text = json.dumps(summary, ensure_ascii=False)
+    if estimate_tokens(text) > _TOO_LONG:
+        return SummaryProblem(f"it is too long; keep it below {MAX_SUMMARY_TOKENS:,} tokens.")
+    if not any(word in text.lower() for word in _KEYWORDS):
+        return SummaryProblem("it does not say how far the work is and what is pending.")
+    return summary
+
+
+def _wrong_kinds(value: Mapping[str, Any], fields: Fields, path: str) -> Iterator[str]:
+    """Known fields whose value is of another kind than asked for. Null is as good as empty."""
+    for name, wanted in fields.items():
+        given: object = value.get(name)
+        if given is None:
+            continue
+        shown = f'"{path}{name}"'
+        if isinstance(wanted, Mapping):
+            if isinstance(given, dict):
+                yield from _wrong_kinds(
+                    cast("dict[str, Any]", given), cast("Fields", wanted), f"{path}{name}."
+                )
+            else:
+                yield f"{shown} must be an object, not {_kind(given)}."
+        elif isinstance(wanted, list):
+            if not isinstance(given, list):
+                yield f"{shown} must be a list, not {_kind(given)}."
+        # Text and numbers are not told apart: "15", 15 and 0.8 all say what is meant.
+        elif isinstance(given, dict | list) and path != "key_paths.":
+            kind = _kind(cast("object", given))
+            yield f"{shown} must be {'text' if isinstance(wanted, str) else 'a number'}, not {kind}."
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    return "text" if isinstance(value, str) else "a number"
+
+
+def _says_something(value: object, placeholder: object) -> bool:
+    """Whether there is a leaf that is neither empty nor what the prompt showed in its place."""
+    if isinstance(value, dict):
+        shown = cast("dict[str, object]", placeholder) if isinstance(placeholder, Mapping) else {}
+        items = cast("dict[str, object]", value).items()
+        return any(_says_something(item, shown.get(name)) for name, item in items)
+    if isinstance(value, list):
+        shown_items = cast("list[object]", placeholder) if isinstance(placeholder, list) else []
+        first = shown_items[0] if shown_items else None
+        return any(_says_something(item, first) for item in cast("list[object]", value))
+    if isinstance(value, str):
+        return bool(re.search(r"\w", value)) and value != placeholder
+    return isinstance(value, int | float) and not isinstance(value, bool) and value != placeholder
+
+
+def _no_number(name: str) -> None:
+    # NaN and Infinity are no JSON: nobody could read them again.
+    return None
+
+
+def _objects(text: str) -> tuple[list[dict[str, Any]], bool]:
+    """All JSON objects in a text that stand in no other one, and whether one of them has no end."""
+    # Not strict: models write line breaks into strings as they are.
+    decoder = json.JSONDecoder(strict=False, parse_constant=_no_number)
+    found: list[dict[str, Any]] = []
+    cut_off = False
+    at = text.find("{")
+    for _ in range(_MAX_TRIES):
+        if at < 0:
+            break
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            rest = text[error.pos :].strip().removesuffix("</compact_summary>").strip("` \n")
+            cut_off = cut_off or not rest or error.msg.startswith("Unterminated string")
+            end = at + 1
+        except (ValueError, RecursionError):  # a number or a nesting that nobody means
+            end = at + 1
+        else:
+            found.append(_finite(value))
+        at = text.find("{", end)
+    return found, cut_off
+
+
+def _finite(value: Any) -> Any:
+    """1e999 is read as infinity, which cannot be written again."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in cast("list[Any]", value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,239 @@
+"""What a full compaction keeps word for word."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.context.compaction import MAX_SAID, carried_text, cut_middle
+from daemon.context.window import estimate_tokens
+from daemon.model.messages import SubtaskPart
+from tests.fakes.conversation import Conversation
+
+PLENTY = 100_000
+
+
+def carried(talk: Conversation, keep_from: int | None = None, limit: int = PLENTY) -> str:
+    return carried_text(talk.messages, talk.plan, talk.next if keep_from is None else keep_from, limit)
+
+
+def test_what_the_person_said_is_there_in_order_and_the_models_words_are_not() -> None:
+    talk = Conversation()
+    talk.user("Build a parser.\n\n  Never touch vendor/.  ", files=["spec.pdf"])
+    talk.step("read", {"file_path": "a.py"}, "secret content", text="I look first")
+    talk.says("Done so far.")
+    talk.user("", files=["screen.png"])
+    talk.user("Now quotes", note="the person moved a goal")
+    text = carried(talk)
+    places = [
+        text.index(part)
+        for part in (
+            "Build a parser.\n\n  Never touch vendor/.  ",
+            "[attached: spec.pdf]",
+            "[attached: screen.png]",
+            "Now quotes",
+            "Go on with the work",
+        )
+    ]
+    assert places == sorted(places)
+    for other in ("secret content", "I look first", "Done so far", "moved a goal"):
+        assert other not in text
+
+
+def test_what_stays_in_the_window_is_not_repeated() -> None:
+    talk = Conversation()
+    talk.user("first")
+    talk.says("yes")
+    kept = talk.user("second")
+    assert "second" not in carried(talk, kept.sequence)
+    assert "first" in carried(talk, kept.sequence)
+
+
+def test_the_task_of_a_sub_agent_counts_as_what_was_asked() -> None:
+    talk = Conversation()
+    talk.add("user", SubtaskPart(agent="general", prompt="Count the files."))
+    assert "Count the files." in carried(talk)
+
+
+def test_a_very_long_message_keeps_both_ends_and_says_how_much_is_missing() -> None:
+    talk = Conversation()
+    talk.user("BEGIN" + "x" * 30_000 + "END")
+    text = carried(talk)
+    assert "BEGIN" in text
+    assert "END" in text
+    assert "10,008 characters left out here" in text
+    assert len(text) < MAX_SAID + 500
+
+
+def test_beyond_the_limit_the_mission_and_the_newest_words_stay_and_the_rest_is_counted() -> None:
+    talk = Conversation()
+    talk.user("THE MISSION")
+    for number in range(20):
+        talk.user(f"remark {number} " + "word " * 100)
+    text = carried(talk, limit=500)
+    assert "THE MISSION" in text
+    assert "remark 19" in text
+    kept = re.findall(r"remark (\d+)", text)
+    assert [int(number) for number in kept] == list(range(20 - len(kept), 20))
+    assert 1 < len(kept) < 20
+    assert f"[{20 - len(kept)} more left out here]" in text
+    assert estimate_tokens(text) < 600
+
+
+def test_a_mission_and_a_last_word_longer_than_the_limit_stay_in_part() -> None:
+    talk = Conversation()
+    talk.user("MISSION " + "a" * 15_000 + " tail of it")
+    talk.user("LAST " + "b" * 15_000 + " very end")
+    text = carried(talk, limit=1_000)
+    for part in ("MISSION", "tail of it", "LAST", "very end"):
+        assert part in text
+    assert estimate_tokens(text) < 1_200
+
+
+def test_earlier_compactions_are_not_carried_but_the_words_behind_them_are() -> None:
+    talk = Conversation()
+    talk.user("the very first words")
+    talk.says("ok")
+    talk.compacted("<compact_summary>{}</compact_summary>", "the very first words", 3)
+    talk.user("later words")
+    text = carried(talk)
+    assert text.count("the very first words") == 1
+    assert "later words" in text
+    assert "Sum up." not in text
+    assert "compact_summary" not in text
+
+
+def test_goals_that_ended_say_how_without_display_numbers() -> None:
+    talk = Conversation()
+    talk.user("go")
+    first, second = talk.goals("analyse", "build it")
+    talk.focus(first)
+    talk.step("read", {"file_path": "a"})
+    talk.done("Users are in models/user.py,\nwith bcrypt.")
+    talk.focus(second)
+    design, code = talk.goals("design", "code")
+    talk.focus(design)
+    talk.step("write", {"file_path": "b"})
+    talk.done("Two endpoints.")
+    talk.focus(code)
+    talk.step("bash", {"command": "make"})
+    text = carried(talk)
+    assert "**analyse**\nUsers are in models/user.py,\nwith bcrypt." in text
+    assert "**build it › design**\nTwo endpoints." in text
+    assert "› code" not in text
+    assert not re.search(r"\b[12]\.", text)
+    talk.done("All green.")
+    text = carried(talk)
+    assert "**build it**\n" in text
+    assert (
+        text.index("**build it**") < text.index("**build it › design**") < text.index("**build it › code**")
+    )
+
+
+def test_an_abandoned_goal_gives_its_reason_and_its_successor() -> None:
+    talk = Conversation()
+    (a,) = talk.goals("plan A")
+    talk.focus(a)
+    talk.step("bash", {"command": "make"})
+    below, _ = talk.goals("part of A", "rest of A")
+    talk.focus(below)
+    talk.step("bash", {"command": "make"})
+    talk.done("half of it works")
+    talk.focus(a)
+    talk.abandon("the library is dead")
+    talk.goals("plan B")
+    text = carried(talk)
+    assert "**plan A (instead: plan B)**\nthe library is dead" in text
+    assert "half of it works" not in text
+    assert "## Finished" not in text
+
+
+def test_a_goal_whose_work_all_stays_in_the_window_is_not_repeated() -> None:
+    talk = Conversation()
+    talk.user("go")
+    first, second = talk.goals("old", "new")
+    talk.focus(first)
+    talk.step("read", {"file_path": "a"})
+    talk.done("old summary")
+    boundary = talk.next
+    talk.focus(second)
+    talk.step("read", {"file_path": "a"})
+    talk.done("new summary")
+    text = carried(talk, boundary)
+    assert "old summary" in text
+    assert "new summary" not in text
+
+
+def test_beyond_the_limit_the_oldest_finished_goals_are_left_out_and_counted() -> None:
+    talk = Conversation()
+    talk.user("go")
+    goals = talk.goals(*(f"goal {n}" for n in range(30)))
+    for goal in goals:
+        talk.focus(goal)
+        talk.step("read", {"file_path": "a"})
+        talk.done(f"summary of {goal}: " + "word " * 60)
+    text = carried(talk, limit=800)
+    kept = re.findall(r"\*\*goal (\d+)", text)
+    assert [int(number) for number in kept] == list(range(30 - len(kept), 30))
+    assert 1 < len(kept) < 30
+    assert f"[{30 - len(kept)} older left out here]" in text
+    assert "<said>\ngo\n</said>" in text
+
+
+def test_instruction_files_of_dropped_results_are_given_once_in_their_newest_form() -> None:
+    talk = Conversation()
+    talk.step("read", {"file_path": "a/x.py"}, metadata={"instructions": {"a/AGENTS.md": "old rule"}})
+    talk.step("read", {"file_path": "a/y.py"}, metadata={"instructions": {"a/AGENTS.md": "new rule"}})
+    talk.step(
+        "read", {"file_path": "b/z.py"}, metadata={"instructions": {"b/AGENTS.md": "rule of b", "c": 3}}
+    )
+    talk.step("read", {"file_path": "b/z.py"}, metadata={"instructions": "damaged"})
+    text = carried(talk)
+    assert '<instructions file="a/AGENTS.md">\nnew rule\n</instructions>' in text
+    assert text.count("a/AGENTS.md") == 1
+    assert "old rule" not in text
+    assert "rule of b" in text
+
+
+def test_instruction_files_that_do_not_fit_are_named() -> None:
+    talk = Conversation()
+    talk.user("go")
+    files = {"a/AGENTS.md": "short rule", "b/AGENTS.md": "long " * 2_000}
+    talk.step("read", {"file_path": "a/x.py"}, metadata={"instructions": files})
+    text = carried(talk, limit=300)
+    assert "short rule" in text
+    assert "long long" not in text
+    assert "read them before you work there: b/AGENTS.md" in text
+
+
+def test_nothing_to_carry_still_tells_the_model_to_go_on() -> None:
+    talk = Conversation()
+    assert carried(talk).rstrip().endswith("files can be read again.")
+
+
+@given(
+    st.lists(st.text(min_size=1, max_size=300).filter(str.strip), min_size=1, max_size=12),
+    st.integers(min_value=0, max_value=3_000),
+)
+def test_the_limit_holds_whatever_was_said(said: list[str], limit: int) -> None:
+    talk = Conversation()
+    for text in said:
+        talk.user(text)
+    carried_over = carried(talk, limit=limit)
+    assert estimate_tokens(carried_over) <= limit + 400
+    if sum(estimate_tokens(text) + 10 for text in said) <= limit:
+        assert all(text in carried_over for text in said)
+
+
+@given(st.text(max_size=300), st.integers(min_value=0, max_value=300))
+def test_cutting_keeps_both_ends_and_counts_the_rest(text: str, length: int) -> None:
+    cut = cut_middle(text, length)
+    if len(text) <= length:
+        assert cut == text
+        return
+    half = length // 2
+    assert cut.startswith(text[:half])
+    assert cut.endswith(text[len(text) - half :])
+    assert f"{len(text) - 2 * half:,} characters left out" in cut

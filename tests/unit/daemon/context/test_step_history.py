@@ -1,0 +1,149 @@
+"""The work so far in the format of seed 003."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.context.step_history import to_history_string
+from daemon.context.window import estimate_tokens
+from tests.fakes.conversation import Conversation
+
+PLENTY = 100_000
+
+
+def history(talk: Conversation, limit: int = PLENTY) -> str:
+    return to_history_string(talk.plan, talk.messages, limit)
+
+
+def test_the_example_of_the_seed() -> None:
+    talk = Conversation()
+    talk.user("Change the configuration")
+    explore, change, _ = talk.goals("探索代码库", "修改配置", "运行测试")
+    talk.focus(explore)
+    talk.step("glob_files", {}, "…", title="找到 15 个文件")
+    talk.step("read_file", {"file_path": "config.yaml"}, "db_host=prod.db.com\nport=1")
+    talk.done("主配置在 /src/config.yaml,包含数据库连接配置")
+    talk.focus(change)
+    talk.step("read_file", {"file_path": "config.yaml"}, title="已读取")
+    assert (
+        history(talk)
+        == """\
+[完成] 探索代码库
+  → glob_files: 找到 15 个文件
+  → read_file(config.yaml): db_host=prod.db.com
+  总结: 主配置在 /src/config.yaml,包含数据库连接配置
+
+[进行中] 修改配置
+  → read_file(config.yaml): 已读取
+
+[待做] 运行测试"""
+    )
+
+
+def test_goals_below_goals_are_indented_and_what_was_given_up_says_only_why() -> None:
+    talk = Conversation()
+    (top,) = talk.goals("build")
+    talk.focus(top)
+    a, b = talk.goals("plan A", "rest")
+    talk.focus(a)
+    talk.step("bash", {"command": "make"}, "Error 1", is_error=True)
+    talk.abandon("the library is dead")
+    talk.focus(b)
+    talk.step("bash", {"command": "make"}, "boom\nmore", is_error=True)
+    assert (
+        history(talk)
+        == """\
+[进行中] build
+  [放弃] plan A
+    总结: the library is dead
+  [进行中] rest
+    → bash(make): error: boom"""
+    )
+
+
+def test_a_session_without_goals_has_one_entry_a_turn() -> None:
+    talk = Conversation()
+    talk.user("Look at\nthe parser, please")
+    talk.step("read", {"file_path": "src/parser.py"}, "1→import re", title="src/parser.py")
+    talk.says("It is recursive.\nAnd short.")
+    talk.user("Add quotes")
+    talk.step("edit", {"file_path": "src/parser.py"}, "done", title="parser.py +3 -1")
+    assert (
+        history(talk)
+        == """\
+[完成] Look at the parser, please
+  → read(src/parser.py): 1→import re
+  总结: It is recursive. And short.
+
+[进行中] Add quotes
+  → edit(src/parser.py): parser.py +3 -1"""
+    )
+
+
+def test_work_before_the_first_goal_is_told_and_calls_of_the_plan_itself_are_not() -> None:
+    talk = Conversation()
+    talk.user("Do it")
+    talk.step("ls", {"path": "src"}, "a.py", title="src")
+    talk.step("goal", {"add": "one"}, "added")
+    (one,) = talk.goals("one")
+    talk.focus(one)
+    talk.step("goal", {"add": "two"}, "added")
+    assert history(talk) == "[完成] Do it\n  → ls(src): a.py\n\n[进行中] one".replace("完成", "进行中", 1)
+
+
+def test_earlier_compactions_are_no_work() -> None:
+    talk = Conversation()
+    talk.user("Do it")
+    talk.compacted("<compact_summary>{}</compact_summary>", "Do it", 2)
+    assert history(talk) == "[进行中] Do it"
+
+
+@pytest.mark.parametrize("arguments", ["{", "[]", '{"command": 3}', "null"])
+def test_calls_with_arguments_that_cannot_be_read_are_named_without_them(arguments: str) -> None:
+    talk = Conversation()
+    talk.user("go")
+    talk.step("bash", {}, "out")
+    call = talk.messages[1].tool_calls()[0].model_copy(update={"input": arguments})
+    talk.messages[1] = talk.messages[1].model_copy(update={"content": (call,)})
+    assert "  → bash: out" in history(talk)
+
+
+def test_long_things_are_one_short_line() -> None:
+    talk = Conversation()
+    talk.user("go")
+    talk.step("bash", {"command": "cat <<E\n" + "x" * 500}, "\n\n" + "y" * 5_000)
+    line = history(talk).splitlines()[1]
+    assert line.startswith("  → bash(cat <<E xxx")
+    assert len(line) < 300
+
+
+def test_beyond_the_limit_results_go_first_then_the_oldest_entries() -> None:
+    talk = Conversation()
+    goals = talk.goals(*(f"goal {n}" for n in range(20)))
+    for goal in goals:
+        talk.focus(goal)
+        for number in range(10):
+            talk.step("read", {"file_path": f"f{number}"}, "content " * 10)
+        talk.done(f"summary {goal}")
+    whole = history(talk)
+    assert whole.count("→ read(") == 200
+    some = history(talk, 1_500)
+    assert 0 < some.count("→ read(") < 200
+    assert "→ … (" in some
+    assert some.count("总结") == 20
+    few = history(talk, 100)
+    assert few.startswith("[… ")
+    assert "summary 20" in few
+    assert "summary 1\n" not in few
+
+
+@given(st.lists(st.text(min_size=1, max_size=200), max_size=12), st.integers(min_value=20, max_value=500))
+def test_the_limit_holds(said: list[str], limit: int) -> None:
+    talk = Conversation()
+    for text in said:
+        talk.user(text)
+        talk.step("bash", {"command": text}, text)
+        talk.says(text)
+    assert estimate_tokens(history(talk, limit)) <= limit + 40

@@ -1,166 +1,62 @@
 """The live goal tree: every operation is checked first, then expressed as changes (source: seed 000).
 
 An operation never half-happens: it returns the changes, and only ``apply`` changes the tree. The same changes
-are stored as events, so replaying the log builds exactly the tree that was live. Costs: an operation looks at
-one goal's siblings and ancestors; counting a message touches only the chain from its goal to the root.
+are stored as events, so replaying the log builds exactly the tree that was live.
+
+What always holds: above an open goal all goals are open, and the focus is an open goal or None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Iterator, Sequence
 
 from daemon.model.events import AffectedGoal
-from daemon.model.goals import Goal, GoalStats, GoalTree
+from daemon.model.goals import Goal
+from daemon.plan.changes import (
+    MAX_DEPTH,
+    MAX_DESCRIPTION,
+    MAX_GOALS_AT_ONCE,
+    MAX_SUMMARY,
+    Added,
+    Change,
+    Focus,
+    Moved,
+    Parent,
+    PlanError,
+    Removed,
+    Updated,
+)
+from daemon.plan.counting import extended_preview, joined, parted
+from daemon.plan.forest import ENDED, GoalForest
 
-MAX_GOALS_AT_ONCE = 50
-MAX_DESCRIPTION = 500
-MAX_SUMMARY = 8_000
-_PREVIEW_SEGMENTS = 8
-
-
-class PlanError(Exception):
-    """The operation is not possible; the message is for the model and says what is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """``goal`` joins the flat list at ``index`` (None: at the end)."""
-
-    goal: Goal
-    index: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Updated:
-    """Fields of a goal change; ancestors that change with it are in ``affected``."""
-
-    goal_id: str
-    updates: Mapping[str, Any]
-    current_id: str | None
-    affected: tuple[AffectedGoal, ...] = ()
+__all__ = [
+    "MAX_DEPTH", "MAX_DESCRIPTION", "MAX_GOALS_AT_ONCE", "MAX_SUMMARY", "Added", "Change", "Focus", "Moved",
+    "PlanError", "PlanTree", "Removed", "Updated", "extended_preview",
+]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """A goal that nobody worked on leaves the plan without a trace in it."""
+class PlanTree(GoalForest):
+    """The goal tree of one session (or branch): the operations of the model and of the person.
 
-    goal_id: str
-    current_id: str | None
+    A ``plan_…`` method returns the changes and touches nothing. Raises PlanError, in words that say what is and what
+    to do, when the operation is not possible.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A goal stands under another parent, or elsewhere among its siblings: before ``before_id``, None: last."""
-
-    goal_id: str
-    parent_id: str | None
-    before_id: str | None
-    affected: tuple[AffectedGoal, ...] = ()
-
-
-Change = Added | Updated | Moved | Removed
-
-
-class PlanTree:
-    """The goal tree of one session (or branch), indexed for quick operations."""
-
-    def __init__(
+    def plan_add(
         self,
-        tree: GoalTree | None = None,
+        descriptions: Sequence[str],
+        reason: str,
         *,
-        last_id: int = 0,
-        replaceable: str | None = None,
-        replaced: Mapping[str, str] | None = None,
-    ) -> None:
-        """``last_id``, ``replaceable`` and ``replaced`` are those of the tree that ``tree`` is a snapshot of."""
-        tree = tree or GoalTree()
-        self.mission = tree.mission
-        self.current_id = tree.current_id
-        self.goals: dict[str, Goal] = {goal.id: goal for goal in tree.goals}
-        self._order: list[str] = [goal.id for goal in tree.goals]
-        self._children: dict[str | None, list[str]] = {}
-        for goal in tree.goals:
-            self._children.setdefault(goal.parent_id, []).append(goal.id)
-        self.last_id = max([last_id, *(int(i) for i in self.goals if i.isdecimal())])
-        """Number of the newest id; those of removed goals are not given again."""
-        self.replaceable = replaceable
-        """The goal abandoned last, until a goal at its level takes its place or work goes on elsewhere."""
-        self.replaced = dict(replaced or {})
-        """The abandoned goal that a goal took the place of, by the id of the new one."""
+        parent_id: Parent = Focus.CURRENT,
+        before_id: str | None = None,
+    ) -> list[Change]:
+        """New goals under ``parent_id`` (None: at the top level), before its child ``before_id`` (None: last).
 
-    # -- reading --
-
-    def snapshot(self) -> GoalTree:
-        """The tree as data."""
-        return GoalTree(
-            mission=self.mission, current_id=self.current_id, goals=[self.goals[i] for i in self._order]
-        )
-
-    def copy(self) -> PlanTree:
-        """An independent copy, to try operations on."""
-        return PlanTree(
-            self.snapshot(), last_id=self.last_id, replaceable=self.replaceable, replaced=self.replaced
-        )
-
-    def children(self, goal_id: str | None) -> list[Goal]:
-        """Children in order, abandoned ones too; None for the top level."""
-        return [self.goals[i] for i in self._children.get(goal_id, ())]
-
-    def ancestors(self, goal_id: str) -> Iterator[Goal]:
-        """Parent, grandparent, … of a goal."""
-        goal = self.goals[goal_id]
-        # A damaged log may have lost a parent: its children then count as the top.
-        while (goal := self.goals.get(goal.parent_id or "")) is not None:
-            yield goal
-
-    def numbers(self) -> dict[str, str]:
-        """Display number by id: consecutive, abandoned goals (and all below them) left out."""
-        found: dict[str, str] = {}
-
-        def walk(parent: str | None, prefix: str) -> None:
-            count = 0
-            for child in self._children.get(parent, ()):
-                if self.goals[child].status == "abandoned":
-                    continue
-                count += 1
-                found[child] = f"{prefix}{count}"
-                walk(child, f"{prefix}{count}.")
-
-        walk(None, "")
-        return found
-
-    def find(self, number: str) -> Goal:
-        """The live goal with a display number. Raises PlanError with the numbers that exist."""
-        wanted = number.strip().rstrip(".")
-        parent: str | None = None
-        for step in wanted.split("."):
-            live = [i for i in self._children.get(parent, ()) if self.goals[i].status != "abandoned"]
-            # Not isdigit(): it also takes "²", which int() refuses.
-            if not step.isdecimal() or len(step) > 9 or not 1 <= int(step) <= len(live):
-                raise PlanError(self._no_such_goal(number))
-            parent = live[int(step) - 1]
-        assert parent is not None
-        return self.goals[parent]
-
-    def _no_such_goal(self, number: str) -> str:
-        known = list(self.numbers().values())
-        if not known:
-            return f"There is no goal {number}: the plan is empty. Add goals first."
-        shown = ", ".join(known[:30]) + (", …" if len(known) > 30 else "")
-        return f"There is no goal {number}. Goals: {shown}."
-
-    # -- operations: return the changes, touch nothing --
-
-    def plan_add(self, descriptions: Sequence[str], reason: str) -> list[Change]:
-        """New goals under the focus, or at the top level without one.
-
-        The first goal added at the level of an abandoned one takes its place in the order and the focus
-        (seed 000, "回溯": plan B stands where plan A stood).
+        Added under the focus (the default), the first goal at the level of one that was just abandoned takes its
+        place in the order and the focus (seed 000, "回溯": plan B stands where plan A stood).
         """
-        texts = [" ".join(text.split()) for text in descriptions]
-        texts = [text for text in texts if text]
+        texts = [text for text in map(_one_line, descriptions) if text]
         if not texts:
             raise PlanError("A goal needs a description: say in a few words what will be achieved.")
         if len(texts) > MAX_GOALS_AT_ONCE:
@@ -169,228 +65,232 @@ class PlanTree:
                 "and break them down when you get there."
             )
         for text in texts:
-            if len(text) > MAX_DESCRIPTION:
-                raise PlanError(
-                    f"A description of {len(text)} characters is too long (at most {MAX_DESCRIPTION}): "
-                    "name the goal in one line and put the rest into the reason."
-                )
-        parent = self.current_id
-        replaced = self.goals.get(self.replaceable or "")
-        takes_place = replaced is not None and replaced.parent_id == parent
-        index = self._order.index(replaced.id) + 1 if replaced is not None and takes_place else None
-        if index is not None and replaced is not None:
-            below = set(self._descendants(replaced.id))
-            while index < len(self._order) and self._order[index] in below:
-                index += 1
+            _check_description(text)
+        if len(reason) > MAX_SUMMARY:
+            raise PlanError(f"The reason has {len(reason)} characters; at most {MAX_SUMMARY}: shorten it.")
+        parent = self.current_id if parent_id is Focus.CURRENT else parent_id
+        self._check_parent(parent)
+        if parent is not None and self._depth(parent) >= MAX_DEPTH:
+            raise PlanError(f"Goals are nested {MAX_DEPTH} deep already: add it further up.")
+        replaced = self.goals.get(self.replaceable or "") if parent_id is Focus.CURRENT else None
+        takes_place = before_id is None and replaced is not None and replaced.parent_id == parent
+        index: int | None = None
+        if before_id is not None:
+            self._check_before(before_id, parent)
+            index = self._order.index(before_id)
+        elif takes_place and replaced is not None:
+            index = self._behind(replaced)
+        first = self.last_id + 1
         changes: list[Change] = []
         for offset, text in enumerate(texts):
-            goal = Goal(
-                id=str(self.last_id + 1 + offset), parent_id=parent, description=text, reason=reason.strip()
-            )
+            goal = Goal(id=str(first + offset), parent_id=parent, description=text, reason=reason.strip())
             changes.append(Added(goal, None if index is None else index + offset))
         if takes_place:
-            first = str(self.last_id + 1)
-            changes.append(Updated(first, {"status": "in_progress"}, current_id=first))
+            changes.append(Updated(str(first), {"status": "in_progress"}, current_id=str(first)))
         return changes
 
     def plan_focus(self, goal: Goal) -> list[Change]:
         """Work on ``goal`` now; it and its pending ancestors are in progress from here on."""
-        if goal.status in ("completed", "abandoned"):
-            number = self.numbers().get(goal.id, goal.id)
-            raise PlanError(f"Goal {number} is {goal.status}: add a new goal for what is still to do.")
+        goal = self._open(goal, "add a new goal for what is still to do")
         started = tuple(
-            AffectedGoal(goal_id=ancestor.id, status="in_progress")
-            for ancestor in self.ancestors(goal.id)
-            if ancestor.status == "pending"
+            AffectedGoal(goal_id=above.id, status="in_progress")
+            for above in self.ancestors(goal.id)
+            if above.status == "pending"
         )
         return [Updated(goal.id, {"status": "in_progress"}, current_id=goal.id, affected=started)]
 
-    def plan_done(self, summary: str) -> list[Change]:
-        """Complete the focused goal; parents whose live children are all completed complete with it."""
-        goal = self._focused("done")
-        summary = self._checked_summary(summary, "done")
-        numbers = self.numbers()
-        still_open = [child for child in self.children(goal.id) if child.status in ("pending", "in_progress")]
+    def plan_done(self, summary: str, goal: Goal | None = None) -> list[Change]:
+        """Complete ``goal`` (None: the one in focus); parents whose live children are all completed complete with it.
+
+        The focus stays unless its goal is completed: then it goes to the next open goal above.
+        """
+        goal = self._target(goal, "finish", "it needs no second end")
+        summary = _checked_summary(summary, "done", "what was found or changed")
+        still_open = [child for child in self.children(goal.id) if child.status not in ENDED]
         if still_open:
-            names = ", ".join(f"{numbers[child.id]} {child.description}" for child in still_open[:5])
+            names = ", ".join(self.title(child.id) for child in still_open[:5])
+            more = f" and {len(still_open) - 5} more" if len(still_open) > 5 else ""
             raise PlanError(
-                f"Goal {numbers[goal.id]} still has open goals: {names}. Focus each and finish or abandon it."
+                f"Goal {self.title(goal.id)} still has open goals: {names}{more}. "
+                "Focus each and finish or abandon it."
             )
-        cascade: list[AffectedGoal] = []
         finished = {goal.id: summary}
-        current = goal.parent_id
-        for ancestor in self.ancestors(goal.id):
-            live = [child for child in self.children(ancestor.id) if child.status != "abandoned"]
-            if any(child.status != "completed" and child.id not in finished for child in live):
+        cascade: list[AffectedGoal] = []
+        for above in self.ancestors(goal.id):
+            # The open ones mostly stand last.
+            if any(
+                i not in finished and self.goals[i].status not in ENDED for i in self._last_first(above.id)
+            ):
                 break
-            parts = [finished.get(child.id) or child.summary or child.description for child in live]
-            combined = ancestor.summary or "; ".join(parts)[:MAX_SUMMARY]
-            cascade.append(AffectedGoal(goal_id=ancestor.id, status="completed", summary=combined))
-            finished[ancestor.id] = combined
-            current = ancestor.parent_id
+            finished[above.id] = above.summary or self.summary_of_children(above.id, finished)
+            cascade.append(AffectedGoal(goal_id=above.id, status="completed", summary=finished[above.id]))
         updates = {"status": "completed", "summary": summary}
-        return [Updated(goal.id, updates, current_id=current, affected=tuple(cascade))]
+        return [Updated(goal.id, updates, self._focus_without(finished), tuple(cascade))]
 
-    def plan_abandon(self, reason: str) -> list[Change]:
-        """Give the focused goal up: dropped when nobody worked on it, else kept as abandoned with the reason."""
-        goal = self._focused("abandon")
-        reason = self._checked_summary(reason, "abandon")
+    def plan_abandon(self, reason: str, goal: Goal | None = None) -> list[Change]:
+        """Give ``goal`` (None: the one in focus) up: dropped when nobody worked on it, else kept with the reason.
+
+        What is open below it is given up with it. The focus stays unless it is on one of these goals.
+        """
+        goal = self._target(goal, "abandon", "it stays as it ended")
+        reason = _checked_summary(reason, "abandon", "why it is given up")
         if goal.cumulative_stats.message_count == 0 and not self._children.get(goal.id):
-            return [Removed(goal.id, current_id=goal.parent_id)]
+            return [Removed(goal.id, self._focus_without({goal.id}))]
         below = tuple(
-            AffectedGoal(goal_id=i, status="abandoned")
-            for i in self._descendants(goal.id)
-            if self.goals[i].status in ("pending", "in_progress")
+            AffectedGoal(goal_id=child.id, status="abandoned")
+            for child in self.descendants(goal.id)
+            if child.status not in ENDED
         )
+        ended = {goal.id, *(child.goal_id for child in below)}
         updates = {"status": "abandoned", "summary": reason}
-        return [Updated(goal.id, updates, current_id=goal.parent_id, affected=below)]
+        return [Updated(goal.id, updates, self._focus_without(ended), below)]
 
-    def _focused(self, operation: str) -> Goal:
-        if self.current_id is None:
+    def plan_rename(self, goal: Goal, description: str) -> list[Change]:
+        """Another description for an open goal; that of an ended one stands in the context, whose bytes must stay."""
+        goal = self._open(goal, "its description is part of what was said")
+        text = _one_line(description)
+        if not text:
+            raise PlanError("A goal needs a description: say in a few words what will be achieved.")
+        _check_description(text)
+        if text == goal.description:
+            return []
+        return [Updated(goal.id, {"description": text}, current_id=self.current_id)]
+
+    def plan_move(self, goal: Goal, parent_id: str | None, before_id: str | None = None) -> list[Change]:
+        """``goal``, and all below it, under ``parent_id`` (None: the top level) before ``before_id`` (None: last)."""
+        goal = self._open(goal, "only open goals can be moved")
+        if parent_id == goal.id:
+            raise PlanError(f"Goal {self.title(goal.id)} cannot stand below itself: choose another parent.")
+        self._check_parent(parent_id)
+        above_new = [] if parent_id is None else [self.goals[parent_id], *self.ancestors(parent_id)]
+        if any(above.id == goal.id for above in above_new):
             raise PlanError(
-                f"No goal has the focus, so there is nothing to {'finish' if operation == 'done' else operation}: "
-                "focus a goal by its number first."
+                f"Goal {self.title(parent_id or '')} is below goal {self.title(goal.id)}, which therefore "
+                "cannot be moved there: choose another parent."
             )
+        if before_id is not None and before_id != goal.id:
+            self._check_before(before_id, parent_id)
+        if parent_id == goal.parent_id and self._stands_before(goal, before_id):
+            return []
+        if before_id == goal.id:
+            raise PlanError("A goal cannot stand before itself: name the one that is to follow it.")
+        if len(above_new) > self._depth(goal.id) - 1 and len(above_new) + self._height(goal.id) > MAX_DEPTH:
+            raise PlanError(f"Goals would be nested more than {MAX_DEPTH} deep: choose a parent further up.")
+        return [Moved(goal.id, parent_id, before_id, tuple(self._affected_by_move(goal, above_new)))]
+
+    def summary_of_children(self, goal_id: str, summaries: dict[str, str] | None = None) -> str:
+        """What the cascade writes as the summary of a goal: those of its live children, in order.
+
+        ``summaries`` are taken instead of the children's own. So a reader can tell whether the summary of a completed
+        goal says more than its children's: it is then unequal to this.
+        """
+        known = summaries or {}
+        parts = [
+            known.get(child.id) or child.summary or child.description for child in self.live_children(goal_id)
+        ]
+        text = "; ".join(parts)
+        return text if len(text) <= MAX_SUMMARY else f"{text[: MAX_SUMMARY - 1]}…"
+
+    # -- checks --
+
+    def _open(self, goal: Goal, otherwise: str) -> Goal:
+        goal = self.goal(goal.id)
+        if (root := self.ended_root(goal.id)) is not None:
+            what = self.goals[root].status
+            where = "" if root == goal.id else " with one above it"
+            raise PlanError(f"Goal {self.title(goal.id)} is {what}{where}: {otherwise}.")
+        return goal
+
+    def _target(self, goal: Goal | None, operation: str, otherwise: str) -> Goal:
+        if goal is not None:
+            return self._open(goal, otherwise)
+        if self.current_id is None:
+            first = "focus a goal by its number first" if self.goals else "the plan is empty, add goals first"
+            raise PlanError(f"No goal has the focus, so there is nothing to {operation}: {first}.")
         return self.goals[self.current_id]
 
-    def _checked_summary(self, text: str, operation: str) -> str:
-        text = text.strip()
-        if not text:
-            what = "what was found or changed" if operation == "done" else "why it is given up"
-            raise PlanError(f"`{operation}` needs a summary: say {what}, it replaces the details.")
-        if len(text) > MAX_SUMMARY:
-            raise PlanError(f"The summary has {len(text)} characters; at most {MAX_SUMMARY}.")
-        return text
+    def _check_parent(self, parent_id: str | None) -> None:
+        if parent_id is not None:
+            self._open(self.goal(parent_id), "goals can only stand below an open one")
 
-    def _descendants(self, goal_id: str) -> Iterator[str]:
-        for child in self._children.get(goal_id, ()):
-            yield child
-            yield from self._descendants(child)
-
-    # -- changing --
-
-    def apply(self, change: Change) -> None:
-        """Make a change that was planned on this state of the tree (or is replayed in the same order)."""
-        if isinstance(change, Added):
-            self._insert(change.goal, change.index)
-        elif isinstance(change, Updated):
-            if (status := change.updates.get("status")) is not None:
-                self.replaceable = change.goal_id if status == "abandoned" else None
-            self._update(change.goal_id, change.updates)
-            for affected in change.affected:
-                self._update(affected.goal_id, affected.model_dump(exclude={"goal_id"}, exclude_none=True))
-        elif isinstance(change, Moved):
-            self._move(change)
-        elif (goal := self.goals.pop(change.goal_id, None)) is not None:
-            self._order.remove(goal.id)
-            self._children[goal.parent_id].remove(goal.id)
-        if isinstance(change, Updated | Removed):
-            self.current_id = change.current_id if change.current_id in self.goals else None
-
-    def _insert(self, goal: Goal, index: int | None) -> None:
-        siblings = self._children.setdefault(goal.parent_id, [])
-        replaced = self.goals.get(self.replaceable or "")
-        if index is None:
-            self._order.append(goal.id)
-            siblings.append(goal.id)
-        else:
-            self._order.insert(index, goal.id)
-            before = [i for i in siblings if self._order.index(i) < index]
-            siblings.insert(len(before), goal.id)
-        if replaced is not None and replaced.parent_id == goal.parent_id:
-            self.replaced[goal.id] = replaced.id
-            self.replaceable = None
-        self.goals[goal.id] = goal
-        if goal.id.isdecimal():
-            self.last_id = max(self.last_id, int(goal.id))
-
-    def _move(self, change: Moved) -> None:
-        goal = self.goals.get(change.goal_id)
-        if goal is None:
-            return
-        self._children[goal.parent_id].remove(goal.id)
-        siblings = self._children.setdefault(change.parent_id, [])
-        self._order.remove(goal.id)
-        if change.before_id in siblings:
-            siblings.insert(siblings.index(change.before_id), goal.id)
-            self._order.insert(self._order.index(change.before_id), goal.id)
-        else:
-            siblings.append(goal.id)
-            self._order.append(goal.id)
-        self.goals[goal.id] = goal.model_copy(update={"parent_id": change.parent_id})
-        self.apply_counts(change.affected)
-
-    def _update(self, goal_id: str, updates: Mapping[str, Any]) -> None:
-        goal = self.goals.get(goal_id)
-        if goal is not None:
-            values = {
-                key: GoalStats.model_validate(value)
-                if key in ("self_stats", "cumulative_stats") and isinstance(value, Mapping)
-                else value
-                for key, value in updates.items()
-            }
-            self.goals[goal_id] = goal.model_copy(update=values)
-
-    # -- counting --
-
-    def count(
-        self, goal_id: str | None, *, tokens: int, cost: float, tools: Sequence[str]
-    ) -> tuple[AffectedGoal, ...]:
-        """What one more message does to its goal and that goal's ancestors; nothing is changed yet.
-
-        Own and cumulative numbers for the goal, cumulative ones for its ancestors (seed 000, ``affected_goals``).
-        """
-        goal = self.goals.get(goal_id or "")
-        if goal is None:
-            return ()
-        affected = [
-            AffectedGoal(
-                goal_id=goal.id,
-                self_stats=counted(goal.self_stats, tokens, cost, tools),
-                cumulative_stats=counted(goal.cumulative_stats, tokens, cost, tools),
+    def _check_before(self, before_id: str, parent_id: str | None) -> None:
+        if self.goal(before_id).parent_id != parent_id:
+            raise PlanError(
+                f"Goal {self.title(before_id)} does not stand where the goal is to go: "
+                "name one of the goals there, or none for the end."
             )
-        ]
-        affected.extend(
-            AffectedGoal(
-                goal_id=ancestor.id, cumulative_stats=counted(ancestor.cumulative_stats, tokens, cost, tools)
-            )
-            for ancestor in self.ancestors(goal.id)
+
+    # -- places --
+
+    def _behind(self, goal: Goal) -> int:
+        """Index in the flat list behind a goal and what directly follows of it."""
+        index = self._order.index(goal.id) + 1
+        while index < len(self._order) and any(a.id == goal.id for a in self.ancestors(self._order[index])):
+            index += 1
+        return index
+
+    def _stands_before(self, goal: Goal, before_id: str | None) -> bool:
+        siblings = self._children[goal.parent_id]
+        place = siblings.index(goal.id) + 1
+        return before_id == goal.id or before_id == (siblings[place] if place < len(siblings) else None)
+
+    def _last_first(self, goal_id: str) -> Iterator[str]:
+        return reversed(self._children.get(goal_id, []))
+
+    def _depth(self, goal_id: str) -> int:
+        return 1 + sum(1 for _ in self.ancestors(goal_id))
+
+    def _height(self, goal_id: str) -> int:
+        depths = {goal_id: 1}
+        for below in self.descendants(goal_id):
+            depths[below.id] = depths[below.parent_id or ""] + 1
+        return max(depths.values())
+
+    def _focus_without(self, ended: set[str] | dict[str, str]) -> str | None:
+        """Where the focus is once these goals have ended: on the nearest goal above that has not."""
+        current = self.goals.get(self.current_id or "")
+        while current is not None and current.id in ended:
+            current = self.goals.get(current.parent_id or "")
+        return None if current is None else current.id
+
+    def _affected_by_move(self, goal: Goal, above_new: Sequence[Goal]) -> Iterator[AffectedGoal]:
+        above_old = list(self.ancestors(goal.id))
+        old, new = {above.id for above in above_old}, {above.id for above in above_new}
+        moved = goal.cumulative_stats
+        for above in above_old:
+            if above.id not in new and moved.message_count:
+                yield AffectedGoal(goal_id=above.id, cumulative_stats=parted(above.cumulative_stats, moved))
+        for above in above_new:
+            # Whoever works on a goal works on those above it.
+            begins = goal.status == "in_progress" and above.status == "pending"
+            counts = above.id not in old and moved.message_count > 0
+            if begins or counts:
+                yield AffectedGoal(
+                    goal_id=above.id,
+                    status="in_progress" if begins else None,
+                    cumulative_stats=joined(above.cumulative_stats, moved) if counts else None,
+                )
+
+
+def _one_line(text: str) -> str:
+    """Without control characters (they would reach terminals) and line breaks."""
+    return " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text).split())
+
+
+def _check_description(text: str) -> None:
+    if len(text) > MAX_DESCRIPTION:
+        raise PlanError(
+            f"A description of {len(text)} characters is too long (at most {MAX_DESCRIPTION}): "
+            "name the goal in one line and put the rest into the reason."
         )
-        return tuple(affected)
-
-    def apply_counts(self, affected: Iterable[AffectedGoal]) -> None:
-        """Take over what ``count`` computed."""
-        for item in affected:
-            goal = self.goals.get(item.goal_id)
-            if goal is None:
-                continue
-            updates: dict[str, Any] = {}
-            if item.self_stats is not None:
-                updates["self_stats"] = item.self_stats
-            if item.cumulative_stats is not None:
-                updates["cumulative_stats"] = item.cumulative_stats
-            self.goals[item.goal_id] = goal.model_copy(update=updates)
 
 
-def counted(stats: GoalStats, tokens: int, cost: float, tools: Sequence[str]) -> GoalStats:
-    """``stats`` after one more message."""
-    return GoalStats(
-        message_count=stats.message_count + 1,
-        total_tokens=stats.total_tokens + tokens,
-        total_cost=stats.total_cost + cost,
-        preview=extended_preview(stats.preview, tools),
-    )
-
-
-def extended_preview(preview: str | None, tools: Sequence[str]) -> str | None:
-    """``read → edit`` and ``edit`` make ``read → edit × 2``; the oldest fall out of a long one."""
-    segments = preview.split(" → ") if preview else []
-    for tool in tools:
-        name, _, count = segments[-1].partition(" × ") if segments else ("", "", "")
-        if name == tool:
-            segments[-1] = f"{tool} × {int(count or 1) + 1}"
-        else:
-            segments.append(tool)
-    if len(segments) > _PREVIEW_SEGMENTS:
-        segments = ["…", *segments[-_PREVIEW_SEGMENTS + 1 :]]
-    return " → ".join(segments) or None
+def _checked_summary(text: str, operation: str, what: str) -> str:
+    text = text.strip()
+    if not text:
+        raise PlanError(f"`{operation}` needs a summary: say {what}, it replaces the details.")
+    if len(text) > MAX_SUMMARY:
+        raise PlanError(
+            f"The summary has {len(text)} characters; at most {MAX_SUMMARY}: keep what later work needs."
+        )
+    return text

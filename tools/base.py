@@ -369,18 +369,38 @@ class Tool(Generic[InputT]):
     def _schema(self) -> str:
         # Every request carries the schemas and making one takes most of a millisecond. Text, so that each caller
         # gets a copy of its own: libraries rewrite what they are given.
-        return json.dumps(_without_titles(self.Input.model_json_schema()))
+        schema = self.Input.model_json_schema()
+        schema.pop("description", None)  # our docstring; the tool has a description of its own
+        return json.dumps(_lean(schema))
 
     async def run(self, args: InputT, ctx: ToolContext) -> ToolResult:
         """Do it. See the class for what may be raised."""
         raise NotImplementedError
 
 
-def _without_titles(node: object) -> object:
-    if isinstance(node, dict):
-        items = cast("dict[str, object]", node).items()
-        # A property may itself be called "title": only the string annotation is noise.
-        return {k: _without_titles(v) for k, v in items if not (k == "title" and isinstance(v, str))}
+def _lean(node: object) -> object:
+    """A JSON schema without what says nothing to a model: titles, and the null of an optional argument.
+
+    An argument that is not required may be left out; that None stands for it then is our affair.
+    """
     if isinstance(node, list):
-        return [_without_titles(v) for v in cast("list[object]", node)]
-    return node
+        return [_lean(item) for item in cast("list[object]", node)]
+    if not isinstance(node, dict):
+        return node
+    schema = cast("dict[str, object]", node)
+    if schema.get("default", ...) is None:
+        schema = _without_null(schema)
+    # A property may itself be called "title": only the string annotation is noise.
+    return {k: _lean(v) for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
+
+
+def _without_null(schema: dict[str, object]) -> dict[str, object]:
+    rest = {k: v for k, v in schema.items() if k != "default"}
+    kinds = rest.get("anyOf")
+    if not isinstance(kinds, list):
+        return rest
+    left = [kind for kind in cast("list[object]", kinds) if kind != {"type": "null"}]
+    if len(left) == 1 and isinstance(left[0], dict):
+        # What is said of the argument counts more than what is said of its type.
+        return cast("dict[str, object]", left[0]) | {k: v for k, v in rest.items() if k != "anyOf"}
+    return rest | {"anyOf": left}

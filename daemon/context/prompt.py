@@ -6,6 +6,8 @@ the model, from turn to turn: whatever changes (the plan, what the person did) t
 
 from __future__ import annotations
 
+import functools
+import importlib.resources
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from pathlib import Path
 from daemon.context.families.loader import provider_prompt
 from daemon.context.instructions import instruction_block, read_instructions
 from daemon.provider.base import SystemBlock
+from tools.process import find_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,16 @@ class Environment:
     today: date
     shell: str = "bash"
     """What runs the commands of the ``bash`` tool."""
+
+    @classmethod
+    def of(cls, workspace: Path, today: date) -> Environment:
+        """Looks at the disk: call it from a thread. A folder within a repository counts as one too."""
+        try:
+            is_git = any((folder / ".git").exists() for folder in (workspace, *workspace.parents))
+        except OSError:
+            is_git = False  # a folder above it that may not be looked into
+        shell = "bash" if find_program("bash", workspace) else "sh"
+        return cls(workspace, is_git, today, shell)
 
     def text(self) -> str:
         """The environment layer."""
@@ -52,10 +65,11 @@ class Layer:
 def prompt_layers(agent_prompt: str, model: str, environment: Environment, user_folder: Path) -> list[Layer]:
     """All layers in order, the instruction files read from the disk: call it from a thread.
 
-    ``model`` is the whole ``provider/model``. Never raises: what cannot be read is left out.
+    The agent layer ends with what every agent has to know of its context. ``model`` is the whole ``provider/model``.
+    Never raises: what cannot be read is left out.
     """
     layers = [
-        Layer("agent", agent_prompt),
+        Layer("agent", f"{agent_prompt}\n\n{_shared()}"),
         Layer("provider", provider_prompt(model)),
         Layer("environment", environment.text()),
     ]
@@ -63,7 +77,12 @@ def prompt_layers(agent_prompt: str, model: str, environment: Environment, user_
     layers += [
         Layer(f"instructions {path}", instruction_block(path, text)) for path, text in instructions.items()
     ]
-    return [layer for layer in layers if layer.text.strip()]
+    return layers
+
+
+@functools.cache
+def _shared() -> str:
+    return importlib.resources.files("daemon.context").joinpath("shared.md").read_text("utf-8").strip()
 
 
 def system_blocks(layers: Sequence[Layer]) -> list[SystemBlock]:

@@ -1,0 +1,66 @@
+"""What every request carries, whatever is talked about: system prompt and tools in 16 KB (issue 4, mission M6)."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.agents.loader import BUILTIN, load_agent
+from daemon.context.families.loader import FAMILIES
+from daemon.context.prompt import Environment, Layer, prompt_layers, system_blocks
+from daemon.model.messages import TextPart
+from daemon.provider import anthropic_wire, openai_wire
+from daemon.provider.base import ModelRequest, PromptMessage, ToolSpec
+from tools.registry import builtin_tools
+
+LIMIT = 16 * 1024
+MODELS = [name for family in FAMILIES for name in (f"router/{family}", f"ollama/{family}:8b")]
+WORKSPACE = Path("/home/somebody/with a rather long name/projects/company/team/the-service-we-work-on")
+
+
+def layers(agent: str, model: str) -> list[Layer]:
+    environment = Environment(WORKSPACE, is_git=True, today=date(2026, 11, 30))
+    return prompt_layers(load_agent(agent).prompt, model, environment, WORKSPACE / "nobody")
+
+
+def request(agent: str, model: str) -> ModelRequest:
+    """As the loop makes it, for an agent that may use all tools."""
+    tools = tuple(ToolSpec(t.name, t.description, t.schema()) for t in builtin_tools().values())
+    return ModelRequest(
+        model=model.partition("/")[2],
+        system=tuple(system_blocks(layers(agent, model))),
+        messages=(PromptMessage("user", (TextPart(text="Hello"),)),),
+        tools=tools,
+    )
+
+
+def size(*values: Any) -> int:
+    """Bytes as JSON, with the spaces and escapes of the most wasteful client."""
+    return sum(len(json.dumps(value).encode()) for value in values)
+
+
+@pytest.mark.parametrize("agent", BUILTIN)
+@pytest.mark.parametrize("model", MODELS)
+def test_system_prompt_and_tools_fit_into_sixteen_kilobytes(agent: str, model: str) -> None:
+    made = request(agent, model)
+    sent = anthropic_wire.build(made)
+    messages = openai_wire.to_messages(made)
+    system = [message for message in messages if message["role"] != "user"]
+    took = {layer.name: size(layer.text) for layer in layers(agent, model)}
+    took |= {tool["name"]: size(tool) for tool in sent["tools"]}
+    assert size(sent["system"], sent["tools"]) <= LIMIT, took
+    assert size(system, openai_wire.tools(made.tools)) <= LIMIT, took
+
+
+def test_no_tool_and_no_layer_takes_more_than_its_share() -> None:
+    for tool in anthropic_wire.build(request("build", MODELS[0]))["tools"]:
+        assert size(tool) <= 2_500, tool["name"]
+    for agent in BUILTIN:
+        agent_layer, provider, environment = layers(agent, MODELS[0])
+        assert size(agent_layer.text) <= 5_000, agent
+        assert size(environment.text) <= 512
+        assert size(provider.text) <= 1_100

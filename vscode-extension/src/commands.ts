@@ -2,17 +2,20 @@ import * as vscode from "vscode";
 import type { ChatView } from "./chat/view";
 import type { SurroundingModel } from "./chat/surrounding";
 import { ago } from "./chat/time";
+import type { ContextCommands } from "./context/commands";
 import type { Daemon } from "./daemon/daemon";
 import { expand, setting } from "./daemon/environment";
 import type { Installation } from "./daemon/install";
 import { ACTIONS, asProblem } from "./daemon/problems";
 import type { Review } from "./diff/review";
 import { proposedBy } from "./diff/uris";
+import type { GoalCommands } from "./goals/commands";
+import type { GoalsView } from "./goals/view";
+import { nameOf } from "./goals/words";
 import { restore, step } from "./history/commands";
 import type { FileHistory } from "./history/model";
 import type { PermissionRequest, Reply } from "./protocol.gen";
 import type { SessionController } from "./session/controller";
-import { goalNumbers } from "./session/numbers";
 
 export interface Parts {
   daemon: Daemon;
@@ -22,12 +25,16 @@ export interface Parts {
   history: FileHistory;
   surrounding: SurroundingModel;
   installation: Installation;
+  goals: GoalsView;
+  goalCommands: GoalCommands;
+  contexts: ContextCommands;
+  tell: (error: unknown) => Promise<void>;
   log: vscode.LogOutputChannel;
 }
 
 /** All commands of the manifest, and two that only buttons use (`connect`, `downloadPython`). */
 export function registerCommands(parts: Parts): vscode.Disposable {
-  const { daemon, sessions, chat, history, log } = parts;
+  const { daemon, sessions, chat, history, contexts, log } = parts;
   const commands: Record<string, (...args: unknown[]) => unknown> = {
     focusChat: () => chat.focus(),
     newSession: async () => {
@@ -46,6 +53,11 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     undoChange: () => step(history, "undo"),
     redoChange: () => step(history, "redo"),
     undoGoal: (goalId) => (typeof goalId === "string" ? undoGoal(parts, goalId) : undefined),
+    ...goalActions(parts),
+    compact: (from) => contexts.compact(from !== "meter"),
+    showContext: () => contexts.show(),
+    refreshContext: (uri) => contexts.refresh(uri),
+    setBudget: () => contexts.setBudget(),
     showLog: () => log.show(),
     restartDaemon: async () => {
       await daemon.stop();
@@ -63,24 +75,52 @@ export function registerCommands(parts: Parts): vscode.Disposable {
         try {
           await command(...args);
         } catch (error) {
-          await tell(parts, error);
+          await parts.tell(error);
         }
       }),
     ),
   );
 }
 
-/** Shows a failure with the buttons that mend it, unless the chat shows it already. */
-async function tell({ daemon, log }: Parts, error: unknown): Promise<void> {
-  const problem = asProblem(error);
-  log.error(`${problem.code}: ${problem.message}`);
-  if (problem.code === "canceled") return;
-  const choice = await vscode.window.showErrorMessage(
-    problem.message,
-    ...problem.actions.map((id) => ({ title: ACTIONS[id].label, action: ACTIONS[id] })),
-  );
-  if (choice) await vscode.commands.executeCommand(choice.action.command, ...(choice.action.args ?? []));
-  else if (daemon.state.phase === "failed") log.info("left as it is");
+/** What is done to one goal: from its menu or its buttons, which bring its id, or by a key on the row that is selected. */
+function goalActions({ goals, goalCommands }: Parts): Record<string, (...args: unknown[]) => unknown> {
+  const add = async (parentId?: string): Promise<void> => {
+    const goalId = await goalCommands.add(parentId);
+    if (goalId !== null) await goals.show(goalId);
+  };
+  const on = (action: (goalId: string) => unknown) => (goalId: unknown) => {
+    const about = typeof goalId === "string" ? goalId : goals.selected;
+    if (about !== undefined) return action(about);
+    vscode.window.setStatusBarMessage("Goalwright: select a goal in the Goals view first", 4_000);
+    return undefined;
+  };
+  return {
+    addGoal: () => add(),
+    addSubGoal: on(add),
+    focusGoal: on((goalId) => goalCommands.focus(goalId)),
+    renameGoal: on((goalId) => goalCommands.rename(goalId)),
+    doneGoal: on((goalId) => goalCommands.done(goalId)),
+    abandonGoal: on((goalId) => goalCommands.abandon(goalId)),
+    moveGoalUp: on((goalId) => goalCommands.shift(goalId, "up")),
+    moveGoalDown: on((goalId) => goalCommands.shift(goalId, "down")),
+  };
+}
+
+/** Shows a failure with the buttons that mend it. */
+export function problemTeller(daemon: Daemon, log: vscode.LogOutputChannel): (error: unknown) => Promise<void> {
+  return async (error) => {
+    const problem = asProblem(error);
+    log.error(`${problem.code}: ${problem.message}`);
+    if (problem.code === "canceled") return;
+    // An answer of the daemon is no trouble with the daemon: its words say what to do.
+    const actions = typeof (error as { code?: unknown }).code === "number" ? [] : problem.actions;
+    const choice = await vscode.window.showErrorMessage(
+      problem.message,
+      ...actions.map((id) => ({ title: ACTIONS[id].label, action: ACTIONS[id] })),
+    );
+    if (choice) await vscode.commands.executeCommand(choice.action.command, ...(choice.action.args ?? []));
+    else if (daemon.state.phase === "failed") log.info("left as it is");
+  };
 }
 
 async function answer(parts: Parts, uri: unknown, reply: Reply, feedback?: string): Promise<void> {
@@ -103,7 +143,7 @@ async function undoGoal({ history, sessions }: Parts, goalId: string): Promise<v
   const tree = sessions.state?.goalTree;
   const goal = tree?.goals.find((one) => one.id === goalId);
   if (!tree || !goal) return;
-  const name = [goalNumbers(tree).get(goalId), goal.description.replace(/\s+/g, " ")].filter(Boolean).join(" ");
+  const name = nameOf(goal, tree);
   await restore(
     history,
     { goalId },

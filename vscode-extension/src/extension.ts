@@ -1,12 +1,14 @@
 import * as vscode from "vscode";
 import { ChatView } from "./chat/view";
 import { SurroundingModel } from "./chat/surrounding";
-import { registerCommands } from "./commands";
+import { problemTeller, registerCommands } from "./commands";
+import { ContextCommands } from "./context/commands";
 import { Daemon } from "./daemon/daemon";
 import { findPython, initializationOptions, workspaceFolder } from "./daemon/environment";
 import { Installation } from "./daemon/install";
 import { watchSurroundings } from "./daemon/watch";
 import { Review } from "./diff/review";
+import { GoalCommands } from "./goals/commands";
 import { GoalsView } from "./goals/view";
 import { FileHistory } from "./history/model";
 import { SessionController } from "./session/controller";
@@ -28,7 +30,11 @@ export function activate(context: vscode.ExtensionContext): void {
   const history = new FileHistory(daemon, sessions, log);
   const surrounding = new SurroundingModel(daemon, sessions);
   const chat = new ChatView(context.extensionUri, { daemon, sessions, review, history, surrounding, log });
-  const parts = { daemon, sessions, chat, review, history, surrounding, installation, log };
+  const goalCommands = new GoalCommands({ daemon, sessions });
+  const tell = problemTeller(daemon, log);
+  const goals = new GoalsView(sessions, goalCommands, (error) => void tell(error));
+  const contexts = new ContextCommands({ daemon, sessions });
+  const parts = { daemon, sessions, chat, review, history, surrounding, installation, goals, goalCommands, contexts, tell, log };
   context.subscriptions.push(
     log,
     daemon,
@@ -37,7 +43,8 @@ export function activate(context: vscode.ExtensionContext): void {
     history,
     surrounding,
     chat,
-    new GoalsView(sessions),
+    goals,
+    contexts,
     new StatusItem(daemon, sessions),
     registerCommands(parts),
     watchSurroundings(parts),

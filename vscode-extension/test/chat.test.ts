@@ -34,7 +34,7 @@ test("deltas of the same part join, others keep their order", () => {
   const updates: Update[] = [];
   const ended = event(1, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "" });
   for (const update of [delta(0, "a"), delta(0, "b"), delta(1, "c"), ended, delta(1, "d")]) add(updates, update);
-  assert.deepEqual(updates.map((one) => ("delta" in one ? one.delta.text : one.event.event)), ["ab", "c", "turn_ended", "d"]);
+  assert.deepEqual(updates.map((one) => ("delta" in one ? one.delta.text : "event" in one ? one.event.event : "meter")), ["ab", "c", "turn_ended", "d"]);
 });
 
 test("times are told in words", () => {

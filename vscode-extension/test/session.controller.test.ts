@@ -16,6 +16,8 @@ class FakeDaemon {
   readonly states = new EventEmitter<unknown>();
   readonly onUpdate = this.updates.event;
   readonly onDelta = this.deltas.event;
+  readonly meters = new EventEmitter<unknown>();
+  readonly onMeter = this.meters.event;
   readonly onDidChangeState = this.states.event;
   readonly state = { phase: "connected" };
   readonly asked: [string, Record<string, unknown>][] = [];

@@ -130,7 +130,7 @@ test("goal events change the tree, the cascade and the focus", () => {
       currentId: "3",
       by: "",
     }),
-    event(5, "goal_removed", { goalId: "3", currentId: null, by: "" }),
+    event(5, "goal_removed", { goalId: "3", currentId: null, by: "", reason: "" }),
   ]);
   assert.deepEqual(state.goalTree.goals.map((one) => [one.id, one.status]), [["1", "completed"], ["2", "completed"]]);
   assert.equal(state.goalTree.goals[1]?.selfStats.messageCount, 4);

@@ -1,6 +1,7 @@
+import { merged } from "../meter/model";
 import type { Update } from "../session/state";
 
-/** Appends an update; a delta joins the one before it when both make the same part grow. Pure but for `updates`. */
+/** Appends an update. A delta joins the one before it when both make the same part grow, the meter the meter before it. Pure but for `updates`. */
 export function add(updates: Update[], update: Update): void {
   const last = updates.at(-1);
   if (last && "delta" in last && "delta" in update) {
@@ -9,6 +10,10 @@ export function add(updates: Update[], update: Update): void {
       updates[updates.length - 1] = { delta: { ...b, name: b.name ?? a.name, text: a.text + b.text } };
       return;
     }
+  }
+  if (last && "meter" in last && "meter" in update) {
+    updates[updates.length - 1] = { meter: merged(last.meter, update.meter) };
+    return;
   }
   updates.push(update);
 }

@@ -29,6 +29,9 @@ export type Choices = Readonly<Record<string, Choice>>;
 /** What can be undone and redone, by tool call. */
 export type Changes = Readonly<Record<string, HistoryChange>>;
 
+/** What the meter's buttons do: commands of the same names. */
+export type MeterAction = "compact" | "showContext" | "setBudget";
+
 export type ToWebview =
   | {
       type: "all";
@@ -62,6 +65,7 @@ export type FromWebview =
   | { type: "openSession"; sessionId: string }
   | { type: "moreSessions" }
   | { type: "action"; id: ActionId }
+  | { type: "meter"; action: MeterAction }
   | { type: "openLink"; href: string }
   | { type: "openFile"; path: string; line?: number; column?: number }
   | { type: "copy"; text: string };

@@ -9,12 +9,13 @@ import type { SessionController } from "../session/controller";
 import type { Update } from "../session/state";
 import { add } from "./batch";
 import { page } from "./html";
-import type { FromWebview, ToWebview } from "./messages";
+import type { FromWebview, MeterAction, ToWebview } from "./messages";
 import { openFile, openLink } from "./open";
 import type { SurroundingModel } from "./surrounding";
 
 /** Text that streams is posted to the webview at most this often. */
 const FRAME_MS = 16;
+const METER_ACTIONS: readonly MeterAction[] = ["compact", "showContext", "setBudget"];
 
 interface Shown {
   daemon: Daemon;
@@ -158,6 +159,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         if (action) await vscode.commands.executeCommand(action.command, ...(action.args ?? []));
         return;
       }
+      case "meter":
+        if (METER_ACTIONS.includes(message.action)) await vscode.commands.executeCommand(`goalwright.${message.action}`, "meter");
+        return;
       case "openLink":
         return openLink(message.href);
       case "openFile":

@@ -19,6 +19,7 @@ export type Result<M extends Method> = Requests[M]["result"];
 export interface Handlers {
   onUpdate: (params: Notifications["goalwright/session/update"]) => void;
   onDelta: (params: Notifications["goalwright/session/delta"]) => void;
+  onMeter: (params: Notifications["goalwright/session/meter"]) => void;
   onClosed: () => void;
 }
 
@@ -54,6 +55,7 @@ export class Connection {
     });
     client.onNotification("goalwright/session/update", handlers.onUpdate);
     client.onNotification("goalwright/session/delta", handlers.onDelta);
+    client.onNotification("goalwright/session/meter", handlers.onMeter);
     client.onRequest("goalwright/editor/save", async ({ uri }: { uri: string }) => {
       const key = vscode.Uri.parse(uri).toString();
       const document = vscode.workspace.textDocuments.find((open) => open.uri.toString() === key);

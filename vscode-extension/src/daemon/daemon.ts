@@ -1,5 +1,5 @@
 import * as vscode from "vscode";
-import type { DaemonStatus, InitializationOptions, SessionDelta, SessionUpdate } from "../protocol.gen";
+import type { DaemonStatus, InitializationOptions, SessionDelta, SessionMeter, SessionUpdate } from "../protocol.gen";
 import { backoff, MAX_ATTEMPTS } from "./backoff";
 import { Connection, type Method, type Params, type Result } from "./connection";
 import { launch, stopByForce, wasStopped, type Endpoint } from "./launch";
@@ -35,9 +35,11 @@ export class Daemon implements vscode.Disposable {
   private readonly stateChanged = new vscode.EventEmitter<DaemonState>();
   private readonly updated = new vscode.EventEmitter<SessionUpdate>();
   private readonly grown = new vscode.EventEmitter<SessionDelta>();
+  private readonly metered = new vscode.EventEmitter<SessionMeter>();
   readonly onDidChangeState = this.stateChanged.event;
   readonly onUpdate = this.updated.event;
   readonly onDelta = this.grown.event;
+  readonly onMeter = this.metered.event;
 
   private current: DaemonState = { phase: "idle" };
   private connection: Connection | undefined;
@@ -108,7 +110,7 @@ export class Daemon implements vscode.Disposable {
     this.generation++;
     this.wake?.();
     void this.connection?.close();
-    for (const emitter of [this.stateChanged, this.updated, this.grown]) emitter.dispose();
+    for (const emitter of [this.stateChanged, this.updated, this.grown, this.metered]) emitter.dispose();
   }
 
   private ensure(): Promise<Connection> {
@@ -151,6 +153,7 @@ export class Daemon implements vscode.Disposable {
     const connection = await Connection.open(endpoint, this.around.options(), this.around.output, {
       onUpdate: (params) => this.updated.fire(params),
       onDelta: (params) => this.grown.fire(params),
+      onMeter: (params) => this.metered.fire(params),
       onClosed: () => this.onClosed(connection, endpoint),
     });
     const status = await connection.request("goalwright/daemon/status", {});

@@ -31,6 +31,7 @@ export function watchSurroundings({ daemon, sessions, history, installation, log
     vscode.workspace.onDidChangeWorkspaceFolders(again),
     sessions.onDidChange(() => {
       const { state } = sessions;
+      keys.set("goalwright.session", state !== undefined);
       keys.set("goalwright.pending", (state?.pending.length ?? 0) > 0);
       keys.set("goalwright.running", state !== undefined && state.session.status !== "idle");
     }),

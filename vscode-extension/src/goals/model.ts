@@ -1,5 +1,7 @@
-/** The goal tree as rows. Pure: what VS Code shows of it is in tree.ts. */
-import type { Goal, GoalStats, GoalTree } from "../protocol.gen";
+/** The goal tree as rows. Pure: how VS Code shows them is in view.ts. */
+import { money, short } from "../amounts";
+import { spentWords } from "../meter/model";
+import type { Goal, GoalMeter, GoalStats, GoalTree } from "../protocol.gen";
 import { chain, childrenOf, goalNumbers } from "../session/numbers";
 
 export interface GoalRow {
@@ -10,7 +12,6 @@ export interface GoalRow {
   /** What a screen reader says. */
   spoken: string;
   icon: { id: string; color: string | undefined };
-  tooltip: string;
   abandoned: boolean;
   current: boolean;
   state: "leaf" | "collapsed" | "expanded";
@@ -52,7 +53,6 @@ export function row(
     description: summary || (current && goal.status !== "completed" ? "current" : ""),
     spoken: [label, status, summary].filter(Boolean).join(", "),
     icon: icon(goal, current && context.running),
-    tooltip: tooltip(goal, number),
     abandoned: goal.status === "abandoned",
     current,
     state: !parent ? "leaf" : live.has(goal.id) || goal.status === "in_progress" ? "expanded" : "collapsed",
@@ -73,45 +73,44 @@ function icon(goal: Goal, working: boolean): GoalRow["icon"] {
 }
 
 /** Markdown. Text of the model is escaped: a tooltip must not become a link by what a goal is called. */
-export function tooltip(goal: Goal, number: string | undefined): string {
+export function tooltip(goal: Goal, number: string | undefined, meter?: GoalMeter): string {
   const title = escape(oneLine(goal.description));
   const struck = goal.status === "abandoned" ? `~~${title}~~` : title;
   const lines = [`**${number ? `${escape(number)} ` : ""}${struck}**`, `_${STATUS_WORDS[goal.status]}_`];
   if (goal.reason) lines.push(`**Why:** ${escape(oneLine(goal.reason))}`);
   if (goal.summary) lines.push(`**Summary:** ${escape(oneLine(goal.summary))}`);
   if (goal.mergeSummary) lines.push(`**Merged:** ${escape(oneLine(goal.mergeSummary))}`);
-  const own = stats(goal.selfStats);
-  const all = stats(goal.cumulativeStats);
-  if (all) lines.push(`$(graph) ${all}${own && own !== all ? ` · own: ${own}` : ""}`);
+  const spent = spending(goal, meter);
+  if (spent) lines.push(`$(graph) ${spent}`);
+  if (meter && meter.contextTokens > 0) lines.push(`$(book) about ${short(meter.contextTokens)} tokens of the context`);
   const preview = goal.cumulativeStats.preview ?? goal.selfStats.preview;
   if (preview) lines.push(`$(tools) ${escape(preview)}`);
   return lines.join("\n\n");
 }
 
+/** What a goal and those below it took; the meter counts whole model calls, the tree's own numbers only messages. */
+function spending({ selfStats, cumulativeStats }: Goal, meter: GoalMeter | undefined): string {
+  const measured = meter ? spentWords(meter) : "";
+  if (measured) return [countOf(cumulativeStats.messageCount), measured].filter(Boolean).join(" · ");
+  const own = stats(selfStats);
+  const all = stats(cumulativeStats);
+  return all && own && own !== all ? `${all} · own: ${own}` : all;
+}
+
 /** `12 messages · 3.4k tokens · $0.02`; empty when nothing was spent. */
 export function stats(value: GoalStats): string {
   if (value.messageCount === 0 && value.totalTokens === 0) return "";
-  const parts = [`${value.messageCount} ${value.messageCount === 1 ? "message" : "messages"}`];
+  const parts = [countOf(value.messageCount) || "0 messages"];
   if (value.totalTokens > 0) parts.push(`${short(value.totalTokens)} tokens`);
   if (value.totalCost > 0) parts.push(money(value.totalCost));
   return parts.join(" · ");
 }
 
-/** `950`, `3.4k`, `1.2M`. */
-export function short(count: number): string {
-  if (count < 1000) return String(count);
-  const [value, unit] = count < 999_500 ? [count / 1000, "k"] : [count / 1_000_000, "M"];
-  return `${value < 10 ? value.toFixed(1).replace(/\.0$/, "") : Math.round(value)}${unit}`;
+function countOf(messages: number): string {
+  return messages === 0 ? "" : `${messages} ${messages === 1 ? "message" : "messages"}`;
 }
 
-/** `$0.004`, `$1.23`. */
-export function money(dollars: number): string {
-  if (dollars === 0) return "$0";
-  if (dollars < 0.001) return "<$0.001";
-  return `$${dollars < 0.1 ? dollars.toFixed(3) : dollars.toFixed(2)}`;
-}
-
-function oneLine(text: string): string {
+export function oneLine(text: string): string {
   return text.replace(/\s+/g, " ").trim();
 }
 

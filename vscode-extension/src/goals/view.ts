@@ -3,7 +3,9 @@ import type { GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { chain, childrenOf, goalNumbers } from "../session/numbers";
 import type { Update } from "../session/state";
-import { row, type GoalRow } from "./model";
+import type { GoalCommands } from "./commands";
+import { oneLine, row, tooltip, type GoalRow } from "./model";
+import { drop } from "./places";
 
 const EMPTY: GoalTree = { mission: "", currentId: null, goals: [] };
 /** Rows of abandoned goals get this scheme, and by it their grey. */
@@ -14,8 +16,19 @@ const STATES: Record<GoalRow["state"], vscode.TreeItemCollapsibleState> = {
   expanded: vscode.TreeItemCollapsibleState.Expanded,
 };
 
+/** What is dragged within the tree; VS Code makes this name from the view's. */
+const DRAGGED = "application/vnd.code.tree.goalwright.goals";
+
 /** The goal tree in the Explorer. Elements are goal ids. */
-export class GoalsView implements vscode.TreeDataProvider<string>, vscode.FileDecorationProvider, vscode.Disposable {
+export class GoalsView
+  implements
+    vscode.TreeDataProvider<string>,
+    vscode.TreeDragAndDropController<string>,
+    vscode.FileDecorationProvider,
+    vscode.Disposable
+{
+  readonly dragMimeTypes = [];
+  readonly dropMimeTypes = [DRAGGED];
   private readonly changed = new vscode.EventEmitter<undefined>();
   readonly onDidChangeTreeData = this.changed.event;
   private readonly view: vscode.TreeView<string>;
@@ -23,8 +36,17 @@ export class GoalsView implements vscode.TreeDataProvider<string>, vscode.FileDe
   private shown: string | null = null;
   private timer: NodeJS.Timeout | undefined;
 
-  constructor(private readonly sessions: SessionController) {
-    this.view = vscode.window.createTreeView("goalwright.goals", { treeDataProvider: this, showCollapseAll: true });
+  /** `failed`: how the person is told that a goal could not be moved. */
+  constructor(
+    private readonly sessions: SessionController,
+    private readonly commands: GoalCommands,
+    private readonly failed: (error: unknown) => void,
+  ) {
+    this.view = vscode.window.createTreeView("goalwright.goals", {
+      treeDataProvider: this,
+      dragAndDropController: this,
+      showCollapseAll: true,
+    });
     this.disposables = [
       this.changed,
       this.view,
@@ -37,6 +59,35 @@ export class GoalsView implements vscode.TreeDataProvider<string>, vscode.FileDe
       }),
     ];
     this.refresh();
+  }
+
+  /** The goal a key was pressed on. */
+  get selected(): string | undefined {
+    return this.view.selection[0];
+  }
+
+  handleDrag(source: readonly string[], data: vscode.DataTransfer): void {
+    data.set(DRAGGED, new vscode.DataTransferItem(source[0] ?? ""));
+  }
+
+  async handleDrop(target: string | undefined, data: vscode.DataTransfer): Promise<void> {
+    const goalId: unknown = data.get(DRAGGED)?.value;
+    const place = typeof goalId === "string" ? drop(this.tree, goalId, target) : undefined;
+    if (typeof goalId !== "string" || !place) return;
+    try {
+      await this.commands.move(goalId, place);
+      await this.show(goalId);
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  /** Opens the way to a goal and selects it. */
+  async show(goalId: string): Promise<void> {
+    if (!this.tree.goals.some((goal) => goal.id === goalId)) return;
+    this.refresh();
+    // The row may have gone again in the meantime.
+    await this.view.reveal(goalId, { select: true, focus: false }).then(undefined, () => undefined);
   }
 
   getChildren(element?: string): string[] {
@@ -61,10 +112,18 @@ export class GoalsView implements vscode.TreeDataProvider<string>, vscode.FileDe
       shown.icon.id,
       shown.icon.color ? new vscode.ThemeColor(shown.icon.color) : undefined,
     );
-    item.tooltip = new vscode.MarkdownString(shown.tooltip, true);
     item.accessibilityInformation = { label: shown.spoken, role: "treeitem" };
-    item.contextValue = `goal.${goal.status}`;
+    item.contextValue = `goal.${goal.status}${shown.current ? ".current" : ""}`;
     if (shown.abandoned) item.resourceUri = vscode.Uri.from({ scheme: ABANDONED, path: `/${goal.id}` });
+    return item;
+  }
+
+  /** The tooltip, made when the pointer rests on a row: its numbers are then the newest, without a repaint for each. */
+  resolveTreeItem(item: vscode.TreeItem, element: string): vscode.TreeItem {
+    const { tree } = this;
+    const goal = tree.goals.find((one) => one.id === element);
+    const meter = this.sessions.state?.meter?.goals.find((one) => one.goalId === element);
+    if (goal) item.tooltip = new vscode.MarkdownString(tooltip(goal, goalNumbers(tree).get(element), meter), true);
     return item;
   }
 
@@ -94,7 +153,7 @@ export class GoalsView implements vscode.TreeDataProvider<string>, vscode.FileDe
     const { mission, goals } = this.tree;
     const live = goals.filter((goal) => goal.status !== "abandoned");
     const done = live.filter((goal) => goal.status === "completed").length;
-    this.view.message = goals.length > 0 ? mission.replace(/\s+/g, " ") : "";
+    this.view.message = goals.length > 0 ? oneLine(mission) : "";
     this.view.description = live.length > 0 ? `${done}/${live.length}` : "";
     this.changed.fire(undefined);
     this.follow();
@@ -121,6 +180,7 @@ function concerns(update: Update): boolean {
       return event.affectedGoals.length > 0;
     case "goal_added":
     case "goal_updated":
+    case "goal_moved":
     case "goal_removed":
     case "session_updated":
     case "turn_started":

@@ -58,6 +58,7 @@ export class SessionController implements vscode.Disposable {
       this.undelivered,
       daemon.onUpdate(({ sessionId, event }) => this.receive(sessionId, { event })),
       daemon.onDelta(({ sessionId, delta }) => this.receive(sessionId, { delta })),
+      daemon.onMeter(({ sessionId, meter }) => this.receive(sessionId, { meter })),
       daemon.onDidChangeState((state) => {
         if (state.phase === "connected") void this.resume();
       }),
@@ -116,17 +117,22 @@ export class SessionController implements vscode.Disposable {
     return this.daemon.request("goalwright/session/messages", { sessionId, before, limit: 100 });
   }
 
+  /** The id of the session on display, which is made when there is none. */
+  async ensure(): Promise<string> {
+    await this.daemon.connect();
+    if (!this.state) {
+      const { session } = await this.daemon.request("goalwright/session/new", {});
+      await this.open(session.trace.traceId);
+    }
+    return this.required();
+  }
+
   /** Sends a prompt; a running turn makes it wait in the queue. Never throws: failures are told by notification. */
   async prompt(text: string): Promise<void> {
     const promptId = randomUUID();
     this.setOutbox([...this.outbox, { promptId, text }]);
     try {
-      await this.daemon.connect();
-      if (!this.state) {
-        const { session } = await this.daemon.request("goalwright/session/new", {});
-        await this.open(session.trace.traceId);
-      }
-      const sessionId = this.required();
+      const sessionId = await this.ensure();
       const done = await this.daemon.request("goalwright/session/prompt", { sessionId, text, promptId });
       this.log.debug(`prompt ${promptId}: ${done.stopReason} ${done.detail}`);
     } catch (error) {

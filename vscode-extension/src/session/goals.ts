@@ -1,4 +1,4 @@
-import type { AffectedGoal, Event, Goal, GoalTree } from "../protocol.gen";
+import type { AffectedGoal, Event, Goal, GoalMoved, GoalTree } from "../protocol.gen";
 import { camelKeys } from "./read";
 
 /** The tree after an event; the same object when the event is not about goals. */
@@ -12,6 +12,8 @@ export function applyToGoals(tree: GoalTree, event: Event): GoalTree {
       );
       return { ...tree, goals: affected(goals, event.affectedGoals), currentId: event.currentId };
     }
+    case "goal_moved":
+      return moved(tree, event);
     case "goal_removed":
       return { ...tree, goals: tree.goals.filter((goal) => goal.id !== event.goalId), currentId: event.currentId };
     case "message_added":
@@ -29,6 +31,16 @@ function added(tree: GoalTree, goal: Goal, index: number | null): GoalTree {
   const goals = tree.goals.filter((other) => other.id !== goal.id);
   goals.splice(index ?? goals.length, 0, goal);
   return { ...tree, goals };
+}
+
+/** Under its new parent, before the given sibling or behind all. What is below it comes along by its own links. */
+function moved(tree: GoalTree, { goalId, parentId, beforeId, affectedGoals }: GoalMoved): GoalTree {
+  const goal = tree.goals.find((one) => one.id === goalId);
+  if (!goal) return tree;
+  const goals = tree.goals.filter((one) => one.id !== goalId);
+  const before = goals.findIndex((one) => one.id === beforeId && one.parentId === parentId);
+  goals.splice(before < 0 ? goals.length : before, 0, { ...goal, parentId });
+  return { ...tree, goals: affected(goals, affectedGoals) };
 }
 
 function affected(goals: Goal[], changes: readonly AffectedGoal[]): Goal[] {

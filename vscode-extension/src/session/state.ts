@@ -7,6 +7,7 @@ import type {
   Event,
   GoalTree,
   Message,
+  Meter,
   Part,
   PermissionRequest,
   QueuedPrompt,
@@ -16,7 +17,9 @@ import type {
   ToolResultPart,
   Trace,
 } from "../protocol.gen";
+import { goalLine } from "../goals/words";
 import { restoredLine } from "../history/words";
+import { merged } from "../meter/model";
 import { applyToGoals } from "./goals";
 import { camelKeys, finishOf, stopNotice } from "./read";
 
@@ -55,10 +58,12 @@ export interface SessionState {
   /** The model call that is tried again, until it goes on. */
   retry: { attempt: number; delayS: number; reason: string } | null;
   goalTree: GoalTree;
+  /** What the session holds and costs; null when the daemon did not tell. */
+  meter: Meter | null;
   lastEventId: number;
 }
 
-export type Update = { event: Event } | { delta: Delta };
+export type Update = { event: Event } | { delta: Delta } | { meter: Meter };
 
 const OUTPUT_KEPT = 20_000;
 
@@ -79,6 +84,7 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
     queue: loaded.queue,
     retry: null,
     goalTree: loaded.goalTree,
+    meter: loaded.meter,
     lastEventId: loaded.lastEventId,
   };
 }
@@ -143,7 +149,8 @@ export function firstSequence(state: SessionState): number | undefined {
 }
 
 export function apply(state: SessionState, update: Update): SessionState {
-  return "event" in update ? applyEvent(state, update.event) : applyDelta(state, update.delta);
+  if ("event" in update) return applyEvent(state, update.event);
+  return "delta" in update ? applyDelta(state, update.delta) : { ...state, meter: merged(state.meter, update.meter) };
 }
 
 function applyEvent(state: SessionState, event: Event): SessionState {
@@ -184,10 +191,15 @@ function applyEvent(state: SessionState, event: Event): SessionState {
       return withNotice(next, event.eventId, event.level, event.text, event.code);
     case "files_restored":
       return withNotice(next, event.eventId, "info", restoredLine(event), "files_restored");
-    case "file_changed":
     case "goal_added":
     case "goal_updated":
-    case "goal_removed":
+    case "goal_moved":
+    case "goal_removed": {
+      const said = goalLine(event, state.goalTree, next.goalTree);
+      return said ? withNotice(next, event.eventId, "info", said, "goal_changed") : next;
+    }
+    case "file_changed":
+    case "context_marked":
       return next;
     default:
       // An event of a newer daemon: nothing to show for it here.

@@ -1,12 +1,14 @@
 import type { JSX } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { firstSequence } from "../../session/state";
+import { isBudget } from "../../meter/model";
 import type { Surrounding, ToWebview } from "../messages";
 import { Approval } from "./approval";
 import { Composer } from "./composer";
 import { Welcome } from "./welcome";
 import { post, save } from "./host";
 import { Icon } from "./icons";
+import { MeterPanel } from "./meter";
 import { Queue } from "./queue";
 import { useScroll } from "./scroll";
 import { EMPTY, reduce, type ViewState } from "./store";
@@ -87,6 +89,7 @@ export function App(): JSX.Element {
         <Connection connection={surrounding.connection} />
         {session && <Approval requests={session.pending} choices={view.choices} keys={surrounding.keys} />}
         {session && <Queue queue={session.queue} />}
+        {session?.meter && <MeterPanel meter={session.meter} tree={session.goalTree} />}
         <Composer key={composerKey} view={view} field={field} onSent={toEnd} />
       </footer>
       <Announcer view={view} />
@@ -141,7 +144,7 @@ function Announcer({ view }: { view: ViewState }): JSX.Element {
   const { session } = view;
   const asked = session?.pending[0];
   const text = asked
-    ? `Approval needed: ${asked.title}`
+    ? `${isBudget(asked) ? "Budget reached" : "Approval needed"}: ${asked.title}`
     : session?.session.status === "running"
       ? "Goalwright is working"
       : session && session.items.length > 0

@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { acceptLabel, ALL, isEmpty, type Choice } from "../../diff/choice";
 import type { PermissionRequest, Reply } from "../../protocol.gen";
+import { isBudget } from "../../meter/model";
 import type { Choices } from "../messages";
 import { post } from "./host";
 import { Icon } from "./icons";
@@ -22,6 +23,7 @@ export function Approval({ requests, choices, keys }: ApprovalProps): JSX.Elemen
   const [request] = requests;
   if (!request) return null;
   const choice = choices[request.requestId] ?? ALL;
+  if (isBudget(request)) return <BudgetCard key={request.requestId} request={request} choice={choice} count={requests.length} keys={keys} />;
   return <Card key={request.requestId} request={request} choice={choice} count={requests.length} keys={keys} />;
 }
 
@@ -34,32 +36,78 @@ interface CardProps {
   keys: { accept: string; reject: string };
 }
 
-function Card({ request, choice, count, keys }: CardProps): JSX.Element {
-  const [mode, setMode] = useState<Mode>("plain");
+/** Sends the answer once; the buttons wait for what comes of it. */
+function useReply({ requestId }: PermissionRequest, { error }: Choice): [boolean, (answer: Reply, feedback?: string) => void] {
   const [sent, setSent] = useState(false);
   useEffect(() => {
     const timer = sent ? setTimeout(() => setSent(false), PATIENCE_MS) : undefined;
     return () => clearTimeout(timer);
   }, [sent]);
-  const { error } = choice;
   useEffect(() => {
     if (error) setSent(false);
   }, [error]);
   const reply = (answer: Reply, feedback?: string): void => {
     setSent(true);
-    post({ type: "reply", requestId: request.requestId, reply: answer, ...(feedback ? { feedback } : {}) });
+    post({ type: "reply", requestId, reply: answer, ...(feedback ? { feedback } : {}) });
   };
+  return [sent, reply];
+}
+
+/** A run that has used its budget: nothing is to be written, so the answers are other ones. */
+function BudgetCard({ request, choice, count, keys }: CardProps): JSX.Element {
+  const [sent, reply] = useReply(request, choice);
+  return (
+    <section class="approval" role="region" aria-label="Budget reached">
+      <Head request={request} count={count} />
+      <div class="approval-body">
+        <p class="rule">Continuing gives the same amount again. Stopping ends the turn here; everything is kept.</p>
+      </div>
+      <Refused error={choice.error} />
+      <div class="buttons">
+        <button type="button" class="primary" disabled={sent} title={`Continue (${keys.accept})`} onClick={() => reply("once")}>
+          Continue
+        </button>
+        <button type="button" disabled={sent} onClick={() => reply("always")}>
+          No more limit in this session
+        </button>
+        <button type="button" disabled={sent} title={`Stop here (${keys.reject})`} onClick={() => reply("reject")}>
+          Stop here
+        </button>
+      </div>
+    </section>
+  );
+}
+
+function Head({ request, count }: Pick<CardProps, "request" | "count">): JSX.Element {
+  return (
+    <header>
+      <Icon name="waiting" />
+      <h2>{visibleLine(request.title)}</h2>
+      {count > 1 && <span class="dim">{`1 of ${count}`}</span>}
+    </header>
+  );
+}
+
+function Refused({ error }: { error: string }): JSX.Element | null {
+  if (!error) return null;
+  return (
+    <p class="refused" role="alert">
+      <Icon name="warning" />
+      <span>{visible(error)}</span>
+    </p>
+  );
+}
+
+function Card({ request, choice, count, keys }: CardProps): JSX.Element {
+  const [mode, setMode] = useState<Mode>("plain");
+  const [sent, reply] = useReply(request, choice);
   // With a diff to look at, the detail is a remark; without one it is what would be done.
   const command = request.files.length === 0 || request.detail.includes("\n") ? request.detail : "";
   const empty = isEmpty(request.files, choice);
   const flip = (to: Mode) => (): void => setMode(mode === to ? "plain" : to);
   return (
     <section class="approval" role="region" aria-label="Approval needed">
-      <header>
-        <Icon name="waiting" />
-        <h2>{visibleLine(request.title)}</h2>
-        {count > 1 && <span class="dim">{`1 of ${count}`}</span>}
-      </header>
+      <Head request={request} count={count} />
       <div class="approval-body">
         {command && <pre class="io">{visible(command)}</pre>}
         {request.files.map((file) => (
@@ -67,12 +115,7 @@ function Card({ request, choice, count, keys }: CardProps): JSX.Element {
         ))}
         <p class="rule">{[command ? "" : visible(request.detail), reason(request)].filter(Boolean).join(" · ")}</p>
       </div>
-      {error && (
-        <p class="refused" role="alert">
-          <Icon name="warning" />
-          <span>{visible(error)}</span>
-        </p>
-      )}
+      <Refused error={choice.error} />
       {mode === "always" && <Patterns request={request} disabled={sent || empty} accept={() => reply("always")} />}
       {mode === "feedback" && <Feedback disabled={sent} send={(text) => reply("reject", text)} />}
       <div class="buttons">

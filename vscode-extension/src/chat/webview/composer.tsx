@@ -1,6 +1,5 @@
 import type { JSX, RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
-import { money, short } from "../../goals/model";
 import { post, save, saved } from "./host";
 import { Icon } from "./icons";
 import { isBusy, type ViewState } from "./store";
@@ -16,6 +15,7 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
   const [text, setText] = useState(saved().draft);
   const busy = isBusy(view);
   const { phase } = view.surrounding.connection;
+  const model = view.session?.session.model || view.surrounding.model;
   const possible = phase !== "noFolder" && phase !== "failed" && phase !== "installing";
   const change = (value: string): void => {
     setText(value);
@@ -57,7 +57,9 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
         }}
       />
       <div class="composer-bar">
-        <Spent view={view} />
+        <span class="model" title={model}>
+          {model.split("/").at(-1)}
+        </span>
         {busy && (
           <button type="button" class="round" aria-label="Stop" title="Stop" onClick={() => post({ type: "cancel" })}>
             <Icon name="stop" />
@@ -74,31 +76,5 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
         </button>
       </div>
     </form>
-  );
-}
-
-/** Model, tokens and cost of the session. */
-function Spent({ view }: { view: ViewState }): JSX.Element {
-  const trace = view.session?.session.trace;
-  const model = view.session?.session.model || view.surrounding.model;
-  const usage = trace?.usage;
-  const sent = usage ? usage.input + usage.cacheRead + usage.cacheWrite : 0;
-  const total = sent + (usage?.output ?? 0);
-  const details =
-    usage && total > 0
-      ? `${sent} tokens in (${Math.round((100 * usage.cacheRead) / Math.max(1, sent))} % from the cache), ${usage.output} out`
-      : "";
-  return (
-    <span class="spent">
-      <span class="model" title={model}>
-        {model.split("/").at(-1)}
-      </span>
-      {total > 0 && (
-        <span class="cost" title={details}>
-          {`${short(total)} tokens`}
-          {(trace?.totalCost ?? 0) > 0 && ` · ${money(trace?.totalCost ?? 0)}`}
-        </span>
-      )}
-    </span>
   );
 }

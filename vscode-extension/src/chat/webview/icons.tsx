@@ -31,6 +31,7 @@ const PATHS = {
       <circle cx="8" cy="8" r="1.6" fill="currentColor" stroke="none" />
     </>
   ),
+  fold: <path d="M8 2v3.5M5.8 3.8L8 6l2.2-2.2M8 14v-3.5M5.8 12.2L8 10l2.2 2.2M3 8h10" />,
   warning: <path d="M8 2.8l5.8 10.4H2.2zM8 6.8v3M8 11.5v.2" />,
   info: (
     <>

@@ -1,14 +1,16 @@
 import type { JSX } from "preact";
 import type { Part, ReasoningPart, Role } from "../../protocol.gen";
+import { compactionWords, type CompactionLine } from "../../session/lines";
 import { stopNotice } from "../../session/read";
 import type { Level, SessionState } from "../../session/state";
 import { toolView } from "../../session/tools";
 import type { Changes } from "../messages";
 import { memo, useOpen } from "./hooks";
 import { post } from "./host";
-import { Icon } from "./icons";
+import { Icon, type IconName } from "./icons";
 import { Markdown } from "./markup";
 import { ToolCard } from "./tool";
+import { visible } from "./visible";
 
 interface MessageProps {
   id: string;
@@ -61,27 +63,86 @@ function sameCalls(parts: MessageProps["parts"], a: SessionState, b: SessionStat
 const RESTORE = "Restore files to before this message";
 
 function UserMessage({ id, parts, restorable }: Pick<MessageProps, "id" | "parts"> & { restorable: boolean }): JSX.Element {
+  const notes = parts.flatMap((part) => (part?.type === "note" ? [part.text] : []));
+  const said = parts.some((part) => part?.type === "text" || part?.type === "file" || part?.type === "subtask");
   return (
-    <article class="message user" aria-label="You">
-      {restorable && (
-        <button
-          type="button"
-          class="symbol restore"
-          aria-label={RESTORE}
-          title={RESTORE}
-          onClick={() => post({ type: "restoreBefore", messageId: id })}
-        >
-          <Icon name="restore" />
-        </button>
+    <>
+      {said && (
+        <article class="message user" aria-label="You">
+          {restorable && (
+            <button
+              type="button"
+              class="symbol restore"
+              aria-label={RESTORE}
+              title={RESTORE}
+              onClick={() => post({ type: "restoreBefore", messageId: id })}
+            >
+              <Icon name="restore" />
+            </button>
+          )}
+          {parts.map((part, index) => {
+            if (part?.type === "text") return <UserText key={index} id={id} text={part.text} />;
+            if (part?.type === "file") return <span class="chip">{part.name}</span>;
+            if (part?.type === "subtask") return <p>{`Task for ${part.agent}: ${part.prompt}`}</p>;
+            return null;
+          })}
+        </article>
       )}
-      {parts.map((part, index) => {
-        if (part?.type === "text") return <UserText key={index} id={id} text={part.text} />;
-        if (part?.type === "file") return <span class="chip">{part.name}</span>;
-        if (part?.type === "subtask") return <p>{`Task for ${part.agent}: ${part.prompt}`}</p>;
-        if (part?.type === "compaction") return <p class="dim">Earlier messages were summarised here.</p>;
-        return null;
-      })}
-    </article>
+      {notes.length > 0 && <Note id={id} text={notes.join("\n\n")} />}
+    </>
+  );
+}
+
+/** What Goalwright told the model along with a message: nobody said it, and nobody need read it. */
+function Note({ id, text }: { id: string; text: string }): JSX.Element {
+  const [open, toggle] = useOpen(`note-${id}`);
+  return (
+    <div class="note">
+      <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
+        <Icon name="chevron" />
+        <span>Note to the model</span>
+      </button>
+      {open && <p class="said">{text}</p>}
+    </div>
+  );
+}
+
+/** One quiet line for the messages of a compaction; below it on demand what is left of what was said. */
+export function Compaction({ line }: { line: CompactionLine }): JSX.Element {
+  const [open, toggle] = useOpen(`compaction-${line.key}`);
+  const words = compactionWords(line);
+  if (!line.summary) return <p class="working shimmer">{words}</p>;
+  return (
+    <div class="compaction">
+      <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
+        <Icon name="chevron" />
+        <Icon name="fold" />
+        <span>{words}</span>
+      </button>
+      {open && (
+        <div class="compaction-body">
+          <Markdown text={line.summary} />
+          {line.carried.trim() && <Carried line={line} />}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Carried({ line }: { line: CompactionLine }): JSX.Element {
+  const [open, toggle] = useOpen(`carried-${line.key}`);
+  return (
+    <>
+      <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
+        <Icon name="chevron" />
+        <span>Carried over word for word</span>
+      </button>
+      {open && (
+        <pre class="io" tabIndex={0}>
+          {visible(line.carried)}
+        </pre>
+      )}
+    </>
   );
 }
 
@@ -143,9 +204,11 @@ function Reasoning({ id, part, growing }: { id: string; part: ReasoningPart; gro
   );
 }
 
+const ICONS: Record<string, IconName> = { files_restored: "undo", goal_changed: "goal" };
+
 /** An error is announced at once, everything else when the reader has a moment. */
 export function NoticeLine({ level, text, code = "" }: { level: Level; text: string; code?: string }): JSX.Element {
-  const icon = code === "files_restored" ? "undo" : level === "info" ? "info" : "warning";
+  const icon = ICONS[code] ?? (level === "info" ? "info" : "warning");
   return (
     <div class={`notice notice-${level}`} role={level === "error" ? "alert" : "status"}>
       <Icon name={icon} />

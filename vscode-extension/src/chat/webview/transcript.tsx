@@ -1,12 +1,13 @@
 import type { JSX } from "preact";
 import type { GoalTree } from "../../protocol.gen";
 import { goalNumbers } from "../../session/numbers";
-import type { Item, SessionState } from "../../session/state";
+import { lines, type Line } from "../../session/lines";
+import type { SessionState } from "../../session/state";
 import type { Outgoing } from "../../session/controller";
 import type { Changes } from "../messages";
 import { memo } from "./hooks";
 import { Icon } from "./icons";
-import { MessageView, NoticeLine, UserText } from "./message";
+import { Compaction, MessageView, NoticeLine, UserText } from "./message";
 
 interface TranscriptProps {
   session: SessionState;
@@ -16,15 +17,22 @@ interface TranscriptProps {
 
 /** The lines of the conversation, with a mark where work on another goal begins. */
 export function Transcript({ session, outbox, changes }: TranscriptProps): JSX.Element {
-  const { items, streaming, retry, goalTree } = session;
+  const { items, retry, goalTree } = session;
+  const shown = lines(items, session.meter);
+  const last = shown.at(-1);
+  const compacting = last?.kind === "compaction" && !last.summary;
+  // A summary that is being written is no answer.
+  const streaming = compacting ? null : session.streaming;
   const busy = session.session.status === "running";
-  const marks = goalMarks(items);
+  const marks = goalMarks(shown);
   return (
     <>
-      {items.map((item) => (
+      {shown.map((item) => (
         <div class="line" key={item.key}>
           {mark(marks.get(item.key), goalTree)}
-          {item.kind === "message" ? (
+          {item.kind === "compaction" ? (
+            <Compaction line={item} />
+          ) : item.kind === "message" ? (
             <MessageView
               id={item.key}
               role={item.message.role}
@@ -62,7 +70,7 @@ export function Transcript({ session, outbox, changes }: TranscriptProps): JSX.E
           text={`${sentence(retry.reason)} Trying again in ${Math.max(1, Math.round(retry.delayS))} s (attempt ${retry.attempt}).`}
         />
       ) : (
-        busy && !isTelling(session) && <p class="working shimmer">Working…</p>
+        busy && !compacting && !isTelling(session) && <p class="working shimmer">Working…</p>
       )}
     </>
   );
@@ -83,7 +91,7 @@ function isTelling(session: SessionState): boolean {
 }
 
 /** Goal of each line at which the goal changes, by the line's key. */
-function goalMarks(items: readonly Item[]): Map<string, string> {
+function goalMarks(items: readonly Line[]): Map<string, string> {
   const marks = new Map<string, string>();
   let current: string | null = null;
   for (const item of items) {

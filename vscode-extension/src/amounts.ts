@@ -1,0 +1,45 @@
+/** Tokens and money, as they are written and read. Pure. */
+
+/** `950`, `3.4k`, `1.2M`. */
+export function short(count: number): string {
+  if (count < 1000) return String(Math.round(count));
+  const [value, unit] = count < 999_500 ? [count / 1000, "k"] : [count / 1_000_000, "M"];
+  return `${value < 10 ? value.toFixed(1).replace(/\.0$/, "") : Math.round(value)}${unit}`;
+}
+
+/** `$0.004`, `$1.23`. */
+export function money(dollars: number): string {
+  if (dollars === 0) return "$0";
+  if (dollars < 0.001) return "<$0.001";
+  return `$${dollars < 0.1 ? dollars.toFixed(3) : dollars.toFixed(2)}`;
+}
+
+/** A limit in dollars without needless digits: `$5`, `$0.25`. */
+export function limitOf(dollars: number): string {
+  return `$${Number(dollars.toFixed(dollars < 0.1 ? 4 : 2))}`;
+}
+
+/** A share of 0 … 1 in per cent; what is not all of it is not called 100. */
+export function percent(share: number): string {
+  const rounded = Math.round(share * 100);
+  return `${share < 1 ? Math.min(rounded, 99) : rounded} %`;
+}
+
+/** What a person writes for an amount of money: `5`, `$2.50`, `0,25 $`. Undefined when it is none, or not above zero. */
+export function readMoney(text: string): number | undefined {
+  const match = /^\$?\s*(\d+(?:[.,]\d+)?|[.,]\d+)\s*(?:\$|usd|dollars?)?$/i.exec(text.trim());
+  const value = Number(match?.[1]?.replace(",", "."));
+  return value > 0 && Number.isFinite(value) ? value : undefined;
+}
+
+/** What a person writes for a number of tokens: `200000`, `200 000`, `200k`, `1.5M`. Undefined when it is none. */
+export function readTokens(text: string): number | undefined {
+  const match = /^([\d\s_'’]*\d(?:[.,]\d+)?)\s*(k|m)?(?:\s*tokens?)?$/i.exec(text.trim());
+  if (!match) return undefined;
+  const [, digits = "", unit = ""] = match;
+  let plain = digits.replace(/[\s_'’]/g, "");
+  // Without a unit there are no fractions of a token: `200,000` has thousands.
+  plain = unit ? plain.replace(",", ".") : plain.replace(/[.,](?=\d{3}$)/, "");
+  const value = Math.round(Number(plain) * { k: 1_000, m: 1_000_000, "": 1 }[unit.toLowerCase()]!);
+  return value > 0 && Number.isSafeInteger(value) ? value : undefined;
+}

@@ -1,0 +1,98 @@
+import type { JSX } from "preact";
+import { budgets, details, line, type Limit } from "../../meter/model";
+import type { GoalTree, Meter } from "../../protocol.gen";
+import type { MeterAction } from "../messages";
+import { memo, useOpen } from "./hooks";
+import { post } from "./host";
+import { Icon } from "./icons";
+
+interface MeterProps {
+  meter: Meter;
+  tree: GoalTree;
+}
+
+/** How full the context is and what the session took: a line, and what is behind it on demand. */
+export const MeterPanel = memo(({ meter, tree }: MeterProps): JSX.Element => {
+  const [open, toggle] = useOpen("meter");
+  const { context, filled, near, costly, cost, cache, spoken } = line(meter, tree);
+  const words = [`${context} tokens`, cost, cache, costly ? "the budget is nearly used" : ""].filter(Boolean).join(", ");
+  return (
+    <section class="meter" aria-label="Context and cost">
+      {open && <Details meter={meter} tree={tree} />}
+      <div class="meter-row">
+        <div
+          class={near ? "gauge near" : "gauge"}
+          role="meter"
+          aria-label="Context used"
+          aria-valuemin={0}
+          aria-valuemax={100}
+          aria-valuenow={Math.round(filled * 100)}
+          aria-valuetext={spoken}
+          title={spoken}
+          onClick={toggle}
+        >
+          <div class="gauge-fill" style={{ width: `${filled * 100}%` }} />
+        </div>
+        <button type="button" class="meter-words" aria-expanded={open} aria-label={`Session numbers: ${words}`} title={words} onClick={toggle}>
+          <span class="meter-context">{context}</span>
+          {cost && <span class={costly ? "meter-cost near" : "meter-cost"}>{cost}</span>}
+          {cache && <span class="meter-cache">{cache}</span>}
+          <Icon name="chevron" />
+        </button>
+      </div>
+    </section>
+  );
+});
+
+function Details({ meter, tree }: MeterProps): JSX.Element {
+  const limits = budgets(meter, tree);
+  return (
+    <div class="meter-details">
+      <dl>
+        {details(meter, tree).map(({ label, words }) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd>{words.join(" · ")}</dd>
+          </div>
+        ))}
+        <div>
+          <dt>Budget</dt>
+          <dd>{limits.length === 0 ? "no limit" : limits.map((limit) => <LimitLine key={limit.key} limit={limit} />)}</dd>
+        </div>
+      </dl>
+      <div class="buttons">
+        <Action action="compact" label="Compact now" />
+        <Action action="showContext" label="Show what the model sees" />
+        <Action action="setBudget" label="Set budget…" />
+      </div>
+    </div>
+  );
+}
+
+function LimitLine({ limit: { what, words, used, limit, near } }: { limit: Limit }): JSX.Element {
+  const share = limit > 0 ? Math.min(1, used / limit) : 1;
+  return (
+    <span class="limit">
+      <span>{`${what}: ${words}`}</span>
+      <span
+        class={near ? "gauge near" : "gauge"}
+        role="meter"
+        aria-label={`${what}: budget used`}
+        aria-valuemin={0}
+        aria-valuemax={100}
+        aria-valuenow={Math.round(share * 100)}
+        aria-valuetext={words}
+      >
+        <span class="gauge-fill" style={{ width: `${share * 100}%` }} />
+      </span>
+    </span>
+  );
+}
+
+function Action({ action, label }: { action: MeterAction; label: string }): JSX.Element {
+  return (
+    <button type="button" onClick={() => post({ type: "meter", action })}>
+      {label}
+    </button>
+  );
+}

@@ -1,0 +1,114 @@
+import * as vscode from "vscode";
+import { short } from "../amounts";
+import type { Daemon } from "../daemon/daemon";
+import { changed, choices, complaint } from "../meter/budget";
+import type { CompactResult } from "../protocol.gen";
+import type { SessionController } from "../session/controller";
+import { contextDocument } from "./document";
+
+export const SCHEME = "goalwright-context";
+
+interface Parts {
+  daemon: Daemon;
+  sessions: SessionController;
+}
+
+/** The context of the session on display: showing it, compacting it, limiting what it may cost. */
+export class ContextCommands implements vscode.TextDocumentContentProvider, vscode.Disposable {
+  private readonly changed = new vscode.EventEmitter<vscode.Uri>();
+  readonly onDidChange = this.changed.event;
+  private readonly registered = vscode.workspace.registerTextDocumentContentProvider(SCHEME, this);
+
+  constructor(private readonly parts: Parts) {}
+
+  provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
+    return this.read(uri.query);
+  }
+
+  /** Opens what the model would be sent now, or brings it up to date. */
+  async show(): Promise<void> {
+    const sessionId = this.session();
+    const uri = vscode.Uri.from({ scheme: SCHEME, path: `/Context of ${this.title().replace(/[\\/:?#]/g, " ")}.md`, query: sessionId });
+    // A document that is open already is not asked for again.
+    this.changed.fire(uri);
+    const document = await vscode.workspace.openTextDocument(uri);
+    await vscode.window.showTextDocument(document, { preview: false });
+  }
+
+  /** Reads a document that is shown again. */
+  refresh(uri: unknown): void {
+    if (uri instanceof vscode.Uri && uri.scheme === SCHEME) this.changed.fire(uri);
+  }
+
+  /** Compacts the context now. `keep`: asks what must not get lost. */
+  async compact(keep: boolean): Promise<void> {
+    const sessionId = this.session();
+    const instructions = keep
+      ? await vscode.window.showInputBox({
+          title: "Compact the context",
+          prompt: "What must not get lost? Enter alone keeps what Goalwright takes for important.",
+          placeHolder: "For example: the numbers of the failed runs",
+        })
+      : "";
+    if (instructions === undefined) return;
+    const options = { location: vscode.ProgressLocation.Notification, title: "Compacting the context…" };
+    const done = await vscode.window.withProgress(options, () =>
+      this.parts.daemon.request("goalwright/session/compact", { sessionId, instructions: instructions.trim() }),
+    );
+    void vscode.window.showInformationMessage(compacted(done));
+  }
+
+  async setBudget(): Promise<void> {
+    const { state } = this.parts.sessions;
+    const sessionId = await this.parts.sessions.ensure();
+    const now = this.parts.sessions.state ?? state;
+    const meter = now?.meter ?? null;
+    const tree = now?.goalTree ?? { mission: "", currentId: null, goals: [] };
+    const picked = await vscode.window.showQuickPick(choices(meter, tree), {
+      title: "Set a budget",
+      placeHolder: "At its budget a run stops with a question",
+    });
+    if (!picked) return;
+    const value = await vscode.window.showInputBox({
+      title: picked.label,
+      prompt: picked.key.endsWith("Usd") ? "US dollars. Leave it empty for no limit." : "Tokens, sent and received. Leave it empty for no limit.",
+      value: picked.description === "no limit" ? "" : picked.description.replace(/ tokens$/, ""),
+      validateInput: (text) => complaint(picked.key, text),
+    });
+    if (value === undefined) return;
+    // Another limit may have been set in the meantime, in another window.
+    const before = this.parts.sessions.state?.meter?.budget;
+    const { key } = picked;
+    await this.parts.daemon.request("goalwright/session/set", { sessionId, budget: changed(before, key, value) });
+    vscode.window.setStatusBarMessage(`Goalwright: ${picked.label.toLowerCase()}: ${value.trim() || "no limit"}`, 4_000);
+  }
+
+  dispose(): void {
+    this.registered.dispose();
+    this.changed.dispose();
+  }
+
+  private async read(sessionId: string): Promise<string> {
+    const context = await this.parts.daemon.request("goalwright/session/context", { sessionId });
+    const { state } = this.parts.sessions;
+    const ours = state?.session.trace.traceId === sessionId;
+    const tree = ours ? state.goalTree : { mission: "", currentId: null, goals: [] };
+    return contextDocument(context, tree, ours ? this.title() : "another session");
+  }
+
+  private title(): string {
+    return this.parts.sessions.state?.session.trace.title || "this session";
+  }
+
+  private session(): string {
+    const { sessionId } = this.parts.sessions;
+    if (!sessionId) throw new Error("Open a session first: there is no context yet.");
+    return sessionId;
+  }
+}
+
+/** What a compaction came to, in words. */
+export function compacted({ before, after, detail }: CompactResult): string {
+  const counts = after < before ? `Context compacted: about ${short(before)} → ${short(after)} tokens.` : "";
+  return [counts, detail].filter(Boolean).join(" ") || "There was nothing to compact.";
+}

@@ -1,0 +1,137 @@
+/** What the model would be sent now, as a Markdown document to read, search and fold. Pure. */
+import { percent, short } from "../amounts";
+import type { ContextMessage, ContextPart, ContextResult, GoalTree, Part } from "../protocol.gen";
+import { goalNumbers } from "../session/numbers";
+
+const LAYERS: Record<ContextPart["layer"], string> = {
+  system: "System prompt",
+  tools: "Tools",
+  messages: "Messages",
+  plan: "Plan",
+};
+const KINDS: Record<ContextMessage["kind"], string> = {
+  message: "",
+  goal_summary: "instead of the messages of an ended goal",
+  compaction: "compaction",
+  history: "left of a past turn",
+};
+
+export function contextDocument(context: ContextResult, tree: GoalTree, title: string): string {
+  const { system, tools, messages, tail } = context;
+  return [
+    heading(1, `Context of ${title}`),
+    overview(context),
+    table(context),
+    heading(2, `${LAYERS.system} · ${amount(layer(context, "system"))}`),
+    ...layered(system, context.parts),
+    heading(2, `${LAYERS.tools} · ${tools.length} · ${amount(layer(context, "tools"))}`),
+    ...tools.flatMap((tool) => [
+      heading(3, tool.name),
+      fence(tool.description),
+      fence(JSON.stringify(tool.inputSchema, null, 2), "json"),
+    ]),
+    heading(2, `${LAYERS.messages} · ${messages.length} · ${amount(layer(context, "messages"))}`),
+    ...messages.flatMap((message, index) => messageLines(message, index, tree)),
+    ...(tail ? [heading(2, `${LAYERS.plan} · at the end of the last message · ${amount(layer(context, "plan"))}`), fence(tail)] : []),
+    "",
+  ].join("\n\n");
+}
+
+function overview({ model, tokens, meter }: ContextResult): string {
+  const fits = meter.contextWindow > 0 ? ` of the ${short(meter.contextWindow)} that fit` : "";
+  const limit = meter.compactAt > 0 ? `; compacted at ${short(meter.compactAt)}` : "";
+  return (
+    `Exactly what \`${oneLine(model)}\` would be sent if you said nothing more: about ${short(tokens)} tokens${fits}${limit}. ` +
+    "Counts of parts are estimates. Run **Goalwright: Show Context** again for the newest."
+  );
+}
+
+function table({ parts, tokens }: ContextResult): string {
+  const rows = parts.map(
+    (part) => `| ${LAYERS[part.layer]} | ${cell(part.name)} | ${short(part.tokens)} | ${percent(tokens > 0 ? part.tokens / tokens : 0)} |`,
+  );
+  return ["| Layer | What | Tokens | Share |", "|---|---|--:|--:|", ...rows].join("\n");
+}
+
+/** The blocks of the system prompt, with the names of its parts where there are as many. */
+function layered(system: readonly string[], parts: readonly ContextPart[]): string[] {
+  const named = parts.filter((part) => part.layer === "system");
+  return system.flatMap((text, index) => {
+    const part = named.length === system.length ? named[index] : undefined;
+    return [heading(3, part ? `${part.name} · ${amount(part.tokens)}` : `Block ${index + 1}`), fence(text)];
+  });
+}
+
+function messageLines(message: ContextMessage, index: number, tree: GoalTree): string[] {
+  const goal = tree.goals.find((one) => one.id === message.goalId);
+  const number = goal && (goalNumbers(tree).get(goal.id) ?? "abandoned");
+  const about = [message.role, KINDS[message.kind], goal ? `goal ${number}` : "", glimpse(message.content), amount(message.tokens)];
+  return [heading(3, `${index + 1} · ${about.filter(Boolean).join(" · ")}`), ...message.content.flatMap(partLines)];
+}
+
+function partLines(part: Part): string[] {
+  switch (part.type) {
+    case "text":
+      return part.text ? [fence(part.text)] : [];
+    case "note":
+      return ["Note:", fence(part.text)];
+    case "reasoning":
+      return ["Reasoning:", fence(part.text || "(encrypted)")];
+    case "tool_call":
+      return [`Calls \`${oneLine(part.name)}\`:`, fence(pretty(part.input), "json")];
+    case "tool_result":
+      return [`${part.isError ? "Error" : "Result"} of \`${oneLine(part.name)}\`:`, fence(part.content)];
+    case "file":
+      return [`File \`${oneLine(part.name)}\` (${oneLine(part.mediaType)})`];
+    case "subtask":
+      return [`Task for \`${oneLine(part.agent)}\`:`, fence(part.prompt)];
+    case "compaction":
+    case "finish":
+      return [];
+  }
+}
+
+/** What a message is about, for its heading: the outline shows nothing else. */
+function glimpse(content: readonly Part[]): string {
+  const calls = content.flatMap((part) => (part.type === "tool_call" ? [part.name] : []));
+  const result = content.find((part) => part.type === "tool_result");
+  const text = content.find((part) => (part.type === "text" || part.type === "note") && part.text.trim());
+  const said = text && "text" in text ? oneLine(text.text) : "";
+  const words = calls.length > 0 ? `calls ${calls.join(", ")}` : result ? `result of ${result.name}` : said;
+  return words.length > 60 ? `${words.slice(0, 59).trimEnd()}…` : words;
+}
+
+function layer({ parts }: ContextResult, name: ContextPart["layer"]): number {
+  return parts.reduce((sum, part) => (part.layer === name ? sum + part.tokens : sum), 0);
+}
+
+function amount(tokens: number): string {
+  return `${short(tokens)} tokens`;
+}
+
+function heading(level: number, text: string): string {
+  return `${"#".repeat(level)} ${oneLine(text)}`;
+}
+
+/** A block that no text can break out of: headings within it stay text, so outline and folding are right. */
+function fence(text: string, language = "text"): string {
+  const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length));
+  const ticks = "`".repeat(longest + 1);
+  return `${ticks}${language}\n${text.replace(/\r\n?/g, "\n").replace(/\n$/, "")}\n${ticks}`;
+}
+
+function pretty(json: string): string {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json;
+  }
+}
+
+function cell(text: string): string {
+  return oneLine(text).replaceAll("|", "\\|");
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, " ").trim();
+}

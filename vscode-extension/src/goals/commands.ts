@@ -1,0 +1,141 @@
+import * as vscode from "vscode";
+import type { Daemon } from "../daemon/daemon";
+import { fileLines, headline } from "../history/words";
+import { ErrorCode, type Goal, type GoalResult, type GoalTree } from "../protocol.gen";
+import type { SessionController } from "../session/controller";
+import { nameOf } from "./words";
+import { step, type Place } from "./places";
+
+const SHOWN_MS = 4_000;
+const ABANDON = "Abandon";
+const REVERT = "Abandon and Revert Files";
+
+interface Parts {
+  daemon: Daemon;
+  sessions: SessionController;
+}
+
+/** What the person does to the plan. The daemon decides and tells by its events; nothing is changed here beforehand. */
+export class GoalCommands {
+  constructor(private readonly parts: Parts) {}
+
+  /** A goal at the top, or below another; a session is begun when there is none. */
+  async add(parentId?: string): Promise<string | null> {
+    const parent = parentId === undefined ? undefined : this.goal(parentId);
+    const description = await ask({
+      title: parent ? `Add a goal below “${this.name(parent)}”` : "Add a goal",
+      prompt: "What will be achieved, in a few words. Goalwright is told with its next step.",
+      placeHolder: "Publish the package",
+    });
+    if (description === undefined) return null;
+    const sessionId = await this.parts.sessions.ensure();
+    const { goalId } = await this.parts.daemon.request("goalwright/goal/add", { sessionId, description, parentId: parent?.id ?? null });
+    return goalId;
+  }
+
+  async rename(goalId: string): Promise<void> {
+    const goal = this.goal(goalId);
+    if (!goal) return;
+    const description = await ask({ title: `Rename goal “${this.name(goal)}”`, value: goal.description });
+    if (description === undefined || description === goal.description) return;
+    await this.parts.daemon.request("goalwright/goal/rename", { ...this.about(goalId), description });
+  }
+
+  async focus(goalId: string): Promise<void> {
+    await this.parts.daemon.request("goalwright/goal/focus", this.about(goalId));
+  }
+
+  async done(goalId: string): Promise<void> {
+    const goal = this.goal(goalId);
+    if (!goal) return;
+    const summary = await ask({
+      title: `Mark goal “${this.name(goal)}” as done`,
+      prompt: "What was found or changed? This replaces the details in what the model sees.",
+    });
+    if (summary !== undefined) await this.parts.daemon.request("goalwright/goal/done", { ...this.about(goalId), summary });
+  }
+
+  async abandon(goalId: string): Promise<void> {
+    const goal = this.goal(goalId);
+    if (!goal) return;
+    const reason = await ask({
+      title: `Abandon goal “${this.name(goal)}”`,
+      prompt: "Why? What was tried leaves the context; this reason stays.",
+    });
+    if (reason === undefined) return;
+    const revertFiles = await this.askAboutFiles(goal, reason);
+    if (revertFiles === undefined) return;
+    const { files } = await this.parts.daemon.request("goalwright/goal/abandon", { ...this.about(goalId), reason, revertFiles });
+    if (revertFiles) tell(`took back the changes of ${files.length === 1 ? "1 file" : `${files.length} files`}`);
+  }
+
+  /** Whether to take back what was changed for a goal; asked only when there is something. Undefined: not at all. */
+  private async askAboutFiles(goal: Goal, reason: string): Promise<boolean | undefined> {
+    const question = `Abandon goal “${this.name(goal)}”?`;
+    let planned: GoalResult;
+    try {
+      const params = { ...this.about(goal.id), reason, revertFiles: true, dryRun: true };
+      planned = await this.parts.daemon.request("goalwright/goal/abandon", params);
+    } catch (error) {
+      const { code } = error as { code?: unknown };
+      // No files were changed for it.
+      if (code === ErrorCode.UNKNOWN_REQUEST) return false;
+      if (code !== ErrorCode.HISTORY_CONFLICT) throw error;
+      const { message, detail } = headline((error as Error).message);
+      const words = ["Its file changes cannot be taken back, so they would stay:", message, detail].filter(Boolean).join("\n");
+      return (await choose(question, words, ABANDON)) === ABANDON ? false : undefined;
+    }
+    if (planned.files.length === 0) return false;
+    const words = `Files were changed for it. Reverting takes only these changes back; your own edits stay:\n\n${fileLines(planned.files)}`;
+    const choice = await choose(question, words, REVERT, ABANDON);
+    return choice === undefined ? undefined : choice === REVERT;
+  }
+
+  /** One further up or down among the goals beside it. */
+  async shift(goalId: string, by: "up" | "down"): Promise<void> {
+    const place = step(this.tree, goalId, by);
+    if (place) await this.move(goalId, place);
+    else tell(by === "up" ? "this goal is the first already" : "this goal is the last already");
+  }
+
+  async move(goalId: string, place: Place): Promise<void> {
+    await this.parts.daemon.request("goalwright/goal/move", { ...this.about(goalId), ...place });
+  }
+
+  private get tree(): GoalTree {
+    return this.parts.sessions.state?.goalTree ?? { mission: "", currentId: null, goals: [] };
+  }
+
+  private goal(goalId: string): Goal | undefined {
+    return this.tree.goals.find((one) => one.id === goalId);
+  }
+
+  private name(goal: Goal): string {
+    return nameOf(goal, this.tree);
+  }
+
+  private about(goalId: string): { sessionId: string; goalId: string } {
+    const { sessionId } = this.parts.sessions;
+    if (!sessionId) throw new Error("Open a session first.");
+    return { sessionId, goalId };
+  }
+}
+
+/** A line of text, trimmed; undefined when the person thought better of it. */
+async function ask(options: vscode.InputBoxOptions): Promise<string | undefined> {
+  const text = await vscode.window.showInputBox({
+    ...options,
+    ignoreFocusOut: true,
+    // Said only when Enter would do nothing: a complaint about a box that was just opened helps nobody.
+    validateInput: (value) => (value !== "" && value.trim() === "" ? "Say it in a few words." : undefined),
+  });
+  return text?.trim() || undefined;
+}
+
+function choose(question: string, detail: string, ...buttons: string[]): Thenable<string | undefined> {
+  return vscode.window.showWarningMessage(question, { modal: true, detail }, ...buttons);
+}
+
+function tell(words: string): void {
+  vscode.window.setStatusBarMessage(`Goalwright: ${words}`, SHOWN_MS);
+}

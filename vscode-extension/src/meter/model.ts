@@ -1,0 +1,166 @@
+/** What the meter shows: how full the context is, what the session took, and its limits. Pure. */
+import { limitOf, money, percent, short } from "../amounts";
+import type { Budget, Goal, GoalMeter, GoalTree, Meter, PermissionRequest, Usage } from "../protocol.gen";
+import { goalNumbers } from "../session/numbers";
+
+/** From this share of the way to a compaction, or of a limit, the bar warns. */
+const NEARLY = 0.9;
+
+/** The numbers after a notification, which has only the goals that changed. */
+export function merged(before: Meter | null, next: Meter): Meter {
+  if (!before) return next;
+  const changed = new Map(next.goals.map((goal) => [goal.goalId, goal]));
+  const kept = before.goals.filter((goal) => !changed.has(goal.goalId));
+  return { ...next, goals: [...kept, ...next.goals] };
+}
+
+/** Tokens that were sent, however they were counted. */
+export function sent(usage: Usage): number {
+  return usage.input + usage.cacheRead + usage.cacheWrite;
+}
+
+/** All tokens that went in or came out. */
+export function total(usage: Usage): number {
+  return sent(usage) + usage.output;
+}
+
+/** The part of what was sent that came from the provider's cache, 0 … 1; undefined when nothing was sent. */
+export function cacheShare(usage: Usage): number | undefined {
+  const all = sent(usage);
+  return all > 0 ? usage.cacheRead / all : undefined;
+}
+
+/** `83 % from cache`; empty when nothing was sent. */
+export function cacheWords(usage: Usage): string {
+  const share = cacheShare(usage);
+  return share === undefined ? "" : `${percent(share)} from cache`;
+}
+
+/** `12k tokens · $0.02 · 83 % from cache`; empty when nothing was spent. */
+export function spentWords({ usage, cost }: Pick<GoalMeter, "usage" | "cost">): string {
+  if (total(usage) === 0) return "";
+  return [`${short(total(usage))} tokens`, cost > 0 ? money(cost) : "", cacheWords(usage)].filter(Boolean).join(" · ");
+}
+
+export interface MeterLine {
+  /** `42k of 150k`. */
+  context: string;
+  /** How far it is to the next compaction, 0 … 1. */
+  filled: number;
+  /** The next compaction is near. */
+  near: boolean;
+  /** A limit is near. */
+  costly: boolean;
+  cost: string;
+  cache: string;
+  /** For a screen reader. */
+  spoken: string;
+}
+
+/** The line above the composer. */
+export function line(meter: Meter, tree: GoalTree): MeterLine {
+  const { contextTokens, usage } = meter;
+  const limit = meter.compactAt || meter.contextWindow;
+  const filled = limit > 0 ? Math.min(1, contextTokens / limit) : 0;
+  return {
+    context: limit > 0 ? `${short(contextTokens)} of ${short(limit)}` : short(contextTokens),
+    filled,
+    near: filled >= NEARLY,
+    costly: budgets(meter, tree).some((one) => one.near),
+    cost: costWords(meter),
+    cache: cacheWords(usage),
+    spoken: `About ${short(contextTokens)} tokens of context; it is compacted at ${short(limit)}`,
+  };
+}
+
+/** `$0.12`; `≥ $0.12` when some calls have no known price; empty when nothing is known to have been paid. */
+function costWords({ cost, costKnown }: Meter): string {
+  if (cost <= 0) return "";
+  return costKnown ? money(cost) : `≥ ${money(cost)}`;
+}
+
+export interface Limit {
+  key: keyof Budget;
+  /** `This session`, `Goal 2.1`. */
+  what: string;
+  /** `$1.23 of $5`. */
+  words: string;
+  used: number;
+  limit: number;
+  near: boolean;
+}
+
+/** The limits that are set, with how much of them is used. */
+export function budgets(meter: Meter, tree: GoalTree): Limit[] {
+  const { budget } = meter;
+  const goal = currentGoal(meter, tree);
+  const found: Limit[] = [];
+  const add = (key: keyof Budget, what: string, used: number, write: (value: number) => string): void => {
+    const limit = budget[key];
+    if (limit === null || limit === undefined) return;
+    const inMoney = key.endsWith("Usd");
+    const words = `${write(used)} of ${inMoney ? limitOf(limit) : `${short(limit)} tokens`}`;
+    found.push({ key, what, words, used, limit, near: used >= limit * NEARLY });
+  };
+  add("sessionUsd", "This session", meter.cost, money);
+  add("sessionTokens", "This session", total(meter.usage), short);
+  const name = goal ? `Goal ${goal.number ?? goal.goal.description}` : "Each goal";
+  add("goalUsd", name, goal?.meter?.cost ?? 0, money);
+  add("goalTokens", name, goal?.meter ? total(goal.meter.usage) : 0, short);
+  return found;
+}
+
+/** The goal in focus with its numbers. */
+export function currentGoal(
+  meter: Meter,
+  tree: GoalTree,
+): { goal: Goal; number: string | undefined; meter: GoalMeter | undefined } | undefined {
+  const goal = tree.goals.find((one) => one.id === tree.currentId);
+  if (!goal) return undefined;
+  return { goal, number: goalNumbers(tree).get(goal.id), meter: meter.goals.find((one) => one.goalId === goal.id) };
+}
+
+/** What unfolds below the line: a label and its words. */
+export function details(meter: Meter, tree: GoalTree): { label: string; words: string[] }[] {
+  const { usage } = meter;
+  const rows = [
+    {
+      label: "Context",
+      words: [
+        `about ${short(meter.contextTokens)} tokens`,
+        ...(meter.contextWindow > 0 ? [`${short(meter.contextWindow)} fit`] : []),
+        ...(meter.compactAt > 0 ? [`compacted at ${short(meter.compactAt)}`] : []),
+      ],
+    },
+    {
+      label: "Tokens",
+      words: [
+        `${short(sent(usage))} in`,
+        ...(usage.cacheRead > 0 ? [`${short(usage.cacheRead)} of them from cache`] : []),
+        ...(usage.cacheWrite > 0 ? [`${short(usage.cacheWrite)} put there`] : []),
+        `${short(usage.output)} out`,
+      ],
+    },
+    {
+      label: "Cost",
+      words: meter.costKnown
+        ? [money(meter.cost)]
+        : [meter.cost > 0 ? `at least ${money(meter.cost)}` : "not known", "the model's price is not known"],
+    },
+  ];
+  const goal = currentGoal(meter, tree);
+  if (goal) {
+    const held = goal.meter?.contextTokens ?? 0;
+    const spent = goal.meter ? spentWords(goal.meter) : "";
+    rows.push({
+      label: goal.number ? `Goal ${goal.number}` : "Goal",
+      words: [spent || "nothing yet", ...(held > 0 ? [`${short(held)} of the context`] : [])],
+    });
+  }
+  return rows;
+}
+
+/** The question of a run that has used its budget, not of a tool that wants to do something. */
+export function isBudget({ permission }: Pick<PermissionRequest, "permission">): boolean {
+  return permission === "budget";
+}

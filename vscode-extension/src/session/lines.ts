@@ -1,0 +1,113 @@
+/** The transcript's lines: the messages of a compaction are one of them. Pure. */
+import { short } from "../amounts";
+import { sent } from "../meter/model";
+import type { CompactionPart, Message, Meter } from "../protocol.gen";
+import type { Item } from "./state";
+
+export interface CompactionLine {
+  kind: "compaction";
+  key: string;
+  reason: string;
+  /** Tokens of the request before it, and of the one after it, as far as they are known. */
+  before: number | undefined;
+  after: number | undefined;
+  /** Markdown; empty while the model still writes it. */
+  summary: string;
+  /** What was carried over word for word. */
+  carried: string;
+}
+
+export type Line = Item | CompactionLine;
+
+export function compactionOf(message: Message): CompactionPart | undefined {
+  return message.content.find((part) => part.type === "compaction");
+}
+
+export function lines(items: readonly Item[], meter: Meter | null): Line[] {
+  const found: Line[] = [];
+  let asked: number | undefined;
+  let open: CompactionLine | undefined;
+  for (const item of items) {
+    const part = item.kind === "message" ? compactionOf(item.message) : undefined;
+    if (item.kind === "message" && part) {
+      if (part.kind === "request" || found.at(-1) !== open || !open) {
+        open = { kind: "compaction", key: item.key, reason: part.reason, before: asked, after: undefined, summary: "", carried: "" };
+        found.push(open);
+      }
+      if (part.kind === "summary") open.summary = readableSummary(textOf(item.message));
+      if (part.kind === "carried") open.carried = textOf(item.message);
+      continue;
+    }
+    if (item.kind === "message" && item.message.usage) {
+      asked = sent(item.message.usage);
+      if (open) open.after ??= asked;
+    }
+    found.push(item);
+  }
+  // Nothing was asked since: what the next request would hold is known all the same.
+  if (open?.summary && open.after === undefined) open.after = meter?.contextTokens;
+  return found.filter((line) => line.kind !== "compaction" || line.summary !== "" || line === found.at(-1));
+}
+
+const REASONS: Record<string, string> = {
+  threshold: "it was nearly full",
+  overflow: "it was too long for the model",
+  manual: "as you asked",
+};
+
+/** `Context compacted (it was nearly full) · 142k → 38k tokens`. */
+export function compactionWords({ reason, before, after, summary }: CompactionLine): string {
+  if (!summary) return "Compacting the context…";
+  const why = REASONS[reason] ?? reason;
+  const counts = before === undefined || after === undefined || after >= before ? "" : `${short(before)} → ${short(after)} tokens`;
+  return [`Context compacted${why ? ` (${why})` : ""}`, counts].filter(Boolean).join(" · ");
+}
+
+function textOf(message: Message): string {
+  return message.content.map((part) => (part.type === "text" ? part.text : "")).join("");
+}
+
+/** A summary to read: the JSON between the tags as headings and lists, as Markdown. What is no JSON stays as it is. */
+export function readableSummary(text: string): string {
+  const match = /<compact_summary>([\s\S]*?)(?:<\/compact_summary>|$)/.exec(text);
+  const inner = (match?.[1] ?? text).trim().replace(/^```(?:json)?\s*|\s*```$/g, "");
+  const outside = match ? text.replace(match[0], "").trim() : "";
+  let value: unknown;
+  try {
+    value = JSON.parse(inner);
+  } catch {
+    return [outside, inner].filter(Boolean).join("\n\n") || text.trim();
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return [outside, list(value, "")].filter(Boolean).join("\n\n");
+  const sections = Object.entries(value)
+    .filter(([, inside]) => !isEmpty(inside))
+    .map(([name, inside]) => `**${words(name)}**\n\n${typeof inside === "object" ? list(inside, "") : String(inside)}`);
+  return [outside, ...sections].filter(Boolean).join("\n\n");
+}
+
+function list(value: unknown, indent: string): string {
+  if (Array.isArray(value)) return value.filter((one) => !isEmpty(one)).map((one) => entry("", one, indent)).join("\n");
+  if (typeof value !== "object" || value === null) return `${indent}${String(value)}`;
+  return Object.entries(value)
+    .filter(([, inside]) => !isEmpty(inside))
+    .map(([name, inside]) => entry(`${words(name)}: `, inside, indent))
+    .join("\n");
+}
+
+function entry(label: string, value: unknown, indent: string): string {
+  if (typeof value === "object" && value !== null) {
+    const inside = list(value, `${indent}  `);
+    return label ? `${indent}- ${label.trim()}\n${inside}` : inside.replace(`${indent}  - `, `${indent}- `);
+  }
+  return `${indent}- ${label}${String(value).replaceAll("\n", `\n${indent}  `)}`;
+}
+
+function words(name: string): string {
+  const spaced = name.replace(/_/g, " ").replace(/(?<=[a-z])(?=[A-Z])/g, " ").trim();
+  return spaced.charAt(0).toUpperCase() + spaced.slice(1);
+}
+
+function isEmpty(value: unknown): boolean {
+  if (value === null || value === undefined || value === "") return true;
+  return typeof value === "object" && Object.keys(value).length === 0;
+}

@@ -17,6 +17,10 @@ from daemon.plan.tree import PlanTree
 
 MAX_SAID = 20_000
 """Characters of one message of the person; of a longer one the middle is left out."""
+MAX_HANDED_OVER = 60_000
+"""The same for what another agent handed over, which is bounded by itself, see ``daemon.context.handover``."""
+HANDOVER_TAGS = ("<init_to_execute_context>", "<execute_to_init_context>")
+"""How a hand-over begins (source: seed 001)."""
 _OTHERS_SHARE = 0.4
 """Of the limit, kept for what is not the person's own words when there is not room for everything."""
 _ENDED = ("completed", "abandoned")
@@ -24,7 +28,15 @@ _GO_ON = "Go on with the work where it stands. What is done need not be done aga
 
 
 def carried_text(messages: Sequence[Message], plan: PlanTree, keep_from: int, limit_tokens: int) -> str:
-    """What stays of the messages with a sequence below ``keep_from``.
+    """The message that carries over what stays of the messages with a sequence below ``keep_from``."""
+    head = "Carried over word for word from the conversation before the summary:"
+    return "\n\n".join([head, *verbatim_blocks(messages, plan, keep_from, limit_tokens), _GO_ON])
+
+
+def verbatim_blocks(
+    messages: Sequence[Message], plan: PlanTree, keep_from: int, limit_tokens: int
+) -> list[str]:
+    """What must not be lost of the messages with a sequence below ``keep_from``, as paragraphs.
 
     Everything the person said, instruction files that tools showed, reasons of abandoned goals and summaries of
     finished ones. Beyond ``limit_tokens`` (estimated) older things are left out and counted; of the person's words
@@ -39,7 +51,7 @@ def carried_text(messages: Sequence[Message], plan: PlanTree, keep_from: int, li
     others = sum(_tokens(texts) for texts in (rules.values(), *given_up, *finished))
     words = _fit_said(said, limit_tokens - min(others, int(limit_tokens * _OTHERS_SHARE)))
     left = limit_tokens - _tokens(words)
-    blocks = ["Carried over word for word from the conversation before the summary:"]
+    blocks: list[str] = []
     if words:
         blocks += ["## What the person said, oldest first", *words]
     if rules:
@@ -51,7 +63,7 @@ def carried_text(messages: Sequence[Message], plan: PlanTree, keep_from: int, li
             texts = _newest(groups, left)
             left -= _tokens(texts)
             blocks += [title, *texts]
-    return "\n\n".join([*blocks, _GO_ON])
+    return blocks
 
 
 def person_said(message: Message) -> str:
@@ -64,7 +76,8 @@ def person_said(message: Message) -> str:
         if isinstance(part, TextPart | SubtaskPart)
     )
     files = [f"[attached: {part.name}]" for part in message.content if isinstance(part, FilePart)]
-    return "\n".join(filter(None, (cut_middle(text, MAX_SAID), *files)))
+    limit = MAX_HANDED_OVER if text.startswith(HANDOVER_TAGS) else MAX_SAID
+    return "\n".join(filter(None, (cut_middle(text, limit), *files)))
 
 
 def cut_middle(text: str, length: int) -> str:

@@ -1,0 +1,140 @@
+"""What one agent hands over to the other: the first message of the session that goes on (source: seed 001). Pure.
+
+``init`` designs and ``execute`` carries out; each works in a session of its own and knows of the other one only what
+stands in this text and in the files it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from daemon.context.compaction import HANDOVER_TAGS, cut_middle, person_said, verbatim_blocks
+from daemon.context.summaries import SummaryProblem, read_summary, summary_text
+from daemon.context.window import estimate_tokens
+from daemon.model.messages import Message
+from daemon.plan.tree import PlanTree
+
+Target = Literal["init", "execute"]
+
+HANDOVER_TOKENS = 10_000
+"""Estimated; a hand-over is the first message of a session and stays in it to the end."""
+_MAX_FILES = 100
+_MAX_GOALS = 60
+_REPORT_SHARE = 0.2
+_SUMMARY_SHARE = 0.4
+_TAGS: Mapping[Target, str] = {"execute": HANDOVER_TAGS[0], "init": HANDOVER_TAGS[1]}
+_DUTY: Mapping[Target, str] = {
+    "execute": "Carry the design out: read its files first. What waits for the person's decision is not decided.",
+    "init": "Analyse what is reported and find the causes; read the files named here for the details. Changes of the "
+    "design need the person's approval.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Giving:
+    """The session that hands its work over."""
+
+    trace_id: str
+    agent: str
+    plan: PlanTree
+    messages: Sequence[Message]
+    changed_files: Sequence[str] = ()
+    """Paths of files it changed, the newest last."""
+
+
+def handover_text(giving: Giving, target: Target, limit_tokens: int = HANDOVER_TOKENS) -> str:
+    """The text between ``<init_to_execute_context>`` or ``<execute_to_init_context>`` for the agent ``target``.
+
+    Mission, what the person said, how goals ended and what is open, the newest summary with its key paths, the files
+    that were changed, and what the agent reported last.
+    """
+    summary = newest_summary(giving.messages, giving.agent)
+    shown_summary = "" if summary is None else summary_text(summary)
+    report = last_report(giving.messages)
+    parts: list[str] = [f"Handed over by the {giving.agent} agent; its session is {giving.trace_id}."]
+    first = next((said for message in giving.messages if (said := person_said(message))), "")
+    if giving.plan.mission and giving.plan.mission not in first:  # else it comes in the person's own words
+        parts += ["## Mission", giving.plan.mission]
+    ends: list[str] = []
+    if shown_summary:
+        ends += ["## Its summary of the work", _cut(shown_summary, int(limit_tokens * _SUMMARY_SHARE))]
+    if still_open := open_goals(giving.plan):
+        ends += ["## Still open", *_first(still_open, _MAX_GOALS)]
+    if giving.changed_files:
+        files = [f"- {path}" for path in giving.changed_files[-_MAX_FILES:]]
+        left_out = len(giving.changed_files) - len(files)
+        ends += ["## Files it changed", "\n".join([*([f"[{left_out} more]"] if left_out else []), *files])]
+    if report:
+        ends += ["## What it reported last", _cut(report, int(limit_tokens * _REPORT_SHARE))]
+    left = limit_tokens - sum(map(estimate_tokens, (*parts, *ends)))
+    everything = max((message.sequence for message in giving.messages), default=0) + 1
+    parts += verbatim_blocks(giving.messages, giving.plan, everything, max(left, limit_tokens // 5))
+    tag = _TAGS[target]
+    return "\n\n".join([tag, *parts, *ends, f"</{tag[1:]}", _DUTY[target]])
+
+
+def newest_summary(messages: Sequence[Message], agent: str) -> dict[str, Any] | None:
+    """The summary of the newest full compaction that a model wrote; None when there is none."""
+    for message in reversed(messages):
+        mark = message.compaction()
+        if mark is not None and mark.kind == "summary":
+            read = read_summary(message.text(), agent)
+            if not isinstance(read, SummaryProblem):
+                return read
+    return None
+
+
+def last_report(messages: Sequence[Message]) -> str:
+    """What the agent said last that was more than a word with a tool call."""
+    return next(
+        (
+            message.text().strip()
+            for message in reversed(messages)
+            if message.role == "assistant"
+            and message.compaction() is None
+            and not message.tool_calls()
+            and message.text().strip()
+        ),
+        "",
+    )
+
+
+def open_goals(plan: PlanTree) -> list[str]:
+    """Goals that are not ended, by name: the numbers of another session's plan would mean other goals."""
+    found: list[str] = []
+    todo = [(goal, goal.description) for goal in reversed(plan.children(None))]
+    while todo:
+        goal, name = todo.pop()
+        if goal.status in ("completed", "abandoned"):
+            continue
+        if goal.status == "in_progress" or not plan.children(goal.id):
+            found.append(f"- {name}" + (" (in progress)" if goal.status == "in_progress" else ""))
+        todo += [(child, f"{name} › {child.description}") for child in reversed(plan.children(goal.id))]
+    return found
+
+
+def changed_paths(messages: Iterable[Message]) -> list[str]:
+    """Files that tool results say were changed, once each, the newest last."""
+    found: dict[str, None] = {}
+    for message in messages:
+        result = message.tool_result()
+        files: object = result.metadata.get("files") if result is not None and not result.is_error else None
+        for entry in cast("list[object]", files) if isinstance(files, list) else ():
+            fields: dict[str, object] = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
+            path = fields.get("path")
+            if isinstance(path, str) and "kind" in fields:
+                found.pop(path, None)
+                found[path] = None
+    return list(found)
+
+
+def _first(lines: Sequence[str], count: int) -> list[str]:
+    more = len(lines) - count
+    return ["\n".join([*lines[:count], *([f"[{more} more]"] if more > 0 else [])])]
+
+
+def _cut(text: str, limit: int) -> str:
+    tokens = estimate_tokens(text)
+    return text if tokens <= limit else cut_middle(text, len(text) * limit // tokens)

@@ -1,0 +1,155 @@
+"""What one agent hands over to the other."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.context.compaction import MAX_HANDED_OVER, carried_text
+from daemon.context.handover import (
+    HANDOVER_TOKENS,
+    Giving,
+    Target,
+    changed_paths,
+    handover_text,
+    newest_summary,
+)
+from daemon.context.summaries import summary_text
+from daemon.context.window import estimate_tokens
+from tests.fakes.conversation import Conversation
+
+SUMMARY: dict[str, Any] = {
+    "generated_components": {"tools": ["t.py: adds"], "checkers": [], "samples": "15"},
+    "evaluation_progress": {"current_iteration": 5, "success_rate": "12/15 (80%)", "layer_status": "3 done"},
+    "identified_issues": {"layer2_problems": ["t.py"], "layer3_problems": [], "fix_attempts": []},
+    "pending_work": ["the person decides on refunds"],
+    "key_paths": {"execution_output_dir": "out/iteration_5"},
+}
+
+
+def worked() -> Conversation:
+    talk = Conversation("Build a shop")
+    talk.user("Design a shop. No refunds, ever.")
+    rules, formats = talk.goals("business rules", "formats")
+    talk.focus(rules)
+    talk.step(
+        "write",
+        {"file_path": "design/rules.md"},
+        metadata={"files": [{"path": "design/rules.md", "kind": "create"}]},
+    )
+    talk.done("7 rules in design/rules.md")
+    talk.focus(formats)
+    talk.says("Rules are written; formats are open.")
+    return talk
+
+
+def text_of(talk: Conversation, target: Target = "execute", **fields: Any) -> str:
+    agent = "init" if target == "execute" else "execute"
+    return handover_text(Giving("t1", agent, talk.plan, talk.messages, **fields), target)
+
+
+def test_the_tags_name_the_direction() -> None:
+    talk = worked()
+    to_execute, to_init = text_of(talk, "execute"), text_of(talk, "init")
+    assert to_execute.startswith("<init_to_execute_context>\n")
+    assert "\n</init_to_execute_context>\n" in to_execute
+    assert to_init.startswith("<execute_to_init_context>\n")
+    assert "\n</execute_to_init_context>\n" in to_init
+    assert "need the person's approval" in to_init.rpartition("</")[2]
+
+
+def test_it_holds_mission_words_goals_files_and_the_last_report() -> None:
+    talk = worked()
+    text = text_of(talk, changed_files=changed_paths(talk.messages))
+    for part in (
+        "its session is t1",
+        "## Mission\n\nBuild a shop",
+        "Design a shop. No refunds, ever.",
+        "**business rules**\n7 rules in design/rules.md",
+        "- formats (in progress)",
+        "- design/rules.md",
+        "Rules are written; formats are open.",
+    ):
+        assert part in text
+    assert not re.search(r"\b[12]\. ", text)
+
+
+def test_a_mission_in_the_persons_own_words_is_not_said_twice() -> None:
+    talk = worked()
+    talk.plan.mission = "Design a shop."
+    assert "## Mission" not in text_of(talk)
+
+
+def test_the_newest_summary_that_a_model_wrote_comes_along_with_its_paths_and_open_decisions() -> None:
+    talk = worked()
+    talk.compacted(summary_text(SUMMARY | {"pending_work": ["old"]}), "carried", 2)
+    talk.compacted(summary_text(SUMMARY), "carried", 2)
+    talk.compacted("[完成] step history", "carried", 2)
+    assert newest_summary(talk.messages, "execute") == SUMMARY
+    text = text_of(talk, "init")
+    assert summary_text(SUMMARY) in text
+    assert '"old"' not in text
+
+
+def test_files_are_told_once_the_newest_last_and_failed_calls_change_none() -> None:
+    talk = Conversation()
+    for path in ("a", "b", "a"):
+        talk.step("edit", {}, metadata={"files": [{"path": path, "kind": "update"}]})
+    talk.step("edit", {}, is_error=True, metadata={"files": [{"path": "c", "kind": "update"}]})
+    talk.step("read", {}, metadata={"path": "d", "sha256": "0"})
+    talk.step("bash", {}, metadata={"files": "damaged"})
+    talk.step("bash", {}, metadata={"files": [3, {"path": 4, "kind": "update"}]})
+    assert changed_paths(talk.messages) == ["b", "a"]
+
+
+def test_an_empty_session_can_be_handed_over() -> None:
+    talk = Conversation()
+    assert "Handed over by the init agent" in text_of(talk)
+
+
+@pytest.mark.parametrize("target", ["init", "execute"])
+def test_a_very_long_session_stays_within_the_limit_and_keeps_its_mission(target: Target) -> None:
+    talk = Conversation()
+    talk.user("THE MISSION " + "m" * 50_000)
+    for goal in talk.goals(*(f"goal {n}" for n in range(40))):
+        talk.focus(goal)
+        talk.user("remark " * 500)
+        talk.step("read", {})
+        talk.done("found " * 300)
+    talk.compacted(summary_text(SUMMARY | {"pending_work": ["p" * 12_000]}), "carried", 9)
+    talk.says("report " * 5_000)
+    files = [f"src/file_{n}.py" for n in range(500)]
+    text = text_of(talk, target, changed_files=files)
+    assert estimate_tokens(text) <= HANDOVER_TOKENS * 1.3
+    assert len(text) <= MAX_HANDED_OVER
+    for part in ("THE MISSION", "[400 more]", "src/file_499.py", "report report"):
+        assert part in text
+
+
+def test_what_was_handed_over_survives_compactions_whole() -> None:
+    giving = worked()
+    for number in range(200):
+        giving.user(f"remark {number}: " + "word " * 20)
+    text = text_of(giving)
+    talk = Conversation()
+    talk.user(text)
+    talk.says("I begin.")
+    assert len(text) > 20_000
+    assert text in carried_text(talk.messages, talk.plan, talk.next, 50_000)
+
+
+@given(st.lists(st.text(max_size=200), max_size=6))
+def test_any_session_can_be_handed_over_and_back(said: list[str]) -> None:
+    talk = Conversation()
+    for text in said:
+        talk.user(text)
+        talk.says(text)
+    there = text_of(talk, "execute")
+    back = Conversation()
+    back.user(there)
+    back.says("done")
+    assert text_of(back, "init").startswith("<execute_to_init_context>")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -16,7 +17,17 @@ from daemon.context.instructions import (
     read_instructions,
     with_instructions,
 )
+from tests.fakes.tool_context import fake_context
 from tools.base import ToolResult
+from tools.registry import builtin_tools, run_tool
+
+MOVE = """*** Begin Patch
+*** Update File: a/x.py
+*** Move to: b/x.py
+@@
+-x = 2
++x = 3
+*** End Patch"""
 
 
 @pytest.fixture
@@ -236,3 +247,25 @@ def test_instructions_stand_at_the_end_of_the_result_and_in_its_metadata() -> No
 @pytest.mark.parametrize("damaged", [{}, {"instructions": 3}, {"instructions": {"a": 1}}])
 def test_damaged_metadata_holds_no_instructions(damaged: dict[str, object]) -> None:
     assert instructions_of(damaged) == {}
+
+
+async def test_the_real_tools_say_which_files_they_are_about(tmp_path: Path) -> None:
+    ctx = fake_context(tmp_path)
+    tools = builtin_tools()
+    put(ctx.workspace / "a" / "AGENTS.md", "be brief")
+    put(ctx.workspace / "a" / "x.py", "x = 1\n")
+    calls: list[tuple[str, dict[str, str], tuple[str, ...]]] = [
+        ("read", {"file_path": "a"}, ()),
+        ("ls", {"path": "a"}, ()),
+        ("grep", {"pattern": "x"}, ()),
+        ("read", {"file_path": str(ctx.workspace / "a" / "x.py")}, ("a/x.py",)),
+        ("edit", {"file_path": "a/x.py", "old_string": "x = 1", "new_string": "x = 2"}, ("a/x.py",)),
+        ("write", {"file_path": "a/new/y.py", "content": "y = 1\n"}, ("a/new/y.py",)),
+        ("patch", {"patch_text": MOVE}, ("a/x.py", "b/x.py")),
+        ("edit", {"file_path": "a/none.py", "old_string": "x", "new_string": "y"}, ()),
+    ]
+    for name, arguments, files in calls:
+        result = await run_tool(tools[name], json.dumps(arguments), ctx)
+        assert sorted(files_at_work(name, result)) == list(files), result.content
+        found = await NestedInstructions(ctx.workspace).for_files(files, {})
+        assert found == ({"a/AGENTS.md": "be brief"} if files else {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ from daemon.context.families.loader import FAMILIES
 from daemon.context.prompt import Environment, Layer, prompt_layers, system_blocks
 from daemon.model.messages import TextPart
 from daemon.provider import anthropic_wire, openai_wire
+from daemon.provider.anthropic import AnthropicProvider
 from daemon.provider.base import ModelRequest, PromptMessage, ToolSpec
+from tests.fakes.model_requests import anthropic_env, complete
+from tests.fakes.model_server import ModelServer
 from tools.registry import builtin_tools
 
 LIMIT = 16 * 1024
@@ -64,3 +68,14 @@ def test_no_tool_and_no_layer_takes_more_than_its_share() -> None:
         assert size(agent_layer.text) <= 5_000, agent
         assert size(environment.text) <= 512
         assert size(provider.text) <= 1_100
+
+
+async def test_a_whole_first_request_of_the_real_sdk_is_no_larger_on_the_wire() -> None:
+    async with ModelServer([{"text": "hello"}]) as server:
+        made = replace(request("build", "anthropic/claude-sonnet-5-5"), env=anthropic_env(server))
+        provider = AnthropicProvider()
+        try:
+            await complete(provider, made)
+        finally:
+            await provider.aclose()
+    assert int(server.requests[0].headers["content-length"]) <= LIMIT

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
+from daemon.context.instructions import instructions_of
 from daemon.context.marks import Marks
 from daemon.loop.notes import with_note
 from daemon.loop.spending import Spending, added
@@ -67,6 +68,8 @@ class SessionState:
         self.spending = Spending()
         """Tokens by goal."""
         self.spending.recount(self.messages, self.plan)
+        self.instructions: dict[str, str] = {}
+        """Instruction files of folders that the model was given with a tool result: text by shown path."""
         self.call_ids: set[str] = set()
         """Ids of all tool calls so far."""
         for message in self.messages:
@@ -201,6 +204,7 @@ class SessionState:
         result = message.tool_result() if message.role == "tool" else None
         if result is None or result.is_error:
             return
+        self.instructions.update(instructions_of(result.metadata))
         files = cast("list[object]", result.metadata.get("files") or [result.metadata])
         for entry in files:
             fields = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable
@@ -14,10 +15,11 @@ from daemon.config import Config
 from daemon.core import Daemon, memory_mb
 from daemon.loop.session import Busy, Session
 from daemon.model.base import Model
-from daemon.model.traces import Trace
+from daemon.model.traces import Budget, Trace
 from daemon.provider.choose import Choice, is_provider_variable, parse_model
 from daemon.store.base import StoreError, UnknownTrace
 from lsp_bridge import protocol as p
+from lsp_bridge.goal_requests import GoalRequests
 from lsp_bridge.history_requests import HistoryRequests
 from lsp_bridge.request_error import RequestError
 from tools.base import ProposedFile, ToolError
@@ -78,6 +80,7 @@ class Requests:
             "goalwright/permission/list": self.permissions,
             "goalwright/permission/content": self.permission_content,
             "goalwright/permission/reply": self.permission_reply,
+            **GoalRequests(core, lambda: client.name).handlers,
             **HistoryRequests(core, lambda: client.name).handlers,
         }
 
@@ -215,7 +218,7 @@ class Requests:
         return p.CanceledResult(canceled=session is not None and session.cancel())
 
     async def set(self, params: p.SessionSetParams) -> p.SessionResult:
-        """Change title or model."""
+        """Change title, model or limits."""
         session = await self._core.session(params.session_id)
         updates: dict[str, Any] = {}
         if params.title is not None:
@@ -224,6 +227,9 @@ class Requests:
             if params.model:
                 self._check_model(params.model)
             updates["model"] = params.model or None
+        if params.budget is not None:
+            _check_budget(params.budget)
+            updates["budget"] = params.budget.model_dump()
         self._core.update_session(session, updates)
         return p.SessionResult(session=self._info(session, await self._choice()))
 
@@ -330,6 +336,20 @@ class Requests:
         model = choice.model if foreign else trace.model or choice.model
         demo = model.startswith("demo/")
         return p.SessionInfo(trace=trace, status="idle", model=model, demo=demo, foreign=foreign)
+
+
+def _check_budget(budget: Budget) -> None:
+    limits = {
+        "money": (budget.session_usd, budget.goal_usd),
+        "tokens": (budget.session_tokens, budget.goal_tokens),
+    }
+    for unit, values in limits.items():
+        for value in values:
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise RequestError(
+                    p.INVALID_PARAMS,
+                    f"A limit of {value:g} ({unit}) is not possible: give 0 or more, or null for no limit.",
+                )
 
 
 def _both_sides(file: ProposedFile) -> p.PermissionContentResult:

@@ -7,7 +7,7 @@ from typing import Any
 from lsp_bridge.terminal.loose import mapping, mappings, string
 from lsp_bridge.terminal.text import Style, one_line
 
-_MARK = {"completed": "✓", "in_progress": "→", "abandoned": "✗", "pending": "○"}
+MARKS = {"completed": "✓", "in_progress": "→", "abandoned": "✗", "pending": "○"}
 
 
 def display_numbers(goals: list[dict[str, Any]]) -> dict[str, str]:
@@ -93,7 +93,7 @@ class GoalLines:
     def _line(self, goal: dict[str, Any], numbers: dict[str, str]) -> str:
         status = str(goal.get("status", "pending"))
         focused = goal["id"] == self._current and status in ("pending", "in_progress")
-        mark = "→" if focused else _MARK.get(status, "○")
+        mark = "→" if focused else MARKS.get(status, "○")
         summary = goal.get("summary")
         text = f"  {mark} {self._title(goal, numbers)}"
         if summary and status in ("completed", "abandoned"):

@@ -1,0 +1,105 @@
+"""What the person can do to the plan: ``goalwright/goal/…``. Each answers with the plan as it is then."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from daemon.core import Daemon
+from daemon.files.restore import Refused
+from daemon.loop.planning import PersonPlan
+from daemon.loop.session import Busy, Session
+from daemon.model.base import Model
+from daemon.model.permissions import FileDiff
+from daemon.plan.tree import PlanError
+from lsp_bridge import protocol as p
+from lsp_bridge.request_error import RequestError
+
+
+class GoalRequests:
+    """The goal requests of one connection. ``client_name`` is who is told to have done it."""
+
+    def __init__(self, core: Daemon, client_name: Callable[[], str]) -> None:
+        self._core = core
+        self._client_name = client_name
+        self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
+            "goalwright/goal/add": self.add,
+            "goalwright/goal/rename": self.rename,
+            "goalwright/goal/move": self.move,
+            "goalwright/goal/focus": self.focus,
+            "goalwright/goal/done": self.done,
+            "goalwright/goal/abandon": self.abandon,
+        }
+
+    async def add(self, params: p.GoalAddParams) -> p.GoalResult:
+        """A new goal."""
+        session = await self._core.session(params.session_id)
+        try:
+            added = self._plan(session).add(
+                params.description, params.reason, parent_id=params.parent_id, before_id=params.before_id
+            )
+        except PlanError as error:
+            raise _wrong(error) from error
+        return _result(session, goal_id=added)
+
+    async def rename(self, params: p.GoalRenameParams) -> p.GoalResult:
+        """Another description."""
+        return await self._changed(
+            params.session_id, lambda plan: plan.rename(params.goal_id, params.description)
+        )
+
+    async def move(self, params: p.GoalMoveParams) -> p.GoalResult:
+        """Another place."""
+        return await self._changed(
+            params.session_id, lambda plan: plan.move(params.goal_id, params.parent_id, params.before_id)
+        )
+
+    async def focus(self, params: p.GoalParams) -> p.GoalResult:
+        """What the model is to work on."""
+        return await self._changed(params.session_id, lambda plan: plan.focus(params.goal_id))
+
+    async def done(self, params: p.GoalDoneParams) -> p.GoalResult:
+        """Reached."""
+        return await self._changed(params.session_id, lambda plan: plan.done(params.goal_id, params.summary))
+
+    async def abandon(self, params: p.GoalAbandonParams) -> p.GoalResult:
+        """Given up, maybe with what was changed for it."""
+        session = await self._core.session(params.session_id)
+        try:
+            files = await self._plan(session).abandon(
+                params.goal_id, params.reason, revert_files=params.revert_files, dry_run=params.dry_run
+            )
+        except PlanError as error:
+            raise _wrong(error) from error
+        except Busy as error:
+            raise RequestError(
+                p.BUSY, f"{error} Without revertFiles a goal can be given up at any time."
+            ) from error
+        except Refused as error:
+            raise RequestError(
+                p.HISTORY_CONFLICT,
+                f"{error}\n\nThe goal is still open: give it up without revertFiles to keep the files as they are.",
+            ) from error
+        return _result(session, files=files)
+
+    def _plan(self, session: Session) -> PersonPlan:
+        return PersonPlan(session, self._client_name())
+
+    async def _changed(self, session_id: str, change: Callable[[PersonPlan], None]) -> p.GoalResult:
+        session = await self._core.session(session_id)
+        try:
+            change(self._plan(session))
+        except PlanError as error:
+            raise _wrong(error) from error
+        return _result(session)
+
+
+def _wrong(error: PlanError) -> RequestError:
+    return RequestError(p.INVALID_PARAMS, str(error))
+
+
+def _result(
+    session: Session, *, goal_id: str | None = None, files: tuple[FileDiff, ...] = ()
+) -> p.GoalResult:
+    plan = session.state.plan
+    return p.GoalResult(goal_tree=plan.snapshot(), goal_numbers=plan.numbers(), goal_id=goal_id, files=files)

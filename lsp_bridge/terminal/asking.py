@@ -1,0 +1,108 @@
+"""What the commands about one session share: the connection, which session is meant, and how they fail."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from daemon.provider.variables import provider_env
+from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
+from lsp_bridge.launch import Greeting, Launcher, LaunchError
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.loose import mapping, mappings, string
+from lsp_bridge.terminal.run import CLIENT_NAME, EXIT_FAILED, EXIT_OK
+from lsp_bridge.terminal.text import shown
+
+REQUEST_S = 60.0
+
+
+class Failed(Exception):
+    """It cannot be done; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A connection, and the session that a command is about."""
+
+    client: Client
+    session: str
+
+    async def request(self, method: str, timeout_s: float = REQUEST_S, **params: Any) -> dict[str, Any]:
+        """A request about the session. Raises what ``Client.request`` raises."""
+        return await self.client.request(method, {"sessionId": self.session, **params}, timeout_s)
+
+    async def load(self) -> dict[str, Any]:
+        """The session's state, without messages."""
+        return await self.request("goalwright/session/load", messages=0)
+
+
+async def about_session(
+    workspace: Path,
+    session: str | None,
+    launcher: Launcher,
+    console: Console,
+    work: Callable[[Asked], Awaitable[None]],
+    *,
+    as_json: bool,
+) -> int:
+    """Connect, find the session (None: the newest of this person), do ``work``, and return the exit code.
+
+    Expected failures are told on stderr, with ``as_json`` as ``{"error": {"code", "message"}}`` on stdout.
+    """
+    try:
+        async with _connected(workspace, launcher) as client:
+            await work(Asked(client, session or await _newest(client, workspace)))
+        return EXIT_OK
+    except (Failed, LaunchError, RpcError, RequestTimeout, ConnectionLost) as error:
+        if as_json:
+            code = error.code if isinstance(error, RpcError) else 0
+            console.write(json.dumps({"error": {"code": code, "message": str(error)}}) + "\n")
+        else:
+            console.warn(shown(str(error)))
+        return EXIT_FAILED
+
+
+@contextlib.asynccontextmanager
+async def _connected(workspace: Path, launcher: Launcher) -> AsyncGenerator[Client]:
+    client, _ = await launcher.connect(workspace, Greeting(client=CLIENT_NAME, env=provider_env(os.environ)))
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def _newest(client: Client, workspace: Path) -> str:
+    """The newest session of this person; one that came with the folder is only taken by its name."""
+    params: dict[str, Any] = {"limit": 50}
+    while True:
+        listed = await client.request("goalwright/session/list", params, REQUEST_S)
+        sessions = mappings(listed.get("sessions"))
+        for session in sessions:
+            params["before"] = string(mapping(session.get("trace")).get("traceId"))
+            if session.get("foreign") is not True:
+                return params["before"]
+        if listed.get("more") is not True or not sessions:
+            raise Failed(f"There is no session in {workspace} yet.")
+
+
+def goal_by_number(loaded: dict[str, Any], number: str) -> str:
+    """The id of the goal that the plan shows with this number. Raises Failed with the numbers there are."""
+    numbers = {goal_id: string(shown_as) for goal_id, shown_as in mapping(loaded.get("goalNumbers")).items()}
+    wanted = number.strip().rstrip(".")
+    found = next((goal_id for goal_id, shown_as in numbers.items() if shown_as == wanted), None)
+    if found is None:
+        known = ", ".join(sorted(numbers.values(), key=_in_order)[:30])
+        more = ", …" if len(numbers) > 30 else ""
+        raise Failed(
+            f"There is no goal {wanted}. " + (f"Goals: {known}{more}." if known else "The plan is empty.")
+        )
+    return found
+
+
+def _in_order(number: str) -> list[int]:
+    return [int(step) for step in number.split(".") if step.isdecimal()]

@@ -102,7 +102,9 @@ function entry(label: string, value: unknown, indent: string): string {
   return `${indent}- ${label}${String(value).replaceAll("\n", `\n${indent}  `)}`;
 }
 
+/** A key of JSON in words; what is no such name, a path for example, stays. */
 function words(name: string): string {
+  if (!/^[a-z]\w*$/i.test(name)) return name;
   const spaced = name.replace(/_/g, " ").replace(/(?<=[a-z])(?=[A-Z])/g, " ").trim();
   return spaced.charAt(0).toUpperCase() + spaced.slice(1);
 }

@@ -318,6 +318,8 @@ function withNotice(state: SessionState, eventId: number, level: Level, text: st
 
 function lastFinish(state: SessionState): string | undefined {
   for (const item of [...state.items].reverse()) {
+    // A compaction is no answer, and nothing that was asked.
+    if (item.kind === "message" && item.message.content.some((part) => part.type === "compaction")) continue;
     if (item.kind === "message" && item.message.role === "assistant") {
       const finish = finishOf(item.message);
       // Without words the message says nothing about why it ended.

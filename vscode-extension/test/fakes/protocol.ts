@@ -5,6 +5,7 @@ import type {
   Goal,
   GoalStats,
   Message,
+  Meter,
   Part,
   PermissionRequest,
   Role,
@@ -57,6 +58,22 @@ export function loaded(over: Partial<SessionLoadResult> = {}): SessionLoadResult
     queue: [],
     lastEventId: 0,
     meter: null,
+    ...over,
+  };
+}
+
+export const NO_BUDGET = { sessionUsd: null, sessionTokens: null, goalUsd: null, goalTokens: null };
+
+export function meter(over: Partial<Meter> = {}): Meter {
+  return {
+    contextTokens: 42_000,
+    contextWindow: 200_000,
+    compactAt: 150_000,
+    usage: { input: 10_000, output: 2_000, cacheRead: 83_000, cacheWrite: 7_000 },
+    cost: 0.12,
+    costKnown: true,
+    budget: NO_BUDGET,
+    goals: [],
     ...over,
   };
 }

@@ -33,9 +33,24 @@ export class Disposable {
 /** What was shown, for the test to look at. */
 export const shown: string[] = [];
 
+/** What the person answers, in order; nothing when the list is empty. */
+export const answers: (string | undefined)[] = [];
+
 const show = (text: string): Promise<undefined> => {
   shown.push(text);
   return Promise.resolve(undefined);
 };
 
-export const window = { showErrorMessage: show, showInformationMessage: show };
+const ask = (question: string | undefined): Promise<string | undefined> => {
+  shown.push(question ?? "");
+  return Promise.resolve(answers.shift());
+};
+
+export const window = {
+  showErrorMessage: show,
+  showInformationMessage: show,
+  setStatusBarMessage: show,
+  showInputBox: (options: { title?: string }) => ask(options.title),
+  showWarningMessage: (question: string, { detail }: { detail: string }, ...buttons: string[]) =>
+    ask([question, detail, `[${buttons.join("] [")}]`].join("\n")),
+};

@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { limitOf, money, percent, readMoney, readTokens, short } from "../src/amounts";
+
+test("numbers are short", () => {
+  assert.deepEqual([0, 999, 1000, 1234, 99_949, 999_499, 999_500, 12_300_000].map(short), ["0", "999", "1k", "1.2k", "100k", "999k", "1M", "12M"]);
+  assert.deepEqual([0, 0.0004, 0.004, 0.0999, 1.234].map(money), ["$0", "<$0.001", "$0.004", "$0.100", "$1.23"]);
+  assert.deepEqual([5, 0.25, 0.005, 12.5].map(limitOf), ["$5", "$0.25", "$0.005", "$12.5"]);
+});
+
+test("what is not all of it is not called a hundred per cent", () => {
+  assert.deepEqual([0, 0.834, 0.9999, 1].map(percent), ["0 %", "83 %", "99 %", "100 %"]);
+});
+
+test("money is read as people write it", () => {
+  assert.deepEqual(["5", "$2.50", " 0,25 $", "$ .5", "3 usd", "10 dollars"].map(readMoney), [5, 2.5, 0.25, 0.5, 3, 10]);
+  for (const text of ["", "0", "-1", "five", "1.2.3", "5 €", "1e3", "$"]) assert.equal(readMoney(text), undefined, text);
+});
+
+test("tokens are read as people write them", () => {
+  const written = ["200000", "200 000", "200,000", "200k", "1.5M", "1,5m", "300 tokens", "200k tokens", "1_000"];
+  assert.deepEqual(written.map(readTokens), [200_000, 200_000, 200_000, 200_000, 1_500_000, 1_500_000, 300, 200_000, 1_000]);
+  for (const text of ["", "0", "-5", "k", "many", "1e6", "1.2.3M"]) assert.equal(readTokens(text), undefined, text);
+});

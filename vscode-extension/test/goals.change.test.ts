@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { drop, step } from "../src/goals/places";
+import { goalNumbers } from "../src/session/numbers";
+import { apply, fromLoad, type SessionState, type Update } from "../src/session/state";
+import type { Goal, GoalTree } from "../src/protocol.gen";
+import { event, goal, loaded, NO_STATS } from "./fakes/protocol";
+
+const goals = [
+  goal("1"),
+  goal("2", { parentId: "1" }),
+  goal("3", { parentId: "1", status: "abandoned" }),
+  goal("4", { parentId: "1" }),
+  goal("5"),
+  goal("6", { parentId: "5" }),
+];
+const tree: GoalTree = { mission: "", currentId: "2", goals };
+const play = (updates: Update[]): SessionState => updates.reduce(apply, fromLoad(loaded({ goalTree: tree })));
+const moved = (goalId: string, parentId: string | null, beforeId: string | null, by = ""): Update =>
+  event(1, "goal_moved", { goalId, parentId, beforeId, affectedGoals: [], by });
+const order = (state: SessionState): string[] =>
+  state.goalTree.goals.map((one) => goalNumbers(state.goalTree).get(one.id) ?? "").filter(Boolean);
+const numbered = (state: SessionState): Record<string, string> => Object.fromEntries([...goalNumbers(state.goalTree)].map(([id, number]) => [number, id]));
+const said = (state: SessionState): string[] => state.items.map((item) => (item.kind === "notice" ? item.text : item.key));
+
+test("a goal moves before a sibling, behind all, and below another with all that is below it", () => {
+  assert.deepEqual(numbered(play([moved("4", "1", "2")])), { 1: "1", "1.1": "4", "1.2": "2", 2: "5", "2.1": "6" });
+  assert.deepEqual(numbered(play([moved("1", null, null)])), { 1: "5", "1.1": "6", 2: "1", "2.1": "2", "2.2": "4" });
+  assert.deepEqual(numbered(play([moved("5", "2", null)])), { 1: "1", "1.1": "2", "1.1.1": "5", "1.1.1.1": "6", "1.2": "4" });
+});
+
+test("a move before a goal that stands elsewhere goes to the end, and of an unknown goal changes nothing", () => {
+  assert.deepEqual(numbered(play([moved("6", "1", "5")])), { 1: "1", "1.1": "2", "1.2": "4", "1.3": "6", 2: "5" });
+  assert.equal(play([moved("9", null, null)]).goalTree, tree);
+  assert.equal(order(play([])).length, 5);
+});
+
+test("old and new parents get their numbers with a move", () => {
+  const stats = { ...NO_STATS, messageCount: 7 };
+  const change = { goalId: "5", status: "in_progress" as const, summary: null, selfStats: null, cumulativeStats: stats };
+  const state = play([event(1, "goal_moved", { goalId: "4", parentId: "5", beforeId: "6", affectedGoals: [change], by: "" })]);
+  const parent = state.goalTree.goals.find((one) => one.id === "5");
+  assert.deepEqual([parent?.status, parent?.cumulativeStats.messageCount], ["in_progress", 7]);
+  assert.equal(numbered(state)["2.1"], "4");
+});
+
+test("up and down pass over abandoned goals, and end at the ends", () => {
+  assert.deepEqual(step(tree, "4", "up"), { parentId: "1", beforeId: "2" });
+  assert.deepEqual(step(tree, "2", "down"), { parentId: "1", beforeId: null });
+  assert.deepEqual(step(tree, "1", "down"), { parentId: null, beforeId: null });
+  for (const [id, by] of [["2", "up"], ["4", "down"], ["6", "up"], ["9", "up"]] as const) assert.equal(step(tree, id, by), undefined);
+});
+
+test("a goal that is dropped on another goes below it, and below all rows to the end", () => {
+  assert.deepEqual(drop(tree, "4", "5"), { parentId: "5", beforeId: null });
+  assert.deepEqual(drop(tree, "6", undefined), { parentId: null, beforeId: null });
+  assert.deepEqual(drop(tree, "1", undefined), { parentId: null, beforeId: null });
+});
+
+test("a drop that changes nothing, or puts a goal below itself, is none", () => {
+  for (const [id, onto] of [["4", "1"], ["1", "1"], ["1", "4"], ["5", undefined], ["9", "1"]] as const) assert.equal(drop(tree, id, onto), undefined);
+});
+
+const updated = (goalId: string, updates: Record<string, unknown>, over: { by?: string; currentId?: string | null } = {}): Update =>
+  event(1, "goal_updated", { goalId, updates, affectedGoals: [], currentId: "2", by: "VS Code", ...over });
+const added = (one: Goal, by: string): Update => event(1, "goal_added", { goal: one, parentId: one.parentId, index: null, by });
+
+test("what the person did to the plan is one line each", () => {
+  const lines = (update: Update): string[] => said(play([update]));
+  assert.deepEqual(lines(added(goal("7", { parentId: "5", description: "Publish\nit" }), "VS Code")), ["You added goal 2.2 Publish it"]);
+  assert.deepEqual(lines(updated("4", { description: "Other" })), ["You renamed goal 1.2 to “Other”"]);
+  assert.deepEqual(lines(updated("4", { status: "completed", summary: "ok" })), ["You marked goal 1.2 Goal 4 as done"]);
+  assert.deepEqual(lines(updated("4", { status: "abandoned", summary: "no" })), ["You abandoned goal 1.2 Goal 4"]);
+  assert.deepEqual(lines(updated("4", { status: "in_progress" }, { currentId: "4" })), ["You set the focus on goal 1.2 Goal 4"]);
+  assert.deepEqual(lines(moved("4", "5", "6", "VS Code")), ["You moved goal 1.2 Goal 4 to 2.1"]);
+  const removed = event(1, "goal_removed", { goalId: "4", currentId: "2", reason: "", by: "VS Code" });
+  assert.deepEqual(lines(removed), ["You removed goal 1.2 Goal 4: nobody had worked on it yet"]);
+});
+
+test("what the agent does to its plan is no line", () => {
+  const silent = [
+    added(goal("7"), ""),
+    updated("4", { status: "completed" }, { by: "" }),
+    moved("4", "5", null),
+    // Numbers of a goal change with each message; nobody did that.
+    updated("4", { self_stats: NO_STATS }),
+  ];
+  for (const update of silent) assert.deepEqual(said(play([update])), []);
+});
+
+test("a long description is cut where it only names a goal", () => {
+  const [line] = said(play([added(goal("7", { description: "x".repeat(200) }), "VS Code")]));
+  assert.ok(line && line.length < 90 && line.endsWith("…"), line);
+});

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { changed, choices, complaint } from "../src/meter/budget";
+import { budgets, cacheShare, details, isBudget, line, merged, spentWords } from "../src/meter/model";
+import type { GoalMeter, GoalTree } from "../src/protocol.gen";
+import { goal, meter, NO_BUDGET, request } from "./fakes/protocol";
+
+const NOTHING = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
+const NO_TREE: GoalTree = { mission: "", currentId: null, goals: [] };
+const tree: GoalTree = { ...NO_TREE, currentId: "2", goals: [goal("1"), goal("2", { status: "in_progress" })] };
+
+function goalMeter(goalId: string, cost: number): GoalMeter {
+  return { goalId, usage: { input: 1_000, output: 500, cacheRead: 3_000, cacheWrite: 0 }, cost, contextTokens: 12_000 };
+}
+
+test("the share from cache is of all that was sent", () => {
+  assert.equal(cacheShare({ input: 10, output: 999, cacheRead: 80, cacheWrite: 10 }), 0.8);
+  assert.equal(cacheShare({ ...NOTHING, output: 5 }), undefined);
+});
+
+test("the line says how full, what it cost, and how much came from cache", () => {
+  const shown = line(meter(), NO_TREE);
+  assert.deepEqual([shown.context, shown.cost, shown.cache, shown.near, shown.costly], ["42k of 150k", "$0.12", "83 % from cache", false, false]);
+  assert.equal(shown.filled, 0.28);
+});
+
+test("a context beyond the threshold fills the bar and no more", () => {
+  const shown = line(meter({ contextTokens: 190_000 }), NO_TREE);
+  assert.deepEqual([shown.filled, shown.near], [1, true]);
+});
+
+test("a model without window, price or usage has a line all the same", () => {
+  const shown = line(meter({ compactAt: 0, contextWindow: 0, usage: NOTHING, cost: 0, costKnown: false }), NO_TREE);
+  assert.deepEqual([shown.context, shown.filled, shown.cost, shown.cache], ["42k", 0, "", ""]);
+  assert.equal(line(meter({ costKnown: false }), NO_TREE).cost, "≥ $0.12");
+});
+
+test("a notification brings the goals that changed; the others stay", () => {
+  const before = meter({ goals: [goalMeter("1", 0.1), goalMeter("2", 0.2)] });
+  const after = merged(before, meter({ cost: 0.5, goals: [goalMeter("2", 0.3)] }));
+  assert.deepEqual(after.goals.map((one) => [one.goalId, one.cost]), [["1", 0.1], ["2", 0.3]]);
+  assert.equal(after.cost, 0.5);
+  assert.equal(merged(null, before), before);
+});
+
+test("limits say what is used of them, and warn when little is left", () => {
+  const budget = { ...NO_BUDGET, sessionUsd: 0.13, goalTokens: 100_000 };
+  const found = budgets(meter({ budget, goals: [goalMeter("2", 0.1)] }), tree);
+  assert.deepEqual(found.map((one) => [one.what, one.words, one.near]), [
+    ["This session", "$0.12 of $0.13", true],
+    ["Goal 2", "4.5k of 100k tokens", false],
+  ]);
+  assert.equal(line(meter({ budget }), tree).costly, true);
+  assert.equal(budgets(meter({ budget }), NO_TREE)[1]?.what, "Each goal");
+});
+
+test("the details tell window, tokens, cost and the goal in focus", () => {
+  const rows = details(meter({ goals: [goalMeter("2", 0.03)] }), tree);
+  assert.deepEqual(rows.map((row) => [row.label, row.words.join(" · ")]), [
+    ["Context", "about 42k tokens · 200k fit · compacted at 150k"],
+    ["Tokens", "100k in · 83k of them from cache · 7k put there · 2k out"],
+    ["Cost", "$0.12"],
+    ["Goal 2", "4.5k tokens · $0.030 · 75 % from cache · 12k of the context"],
+  ]);
+  const unknown = details(meter({ cost: 0, costKnown: false }), NO_TREE);
+  assert.equal(unknown[2]?.words[0], "not known");
+});
+
+test("nothing spent is not told of a goal", () => {
+  assert.equal(spentWords({ usage: NOTHING, cost: 0 }), "");
+});
+
+test("the four limits are offered with what they are and what was used", () => {
+  const budget = { ...NO_BUDGET, sessionUsd: 5, goalTokens: 200_000 };
+  const offered = choices(meter({ budget, goals: [goalMeter("2", 0.03)] }), tree);
+  assert.deepEqual(offered.map((one) => [one.key, one.description, one.detail]), [
+    ["sessionUsd", "$5", "Used so far: $0.12"],
+    ["sessionTokens", "no limit", "Used so far: 102k tokens"],
+    ["goalUsd", "no limit", "Goal 2: $0.030"],
+    ["goalTokens", "200k tokens", "Goal 2: 4.5k tokens"],
+  ]);
+  assert.deepEqual(choices(null, NO_TREE).map((one) => one.detail), ["", "", "", ""]);
+});
+
+test("one limit changes, the others stay; nothing written takes it away", () => {
+  const before = { ...NO_BUDGET, goalTokens: 200_000 };
+  assert.deepEqual(changed(before, "sessionUsd", "$2.50"), { ...before, sessionUsd: 2.5 });
+  assert.deepEqual(changed(before, "goalTokens", " "), NO_BUDGET);
+  assert.deepEqual(changed(undefined, "sessionTokens", "1.5M"), { ...NO_BUDGET, sessionTokens: 1_500_000 });
+});
+
+test("what is no amount is complained about", () => {
+  assert.equal(complaint("sessionUsd", "2.50"), undefined);
+  assert.equal(complaint("sessionUsd", ""), undefined);
+  assert.match(complaint("sessionUsd", "much") ?? "", /US dollars/);
+  assert.match(complaint("goalTokens", "$5") ?? "", /number of tokens/);
+});
+
+test("a question about the budget is told from others", () => {
+  assert.equal(isBudget(request("r", { permission: "budget" })), true);
+  assert.equal(isBudget(request("r")), false);
+});

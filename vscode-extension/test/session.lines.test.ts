@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { compactionWords, lines, readableSummary, type CompactionLine } from "../src/session/lines";
+import { apply, fromLoad, hasUntoldStop } from "../src/session/state";
+import type { CompactionPart, Message, Part } from "../src/protocol.gen";
+import { loaded, message, meter, session, text } from "./fakes/protocol";
+
+const used = (input: number): Partial<Message> => ({ usage: { input, output: 10, cacheRead: 1_000, cacheWrite: 0 } });
+const part = (kind: CompactionPart["kind"], reason = "threshold"): Part => ({ type: "compaction", kind, reason, keepFrom: 9, cutResults: false });
+const summary = text('Here it is.\n<compact_summary>{"mission": "Ship it", "done": ["a", "b"], "empty": []}</compact_summary>');
+const before = [message("user", 1, [text("go")]), message("assistant", 2, [text("on it")], used(141_000))];
+const triple = [
+  message("user", 3, [part("request"), text("Summarise.")]),
+  message("assistant", 4, [part("summary"), summary], used(150_000)),
+  message("user", 5, [part("carried"), text("The person said: go")]),
+];
+const shown = (messages: Message[], context: number | null = null) =>
+  lines(fromLoad(loaded({ messages })).items, context === null ? null : meter({ contextTokens: context }));
+const compactions = (messages: Message[], context: number | null = null) =>
+  shown(messages, context).filter((line): line is CompactionLine => line.kind === "compaction");
+
+test("the three messages of a compaction are one line, with the tokens before and after", () => {
+  const after = message("assistant", 6, [text("next")], used(37_000));
+  const all = shown([...before, ...triple, after]);
+  assert.deepEqual(all.map((line) => line.kind), ["message", "message", "compaction", "message"]);
+  const [line] = compactions([...before, ...triple, after]);
+  assert.equal(line && compactionWords(line), "Context compacted (it was nearly full) · 142k → 38k tokens");
+  assert.equal(line?.carried, "The person said: go");
+  assert.match(line?.summary ?? "", /Here it is\.\n\n\*\*Mission\*\*\n\nShip it\n\n\*\*Done\*\*\n\n- a\n- b$/);
+});
+
+test("until the next answer the meter tells what is left", () => {
+  const [line] = compactions([...before, ...triple], 30_000);
+  assert.equal(line && compactionWords(line), "Context compacted (it was nearly full) · 142k → 30k tokens");
+  const [unknown] = compactions([...before, ...triple]);
+  assert.equal(unknown && compactionWords(unknown), "Context compacted (it was nearly full)");
+});
+
+test("each compaction has its own line", () => {
+  const second = triple.map((one, index) => ({ ...one, messageId: `n${index}`, sequence: 10 + index }));
+  const found = compactions([...before, ...triple, message("assistant", 6, [text("x")], used(99_000)), ...second], 20_000);
+  assert.deepEqual(found.map((line) => [line.before, line.after]), [[142_000, 100_000], [100_000, 20_000]]);
+});
+
+test("a compaction under way says so, one that was broken off is nothing", () => {
+  const [line] = compactions([...before, triple[0] as Message]);
+  assert.equal(line && compactionWords(line), "Compacting the context…");
+  assert.deepEqual(compactions([...before, triple[0] as Message, message("user", 6, [text("again")])]), []);
+});
+
+test("of a compaction whose request was trimmed away the rest is a line", () => {
+  assert.deepEqual(shown(triple.slice(1)).map((line) => line.kind), ["compaction"]);
+});
+
+test("reasons are told in words, and unknown ones as they are", () => {
+  const words = (reason: string): string =>
+    compactionWords({ kind: "compaction", key: "k", reason, before: undefined, after: undefined, summary: "s", carried: "" });
+  assert.deepEqual(["manual", "overflow", "moon", ""].map(words), [
+    "Context compacted (as you asked)",
+    "Context compacted (it was too long for the model)",
+    "Context compacted (moon)",
+    "Context compacted",
+  ]);
+});
+
+test("a summary is made readable, whatever the model wrote", () => {
+  assert.equal(readableSummary('<compact_summary>\n```json\n{"next_step": "test"}\n```\n</compact_summary>'), "**Next step**\n\ntest");
+  assert.equal(readableSummary('<compact_summary>{"broken": </compact_summary>'), '{"broken":');
+  assert.equal(readableSummary("no tags at all"), "no tags at all");
+  assert.equal(readableSummary('<compact_summary>{"files": {"a.py": "read"}, "n": 3}'), "**Files**\n\n- a.py: read\n\n**N**\n\n3");
+  assert.equal(
+    readableSummary('{"steps": [{"what": "one", "how": "two"}, "three"]}'),
+    "**Steps**\n\n- What: one\n  - How: two\n- three",
+  );
+});
+
+test("a compaction after the end of a turn does not make it told again", () => {
+  const info = session();
+  const stopped = { ...info, trace: { ...info.trace, lastStopReason: "error" as const } };
+  const finish: Part = { type: "finish", reason: "error", time: "", detail: "It broke." };
+  const messages = [message("user", 1, [text("go")]), message("assistant", 2, [finish]), ...triple];
+  assert.equal(hasUntoldStop(fromLoad(loaded({ session: stopped, messages }))), false);
+});
+
+test("the meter of a load is kept up to date by notifications", () => {
+  const state = fromLoad(loaded({ meter: meter() }));
+  assert.equal(apply(state, { meter: meter({ contextTokens: 50_000 }) }).meter?.contextTokens, 50_000);
+  assert.equal(apply(fromLoad(loaded()), { meter: meter() }).meter?.contextTokens, 42_000);
+});

@@ -30,7 +30,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const history = new FileHistory(daemon, sessions, log);
   const surrounding = new SurroundingModel(daemon, sessions);
   const chat = new ChatView(context.extensionUri, { daemon, sessions, review, history, surrounding, log });
-  const goalCommands = new GoalCommands({ daemon, sessions });
+  const goalCommands = new GoalCommands({ daemon, sessions, history });
   const tell = problemTeller(daemon, log);
   const goals = new GoalsView(sessions, goalCommands, (error) => void tell(error));
   const contexts = new ContextCommands({ daemon, sessions });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import type { Daemon } from "../src/daemon/daemon";
 import { GoalCommands } from "../src/goals/commands";
+import type { FileHistory } from "../src/history/model";
 import { ErrorCode, type FileDiff } from "../src/protocol.gen";
 import type { SessionController } from "../src/session/controller";
 import { fromLoad } from "../src/session/state";
@@ -11,7 +12,7 @@ import { answers, shown } from "./fakes/vscode";
 const goalTree = { mission: "", currentId: "1", goals: [goal("1", { status: "in_progress" as const }), goal("2", { parentId: "1" })] };
 
 /** The commands over a daemon that notes what it was asked. `files`: what was changed for a goal, or why it stays. */
-function make(files: FileDiff[] | Error = []) {
+function make(files: FileDiff[] | Error = [], changedFor: string[] = []) {
   const asked: [string, Record<string, unknown>][] = [];
   const daemon = {
     request: (method: string, params: Record<string, unknown>) => {
@@ -21,9 +22,17 @@ function make(files: FileDiff[] | Error = []) {
     },
   };
   const sessions = { sessionId: "s1", state: fromLoad(loaded({ goalTree })), ensure: () => Promise.resolve("s1") };
-  const commands = new GoalCommands({ daemon: daemon as unknown as Daemon, sessions: sessions as unknown as SessionController });
+  const history = { value: { changes: changedFor.map((goalId) => ({ goalId, state: "applied" })) } };
+  const commands = new GoalCommands({
+    daemon: daemon as unknown as Daemon,
+    sessions: sessions as unknown as SessionController,
+    history: history as unknown as FileHistory,
+  });
   return { commands, asked };
 }
+
+/** JSON-RPC's own. */
+const INVALID_PARAMS = -32_602;
 
 const refusal = (code: number, message: string): Error => Object.assign(new Error(message), { code });
 
@@ -86,12 +95,25 @@ test("changes that cannot be taken back are told, and the goal can be abandoned 
   assert.match(shown[1] ?? "", /would stay:\na\.py was changed since\.\nIt says: x\n\[Abandon\]$/);
 });
 
+test("while a turn runs only a goal with file changes is worth a question", async () => {
+  const busy = refusal(ErrorCode.BUSY, "The session is at work.");
+  const without = make(busy);
+  answers.push("wrong way");
+  await without.commands.abandon("1");
+  assert.deepEqual([without.asked.length, shown.length], [2, 1]);
+  const withChanges = make(busy, ["2"]);
+  answers.push("wrong way", undefined);
+  await withChanges.commands.abandon("1");
+  assert.equal(withChanges.asked.length, 1);
+  assert.match(shown.at(-1) ?? "", /would stay:\nThe session is at work\.\n\[Abandon\]$/);
+});
+
 test("nothing to take back is no trouble, other refusals are thrown", async () => {
   const none = make(refusal(ErrorCode.UNKNOWN_REQUEST, "no changes"));
   answers.push("why");
   await none.commands.abandon("1");
   assert.equal(none.asked.at(-1)?.[1]["revertFiles"], false);
-  const other = make(refusal(ErrorCode.INVALID_PARAMS, "Goal 1 is completed"));
+  const other = make(refusal(INVALID_PARAMS, "Goal 1 is completed"));
   answers.push("why");
   await assert.rejects(other.commands.abandon("1"), /Goal 1 is completed/);
 });

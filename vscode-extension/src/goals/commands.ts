@@ -1,8 +1,10 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { fileLines, headline } from "../history/words";
+import type { FileHistory } from "../history/model";
 import { ErrorCode, type Goal, type GoalResult, type GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
+import { chain } from "../session/numbers";
 import { nameOf } from "./words";
 import { step, type Place } from "./places";
 
@@ -13,6 +15,7 @@ const REVERT = "Abandon and Revert Files";
 interface Parts {
   daemon: Daemon;
   sessions: SessionController;
+  history: FileHistory;
 }
 
 /** What the person does to the plan. The daemon decides and tells by its events; nothing is changed here beforehand. */
@@ -80,15 +83,23 @@ export class GoalCommands {
       const { code } = error as { code?: unknown };
       // No files were changed for it.
       if (code === ErrorCode.UNKNOWN_REQUEST) return false;
-      if (code !== ErrorCode.HISTORY_CONFLICT) throw error;
+      // While a turn runs nothing is taken back; that matters only when there is something.
+      if (code === ErrorCode.BUSY && !this.changedFiles(goal)) return false;
+      if (code !== ErrorCode.HISTORY_CONFLICT && code !== ErrorCode.BUSY) throw error;
       const { message, detail } = headline((error as Error).message);
-      const words = ["Its file changes cannot be taken back, so they would stay:", message, detail].filter(Boolean).join("\n");
+      const words = ["Its file changes cannot be taken back now, so they would stay:", message, detail].filter(Boolean).join("\n");
       return (await choose(question, words, ABANDON)) === ABANDON ? false : undefined;
     }
     if (planned.files.length === 0) return false;
     const words = `Files were changed for it. Reverting takes only these changes back; your own edits stay:\n\n${fileLines(planned.files)}`;
     const choice = await choose(question, words, REVERT, ABANDON);
     return choice === undefined ? undefined : choice === REVERT;
+  }
+
+  /** Something was changed on disk for a goal, or for those below it. */
+  private changedFiles({ id }: Goal): boolean {
+    const isBelow = (goalId: string | null): boolean => chain(this.tree, goalId).some((goal) => goal.id === id);
+    return this.parts.history.value.changes.some((change) => change.state === "applied" && isBelow(change.goalId));
   }
 
   /** One further up or down among the goals beside it. */

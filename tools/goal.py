@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import BeforeValidator, Field
 
@@ -11,14 +12,32 @@ from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 
 def _number_as_text(value: object) -> object:
-    # Models send the display number 2.1 as a JSON number now and then.
+    # Models send the display number 2.1 as a JSON number now and then, and 2 as 2.0.
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _list_in_text(value: object) -> object:
+    # Some models send a list as the JSON text of one.
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            found: object = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        items = cast("list[object]", found) if isinstance(found, list) else []
+        return items if items and all(isinstance(item, str) for item in items) else value
+    return value
+
+
+def _no_as_false(value: object) -> object:
+    return False if value is None or value == "" else value
 
 
 class GoalInput(ToolInput):
     """Arguments of ``goal``."""
 
-    add: str | list[str] | None = Field(
+    add: Annotated[str | list[str] | None, BeforeValidator(_list_in_text)] = Field(
         default=None, description="Goals to add under the current one: one a line, or separated by commas."
     )
     reason: str | None = Field(default=None, description="Why they are added.")
@@ -28,6 +47,10 @@ class GoalInput(ToolInput):
     abandon: str | None = Field(default=None, description="Gives up the current goal; the value says why.")
     focus: Annotated[str | None, BeforeValidator(_number_as_text)] = Field(
         default=None, description="Number of the goal to work on now, e.g. 2.1."
+    )
+    rename: str | None = Field(default=None, description="Another description for the current goal.")
+    revert_files: Annotated[bool, BeforeValidator(_no_as_false)] = Field(
+        default=False, description="With abandon: also take back what was changed in files for the goal."
     )
 
 
@@ -41,46 +64,59 @@ class GoalTool(Tool[GoalInput]):
     async def run(self, args: GoalInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
         goals = split_goals(args.add)
-        if not goals and args.done is None and args.abandon is None and args.focus is None:
-            raise ToolError("Nothing to do: give at least one of add, done, abandon and focus.")
-        if args.done is not None and args.abandon is not None:
+        done, abandon = args.done, args.abandon
+        # Some models give each argument a value, an empty one where they mean none. An empty end alone is a mistake.
+        if done is not None and abandon is not None:
+            done, abandon = _meant(done), _meant(abandon)
+        focus, rename = _meant(args.focus), _meant(args.rename)
+        if not goals and done is None and abandon is None and focus is None and rename is None:
+            raise ToolError("Nothing to do: give at least one of add, done, abandon, focus and rename.")
+        if done is not None and abandon is not None:
             raise ToolError("A goal is either done or abandoned: give one of the two.")
-        for name, value in (("done", args.done), ("abandon", args.abandon)):
+        for name, value in (("done", done), ("abandon", abandon)):
             if value is not None and not value.strip():
                 raise ToolError(
                     f"{name} must say something: it replaces the details of the goal in the context."
                 )
-        plan = await ctx.plan.update(
+        if args.revert_files and abandon is None:
+            raise ToolError("revert_files goes with abandon: it takes back what was changed for that goal.")
+        told = await ctx.plan.update(
             add=goals,
             reason=args.reason,
-            done=args.done,
-            abandon=args.abandon,
-            focus=None if args.focus is None else args.focus.strip().rstrip("."),
+            done=done,
+            abandon=abandon,
+            focus=focus,
+            rename=rename,
+            revert_files=args.revert_files,
         )
-        return ToolResult(plan, title=_title(args, goals))
+        said = [
+            f"done: {done}" if done is not None else "",
+            f"abandoned: {abandon}" if abandon is not None else "",
+            f"focus {focus}" if focus is not None else "",
+            f"renamed: {rename}" if rename is not None else "",
+            f"+ {', '.join(goals)}" if goals else "",
+        ]
+        return ToolResult(told, title=" ".join("; ".join(filter(None, said)).split())[:120])
 
 
 def split_goals(add: str | list[str] | None) -> list[str]:
     """The goals of an ``add``: list items, else lines, else parts between commas (also Chinese ones)."""
     if add is None:
         return []
-    if isinstance(add, list):
-        parts = add
-    elif "\n" in add.strip():
-        # List marks are habit, not part of the goal; the numbers are the tree's own.
-        parts = [re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", line) for line in add.splitlines()]
-    else:
-        parts = _at_commas(add)
-    return [part.strip() for part in parts if part.strip()]
+    parts = add if isinstance(add, list) else add.splitlines() if "\n" in add.strip() else _at_commas(add)
+    # List marks are habit, not part of the goal; the numbers are the tree's own.
+    parts = [re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", part).strip() for part in parts]
+    return [part for part in parts if part]
 
 
 def _at_commas(text: str) -> list[str]:
-    """Split at commas that stand outside of brackets: ``fix f(a, b), test it`` are two goals."""
+    """Split at commas that stand outside of brackets and numbers: ``fix f(a, b), test 1,000 rows`` are two goals."""
     parts: list[str] = []
     depth, current = 0, ""
-    for char in text:
+    for place, char in enumerate(text):
         depth += (char in "([{（") - (char in ")]}）")
-        if char in ",，" and depth <= 0:
+        within = text[place - 1 : place].isdigit() and text[place + 1 : place + 2].isdigit()
+        if char in ",，" and depth <= 0 and not within:
             parts.append(current)
             current = ""
         else:
@@ -88,11 +124,5 @@ def _at_commas(text: str) -> list[str]:
     return [*parts, current]
 
 
-def _title(args: GoalInput, goals: list[str]) -> str:
-    said = [
-        f"done: {args.done}" if args.done is not None else "",
-        f"abandoned: {args.abandon}" if args.abandon is not None else "",
-        f"focus {args.focus}" if args.focus is not None else "",
-        f"+ {', '.join(goals)}" if goals else "",
-    ]
-    return "; ".join(filter(None, said)).splitlines()[0][:120]
+def _meant(value: str | None) -> str | None:
+    return value.strip() or None if value is not None else None

@@ -29,10 +29,12 @@ def builtin_tools() -> dict[str, AnyTool]:
     from tools.ls import LsTool
     from tools.patch import PatchTool
     from tools.read import ReadTool
+    from tools.read_progress import ReadProgressTool
     from tools.write import WriteTool
 
     tools: list[AnyTool] = [
-        GoalTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), EditTool(), PatchTool(), WriteTool(), BashTool(),
+        GoalTool(), ReadProgressTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), EditTool(), PatchTool(),
+        WriteTool(), BashTool(),
     ]  # fmt: skip
     return {tool.name: tool for tool in tools}
 

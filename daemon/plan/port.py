@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from daemon.model.goals import Goal
-from daemon.plan.text import plan_to_prompt
-from daemon.plan.tree import Change, PlanError, PlanTree
+from daemon.plan.text import plan_to_prompt, progress_text
+from daemon.plan.tree import Added, Change, PlanError, PlanTree, Removed, Updated
 from tools.base import ToolError
+
+Operation = Callable[[PlanTree], list[Change]]
+_NAMED = 5
+"""Goals that are named in an answer; of more only the number is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """The operations of one call, in order. ``ending``: the goal that it completes or abandons."""
+
+    operations: list[Operation]
+    ending: Goal | None
 
 
 class SessionPlan:
-    """``record`` stores a change as an event and applies it to ``tree``."""
+    """``record`` stores a change as an event and applies it to ``tree``.
 
-    def __init__(self, tree: PlanTree, record: Callable[[Change], None]) -> None:
+    ``revert`` takes back what was changed in files for a goal, after approval, and returns words for the model. It
+    raises ToolError or PermissionDenied: then nothing of the plan is changed.
+    """
+
+    def __init__(
+        self,
+        tree: PlanTree,
+        record: Callable[[Change], None],
+        revert: Callable[[Goal], Awaitable[str]] | None = None,
+    ) -> None:
         self._tree = tree
         self._record = record
+        self._revert = revert
 
     async def update(
         self,
@@ -28,52 +51,168 @@ class SessionPlan:
         rename: str | None = None,
         revert_files: bool = False,
     ) -> str:
-        """See tools.base.Plan."""
+        """See tools.base.Plan. They apply in the order done or abandon, focus, add, rename.
+
+        ``focus`` may name a goal that the same call adds.
+        """
         if done is not None and abandon is not None:
             raise ToolError("A goal is either done or abandoned: give one of the two.")
+        if revert_files and abandon is None:
+            raise ToolError("revert_files goes with abandon: it takes back what was changed for that goal.")
+        if rename is not None and (done is not None or abandon is not None) and focus is None:
+            raise ToolError("rename is for a goal that goes on: add what is to be done now as a new goal.")
         try:
-            changes = self._try_on_a_copy(add, reason or "", done, abandon, focus)
+            call = self._understood(add, reason or "", done, abandon, focus, rename)
+            changes = self._planned(call.operations)
         except PlanError as error:
-            raise ToolError(f"{error} The plan is unchanged.\n\n{plan_to_prompt(self._tree)}") from error
+            raise self._refusal(error) from error
+        lines: list[str] = []
+        if revert_files and call.ending is not None:
+            lines.append(await self._reverted(call.ending))
+            # The person was asked, and may have changed the plan in the meantime.
+            try:
+                changes = self._planned(call.operations)
+            except PlanError as error:
+                raise ToolError(f"{lines[0]}\n{self._refusal(error)}") from error
+        ended = [line for change in changes if (line := self._ended(change))]
         for change in changes:
             self._record(change)
-        return plan_to_prompt(self._tree)
+        return "\n".join([*ended, *lines, *self._told(changes), self._focused()])
 
     def progress(self) -> str:
         """See tools.base.Plan."""
-        return plan_to_prompt(self._tree)
+        return progress_text(self._tree)
 
-    def _try_on_a_copy(
-        self, add: Sequence[str], reason: str, done: str | None, abandon: str | None, focus: str | None
-    ) -> list[Change]:
-        trial = self._tree.copy()
-        changes: list[Change] = []
+    # -- planning --
 
-        def take(planned: list[Change]) -> None:
-            for change in planned:
-                trial.apply(change)
-            changes.extend(planned)
-
+    def _understood(
+        self,
+        add: Sequence[str],
+        reason: str,
+        done: str | None,
+        abandon: str | None,
+        focus: str | None,
+        rename: str | None,
+    ) -> _Call:
+        tree = self._tree
+        current = tree.goals.get(tree.current_id or "")
+        ending = None if done is None and abandon is None else current
         # The numbers the model gives are those of the plan it has seen, before this call changes any of them;
-        # a number that is not there yet is meant for what this call adds.
+        # a number that is not there yet, or that this call ends, is meant for what this call adds.
         target: Goal | None = None
         if focus is not None:
             try:
-                target = trial.find(focus)
+                target = tree.find(focus)
             except PlanError:
                 if not add:
                     raise
+            if target is not None and add and ending is not None and target.id == ending.id:
+                target = None
+        operations: list[Operation] = []
         if done is not None:
-            take(trial.plan_done(done))
+            operations.append(lambda plan: plan.plan_done(done, ending))
         if abandon is not None:
-            take(trial.plan_abandon(abandon))
+            operations.append(lambda plan: plan.plan_abandon(abandon, ending))
         if target is not None:
-            still = trial.goals.get(target.id)
-            if still is None:
-                raise PlanError(f"Goal {focus} was just dropped: focus another one.")
-            take(trial.plan_focus(still))
+            aim = target
+            operations.append(lambda plan: _focus(plan, aim, focus or ""))
         if add:
-            take(trial.plan_add(add, reason))
+            operations.append(lambda plan: plan.plan_add(add, reason))
         if focus is not None and target is None:
-            take(trial.plan_focus(trial.find(focus)))
+            operations.append(lambda plan: plan.plan_focus(plan.find(focus)))
+        if rename is not None:
+            operations.append(lambda plan: _rename(plan, rename))
+        return _Call(operations, ending)
+
+    def _planned(self, operations: Sequence[Operation]) -> list[Change]:
+        """The changes of all operations. Raises PlanError; the tree is as it was."""
+        trial = self._tree
+        changes: list[Change] = []
+        for place, operation in enumerate(operations):
+            planned = operation(trial)
+            changes += planned
+            if place < len(operations) - 1:
+                # Each operation is planned on what those before it leave; the last one needs no trial.
+                trial = trial.copy() if trial is self._tree else trial
+                for change in planned:
+                    trial.apply(change)
         return changes
+
+    def _refusal(self, error: PlanError) -> ToolError:
+        return ToolError(f"{error} The plan is unchanged.\n\n{plan_to_prompt(self._tree)}")
+
+    async def _reverted(self, goal: Goal) -> str:
+        if self._revert is None:
+            raise ToolError(
+                "Files cannot be taken back here: call again without revert_files, and mend them by hand. "
+                "The plan is unchanged."
+            )
+        try:
+            return await self._revert(goal)
+        except ToolError as error:
+            raise ToolError(f"{error} The plan is unchanged.") from error
+
+    # -- what happened, in words; the plan itself is in each request --
+
+    def _ended(self, change: Change) -> str:
+        """About a goal that a change ends. Before the change: later it may have no number."""
+        if isinstance(change, Removed):
+            return f"Dropped, as nobody had worked on it: {self._tree.title(change.goal_id)}."
+        if not isinstance(change, Updated):
+            return ""
+        status = change.updates.get("status")
+        if status == "abandoned":
+            below = f", with {_goals(len(change.affected))} below it" if change.affected else ""
+            return f"Given up: {self._tree.title(change.goal_id)}{below}."
+        if status == "completed":
+            above = [self._tree.title(goal.goal_id) for goal in change.affected]
+            also = f" With it: {'; '.join(above)}." if above else ""
+            return f"Done: {self._tree.title(change.goal_id)}.{also}"
+        return ""
+
+    def _told(self, changes: Sequence[Change]) -> list[str]:
+        """About what was added and renamed. After the changes: numbers are those of now."""
+        lines: list[str] = []
+        added = [change.goal for change in changes if isinstance(change, Added)]
+        if added:
+            if len(added) <= _NAMED:
+                lines.append(f"Added: {'; '.join(self._tree.title(goal.id) for goal in added)}.")
+            else:
+                first, last = (self._tree.number_of(goal.id) for goal in (added[0], added[-1]))
+                lines.append(f"Added: {first} to {last} ({_goals(len(added))}).")
+        lines += [
+            f"Renamed: {self._tree.title(change.goal_id)}."
+            for change in changes
+            if isinstance(change, Updated) and "description" in change.updates
+        ]
+        return lines
+
+    def _focused(self) -> str:
+        tree = self._tree
+        if tree.current_id is not None:
+            return f"Focus: {tree.title(tree.current_id)}."
+        top = tree.live_children(None)
+        if not top:
+            return "The plan is empty."
+        following = next((goal for goal in top if goal.status != "completed"), None)
+        if following is None:
+            return "All goals of the plan are done."
+        return f"No goal has the focus. Next to do: {tree.title(following.id)}."
+
+
+def _focus(plan: PlanTree, goal: Goal, number: str) -> list[Change]:
+    if goal.id not in plan.goals:
+        raise PlanError(f"Goal {number} was just dropped: focus another one.")
+    return plan.plan_focus(goal)
+
+
+def _rename(plan: PlanTree, description: str) -> list[Change]:
+    if plan.current_id is None:
+        raise PlanError(
+            "No goal has the focus, so there is nothing to rename: focus a goal by its number first."
+        )
+    return plan.plan_rename(plan.goals[plan.current_id], description)
+
+
+def _goals(count: int) -> str:
+    return "1 goal" if count == 1 else f"{count} goals"

@@ -1,43 +1,219 @@
-"""The plan as the model reads it, in the format of seed 000 ("Plan 注入")."""
+"""The plan as the model reads it, in the format of seed 000 ("Plan 注入"), and as ``read_progress`` tells it (003).
+
+The plan goes uncached with every request, so it is bounded. What says least is left out first: the goals below
+finished ones, those below goals that are far away, then far siblings, then long words. The goals on the way to the
+current one, those beside them and those below it stay. Whatever the size of the tree, what is walked is what is
+shown, and the siblings of that.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from daemon.model.goals import Goal
+from daemon.plan.changes import MAX_DESCRIPTION
 from daemon.plan.tree import PlanTree
+
+MAX_PLAN = 6_000
+"""Characters of the plan in a request."""
+MAX_PROGRESS = 30_000
+"""Characters of an answer of ``read_progress``."""
+_MAX_MISSION = 1_000
 
 _MARK = {"completed": "✓", "in_progress": "→", "pending": " "}
 
 
+@dataclass(frozen=True, slots=True)
+class _Detail:
+    """How much is told."""
+
+    summary: int = 240
+    """Characters of a summary; 0: none. The whole of it stands in the context."""
+    description: int = MAX_DESCRIPTION
+    below_done: bool = True
+    """Goals below completed ones."""
+    below_far: bool = True
+    """Goals below open ones that do not lead to the focus."""
+    near: int | None = None
+    """Goals at each side of the one that leads to the focus; None: all."""
+    levels: int | None = None
+    """Levels on the way to the focus; None: all."""
+
+
+_LESS_AND_LESS = (
+    _Detail(),
+    _Detail(below_done=False),
+    _Detail(below_done=False, near=12),
+    _Detail(240, 300, below_done=False, below_far=False, near=8, levels=16),
+    _Detail(160, 200, below_done=False, below_far=False, near=4, levels=10),
+    _Detail(120, 120, below_done=False, below_far=False, near=2, levels=8),
+    _Detail(80, 80, below_done=False, below_far=False, near=1, levels=6),
+    _Detail(0, 60, below_done=False, below_far=False, near=0, levels=5),
+)
+
+
 def plan_to_prompt(tree: PlanTree) -> str:
-    """``## Current Plan`` with mission, current goal and progress; abandoned goals are left out."""
-    lines = ["## Current Plan", ""]
+    """``## Current Plan`` with mission, current goal and progress, in at most ``MAX_PLAN`` characters.
+
+    Abandoned goals are left out.
+    """
+    head = ["## Current Plan", ""]
     if tree.mission:
-        lines.append(f"**Mission**: {tree.mission}")
-    numbers = tree.numbers()
-    current = tree.goals.get(tree.current_id or "")
-    if current is not None and current.id in numbers:
-        lines.append(f"**Current**: {numbers[current.id]} {current.description}")
-    progress = progress_lines(tree, numbers)
-    if progress:
-        lines += ["", "**Progress**:", *progress]
-    return "\n".join(lines)
+        head.append(f"**Mission**: {_cut(tree.mission, _MAX_MISSION)}")
+    if tree.current_id is not None and (number := tree.number_of(tree.current_id)) is not None:
+        head.append(f"**Current**: {number} {tree.goals[tree.current_id].description}")
+    taken = sum(map(len, head)) + len(head) + len("\n**Progress**:\n")
+    progress = _bounded(tree, _LESS_AND_LESS, MAX_PLAN - taken)
+    return "\n".join([*head, "", "**Progress**:", *progress] if progress else head)
 
 
-def progress_lines(tree: PlanTree, numbers: dict[str, str] | None = None) -> list[str]:
-    """One line a live goal, a finished one with its summary under it."""
-    numbers = tree.numbers() if numbers is None else numbers
-    lines: list[str] = []
+def progress_text(tree: PlanTree) -> str:
+    """All goals with their marks, without summaries (source: seed 003, ``to_todo_string``).
 
-    def walk(parent: str | None, indent: str) -> None:
-        for goal in tree.children(parent):
-            if goal.id not in numbers:
-                continue
-            number = numbers[goal.id]
-            dot = "" if "." in number else "."
-            here = "  ← current" if goal.id == tree.current_id else ""
-            lines.append(f"{indent}[{_MARK[goal.status]}] {number}{dot} {goal.description}{here}")
-            if goal.status == "completed" and goal.summary:
-                lines.append(f"{indent}    → {' '.join(goal.summary.split())}")
-            walk(goal.id, indent + "    ")
+    At most ``MAX_PROGRESS`` characters.
+    """
+    if not tree.goals:
+        return "The plan is empty."
+    briefly = [replace(detail, summary=0) for detail in _LESS_AND_LESS]
+    further = [replace(detail, near=100, levels=None) for detail in briefly[2:4]]
+    lines = _bounded(tree, [*briefly[:2], *further, *briefly[2:]], MAX_PROGRESS)
+    return "\n".join(lines) or "The plan has no goals any more: all were given up."
 
-    walk(None, "")
-    return lines
+
+def progress_lines(tree: PlanTree) -> list[str]:
+    """One line a live goal, a finished one with its summary under it. All of them."""
+    return list(_Lines(tree).told(_Detail()))
+
+
+def _bounded(tree: PlanTree, details: Sequence[_Detail], limit: int) -> list[str]:
+    source = _Lines(tree)
+    found: list[str] = []
+    for detail in details:
+        found, left = [], limit
+        for line in source.told(detail):
+            left -= len(line) + 1
+            if left < 0:
+                break
+            found.append(line)
+        if left >= 0:
+            break
+    # Not even the least may fit, when a log of somebody else has goals nested without end: then what does.
+    return found
+
+
+_Item = str | tuple[Goal, str, int]
+"""A line, or a goal with its number and depth, still to be told."""
+
+
+class _Lines:
+    """The lines of one tree, in more or less detail."""
+
+    def __init__(self, tree: PlanTree) -> None:
+        self._tree = tree
+        self._detail = _Detail()
+        self._live: dict[str | None, list[Goal]] = {}
+        self._way: list[Goal] = []
+        """From the top to the current goal."""
+        current = tree.goals.get(tree.current_id or "")
+        number = None if current is None else tree.number_of(current.id)
+        if current is not None and number is not None:
+            self._way = [*reversed(list(tree.ancestors(current.id))), current]
+            self._steps = number.split(".")
+        self._on_way = {goal.id for goal in self._way}
+
+    def told(self, detail: _Detail) -> Iterator[str]:
+        """The lines, lazily."""
+        self._detail = detail
+        stack = [self._level(None, "", 0)]
+        while stack:
+            item = next(stack[-1], None)
+            if item is None:
+                stack.pop()
+            elif isinstance(item, str):
+                yield item
+            else:
+                yield from self._goal(*item)
+                stack.append(self._below(*item))
+
+    def _goal(self, goal: Goal, number: str, depth: int) -> Iterator[str]:
+        dot = "" if "." in number else "."
+        here = "  ← current" if goal.id == self._tree.current_id else ""
+        description = _cut(goal.description, self._detail.description)
+        yield f"{_indent(depth)}[{_MARK.get(goal.status, ' ')}] {number}{dot} {description}{here}"
+        if goal.status == "completed" and goal.summary and self._detail.summary and not self._repeats(goal):
+            yield f"{_indent(depth)}    → {_cut(goal.summary, self._detail.summary)}"
+
+    def _repeats(self, goal: Goal) -> bool:
+        # A goal that was completed with its last child: its children say the same one line further down.
+        below = self._detail.below_done and self._children(goal.id)
+        return bool(below) and goal.summary == self._tree.summary_of_children(goal.id)
+
+    def _below(self, goal: Goal, number: str, depth: int) -> Iterator[_Item]:
+        detail = self._detail
+        if goal.id in self._on_way:
+            if detail.levels is not None and len(self._way) > detail.levels and goal.id == self._way[1].id:
+                place = len(self._way) - detail.levels + 2
+                yield f"{_indent(depth + 1)}[…] {place - 2} levels down"
+                yield self._way[place], ".".join(self._steps[: place + 1]), depth + 1
+            else:
+                yield from self._level(goal.id, f"{number}.", depth + 1)
+        elif goal.status == "completed":
+            if detail.below_done:
+                yield from self._level(goal.id, f"{number}.", depth + 1)
+        elif detail.below_far:
+            yield from self._level(goal.id, f"{number}.", depth + 1)
+        elif live := self._children(goal.id):
+            yield _folded(live, 1, f"{number}.", depth + 1, "goals")
+
+    def _level(self, parent: str | None, prefix: str, depth: int) -> Iterator[_Item]:
+        live = self._children(parent)
+        start, end = self._window(live)
+        if start:
+            yield _folded(live[:start], 1, prefix, depth, "more goals")
+        for place in range(start, end):
+            yield live[place], f"{prefix}{place + 1}", depth
+        if end < len(live):
+            yield _folded(live[end:], end + 1, prefix, depth, "more goals")
+
+    def _window(self, live: Sequence[Goal]) -> tuple[int, int]:
+        """Which goals of a level are told: those around the one that leads to the focus, or is to be done next."""
+        near, count = self._detail.near, len(live)
+        if near is None or count <= 2 * near + 1:
+            return 0, count
+        middle = next((place for place, goal in enumerate(live) if goal.id in self._on_way), None)
+        if middle is None:
+            middle = next((place for place, goal in enumerate(live) if goal.status != "completed"), count - 1)
+        start, end = max(0, middle - near), min(count, middle + near + 1)
+        # A line that says that one goal is left out is no shorter than the goal.
+        return (0 if start == 1 else start), (count if end == count - 1 else end)
+
+    def _children(self, parent: str | None) -> list[Goal]:
+        if parent not in self._live:
+            self._live[parent] = self._tree.live_children(parent)
+        return self._live[parent]
+
+
+def _folded(goals: Sequence[Goal], first: int, prefix: str, depth: int, what: str) -> str:
+    done = sum(goal.status == "completed" for goal in goals)
+    how = (
+        "done"
+        if done == len(goals)
+        else "to do"
+        if done == 0
+        else f"({done} done, {len(goals) - done} to do)"
+    )
+    # Numbers, so that one of them can be focused; not where they would be most of the line.
+    span = f"{prefix}{first}–{prefix}{first + len(goals) - 1}: " if len(prefix) <= 20 else ""
+    if len(goals) == 1:
+        span, what = f"{prefix}{first}: " if span else "", what.removesuffix("s")
+    return f"{_indent(depth)}[…] {span}{len(goals)} {what} {how}"
+
+
+def _indent(depth: int) -> str:
+    return "    " * depth
+
+
+def _cut(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

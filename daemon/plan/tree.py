@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from daemon.model.events import AffectedGoal
 from daemon.model.goals import Goal
+from daemon.model.messages import whole_characters
 from daemon.plan.changes import (
     MAX_DEPTH,
     MAX_DESCRIPTION,
@@ -68,6 +69,7 @@ class PlanTree(GoalForest):
             _check_description(text)
         if len(reason) > MAX_SUMMARY:
             raise PlanError(f"The reason has {len(reason)} characters; at most {MAX_SUMMARY}: shorten it.")
+        reason = whole_characters(reason).strip()
         parent = self.current_id if parent_id is Focus.CURRENT else parent_id
         self._check_parent(parent)
         if parent is not None and self._depth(parent) >= MAX_DEPTH:
@@ -83,7 +85,7 @@ class PlanTree(GoalForest):
         first = self.last_id + 1
         changes: list[Change] = []
         for offset, text in enumerate(texts):
-            goal = Goal(id=str(first + offset), parent_id=parent, description=text, reason=reason.strip())
+            goal = Goal(id=str(first + offset), parent_id=parent, description=text, reason=reason)
             changes.append(Added(goal, None if index is None else index + offset))
         if takes_place:
             changes.append(Updated(str(first), {"status": "in_progress"}, current_id=str(first)))
@@ -274,7 +276,7 @@ class PlanTree(GoalForest):
 
 def _one_line(text: str) -> str:
     """Without control characters (they would reach terminals) and line breaks."""
-    return " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text).split())
+    return " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", whole_characters(text)).split())
 
 
 def _check_description(text: str) -> None:
@@ -286,7 +288,7 @@ def _check_description(text: str) -> None:
 
 
 def _checked_summary(text: str, operation: str, what: str) -> str:
-    text = text.strip()
+    text = whole_characters(text).strip()
     if not text:
         raise PlanError(f"`{operation}` needs a summary: say {what}, it replaces the details.")
     if len(text) > MAX_SUMMARY:

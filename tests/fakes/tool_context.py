@@ -161,10 +161,10 @@ class FakeRun:
 
 @dataclass
 class FakePlan:
-    """``calls``: the arguments of every update; ``fail`` is what it raises."""
+    """``calls``: the arguments of every update that say something; ``fail`` is what it raises."""
 
     calls: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
-    text: str = "## Current Plan"
+    text: str = "Focus: 1 Look."
     fail: ToolError | None = None
 
     async def update(
@@ -175,12 +175,17 @@ class FakePlan:
         done: str | None = None,
         abandon: str | None = None,
         focus: str | None = None,
+        rename: str | None = None,
+        revert_files: bool = False,
     ) -> str:
         if self.fail is not None:
             raise self.fail
-        self.calls.append(
-            {"add": list(add), "reason": reason, "done": done, "abandon": abandon, "focus": focus}
-        )
+        given: dict[str, object] = {"add": list(add), "reason": reason, "done": done, "abandon": abandon}
+        given |= {"focus": focus, "rename": rename, "revert_files": revert_files}
+        self.calls.append({name: value for name, value in given.items() if value})
+        return self.text
+
+    def progress(self) -> str:
         return self.text
 
 

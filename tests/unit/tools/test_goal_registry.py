@@ -23,7 +23,8 @@ async def run(ctx: FakeToolContext, name: str, **arguments: object) -> ToolResul
 
 def test_all_tools_describe_themselves_in_few_words() -> None:
     tools = builtin_tools()
-    assert list(tools) == ["goal", "read", "ls", "glob", "grep", "edit", "patch", "write", "bash"]
+    names = ["goal", "read_progress", "read", "ls", "glob", "grep", "edit", "patch", "write", "bash"]
+    assert list(tools) == names
     size = sum(len(json.dumps([t.name, t.description, t.schema()])) for t in tools.values())
     assert size < 9_000
     assert all(tool.description and tool.name == name for name, tool in tools.items())
@@ -38,6 +39,9 @@ def test_all_tools_describe_themselves_in_few_words() -> None:
         ("- one\n* two\n3. three\n\n", ["one", "two", "three"]),
         ("fix f(a, b), test it", ["fix f(a, b)", "test it"]),
         (["a, b", " ", "c"], ["a, b", "c"]),
+        (["1. one", "- two"], ["one", "two"]),
+        ("1. one, 2. two", ["one", "two"]),
+        ("load 1,000 rows, test 3,5", ["load 1,000 rows", "test 3,5"]),
         ("one", ["one"]),
         (None, []),
     ],
@@ -47,12 +51,39 @@ def test_added_goals_are_split(add: str | list[str] | None, goals: list[str]) ->
 
 
 async def test_goal_passes_everything_to_the_plan(ctx: FakeToolContext) -> None:
-    result = await run(ctx, "goal", add="a, b", reason="why", done="found it", focus=2.1)
+    result = await run(ctx, "goal", add="a, b", reason="why", done="found it", focus=2.1, rename="r")
     assert ctx.plan.calls == [
-        {"add": ["a", "b"], "reason": "why", "done": "found it", "abandon": None, "focus": "2.1"}
+        {"add": ["a", "b"], "reason": "why", "done": "found it", "focus": "2.1", "rename": "r"}
     ]
-    assert (result.content, result.is_error) == ("## Current Plan", False)
-    assert result.title == "done: found it; focus 2.1; + a, b"
+    assert (result.content, result.is_error) == ("Focus: 1 Look.", False)
+    assert result.title == "done: found it; focus 2.1; renamed: r; + a, b"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "call"),
+    [
+        ({"focus": 2}, {"focus": "2"}),
+        ({"focus": 2.0}, {"focus": "2"}),
+        ({"focus": " 2.1 "}, {"focus": "2.1"}),
+        ({"add": '["a, b", "c"]'}, {"add": ["a, b", "c"]}),
+        ({"add": "[draft] a, b"}, {"add": ["[draft] a", "b"]}),
+        ({"abandon": "no way", "revert_files": "true"}, {"abandon": "no way", "revert_files": True}),
+        # Every argument given, with nothing in those that are not meant.
+        ({"add": "", "done": "", "abandon": "", "focus": "1", "rename": ""}, {"focus": "1"}),
+        ({"add": [], "done": "x", "abandon": "", "focus": "", "revert_files": ""}, {"done": "x"}),
+        (
+            {"add": "a", "reason": None, "done": None, "abandon": None, "focus": None, "revert_files": None},
+            {"add": ["a"]},
+        ),
+    ],
+    ids=str,
+)
+async def test_arguments_as_models_spell_them_are_understood(
+    ctx: FakeToolContext, arguments: dict[str, object], call: dict[str, object]
+) -> None:
+    result = await run(ctx, "goal", **arguments)
+    assert not result.is_error, result.content
+    assert ctx.plan.calls == [call]
 
 
 @pytest.mark.parametrize(
@@ -61,17 +92,32 @@ async def test_goal_passes_everything_to_the_plan(ctx: FakeToolContext) -> None:
         ({}, "at least one of"),
         ({"reason": "x"}, "at least one of"),
         ({"add": " , "}, "at least one of"),
+        ({"done": "", "abandon": ""}, "at least one of"),
         ({"done": "x", "abandon": "y"}, "one of the two"),
         ({"done": " "}, "must say something"),
+        ({"done": "", "focus": "2"}, "must say something"),
+        ({"abandon": "", "focus": "2"}, "must say something"),
+        ({"focus": "2", "revert_files": True}, "goes with abandon"),
+        ({"done": True}, "done: input should be a valid string"),
     ],
+    ids=str,
 )
 async def test_goal_refuses_what_means_nothing(
-    ctx: FakeToolContext, arguments: dict[str, str], message: str
+    ctx: FakeToolContext, arguments: dict[str, object], message: str
 ) -> None:
     result = await run(ctx, "goal", **arguments)
     assert result.is_error
     assert message in result.content
     assert not ctx.plan.calls
+
+
+async def test_the_progress_is_read_without_arguments(ctx: FakeToolContext) -> None:
+    ctx.plan.text = "[✓] 1. a\n[→] 2. b\n    [✓] 2.1 c"
+    result = await run(ctx, "read_progress")
+    assert (result.content, result.title) == (ctx.plan.text, "2 of 3 goals done")
+    ctx.plan.text = "The plan is empty."
+    assert (await run(ctx, "read_progress")).title == "no goals"
+    assert (await run(ctx, "read_progress", goal="1")).is_error
 
 
 async def test_an_impossible_operation_is_an_error_result(ctx: FakeToolContext) -> None:

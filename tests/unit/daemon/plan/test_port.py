@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from daemon.model.goals import Goal
 from daemon.plan.port import SessionPlan
 from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import Added, Change, PlanTree, Updated
-from tools.base import ToolError
+from tools.base import PermissionDenied, ToolError
 
 
 class Recorder:
@@ -20,16 +21,48 @@ class Recorder:
         self.changes.append(change)
         self.tree.apply(change)
 
+    def work(self) -> None:
+        tree = self.tree
+        tree.apply_counts(tree.count(tree.current_id, tokens=1, cost=0, tools=[]))
+
 
 @pytest.fixture
 def recorder() -> Recorder:
     return Recorder()
 
 
-async def test_the_answer_is_the_plan_after_the_call(recorder: Recorder) -> None:
-    answer = await recorder.plan.update(add=["a", "b"], reason="because")
-    assert answer == plan_to_prompt(recorder.tree)
+async def test_the_answer_tells_what_happened_in_short(recorder: Recorder) -> None:
+    plan = recorder.plan
+    assert await plan.update(add=["a", "b"], reason="because") == (
+        "Added: 1 a; 2 b.\nNo goal has the focus. Next to do: 1 a."
+    )
     assert [goal.reason for goal in recorder.tree.snapshot().goals] == ["because", "because"]
+    assert await plan.update(focus="1") == "Focus: 1 a."
+    assert await plan.update(add=["x"] * 6) == "Added: 1.1 to 1.6 (6 goals).\nFocus: 1 a."
+    assert await plan.update(focus="1.1", rename="y") == "Renamed: 1.1 y.\nFocus: 1.1 y."
+    assert await plan.update(done="a very long summary", focus="1.2", add=["deep"]) == (
+        "Done: 1.1 y.\nAdded: 1.2.1 deep.\nFocus: 1.2 x."
+    )
+    recorder.work()
+    assert await plan.update(abandon="no way") == "Given up: 1.2 x, with 1 goal below it.\nFocus: 1 a."
+    assert await plan.update(add=["instead"]) == "Added: 1.2 instead.\nFocus: 1.2 instead."
+    assert await plan.update(abandon="not needed") == (
+        "Dropped, as nobody had worked on it: 1.2 instead.\nFocus: 1 a."
+    )
+
+
+async def test_the_answer_names_the_goals_above_that_are_done_too_and_the_next_one(
+    recorder: Recorder,
+) -> None:
+    plan = recorder.plan
+    await plan.update(add=["a", "b"])
+    await plan.update(focus="1", add=["a1"])
+    await plan.update(focus="1.1")
+    assert await plan.update(done="x") == (
+        "Done: 1.1 a1. With it: 1 a.\nNo goal has the focus. Next to do: 2 b."
+    )
+    await plan.update(focus="2")
+    assert await plan.update(done="x") == "Done: 2 b.\nAll goals of the plan are done."
 
 
 async def test_done_focus_and_add_apply_in_this_order(recorder: Recorder) -> None:
@@ -52,7 +85,7 @@ async def test_numbers_are_those_the_model_saw_before_the_call(recorder: Recorde
 async def test_abandon_and_add_in_one_call_replace_the_goal(recorder: Recorder) -> None:
     await recorder.plan.update(add=["A", "test"])
     await recorder.plan.update(focus="1")
-    recorder.tree.apply_counts(recorder.tree.count("1", tokens=1, cost=0, tools=[]))
+    recorder.work()
     await recorder.plan.update(abandon="fails", add=["B"])
     assert recorder.tree.goals[recorder.tree.find("1").id].description == "B"
     assert recorder.tree.current_id == "3"
@@ -76,6 +109,19 @@ async def test_what_is_recorded_says_what_changed(recorder: Recorder) -> None:
         {"abandon": "dropped before any work", "focus": "1"},
         {"done": " "},
         {"focus": "²"},
+        {"focus": "1" * 5000},
+        {"focus": "0"},
+        {"focus": ""},
+        {"rename": " "},
+        {"rename": "x" * 501},
+        {"done": "x", "rename": "y"},
+        {"abandon": "x", "rename": "y"},
+        {"focus": "2", "revert_files": True},
+        {"abandon": "x", "revert_files": True},
+        {"add": ["x"] * 1000},
+        {"add": ["x"], "reason": "y" * 100_000},
+        {"done": "x" * 1_000_000},
+        {"abandon": "x" * 1_000_000},
     ],
     ids=str,
 )
@@ -99,14 +145,23 @@ async def test_an_error_shows_the_unchanged_plan(recorder: Recorder) -> None:
     assert plan_to_prompt(recorder.tree) in str(caught.value)
 
 
-async def test_a_call_without_operations_only_shows_the_plan(recorder: Recorder) -> None:
-    assert await recorder.plan.update() == plan_to_prompt(recorder.tree)
+async def test_a_call_without_operations_only_says_where_the_plan_stands(recorder: Recorder) -> None:
+    assert await recorder.plan.update() == "The plan is empty."
     assert recorder.changes == []
 
 
 async def test_focus_may_name_a_goal_that_the_same_call_adds(recorder: Recorder) -> None:
     text = await recorder.plan.update(add=["Read", "Write"], focus="1")
-    assert "**Current**: 1 Read" in text
+    assert text.endswith("Focus: 1 Read.")
+    text = await recorder.plan.update(add=["Look", "Think"], focus="Think")
+    assert text.endswith("Focus: 1.2 Think.")
+
+
+async def test_focus_may_name_the_place_that_an_added_goal_takes(recorder: Recorder) -> None:
+    await recorder.plan.update(add=["A", "test"], focus="1")
+    recorder.work()
+    text = await recorder.plan.update(abandon="fails", add=["B", "C"], focus="1")
+    assert text == "Given up: 1 A.\nAdded: 1 B; 2 C.\nFocus: 1 B."
 
 
 async def test_focus_on_a_number_that_is_not_there_even_after_the_add_changes_nothing(
@@ -115,3 +170,86 @@ async def test_focus_on_a_number_that_is_not_there_even_after_the_add_changes_no
     with pytest.raises(ToolError, match="no goal 3"):
         await recorder.plan.update(add=["Read", "Write"], focus="3")
     assert recorder.tree.snapshot().goals == []
+
+
+class Reverter:
+    """Takes files back, after the person was asked: meanwhile anything may happen."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.goals: list[Goal] = []
+        self.fail: Exception | None = None
+        self.meanwhile: list[Change] = []
+        self.recorder = recorder
+        recorder.plan = SessionPlan(recorder.tree, recorder.record, self.revert)
+
+    async def revert(self, goal: Goal) -> str:
+        self.goals.append(goal)
+        if self.fail is not None:
+            raise self.fail
+        for change in self.meanwhile:
+            self.recorder.record(change)
+        return "Taken back: src/a.py."
+
+
+async def test_files_are_taken_back_before_the_goal_is_abandoned(recorder: Recorder) -> None:
+    reverter = Reverter(recorder)
+    await recorder.plan.update(add=["A", "test"], focus="1")
+    recorder.work()
+    text = await recorder.plan.update(abandon="fails", revert_files=True, add=["B"])
+    assert text == "Given up: 1 A.\nTaken back: src/a.py.\nAdded: 1 B.\nFocus: 1 B."
+    assert [goal.description for goal in reverter.goals] == ["A"]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "words"),
+    [
+        (ToolError("src/a.py was changed since."), ToolError, "changed since. The plan is unchanged."),
+        (PermissionDenied("The person said no."), PermissionDenied, "The person said no."),
+    ],
+)
+async def test_when_files_are_not_taken_back_the_plan_is_unchanged(
+    recorder: Recorder, error: Exception, raised: type[Exception], words: str
+) -> None:
+    Reverter(recorder).fail = error
+    await recorder.plan.update(add=["A"], focus="1")
+    recorder.work()
+    before, recorded = recorder.tree.snapshot(), list(recorder.changes)
+    with pytest.raises(raised, match=words):
+        await recorder.plan.update(abandon="fails", revert_files=True)
+    assert (recorder.tree.snapshot(), recorder.changes) == (before, recorded)
+
+
+async def test_no_file_is_touched_for_a_call_that_is_not_possible(recorder: Recorder) -> None:
+    reverter = Reverter(recorder)
+    await recorder.plan.update(add=["A"], focus="1")
+    with pytest.raises(ToolError, match="no goal 7"):
+        await recorder.plan.update(abandon="fails", revert_files=True, focus="7")
+    assert reverter.goals == []
+
+
+async def test_the_goal_that_was_meant_is_abandoned_though_the_person_moved_the_focus_meanwhile(
+    recorder: Recorder,
+) -> None:
+    reverter = Reverter(recorder)
+    await recorder.plan.update(add=["A", "B"], focus="1")
+    recorder.work()
+    reverter.meanwhile = recorder.tree.plan_focus(recorder.tree.find("2"))
+    text = await recorder.plan.update(abandon="fails", revert_files=True)
+    assert text == "Given up: 1 A.\nTaken back: src/a.py.\nFocus: 1 B."
+
+
+async def test_what_was_taken_back_is_told_though_the_person_ended_the_goal_meanwhile(
+    recorder: Recorder,
+) -> None:
+    reverter = Reverter(recorder)
+    await recorder.plan.update(add=["A"], focus="1")
+    recorder.work()
+    reverter.meanwhile = recorder.tree.plan_done("good as it is")
+    with pytest.raises(ToolError, match=r"^Taken back: src/a\.py\.\nGoal 1 A is completed"):
+        await recorder.plan.update(abandon="fails", revert_files=True)
+
+
+async def test_the_progress_is_that_of_the_tree(recorder: Recorder) -> None:
+    assert recorder.plan.progress() == "The plan is empty."
+    await recorder.plan.update(add=["A"], focus="1")
+    assert recorder.plan.progress() == "[→] 1. A  ← current"

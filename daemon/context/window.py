@@ -1,111 +1,235 @@
-"""From stored messages to what the model is sent: pure, nothing stored is changed.
+"""From stored messages to what the model is sent: one pure function, nothing stored is changed.
 
-Guaranteed for any history, also one that a crash cut off: every tool call is followed by exactly its results,
-results without a call are left out, and no message is empty.
+Its steps, each a module of ``daemon.context.windowing``:
+
+1. ``pairing``: messages become blocks, every call with exactly its result.
+2. ``cutting``: a full compaction leaves its three messages and the last steps; long results of these may be cut.
+3. ``history``: of past turns the person's message and the model's last words stay.
+4. ``goals``: what belongs to an ended goal becomes its summary; a goal that replaced abandoned ones tells of them.
+5. ``pruning``: marked old results are cleared.
+6. ``rules``: instruction files outlive the results they came with.
+
+From call to call the messages up to the first one of the outermost goal that ended in between are the same bytes,
+except at a full compaction and at a mark (see ContextMarked).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from daemon.model.messages import FinishPart, Message, Part, TextPart, ToolCallPart, ToolResultPart
+from daemon.context.marks import Marks
+from daemon.context.profiles import ContextProfile
+from daemon.context.tokens import estimate_tokens
+from daemon.context.windowing.blocks import CLEARED, INTERRUPTED, Block, Kind, Rules, WindowMessage, note
+from daemon.context.windowing.cutting import since_compaction
+from daemon.context.windowing.goals import GoalCompaction
+from daemon.context.windowing.history import past_turns_reduced
+from daemon.context.windowing.notes import BEGINS, GO_ON, IN_SUMMARY, attempts_text, summary_text
+from daemon.context.windowing.pairing import Reader
+from daemon.context.windowing.pruning import results_cleared, to_prune
+from daemon.context.windowing.rules import extended, rules_kept
+from daemon.context.windowing.standing import Standings
+from daemon.model.goals import Goal
+from daemon.model.messages import Message
+from daemon.plan.tree import PlanTree
 from daemon.provider.base import PromptMessage
 
-PRUNE_MINIMUM = 20_000
-PRUNE_PROTECT = 40_000
-"""Tokens (source: seed 000, OpenCode's numbers)."""
-PROTECTED_TURNS = 2
-CLEARED = "[Old tool result content cleared]"
-INTERRUPTED = "The tool was interrupted before it answered."
+__all__ = [
+    "CLEARED",
+    "INTERRUPTED",
+    "Window",
+    "WindowCache",
+    "WindowMessage",
+    "build_window",
+    "estimate_tokens",
+    "keep_from",
+    "prunable",
+]
 
-
-def estimate_tokens(text: str) -> int:
-    """A rough count without any network: four characters a token, one for each wide character."""
-    wide = sum(1 for char in text if char >= "\u2e80") if not text.isascii() else 0
-    return wide + (len(text) - wide + 3) // 4
+_PLAIN = ContextProfile("plain", window=200_000, compact_at=150_000, keep_steps=3)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What would be sent, and how many tokens of old tool results were left out of it."""
+    """What would be sent. Tokens are estimated, not calibrated."""
 
-    messages: tuple[PromptMessage, ...]
+    entries: tuple[WindowMessage, ...]
+    tokens: int
     pruned_tokens: int = 0
 
-
-def build_window(messages: Sequence[Message], *, prune: bool = False) -> Window:
-    """The history as the provider needs it. ``prune``: clear old tool results (after an overflow)."""
-    cleared, tokens = _prunable(messages) if prune else (frozenset[int](), 0)
-    results = _results_by_message(messages, cleared)
-    window: list[PromptMessage] = []
-    for position, message in enumerate(messages):
-        if message.role == "tool":
-            continue
-        content = tuple(part for part in message.content if _is_sent(part))
-        if not content:
-            continue
-        window.append(PromptMessage(message.role, content))
-        calls = [part for part in content if isinstance(part, ToolCallPart)]
-        if message.role == "assistant" and calls:
-            answers = tuple(results[position].get(call.id) or _interrupted(call) for call in calls)
-            window.append(PromptMessage("tool", answers))
-    return Window(tuple(window), tokens)
+    @property
+    def messages(self) -> tuple[PromptMessage, ...]:
+        """For a request."""
+        return tuple(entry.prompt for entry in self.entries)
 
 
-def _results_by_message(
-    messages: Sequence[Message], cleared: frozenset[int]
-) -> dict[int, dict[str, ToolResultPart]]:
-    """Results by call id, for each assistant message by its position.
+class WindowCache:
+    """What a session keeps from one window to the next: it only saves time, with or without it all is the same.
 
-    A result belongs to the last message before it that made the call: some servers number their calls anew
-    in each answer, so an id alone does not say which call is meant.
+    Not for two sessions at once; that would be right too, but slow.
     """
-    found: dict[int, dict[str, ToolResultPart]] = {}
-    caller: dict[str, int] = {}
-    for position, message in enumerate(messages):
-        if message.role == "assistant":
-            found[position] = {}
-            caller.update((call.id, position) for call in message.tool_calls())
-        elif message.role == "tool" and (result := message.tool_result()) is not None:
-            if position in cleared:
-                result = result.model_copy(update={"content": CLEARED, "images": ()})
-            if result.tool_call_id in caller:
-                found[caller[result.tool_call_id]].setdefault(result.tool_call_id, result)
-    return found
+
+    def __init__(self) -> None:
+        self._reader = Reader()
+        self._notes: dict[object, Block] = {}
+        self._old_notes: dict[object, Block] = {}
+
+    def reader(self, messages: Sequence[Message]) -> Reader:
+        """A reader that has read ``messages``."""
+        if not self._reader.follows(messages):
+            self._reader = Reader()
+        self._reader.read(messages)
+        return self._reader
+
+    def begin(self) -> None:
+        """A window is built: notes that the one before the last had are forgotten."""
+        self._old_notes, self._notes = self._notes, {}
+
+    def note(
+        self, text: str, kind: Kind, *, goal_id: str | None = None, sequence: int = 0, rules: Rules = ()
+    ) -> Block:
+        """The same block for the same words, so that whatever is kept with it is found again."""
+        key = (text, kind, goal_id, sequence, rules)
+        found = self._old_notes.get(key)
+        if found is None:
+            found = note(text, kind, goal_id=goal_id, sequence=sequence, rules=rules)
+        self._notes[key] = found
+        return found
+
+    def extended(self, block: Block, text: str) -> Block:
+        """``block`` with this text at its end; the same one for the same words."""
+        key = (block, text)
+        found = self._old_notes.get(key) or extended(block, text)
+        self._notes[key] = found
+        return found
 
 
-def _interrupted(call: ToolCallPart) -> ToolResultPart:
-    return ToolResultPart(tool_call_id=call.id, name=call.name, content=INTERRUPTED, is_error=True)
+def build_window(
+    messages: Sequence[Message],
+    plan: PlanTree | None = None,
+    marks: Marks | None = None,
+    profile: ContextProfile | None = None,
+    *,
+    cache: WindowCache | None = None,
+    prune: bool = False,
+) -> Window:
+    """What the model is sent of a session: valid for every provider, whatever ``messages`` look like.
 
-
-def _is_sent(part: Part) -> bool:
-    if isinstance(part, TextPart):
-        return bool(part.text.strip())
-    return not isinstance(part, FinishPart)
-
-
-def _prunable(messages: Sequence[Message]) -> tuple[frozenset[int], int]:
-    """Positions of tool results to clear and their tokens, from the end (source: seed 000, "阶段 1: Prune").
-
-    The last turns stay whole, then the newest PRUNE_PROTECT tokens; nothing is done for less than PRUNE_MINIMUM.
+    It begins with a user message and never ends with one of the model. ``profile`` None: three steps stay whole, and
+    goal compaction is on. ``cache`` belongs to the session and makes it quick. ``prune``: also clear all that could
+    be cleared now.
     """
-    turns = 0
-    kept = 0
+    plan, marks, profile = plan or PlanTree(), marks or Marks(), profile or _PLAIN
+    cache = cache or WindowCache()
     freed = 0
-    cleared: set[int] = set()
-    for position in range(len(messages) - 1, -1, -1):
-        message = messages[position]
-        if message.role == "user":
-            turns += 1
-        result = message.tool_result()
-        if turns < PROTECTED_TURNS or result is None:
-            continue
-        tokens = estimate_tokens(result.content)
-        kept += tokens
-        if kept > PRUNE_PROTECT:
-            cleared.add(position)
-            freed += tokens
-    if freed < PRUNE_MINIMUM:
-        return frozenset(), 0
-    return frozenset(cleared), freed
+    if prune:
+        sequences, freed = prunable(messages, plan, marks, profile, cache=cache)
+        marks = replace(marks, pruned=marks.pruned | frozenset(sequences))
+    blocks = _shown(messages, plan, marks, profile, cache)
+    entries = [entry for block in blocks for entry in block.entries]
+    if entries and entries[0].prompt.role != "user":
+        entries[:0] = cache.note(BEGINS, "message").entries
+    if messages and (not entries or entries[-1].prompt.role == "assistant"):
+        entries += cache.note(GO_ON, "message").entries
+    return Window(tuple(entries), sum(entry.tokens for entry in entries), freed)
+
+
+def prunable(
+    messages: Sequence[Message],
+    plan: PlanTree | None = None,
+    marks: Marks | None = None,
+    profile: ContextProfile | None = None,
+    *,
+    cache: WindowCache | None = None,
+) -> tuple[tuple[int, ...], int]:
+    """Sequences of the tool messages to clear now and the tokens that frees; nothing when it is not worth it.
+
+    Looks at what the window shows (source: seed 000, "阶段 1: Prune").
+    """
+    profile = profile or _PLAIN
+    return to_prune(
+        _shown(messages, plan or PlanTree(), marks or Marks(), profile, cache or WindowCache()), profile
+    )
+
+
+def keep_from(
+    messages: Sequence[Message],
+    plan: PlanTree | None = None,
+    marks: Marks | None = None,
+    profile: ContextProfile | None = None,
+    *,
+    cache: WindowCache | None = None,
+) -> int:
+    """The sequence from which a full compaction now leaves everything whole: that of the first of the last N steps.
+
+    Steps are counted as the window shows them, those of ended goals are not there (source: seed 001, "第四步"). What
+    the person said directly before the first one stays with it, unless the compaction would then leave all as it was.
+    What the person said last and has no answer to always stays. With nothing to stay it is the next sequence.
+    """
+    profile = profile or _PLAIN
+    blocks = _shown(messages, plan or PlanTree(), marks or Marks(), profile, cache or WindowCache())
+    blocks = [block for block in blocks if block.kind != "compaction" and block.entries]
+    steps = [
+        at
+        for at, block in enumerate(blocks)
+        if block.stored and block.role == "assistant" and block.kind == "message"
+    ]
+    if steps and profile.keep_steps > 0:
+        return _with_words_before(blocks, steps[-profile.keep_steps :][0])
+    pending = len(blocks)
+    while pending > 0 and blocks[pending - 1].stored and blocks[pending - 1].role == "user":
+        pending -= 1
+    if pending < len(blocks):
+        return blocks[pending].sequence
+    return messages[-1].sequence + 1 if messages else 1
+
+
+def _with_words_before(blocks: Sequence[Block], first: int) -> int:
+    """Sequence of the step at ``first``, or of what the person said directly before it."""
+    sequence = blocks[first].sequence
+    found = sequence
+    for block in reversed(blocks[:first]):
+        if block.stored and block.role == "user":
+            found = block.sequence
+        elif block.stored or block.sequence != sequence:
+            return found
+    # Nothing but the person's words stands before: a compaction that keeps them leaves all as it is.
+    return sequence
+
+
+def _shown(
+    messages: Sequence[Message], plan: PlanTree, marks: Marks, profile: ContextProfile, cache: WindowCache
+) -> list[Block]:
+    """What is left of a session when all steps are done."""
+    cache.begin()
+    reader = cache.reader(messages)
+    standings = Standings(plan)
+    blocks = since_compaction(reader)
+
+    def belongs(goal_id: str | None) -> bool:
+        standing = standings.of(goal_id)
+        return standing.known if profile.goal_compaction else standing.live
+
+    blocks = past_turns_reduced(blocks, marks.history_before, profile.keep_steps, belongs)
+    if profile.goal_compaction and plan.goals:
+        blocks = _goals_replaced(blocks, plan, standings, cache)
+    blocks = results_cleared(blocks, marks.pruned)
+    return rules_kept(blocks, cache.extended) if reader.has_rules else blocks
+
+
+def _goals_replaced(
+    blocks: Sequence[Block], plan: PlanTree, standings: Standings, cache: WindowCache
+) -> list[Block]:
+    def summary(root: Goal, sequence: int, rules: Rules) -> Block:
+        text = summary_text(plan, root)
+        return cache.note(text, "goal_summary", goal_id=root.id, sequence=sequence, rules=rules)
+
+    def attempts(goal: Goal, sequence: int) -> Block:
+        text = attempts_text(standings, goal)
+        return cache.note(text, "goal_summary", goal_id=goal.id, sequence=sequence)
+
+    def pointer(goal: Goal, sequence: int) -> Block:
+        return cache.note(IN_SUMMARY, "goal_summary", goal_id=goal.id, sequence=sequence)
+
+    return GoalCompaction(standings, summary, attempts, pointer).replaced(blocks)

@@ -21,7 +21,7 @@ class SystemBlock:
     cache: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PromptMessage:
     """A message as the model will see it: only text, reasoning, file, tool_call and tool_result parts.
 

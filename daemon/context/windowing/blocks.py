@@ -1,0 +1,165 @@
+"""The unit that the steps work on: a message with the results of its calls, so that no step can part the two.
+
+Blocks never change. What a step leaves of one is another block, made once and kept with the first: so a session that
+goes on builds the same objects again, and everything behind (estimates, the wire's form) can be kept with them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from daemon.context.instructions import instructions_of
+from daemon.context.tokens import message_tokens
+from daemon.model.messages import NotePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from daemon.provider.base import PromptMessage
+
+CLEARED = "[Old tool result content cleared]"
+INTERRUPTED = "The tool was interrupted before it answered."
+
+Kind = Literal["message", "goal_summary", "compaction", "history"]
+Rules = tuple[tuple[str, str], ...]
+"""Instruction files that tool results showed: path and text."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowMessage:
+    """A message as it will be sent, and where it comes from."""
+
+    prompt: PromptMessage
+    kind: Kind
+    """``history`` and ``goal_summary``: something was left out, or stands here in the place of it."""
+    goal_id: str | None
+    tokens: int
+    """Estimated, not calibrated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A call and its result."""
+
+    call: ToolCallPart
+    result: ToolResultPart | None
+    """None: a crash came before it."""
+    goal_id: str | None
+    """The goal that had the focus when it ran."""
+    sequence: int | None
+    """Of the message with the result."""
+    cleared: bool = False
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """The instruction files that came with the result."""
+        return {} if self.result is None else instructions_of(self.result.metadata)
+
+    def sent(self) -> ToolResultPart:
+        """The result for the model."""
+        if self.result is not None:
+            return self.result
+        return ToolResultPart(
+            tool_call_id=self.call.id, name=self.call.name, content=INTERRUPTED, is_error=True
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """What is sent of one stored message and of the results of its calls; or a note that stands for others."""
+
+    role: Literal["user", "assistant"]
+    goal_id: str | None
+    sequence: int
+    """Of the stored message; of a note, that of the first message it stands for."""
+    parts: tuple[Part, ...]
+    """In the order of the message, the calls among them."""
+    answers: tuple[Answer, ...] = ()
+    """One for each call in ``parts``, in the same order."""
+    kind: Kind = "message"
+    stored: bool = True
+    """False: a note of the window's own making."""
+    person: bool = False
+    """The person said something here: a turn begins."""
+    rules: Rules = ()
+    """Of results that this note stands for."""
+
+    @cached_property
+    def goals(self) -> tuple[str | None, ...]:
+        """The goals that something in here belongs to, the message's own first."""
+        return tuple(dict.fromkeys((self.goal_id, *(answer.goal_id for answer in self.answers))))
+
+    @cached_property
+    def sequences(self) -> frozenset[int | None]:
+        """Sequences of the messages with the results."""
+        return frozenset(answer.sequence for answer in self.answers)
+
+    @cached_property
+    def says(self) -> bool:
+        """There is text in it."""
+        return any(isinstance(part, TextPart) for part in self.parts)
+
+    @cached_property
+    def entries(self) -> tuple[WindowMessage, ...]:
+        """As it is sent: the message, and its results as one more."""
+        found: list[WindowMessage] = []
+        if self.parts:
+            found.append(self._entry(PromptMessage(self.role, self.parts), self.goal_id))
+        if self.answers:
+            results = tuple(answer.sent() for answer in self.answers)
+            found.append(self._entry(PromptMessage("tool", results), self.answers[0].goal_id))
+        return tuple(found)
+
+    def _entry(self, prompt: PromptMessage, goal_id: str | None) -> WindowMessage:
+        return WindowMessage(prompt, self.kind, goal_id, message_tokens(prompt))
+
+    @cached_property
+    def _made(self) -> dict[object, Block | None]:
+        return {}
+
+    def make(self, key: object, block: Callable[[], Block | None]) -> Block | None:
+        """What a step makes of this block; ``key`` says which step and how. Made once."""
+        made = self._made
+        if key not in made:
+            made[key] = block()
+        return made[key]
+
+    def left(
+        self, own: Literal["all", "text", "none"], answers: Iterable[int], kind: Kind = "message"
+    ) -> Block | None:
+        """This block with only the calls at the positions ``answers``, and as much of what it says as ``own`` tells.
+
+        ``text`` leaves reasoning away, which goes with the calls it led to; ``none`` leaves only calls. None when
+        nothing is left.
+        """
+        wanted = tuple(answers)
+        if own == "all" and len(wanted) == len(self.answers):
+            return self
+        return self.make((own, wanted, kind), lambda: self._left(own, frozenset(wanted), kind))
+
+    def _left(self, own: str, wanted: frozenset[int], kind: Kind) -> Block | None:
+        parts: list[Part] = []
+        at = 0
+        for part in self.parts:
+            if isinstance(part, ToolCallPart):
+                if at in wanted:
+                    parts.append(part)
+                at += 1
+            elif own == "all" or (own == "text" and not isinstance(part, ReasoningPart)):
+                parts.append(part)
+        # Reasoning alone is no message: no provider takes it.
+        if all(isinstance(part, ReasoningPart) for part in parts):
+            return None
+        kept = tuple(answer for at, answer in enumerate(self.answers) if at in wanted)
+        return replace(self, parts=tuple(parts), answers=kept, kind=kind)
+
+    def with_results(self, key: object, change: Callable[[Answer], Answer]) -> Block:
+        """This block with other results; ``key`` says which change. Made once."""
+        found = self.make(key, lambda: replace(self, answers=tuple(map(change, self.answers))))
+        assert found is not None
+        return found
+
+
+def note(text: str, kind: Kind, *, goal_id: str | None = None, sequence: int = 0, rules: Rules = ()) -> Block:
+    """A user message of the window's own making; without text it is only a place for ``rules``."""
+    parts = (NotePart(text=text),) if text else ()
+    return Block("user", goal_id, sequence, parts, kind=kind, stored=False, rules=rules)

@@ -1,0 +1,101 @@
+"""Goal compaction: what is finished or given up leaves, its summary stays (source: seed 000, "完成时压缩", "回溯")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from daemon.context.windowing.blocks import Block, Rules
+from daemon.context.windowing.standing import Standing, Standings
+from daemon.model.goals import Goal
+
+MakeSummary = Callable[[Goal, int, Rules], Block]
+"""The summary of an ended root: goal, sequence of the first message it stands for, instructions it must repeat."""
+MakeAttempts = Callable[[Goal, int], Block]
+"""What was tried before a goal: goal, sequence of its first message."""
+MakePointer = Callable[[Goal, int], Block]
+"""Says that the calls of a message are in the summary of an ended root."""
+
+
+class GoalCompaction:
+    """One pass over the blocks of a session. A call belongs to the goal that had the focus when it ran, so one message
+    may hold calls of several goals."""
+
+    def __init__(
+        self, standings: Standings, summary: MakeSummary, attempts: MakeAttempts, pointer: MakePointer
+    ) -> None:
+        self._standings = standings
+        self._summary = summary
+        self._attempts = attempts
+        self._pointer = pointer
+        self._out: list[Block] = []
+        self._place: dict[str, int] = {}
+        """Where in ``_out`` the summary of a root stands."""
+        self._rules: dict[str, dict[str, str]] = {}
+        self._roots: dict[str, tuple[Goal, int]] = {}
+        self._noted: set[str] = set()
+
+    def replaced(self, blocks: Sequence[Block]) -> list[Block]:
+        """``blocks`` with one summary for all of an ended root, where the first of it stood.
+
+        What the person said stays. What was tried before a live goal stands before its first message.
+        """
+        of = self._standings.of
+        for block in blocks:
+            if block.kind == "compaction":
+                self._out.append(block)
+                continue
+            ended = False
+            for goal_id in block.goals:
+                standing = of(goal_id)
+                ended = ended or standing.root is not None
+                if standing.successors:
+                    self._tell_attempts(standing, goal_id or "", block)
+            if ended and block.role == "assistant":
+                self._replace(block)
+            else:
+                self._out.append(block)
+        for root_id, at in self._place.items():
+            root, sequence = self._roots[root_id]
+            self._out[at] = self._summary(root, sequence, tuple(self._rules.get(root_id, {}).items()))
+        return self._out
+
+    def _tell_attempts(self, standing: Standing, goal_id: str, block: Block) -> None:
+        for goal in standing.successors:
+            # An older goal that was moved below it had its messages before: they stay where they are.
+            if goal.id not in self._noted and not _is_older(goal_id, goal.id):
+                self._noted.add(goal.id)
+                self._out.append(self._attempts(goal, block.sequence))
+
+    def _replace(self, block: Block) -> None:
+        own = self._standings.of(block.goal_id).root
+        if own is not None:
+            self._put(own, block)
+        kept: list[int] = []
+        gone: list[Goal] = []
+        for at, answer in enumerate(block.answers):
+            root = self._standings.of(answer.goal_id).root
+            if root is None:
+                kept.append(at)
+                continue
+            gone.append(root)
+            if rules := answer.rules:
+                self._rules.setdefault(root.id, {}).update(rules)
+        left = block.left("all" if own is None else "none", kept, block.kind)
+        if left is not None:
+            self._out.append(left)
+        new = [root for root in gone if root.id not in self._place]
+        for root in new:
+            self._put(root, block)
+        if left is not None and gone and not new and not left.answers:
+            # Without it two messages of the model would meet, or the request would end with one.
+            self._out.append(self._pointer(gone[0], block.sequence))
+
+    def _put(self, root: Goal, block: Block) -> None:
+        if root.id not in self._place:
+            self._place[root.id] = len(self._out)
+            self._roots[root.id] = (root, block.sequence)
+            self._out.append(block)  # holds the place
+
+
+def _is_older(goal_id: str, other: str) -> bool:
+    return goal_id.isdecimal() and other.isdecimal() and int(goal_id) < int(other)

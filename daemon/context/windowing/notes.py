@@ -1,0 +1,137 @@
+"""The words that stand for what is no longer sent. No display numbers in them: those change, and bytes must not."""
+
+from __future__ import annotations
+
+import re
+
+from daemon.context.windowing.standing import Standings
+from daemon.model.goals import Goal
+from daemon.plan.tree import MAX_SUMMARY, PlanTree
+
+MAX_SUMMARY_NOTE = 24_000
+"""Characters: with more than this, the summaries of goals below the ended one are cut."""
+_LEAST = 200
+"""Characters that each of them keeps, as far as there is room at all."""
+_TAG = re.compile(r"<(/?\s*(?:goal_summary|earlier_attempts|instructions)\b)", re.IGNORECASE)
+
+GO_ON = "Go on."
+BEGINS = "What came before this is not known any more."
+IN_SUMMARY = "What these calls did is told in the summary of their goal."
+
+
+def plain(text: str) -> str:
+    """``text`` that cannot open or close one of our tags; all else as it was."""
+    return _TAG.sub(r"‹\1", text) if "<" in text else text
+
+
+def _attribute(text: str) -> str:
+    return plain(" ".join(text.split()).replace('"', "'"))
+
+
+def summary_text(plan: PlanTree, root: Goal) -> str:
+    """The message that replaces those of an ended goal and of the goals below it."""
+    own, below = _own_words(plan, root), _below(plan, root)
+    lines = [line for line, _ in _lines(below, None)]
+    if sum(map(len, lines)) + len(own) > MAX_SUMMARY_NOTE:
+        room = max(0, MAX_SUMMARY_NOTE - len(own))
+        lines = _fitted(below, room)
+    body = "\n".join(filter(None, (own, *lines)))
+    if not body:
+        body = (
+            "It was completed without a summary."
+            if root.status == "completed"
+            else "It was given up without a reason."
+        )
+    return f'<goal_summary status="{root.status}" goal="{_attribute(root.description)}">\n{body}\n</goal_summary>'
+
+
+def attempts_text(standings: Standings, goal: Goal) -> str:
+    """What was tried before ``goal`` in its place, and why it failed."""
+    lines = ["<earlier_attempts>", f"Tried before in the place of: {_attribute(goal.description)}"]
+    for attempt in standings.attempts(goal):
+        why = plain((attempt.summary or "no reason was given").strip())
+        lines.append(f"- {_attribute(attempt.description)}: {_indented(why, 1)}")
+    return "\n".join([*lines, "</earlier_attempts>"])
+
+
+def _own_words(plan: PlanTree, goal: Goal) -> str:
+    """The goal's summary, unless it only repeats those of the goals below it."""
+    text = (goal.summary or goal.merge_summary or "").strip()
+    return "" if text and _only_repeats(plan, goal, text) else plain(text)
+
+
+def _only_repeats(plan: PlanTree, goal: Goal, text: str) -> bool:
+    """A goal that was completed with its last child got the children's summaries, joined (``PlanTree.plan_done``)."""
+    if goal.status != "completed":
+        return False
+    parts = [
+        child.summary or child.description for child in plan.children(goal.id) if child.status != "abandoned"
+    ]
+    if not parts:
+        return False
+    if "; ".join(parts)[:MAX_SUMMARY].strip() == text:
+        return True
+    # In another order: the person may have moved them before.
+    left = text
+    for part in sorted(parts, key=len, reverse=True):
+        if part not in left:
+            return False
+        left = left.replace(part, "", 1)
+    return not left.strip("; ")
+
+
+_Below = list[tuple[int, Goal, str]]
+"""Depth, goal, and its own words."""
+
+
+def _below(plan: PlanTree, root: Goal) -> _Below:
+    """The goals below in order, without those that have nothing to tell. Not recursive: a tree may be deep."""
+    found: _Below = []
+    seen = {root.id}
+    todo = [(0, child) for child in reversed(plan.children(root.id))]
+    while todo:
+        depth, goal = todo.pop()
+        if goal.id in seen:
+            continue
+        seen.add(goal.id)
+        found.append((depth, goal, _own_words(plan, goal)))
+        todo += [(depth + 1, child) for child in reversed(plan.children(goal.id))]
+    kept: _Below = []
+    needed = -1
+    for depth, goal, words in reversed(found):
+        # Given up along with the goal above it, without a word: only what stands below may need it as a heading.
+        if words or goal.status != "abandoned" or needed > depth:
+            kept.append((depth, goal, words))
+            needed = depth
+    return kept[::-1]
+
+
+def _lines(below: _Below, limit: int | None) -> list[tuple[str, Goal]]:
+    found: list[tuple[str, Goal]] = []
+    for depth, goal, words in below:
+        if limit is not None and len(words) > limit:
+            words = f"{words[:limit]} […]"
+        words = _indented(words, depth + 1)
+        said = {
+            "completed": f": {words}" if words else "",
+            "abandoned": f": given up: {words}" if words else ": given up",
+        }.get(goal.status, f": not finished{f': {words}' if words else ''}")
+        found.append((f"{'  ' * min(depth, 8)}- {_attribute(goal.description)}{said}", goal))
+    return found
+
+
+def _fitted(below: _Below, room: int) -> list[str]:
+    names = sum(len(goal.description) + 16 for _, goal, _ in below)
+    limit = max(_LEAST, (room - names) // max(1, len(below)))
+    lines: list[str] = []
+    for line, _ in _lines(below, limit):
+        room -= len(line) + 1
+        if room < 0:
+            lines.append(f"- and {len(below) - len(lines)} goals more")
+            break
+        lines.append(line)
+    return lines
+
+
+def _indented(text: str, depth: int) -> str:
+    return text.replace("\n", "\n" + "  " * min(depth, 9))

@@ -1,0 +1,65 @@
+"""Old tool results: which to clear, and clearing them (source: seed 000, "阶段 1: Prune")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from daemon.context.profiles import (
+    PRUNE_MINIMUM,
+    PRUNE_PROTECT,
+    PRUNE_PROTECTED_TURNS,
+    ContextProfile,
+)
+from daemon.context.tokens import estimate_tokens, part_tokens
+from daemon.context.windowing.blocks import CLEARED, Answer, Block
+
+
+def results_cleared(blocks: Sequence[Block], sequences: frozenset[int]) -> list[Block]:
+    """The results of these messages without their content and images."""
+    if not sequences:
+        return list(blocks)
+    found: list[Block] = []
+    for block in blocks:
+        if block.answers and not sequences.isdisjoint(block.sequences):
+            gone = frozenset(sequences & block.sequences)
+            block = block.with_results(("cleared", gone), lambda answer, gone=gone: _cleared(answer, gone))
+        found.append(block)
+    return found
+
+
+def _cleared(answer: Answer, gone: frozenset[int | None]) -> Answer:
+    if answer.result is None or answer.sequence not in gone:
+        return answer
+    result = answer.result.model_copy(update={"content": CLEARED, "images": ()})
+    return replace(answer, result=result, cleared=True)
+
+
+def to_prune(blocks: Sequence[Block], profile: ContextProfile) -> tuple[tuple[int, ...], int]:
+    """Sequences of the messages whose result is to be cleared, rising, and the tokens that frees.
+
+    From the newest back: the last turns stay whole, then the newest PRUNE_PROTECT tokens; protected tools, and what
+    would not become shorter, are passed over. Nothing for less than PRUNE_MINIMUM.
+    """
+    turns = kept = freed = 0
+    found: list[int] = []
+    for block in reversed(blocks):
+        turns += block.person
+        if turns < PRUNE_PROTECTED_TURNS:
+            continue
+        for answer in reversed(block.answers):
+            tokens = _freed(answer, profile)
+            kept += tokens
+            if tokens and kept > PRUNE_PROTECT and answer.sequence is not None:
+                found.append(answer.sequence)
+                freed += tokens
+    if freed < PRUNE_MINIMUM:
+        return (), 0
+    return tuple(sorted(found)), freed
+
+
+def _freed(answer: Answer, profile: ContextProfile) -> int:
+    if answer.result is None or answer.cleared or answer.call.name in profile.prune_protected_tools:
+        return 0
+    stays = estimate_tokens(CLEARED) + sum(map(estimate_tokens, answer.rules.values()))
+    return max(0, part_tokens(answer.result) - stays)

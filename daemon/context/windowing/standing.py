@@ -1,0 +1,78 @@
+"""How a goal stands: open, or ended and gone into the summary of the topmost ended goal above it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from daemon.model.goals import Goal
+from daemon.plan.tree import PlanTree
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Of one goal."""
+
+    known: bool = False
+    """It is in the plan."""
+    root: Goal | None = None
+    """The ended root: the topmost completed or abandoned goal among it and its ancestors. None: it is live."""
+    successors: tuple[Goal, ...] = ()
+    """Live goals among it and its ancestors that took the place of an abandoned one, the topmost first."""
+
+    @property
+    def live(self) -> bool:
+        """It is open, and so is all above it."""
+        return self.known and self.root is None
+
+
+NOWHERE = Standing()
+
+
+class Standings:
+    """Of all goals of one plan as it is now. Each is worked out once, from that of its parent."""
+
+    def __init__(self, plan: PlanTree) -> None:
+        self._plan = plan
+        self._known: dict[str, Standing] = {}
+
+    def of(self, goal_id: str | None) -> Standing:
+        """How a goal stands; one that is not in the plan counts as none."""
+        if goal_id is None:
+            return NOWHERE
+        found = self._known.get(goal_id)
+        return found if found is not None else self._worked_out(goal_id)
+
+    def _worked_out(self, goal_id: str) -> Standing:
+        goals = self._plan.goals
+        if goal_id not in goals:
+            return NOWHERE
+        chain: dict[str, Goal] = {}
+        at: str | None = goal_id
+        # A damaged log may have lost a parent, or made a circle.
+        while at is not None and at in goals and at not in chain and at not in self._known:
+            chain[at] = goals[at]
+            at = goals[at].parent_id
+        standing = self._known.get(at or "", NOWHERE)
+        for goal in reversed(chain.values()):
+            standing = self._below(standing, goal)
+            self._known[goal.id] = standing
+        return standing
+
+    def _below(self, above: Standing, goal: Goal) -> Standing:
+        if above.root is not None:
+            return above
+        if goal.status in ("completed", "abandoned"):
+            return Standing(True, goal, above.successors)
+        if goal.id in self._plan.replaced:
+            return Standing(True, None, (*above.successors, goal))
+        return Standing(True, None, above.successors) if not above.known else above
+
+    def attempts(self, goal: Goal) -> list[Goal]:
+        """The abandoned goals whose place ``goal`` took, the first one first (A, B for C when C took B's place)."""
+        replaced, goals = self._plan.replaced, self._plan.goals
+        found: dict[str, Goal] = {}
+        at = replaced.get(goal.id)
+        while at is not None and at in goals and at not in found:
+            found[at] = goals[at]
+            at = replaced.get(at)
+        return list(reversed(found.values()))

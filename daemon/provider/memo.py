@@ -1,0 +1,42 @@
+"""Results of pure functions on objects that never change, kept as long as the object lives."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Memo(Generic[K, V]):
+    """By identity, since comparing or hashing the contents of a message would cost more than what is saved.
+
+    Holds no object alive. Values are shared by all who ask: they must not be changed.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[K], V]] = {}
+
+    def get(self, key: K, make: Callable[[K], V]) -> V:
+        """``make(key)``, or what it returned when it was asked before."""
+        found = self._known.get(id(key))
+        # An id is given again after its object has gone, and the callback below may not have run yet.
+        if found is not None and found[0]() is key:
+            return found[1]
+        value = make(key)
+        known, number = self._known, id(key)
+
+        def forget(gone: weakref.ref[K]) -> None:
+            entry = known.get(number)
+            if entry is not None and entry[0] is gone:
+                del known[number]
+
+        known[number] = (weakref.ref(key, forget), value)
+        return value
+
+    def __len__(self) -> int:
+        return len(self._known)

@@ -6,14 +6,29 @@ be. The text is stored as a message of its own, so it never changes. It holds no
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from daemon.context.instructions import instruction_block, instructions_of
-from daemon.context.window import estimate_tokens
+from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
+from daemon.context.tokens import estimate_tokens, message_tokens
+from daemon.context.windowing.standing import Standings
 from daemon.model.goals import Goal
-from daemon.model.messages import FilePart, Message, SubtaskPart, TextPart
+from daemon.model.messages import (
+    FilePart,
+    Message,
+    NotePart,
+    Part,
+    SubtaskPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    whole_characters,
+)
 from daemon.plan.tree import PlanTree
+from daemon.provider.base import PromptMessage
 
 MAX_SAID = 20_000
 """Characters of one message of the person; of a longer one the middle is left out."""
@@ -24,6 +39,8 @@ HANDOVER_TAGS = ("<init_to_execute_context>", "<execute_to_init_context>")
 _OTHERS_SHARE = 0.4
 """Of the limit, kept for what is not the person's own words when there is not room for everything."""
 _ENDED = ("completed", "abandoned")
+_MAX_DEPTH = 20
+"""Goals above another one that are named."""
 _GO_ON = "Go on with the work where it stands. What is done need not be done again; files can be read again."
 
 
@@ -64,6 +81,63 @@ def verbatim_blocks(
             left -= _tokens(texts)
             blocks += [title, *texts]
     return blocks
+
+
+def shortened(messages: Sequence[PromptMessage], limit_tokens: int) -> tuple[PromptMessage, ...]:
+    """A window that did not fit, for the request that sums it up: long results cut, then the oldest left out.
+
+    The first message, which is the mission or the summary before, stays; of it and of what else is too long only both
+    ends. Calls and results are never parted. About ``limit_tokens`` (estimated) at most.
+    """
+    steps: list[list[PromptMessage]] = []
+    longest = max(400, min(MAX_SAID, limit_tokens))  # in characters: about a quarter of the limit
+    for message in messages:
+        cut = PromptMessage(message.role, tuple(_cut_part(part, longest) for part in message.content))
+        if message.role == "tool" and steps:
+            steps[-1].append(cut)
+        else:
+            steps.append([cut])
+    head, rest = steps[:1], steps[1:]
+    left = limit_tokens - sum(message_tokens(message) for step in head for message in step)
+    kept: list[list[PromptMessage]] = []
+    for step in reversed(rest):
+        left -= sum(map(message_tokens, step))
+        if left < 0 and kept:
+            break
+        kept.insert(0, step)
+    if len(kept) < len(rest):
+        note = NotePart(text=f"[{len(rest) - len(kept)} older messages are left out here]")
+        head.append([PromptMessage("user", (note,))])
+    return tuple(message for step in (*head, *kept) for message in step)
+
+
+def _cut_part(part: Part, longest: int) -> Part:
+    match part:
+        case ToolResultPart():
+            text = part.content
+            content = text if len(text) <= RESULT_LIMIT else cut_middle(text, 2 * RESULT_KEPT)
+            return part.model_copy(update={"content": content, "images": ()})
+        case TextPart() | NotePart():
+            return part.model_copy(update={"text": cut_middle(part.text, longest)})
+        case FilePart():
+            return TextPart(text=f"[attached: {part.name}]")
+        case ToolCallPart() if len(part.input) > RESULT_LIMIT:
+            return part.model_copy(update={"input": _cut_input(part)})
+        case _:
+            return part
+
+
+def _cut_input(call: ToolCallPart) -> str:
+    """The arguments, still as JSON: providers take nothing else."""
+    try:
+        arguments = call.arguments()
+    except ValueError:
+        return json.dumps({"cut": cut_middle(call.input, 2 * RESULT_KEPT)})
+    cut = {
+        name: cut_middle(value if isinstance(value, str) else json.dumps(value), 2 * RESULT_KEPT)
+        for name, value in arguments.items()
+    }
+    return whole_characters(json.dumps(cut, ensure_ascii=False))
 
 
 def person_said(message: Message) -> str:
@@ -109,21 +183,14 @@ class EndedGoal:
 
 def ended_goals(messages: Sequence[Message], plan: PlanTree, keep_from: int) -> list[EndedGoal]:
     """Goals at the top of what is finished or given up, oldest first; not those worked on from ``keep_from`` only."""
-    roots = [
-        goal
-        for goal in plan.goals.values()
-        if goal.status in _ENDED and not any(above.status in _ENDED for above in plan.ancestors(goal.id))
-    ]
-    root_of: dict[str | None, str] = {}
-    for root in roots:
-        root_of.update((goal.id, root.id) for goal in (root, *_below(plan, root)))
+    standings = Standings(plan)
+    roots = [goal for goal in plan.goals.values() if standings.of(goal.id).root is goal]
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for message in messages:
-        root_id = root_of.get(message.goal_id)
-        if root_id is not None:
-            first.setdefault(root_id, message.sequence)
-            last[root_id] = message.sequence
+        if (root := standings.of(message.goal_id).root) is not None:
+            first.setdefault(root.id, message.sequence)
+            last[root.id] = message.sequence
     wanted = [root for root in roots if first.get(root.id, 0) < keep_from]
     wanted.sort(key=lambda root: last.get(root.id, 0))
     instead = {old: new for new, old in plan.replaced.items()}
@@ -132,12 +199,20 @@ def ended_goals(messages: Sequence[Message], plan: PlanTree, keep_from: int) -> 
 
 def _below(plan: PlanTree, goal: Goal) -> list[Goal]:
     """All goals below, each before those below it. Not recursive: a tree may be deep."""
-    found: list[Goal] = []
+    found: dict[str, Goal] = {}
     todo = list(reversed(plan.children(goal.id)))
     while todo:
-        found.append(child := todo.pop())
-        todo += reversed(plan.children(child.id))
-    return found
+        child = todo.pop()
+        if child.id not in found:  # a damaged log may have made a circle
+            found[child.id] = child
+            todo += reversed(plan.children(child.id))
+    return list(found.values())
+
+
+def _named(plan: PlanTree, goal: Goal) -> str:
+    """The goal with those above it, which say what it is a part of."""
+    above = list(itertools.islice(plan.ancestors(goal.id), _MAX_DEPTH))
+    return " › ".join(found.description for found in (*reversed(above), goal))
 
 
 def _texts(plan: PlanTree, root: Goal, instead: Mapping[str, str]) -> list[str]:
@@ -147,7 +222,7 @@ def _texts(plan: PlanTree, root: Goal, instead: Mapping[str, str]) -> list[str]:
     for goal in goals:
         if goal.status not in _ENDED or not goal.summary:
             continue
-        name = " › ".join(above.description for above in (*reversed(list(plan.ancestors(goal.id))), goal))
+        name = _named(plan, goal)
         successor = plan.goals.get(instead.get(goal.id, ""))
         if successor is not None:
             name += f" (instead: {successor.description})"

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 from daemon.context.compaction import HANDOVER_TAGS, cut_middle, person_said, verbatim_blocks
 from daemon.context.summaries import SummaryProblem, read_summary, summary_text
-from daemon.context.window import estimate_tokens
+from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import Message
 from daemon.plan.tree import PlanTree
 

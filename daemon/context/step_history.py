@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from daemon.context.compaction import cut_middle, person_said
-from daemon.context.window import estimate_tokens
+from daemon.context.tokens import estimate_tokens
 from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.plan.tree import PlanTree

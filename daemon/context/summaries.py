@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
-from daemon.context.window import estimate_tokens
+from daemon.context.tokens import estimate_tokens
 
 MAX_SUMMARY_TOKENS = 4_000
 """What the model may answer with (source: seed 001)."""

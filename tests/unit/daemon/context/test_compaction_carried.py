@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.context.compaction import MAX_SAID, carried_text, cut_middle
-from daemon.context.window import estimate_tokens
+from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import SubtaskPart
 from tests.fakes.conversation import Conversation
 

@@ -19,7 +19,7 @@ from daemon.context.handover import (
     newest_summary,
 )
 from daemon.context.summaries import summary_text
-from daemon.context.window import estimate_tokens
+from daemon.context.tokens import estimate_tokens
 from tests.fakes.conversation import Conversation
 
 SUMMARY: dict[str, Any] = {

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.context.step_history import to_history_string
-from daemon.context.window import estimate_tokens
+from daemon.context.tokens import estimate_tokens
 from tests.fakes.conversation import Conversation
 
 PLENTY = 100_000

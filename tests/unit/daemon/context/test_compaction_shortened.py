@@ -1,0 +1,100 @@
+"""A window that did not fit, made shorter for the request that sums it up."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.context.compaction import shortened
+from daemon.context.tokens import message_tokens
+from daemon.context.window import build_window
+from daemon.model.messages import FilePart, TextPart, ToolCallPart, ToolResultPart
+from daemon.provider.base import PromptMessage
+from tests.fakes.conversation import Conversation
+
+
+def size(messages: tuple[PromptMessage, ...]) -> int:
+    return sum(map(message_tokens, messages))
+
+
+def check_pairs(messages: tuple[PromptMessage, ...]) -> None:
+    calls: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            assert [
+                part.tool_call_id for part in message.content if isinstance(part, ToolResultPart)
+            ] == calls
+            calls = []
+            continue
+        assert not calls
+        calls = [part.id for part in message.content if isinstance(part, ToolCallPart)]
+    assert not calls
+
+
+def long_talk() -> Conversation:
+    talk = Conversation()
+    talk.user("THE MISSION", files=["big.pdf"])
+    for number in range(30):
+        talk.step("read", {"file_path": f"f{number}"}, f"begin{number} " + "x" * 8_000 + f" end{number}")
+    return talk
+
+
+def test_long_results_keep_both_ends_and_attachments_their_name() -> None:
+    window = build_window(long_talk().messages)
+    short = shortened(window.messages, 100_000)
+    assert len(short) == len(window.messages)
+    results = [part for message in short for part in message.content if isinstance(part, ToolResultPart)]
+    assert results[3].content.startswith("begin3 xx")
+    assert results[3].content.endswith("xx end3")
+    assert all(len(result.content) < 2_200 for result in results)
+    assert not any(isinstance(part, FilePart) for message in short for part in message.content)
+    assert TextPart(text="[attached: big.pdf]") in short[0].content
+
+
+def test_the_oldest_go_but_for_the_mission_and_calls_keep_their_results() -> None:
+    short = shortened(build_window(long_talk().messages).messages, 5_000)
+    assert "THE MISSION" in str(short[0])
+    assert "older messages are left out here" in str(short[1])
+    assert "end29" in str(short[-1])
+    assert "end3 " not in str(short)
+    assert size(short) <= 5_100
+    check_pairs(short)
+
+
+def test_long_arguments_stay_arguments() -> None:
+    talk = Conversation()
+    talk.user("go")
+    talk.step("write", {"file_path": "a.py", "content": "begin" + "x" * 50_000 + "end", "n": [1] * 9_000})
+    short = shortened(build_window(talk.messages).messages, 100_000)
+    (call,) = [part for message in short for part in message.content if isinstance(part, ToolCallPart)]
+    arguments = json.loads(call.input)
+    assert arguments["file_path"] == "a.py"
+    assert arguments["content"].startswith("begin")
+    assert arguments["content"].endswith("end")
+    assert len(call.input) < 6_000
+
+
+def test_one_message_that_is_too_long_alone_is_cut_to_the_limit() -> None:
+    talk = Conversation()
+    talk.user("begin" + "x" * 1_000_000 + "end")
+    short = shortened(build_window(talk.messages).messages, 2_000)
+    assert size(short) < 2_000
+    assert "end" in str(short[0])
+
+
+@given(
+    st.lists(st.sampled_from(["user", "step", "says"]), max_size=25),
+    st.integers(min_value=0, max_value=3_000),
+)
+def test_calls_and_results_are_never_parted(kinds: list[str], limit: int) -> None:
+    talk = Conversation()
+    for number, kind in enumerate(kinds):
+        if kind == "step":
+            talk.step("read", {"file_path": "f" * number * 40}, "r" * number * 100)
+        elif kind == "user":
+            talk.user("u" * number * 50 + ".")
+        else:
+            talk.says("s" * number * 50 + ".")
+    check_pairs(shortened(build_window(talk.messages).messages, limit))

@@ -15,9 +15,15 @@ from typing import Literal
 
 from daemon.agents.loader import AgentProfile
 from daemon.config import Config
+from daemon.context.prompt import Layer
+from daemon.context.tokens import estimate_tokens
+from daemon.context.window import WindowCache
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Version
+from daemon.loop.assembly import Assembly
 from daemon.loop.file_events import file_changed
+from daemon.loop.naming import names_after, summary_of
+from daemon.loop.recording import Recorder
 from daemon.loop.recovery import UNSTORED, close_what_is_open
 from daemon.loop.services import Services
 from daemon.loop.state import SessionState
@@ -34,18 +40,16 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.messages import FilePart, StopReason, whole_characters
+from daemon.model.goals import GoalTree
+from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
 from daemon.model.permissions import PermissionRequest
-from daemon.model.traces import QueuedPrompt, SessionStatus
+from daemon.model.traces import QueuedPrompt, SessionStatus, Trace
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import Answer
 from daemon.store.base import StoreError
 
 log = logging.getLogger(__name__)
 
-TITLE_LENGTH = 60
-SUMMARY_LENGTH = 200
-MISSION_LENGTH = 2_000
 _SNAPSHOT_DELAY_S = 1.0
 
 
@@ -91,8 +95,13 @@ class Session:
         """The model for a session that has none of its own; set by whoever prompts."""
         self.received: Received | None = None
         """The message that is coming in right now."""
-        self.pruning = False
-        """The context overflowed once: old tool results are left out from now on."""
+        self.layers: list[Layer] = []
+        """The system prompt as the last turn began with it; see Assembly.prepare."""
+        self.window_cache = WindowCache()
+        self.metered_goal: str | None = None
+        """The focus when the numbers were published last."""
+        self.raised_limits: dict[str, float] = {}
+        """Limits of the budget that the person put up by "once", see daemon.loop.budget."""
         self.history = SessionHistory(
             services.trace_folder(self.session_id) / "files",
             services.now,
@@ -110,6 +119,7 @@ class Session:
         self._canceling = False
         self._closing = False
         self._snapshot_due: asyncio.TimerHandle | None = None
+        self._saving: set[asyncio.Task[None]] = set()
 
     # -- what happens --
 
@@ -119,7 +129,7 @@ class Session:
         self.state.apply(stored)
         self.services.bus.publish(stored)
         if self._snapshot_due is None:
-            self._snapshot_due = asyncio.get_running_loop().call_later(_SNAPSHOT_DELAY_S, self.snapshot)
+            self._snapshot_due = asyncio.get_running_loop().call_later(_SNAPSHOT_DELAY_S, self._snapshot_soon)
 
     def delta(self, delta: Delta) -> None:
         """Publish something that is not stored."""
@@ -144,8 +154,19 @@ class Session:
         if self._snapshot_due is not None:
             self._snapshot_due.cancel()
             self._snapshot_due = None
+        self._save(self.state.carrying(), self.state.plan.snapshot())
+
+    def _snapshot_soon(self) -> None:
+        """The same in a thread: a large plan, read from the disk a moment ago, takes 100 ms the first time."""
+        self._snapshot_due = None
+        saving = asyncio.to_thread(self._save, self.state.carrying(), self.state.plan.snapshot())
+        task = asyncio.create_task(saving)
+        self._saving.add(task)
+        task.add_done_callback(self._saving.discard)
+
+    def _save(self, trace: Trace, tree: GoalTree) -> None:
         try:
-            self.services.store.save_snapshot(self.state.carrying(), self.state.plan.snapshot())
+            self.services.store.save_snapshot(trace, tree)
         except StoreError as error:
             log.warning("no snapshot: %s", error)
 
@@ -238,6 +259,10 @@ class Session:
             self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
         return await asyncio.shield(waiting.result)
 
+    def begin_with(self, text: str) -> None:
+        """Put the first user message into a new session, e.g. what another agent hands over."""
+        Recorder(self).add("user", (TextPart(text=text),), goal_id=None, tokens=estimate_tokens(text))
+
     def edit_queued(self, prompt_id: str, text: str | None) -> bool:
         """Change a waiting prompt, or remove it with None. False when it is not waiting (any more)."""
         for waiting in self._queue:
@@ -277,6 +302,7 @@ class Session:
             self.queue_stored()
         except StoreError as error:
             log.warning("the queue was not stored: %s", error)
+        await asyncio.gather(*self._saving)
         if self._snapshot_due is not None:
             self.snapshot()
         self.services.store.close(self.session_id)
@@ -353,7 +379,8 @@ class Session:
 
     async def _run(self, waiting: _Waiting) -> tuple[StopReason, str]:
         prompt = waiting.prompt
-        self._name_after(prompt.text)
+        if names := names_after(prompt.text, self.state.trace, self.state.plan):
+            self.emit(SessionUpdated(trace_id=self.session_id, time=self.services.now(), updates=names))
         self.emit(TurnStarted(trace_id=self.session_id, time=self.services.now(), prompt_id=prompt.prompt_id))
         turn = Turn(self)
         turn.begin(prompt.text, waiting.attachments)
@@ -385,8 +412,7 @@ class Session:
 
     def _finish(self, prompt_id: str, stop: StopReason, detail: str) -> None:
         now = self.services.now()
-        last = next((m for m in reversed(self.state.messages) if m.role == "assistant" and m.text()), None)
-        summary = _one_line(last.text(), SUMMARY_LENGTH) if last is not None else ""
+        summary = summary_of(self.state.messages)
         if summary and summary != self.state.trace.summary:
             self.emit(SessionUpdated(trace_id=self.session_id, time=now, updates={"summary": summary}))
         self.emit(
@@ -394,18 +420,5 @@ class Session:
                 trace_id=self.session_id, time=now, prompt_id=prompt_id, stop_reason=stop, detail=detail
             )
         )
+        Assembly(self).publish()
         self.snapshot()
-
-    def _name_after(self, text: str) -> None:
-        updates: dict[str, str] = {}
-        if not self.state.trace.title:
-            updates["title"] = _one_line(text, TITLE_LENGTH) or "Untitled"
-        if not self.state.plan.mission:
-            updates["mission"] = text.strip()[:MISSION_LENGTH]
-        if updates:
-            self.emit(SessionUpdated(trace_id=self.session_id, time=self.services.now(), updates=updates))
-
-
-def _one_line(text: str, length: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= length else line[: length - 1].rstrip() + "…"

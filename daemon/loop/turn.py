@@ -2,66 +2,63 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
-import uuid
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING
 
-from daemon.context.prompt import Environment, prompt_layers, system_blocks
-from daemon.context.window import build_window, estimate_tokens
+from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
+from daemon.context.marks import Marks
+from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM
+from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
 from daemon.files.seen import SessionFiles
+from daemon.loop.assembly import Assembly
+from daemon.loop.budget import keep_budget
 from daemon.loop.call_ids import unique_call_ids
 from daemon.loop.notes import notes_text
+from daemon.loop.recording import Recorder, new_message_id
+from daemon.loop.restoring import Restorer
 from daemon.loop.step import Received, StepOutcome, run_step
 from daemon.model.events import (
+    ContextMarked,
     Delta,
-    GoalAdded,
-    GoalRemoved,
-    GoalUpdated,
-    MessageAdded,
     MessageDiscarded,
     MessagePartAdded,
     ModelRetry,
     ToolStarted,
 )
+from daemon.model.goals import Goal
 from daemon.model.messages import (
     FilePart,
     FinishPart,
     Message,
+    NotePart,
     Part,
-    Role,
     StopReason,
     TextPart,
     ToolCallPart,
     ToolResultPart,
     Usage,
-    describe,
 )
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.plan.port import SessionPlan
-from daemon.plan.text import plan_to_prompt
-from daemon.plan.tree import Added, Change, Updated
 from daemon.provider.base import (
-    ModelRequest,
     ProviderError,
+    ProviderEvent,
     ReasoningDelta,
     Retry,
-    SystemBlock,
     TextDelta,
     ToolCallDelta,
     ToolCallStart,
-    ToolSpec,
 )
-from daemon.store.base import StoreError
 from tools.base import ToolContext, ToolResult
 from tools.registry import unknown_tool
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
 
-log = logging.getLogger(__name__)
+TOO_LONG = "The conversation does not fit into the model's window even when compacted: start a new session."
+_OVERFLOWS = 3
+"""How often one step may be tried again after the provider found the request too long."""
 
 
 class Turn:
@@ -72,80 +69,76 @@ class Turn:
         self._services = session.services
         self._state = session.state
         self._id = session.session_id
+        self._record = Recorder(session)
+        self._assembly = Assembly(session)
         self._goal_of_step: str | None = None
+        self._goal_of_call: dict[str, str | None] = {}
+        self._goal_of_rest = self._current_goal
         self._started = 0.0
+        self._estimated = 0
         self._model = session.model
-        self._system: list[SystemBlock] = []
 
     def begin(self, text: str, attachments: Sequence[FilePart]) -> None:
         """Store the prompt: from now on it is part of the conversation, whatever comes."""
-        self._add_user(text, attachments)
+        message = self._add_user(text, attachments)
+        self._mark_history(message.sequence)
 
     async def run(self) -> tuple[StopReason, str]:
         """Work on the prompt. Raises CancelledError after everything received so far is stored."""
-        await self._build_system()
+        await self._assembly.prepare()
         while True:
             for prompt, files in self._session.take_steered():
                 self._add_user(prompt.text, files)
             self._session.queue_stored()
+            if self._state.notes:
+                self._add_user("", ())  # the person changed the plan meanwhile
+            if over := await keep_budget(self._session):
+                return "permission_denied", over
             outcome = await self._step()
             if outcome.stop != "tool_use":
                 return outcome.stop, outcome.detail
 
     async def _step(self) -> StepOutcome:
-        try:
-            stream = self._services.models.stream(self._model, self._request())
-            return await run_step(self, unique_call_ids(stream, self._state.call_ids.__contains__))
-        except ProviderError as error:
-            if error.kind != "overflow":
-                return StepOutcome("error", str(error))
-            if self._session.pruning:
+        for _ in range(_OVERFLOWS):
+            try:
+                return await run_step(self, self._stream())
+            except ProviderError as error:
+                if error.kind != "overflow":
+                    return StepOutcome("error", str(error))
                 return StepOutcome("error", f"{error} Start a new session for the rest of the work.")
-        self._session.pruning = True
-        if build_window(self._state.messages, prune=True).pruned_tokens == 0:
-            return StepOutcome(
-                "error", "The conversation no longer fits into the model's window: start a new session."
+        return StepOutcome("error", TOO_LONG)
+
+    def _stream(self) -> AsyncGenerator[ProviderEvent, None]:
+        window = self._assembly.window()
+        request = self._assembly.request(window)
+        self._estimated = self._assembly.estimate(request)
+        self._assembly.publish(window)
+        stream = self._services.models.stream(self._model, request)
+        return unique_call_ids(stream, self._state.call_ids.__contains__)
+
+    def _mark_history(self, sequence: int) -> None:
+        """At a new prompt, past turns become history where that is the agent's way, or where it costs nothing.
+
+        A provider forgets a prefix after some minutes. Then the request is paid in full anyway, and what is left
+        out saves; while the prefix is cached, changing it would cost more than it saves.
+        """
+        profile = self._assembly.profile
+        if profile.history == "cold" and not self._is_cold():
+            return
+        before = self._assembly.window().tokens
+        marks = Marks(self._state.marks.pruned, sequence)
+        freed = before - self._assembly.window(marks).tokens
+        if freed < (1 if profile.history == "always" else PRUNE_MINIMUM):
+            return
+        self._session.emit(
+            ContextMarked(
+                trace_id=self._id, time=self._services.now(), history_before=sequence, freed_tokens=freed
             )
-        self._session.notice(
-            "info", "The context was full: old tool results are no longer sent to the model."
-        )
-        return await self._step()
-
-    def _request(self) -> ModelRequest:
-        settings = self._session.config.settings
-        plan = plan_to_prompt(self._state.plan) if self._state.plan.goals else ""
-        system = list(self._system)
-        if plan and settings.plan_placement == "system":
-            system.append(SystemBlock(plan))
-            plan = ""
-        window = build_window(self._state.messages, prune=self._session.pruning)
-        return ModelRequest(
-            model=self._model.partition("/")[2],
-            system=tuple(system),
-            messages=window.messages,
-            tools=self._tool_specs(),
-            tail=plan,
-            max_tokens=settings.max_tokens,
-            thinking_tokens=settings.thinking_tokens,
-            env={**self._session.env, "GOALWRIGHT_WORKSPACE": str(self._services.workspace)},
         )
 
-    async def _build_system(self) -> None:
-        workspace = self._services.workspace
-        environment = Environment(workspace, (workspace / ".git").exists(), self._services.now().date())
-        prompt = self._session.agent.prompt
-        layers = await asyncio.to_thread(
-            prompt_layers, prompt, self._model, environment, self._services.user_folder
-        )
-        self._system = system_blocks(layers)
-
-    def _tool_specs(self) -> tuple[ToolSpec, ...]:
-        rules = self._session.rules
-        return tuple(
-            ToolSpec(tool.name, tool.description, tool.schema())
-            for tool in self._services.tools.values()
-            if rules.offered(tool.permission)
-        )
+    def _is_cold(self) -> bool:
+        last = next((m for m in reversed(self._state.messages) if m.role == "assistant"), None)
+        return last is not None and (self._services.now() - last.created_at).total_seconds() > CACHE_LASTS_S
 
     # -- StepHost --
 
@@ -153,7 +146,7 @@ class Turn:
         """Sorts by age within the session; also marks the start of the step."""
         self._started = time.monotonic()
         self._goal_of_step = self._state.plan.current_id
-        return self._message_id(self._state.next_sequence())
+        return new_message_id(self._state.next_sequence())
 
     def receiving(self, received: Received | None) -> None:
         """See StepHost."""
@@ -218,25 +211,40 @@ class Turn:
         model: str | None = None,
     ) -> Message:
         """See StepHost."""
-        now = self._services.now()
-        finish = FinishPart(reason=stop, time=now, detail=detail)
-        return self._add(
+        finish = FinishPart(reason=stop, time=self._services.now(), detail=detail)
+        if usage is not None and (counted := usage.input + usage.cache_read + usage.cache_write):
+            self._state.calibration = calibrated(self._state.calibration, counted, self._estimated)
+        return self._record.add(
             "assistant",
             (*parts, finish),
+            goal_id=self._goal_of_step,
             message_id=message_id,
             tokens=usage.output if usage is not None else None,
             cost=self._services.models.cost(self._model, usage) if usage is not None else None,
             usage=usage,
             model=model or self._model,
+            duration_ms=self._elapsed(),
         )
 
     def add_result(self, result: ToolResultPart) -> None:
-        """See StepHost. A result belongs to the goal of its call, so that the pair is never parted."""
-        self._add("tool", (result,), tool_call_id=result.tool_call_id, tokens=estimate_tokens(result.content))
+        """See StepHost. A result belongs to the goal that had the focus when its call ran.
+
+        So a call that follows a change of focus in the same step stays when the goal before it is compacted.
+        """
+        goal_id = self._goal_of_call.pop(result.tool_call_id, self._goal_of_rest())
+        self._record.add(
+            "tool",
+            (result,),
+            goal_id=goal_id,
+            tool_call_id=result.tool_call_id,
+            tokens=estimate_tokens(result.content),
+            duration_ms=self._elapsed(),
+        )
 
     def tool_started(self, call: ToolCallPart) -> None:
         """See StepHost."""
         self._started = time.monotonic()
+        self._goal_of_call[call.id] = self._state.plan.current_id
         if call.name == "bash":
             self._services.expect_command()
         self._session.emit(
@@ -250,17 +258,20 @@ class Turn:
     def tool_context(self, call: ToolCallPart) -> ToolContext:
         """See StepHost."""
         services = self._services
-        info = CallInfo(call.id, call.name, goal_id=self._goal_of_step)
+        info = CallInfo(call.id, call.name, goal_id=self._state.plan.current_id)
+        permission = CallPermission(services.permissions, self._session, info)
         return ToolContext(
             workspace=services.workspace,
             tool_call_id=call.id,
-            permission=CallPermission(services.permissions, self._session, info),
+            permission=permission,
             files=SessionFiles(
                 self._state.seen_files, services.unsaved_text, services.on_read, services.write_unsaved
             ),
             history=self._session.history,
             diagnostics=services.diagnostics,
-            plan=SessionPlan(self._state.plan, self._record_goal),
+            plan=SessionPlan(
+                self._state.plan, self._record.goal, lambda goal: self._revert(goal, permission)
+            ),
             scratch=services.trace_folder(self._id) / "output",
             journal=services.journal,
             on_output=lambda text: self._session.delta(
@@ -279,77 +290,39 @@ class Turn:
         """See StepHost."""
         tool = self._services.tools.get(call.name)
         if tool is None or not self._session.rules.offered(tool.permission):
-            offered = [spec.name for spec in self._tool_specs()]
+            offered = [spec.name for spec in self._assembly.tool_specs()]
             return ToolResult(unknown_tool(call.name, offered), title="unknown tool", is_error=True)
-        return await self._services.run_tool(tool, call.input, context)
+        result: ToolResult = await self._services.run_tool(tool, call.input, context)
+        files = files_at_work(call.name, result)
+        if not files:
+            return result
+        found = await NestedInstructions(self._services.workspace).for_files(
+            files,
+            self._state.instructions,
+            readable=lambda path: context.permission.decide("read", path) == "allow",
+        )
+        return with_instructions(result, found)
+
+    async def _revert(self, goal: Goal, permission: CallPermission) -> str:
+        return await Restorer(self._session).revert_goal(goal.id, permission)
 
     # -- recording --
 
     def for_goal(self, goal_id: str | None) -> None:
-        """What is recorded from now on belongs to this goal."""
+        """What is recorded from now on belongs to this goal (after a crash)."""
         self._goal_of_step = goal_id
+        self._goal_of_rest = lambda: goal_id
 
-    def _add_user(self, text: str, attachments: Sequence[FilePart]) -> None:
-        self._goal_of_step = self._state.plan.current_id
+    def _current_goal(self) -> str | None:
+        return self._state.plan.current_id
+
+    def _elapsed(self) -> int | None:
+        return int((time.monotonic() - self._started) * 1000) if self._started else None
+
+    def _add_user(self, text: str, attachments: Sequence[FilePart]) -> Message:
         parts: tuple[Part, ...] = (*((TextPart(text=text),) if text else ()), *attachments)
         if notes := notes_text(self._state.notes):
-            parts = (*parts, TextPart(text=f"\n\n{notes}"))
-        self._add("user", parts, tokens=estimate_tokens(text))
-
-    def _add(
-        self, role: Role, content: tuple[Part, ...], *, message_id: str | None = None, **fields: Any
-    ) -> Message:
-        sequence = self._state.next_sequence()
-        started = self._started
-        message = Message(
-            message_id=message_id or self._message_id(sequence),
-            trace_id=self._id,
-            role=role,
-            sequence=sequence,
-            goal_id=self._goal_of_step,
-            content=content,
-            description=describe(role, content)[:500],
-            created_at=self._services.now(),
-            duration_ms=int((time.monotonic() - started) * 1000) if started and role != "user" else None,
-            **fields,
+            parts = (*parts, NotePart(text=notes))
+        return self._record.add(
+            "user", parts, goal_id=self._state.plan.current_id, tokens=sum(map(part_tokens, parts))
         )
-        affected = self._state.plan.count(
-            message.goal_id,
-            tokens=message.tokens or 0,
-            cost=message.cost or 0.0,
-            tools=[call.name for call in message.tool_calls()],
-        )
-        self._session.emit(
-            MessageAdded(trace_id=self._id, time=message.created_at, message=message, affected_goals=affected)
-        )
-        try:
-            self._services.store.save_message(message)
-        except StoreError as error:
-            # A copy of what the log has; the reader notices that it is missing.
-            log.warning("%s", error)
-        return message
-
-    def _record_goal(self, change: Change) -> None:
-        now = self._services.now()
-        if isinstance(change, Added):
-            goal = change.goal
-            event = GoalAdded(
-                trace_id=self._id, time=now, goal=goal, parent_id=goal.parent_id, index=change.index
-            )
-        elif isinstance(change, Updated):
-            event = GoalUpdated(
-                trace_id=self._id,
-                time=now,
-                goal_id=change.goal_id,
-                updates=dict(change.updates),
-                affected_goals=change.affected,
-                current_id=change.current_id,
-            )
-        else:
-            event = GoalRemoved(
-                trace_id=self._id, time=now, goal_id=change.goal_id, current_id=change.current_id
-            )
-        self._session.emit(event)
-
-    def _message_id(self, sequence: int) -> str:
-        return f"msg_{sequence:06d}_{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,180 @@
+"""The next request to the model, put together from everything that goes into it.
+
+The turn sends it, a compaction measures it and sends it with a question of its own, and ``goalwright context``
+shows it: all three see the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from daemon.context.marks import Marks
+from daemon.context.profiles import ContextProfile, profile_for
+from daemon.context.prompt import Environment, Layer, prompt_layers, system_blocks
+from daemon.context.tokens import request_tokens
+from daemon.context.window import Window, build_window
+from daemon.loop.budget import budget_of
+from daemon.model.messages import Usage
+from daemon.model.meters import GoalMeter, Meter, Metered
+from daemon.plan.text import plan_to_prompt
+from daemon.plan.tree import PlanTree
+from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
+from daemon.provider.pricing import model_info
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+
+_LONG_PRICE_MARGIN = 0.95
+"""Estimates err: stay this much below the size from which a provider charges the whole request more."""
+
+
+class Assembly:
+    """Stateless: what it needs is the session's, so that any number may look at it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._state = session.state
+
+    async def prepare(self) -> None:
+        """Read the instruction files; at the start of each turn, and before a session at rest is looked at."""
+        self._session.layers = await asyncio.to_thread(self._read_layers)
+
+    def _read_layers(self) -> list[Layer]:
+        services = self._session.services
+        environment = Environment.of(services.workspace, services.now().date())
+        return prompt_layers(
+            self._session.agent.prompt, self._session.model, environment, services.user_folder
+        )
+
+    @property
+    def layers(self) -> Sequence[Layer]:
+        """The layers of the system prompt, the plan (when it stands there) not among them."""
+        return self._session.layers
+
+    @property
+    def profile(self) -> ContextProfile:
+        """How much context the agent keeps with its model and the settings in force."""
+        settings = self._session.config.settings
+        info = model_info(self._session.model)
+        window = settings.context_window or info.context_window
+        limit = settings.compact_at_tokens
+        name = self._session.agent.context
+        found = profile_for(
+            name,
+            window,
+            max_tokens=settings.max_tokens,
+            compact_at=limit,
+            keep_steps=settings.keep_steps,
+        )
+        if limit is None and name not in ("init", "execute") and info.long_from is not None:
+            cheap = int(info.long_from * _LONG_PRICE_MARGIN)
+            if cheap < found.compact_at:
+                found = profile_for(
+                    name,
+                    window,
+                    max_tokens=settings.max_tokens,
+                    compact_at=cheap,
+                    keep_steps=found.keep_steps,
+                )
+        return found
+
+    def window(self, marks: Marks | None = None) -> Window:
+        """The messages the model would be sent now, or with other marks."""
+        return build_window(
+            self._state.messages,
+            self._state.plan,
+            marks or self._state.marks,
+            self.profile,
+            cache=self._session.window_cache,
+        )
+
+    def tool_specs(self) -> tuple[ToolSpec, ...]:
+        """The tools on offer: those that the rules do not forbid outright."""
+        rules = self._session.rules
+        return tuple(
+            ToolSpec(tool.name, tool.description, tool.schema())
+            for tool in self._session.services.tools.values()
+            if rules.offered(tool.permission)
+        )
+
+    def plan(self) -> str:
+        """The plan for the model; empty when there is none, or when the model reads it on demand."""
+        if self._session.config.settings.plan_placement == "on_demand" or not self._state.plan.goals:
+            return ""
+        return plan_to_prompt(self._state.plan)
+
+    def request(
+        self, window: Window | None = None, *, extra: tuple[PromptMessage, ...] = (), tail: bool = True
+    ) -> ModelRequest:
+        """The next request. ``extra`` messages follow the window's; ``tail`` False leaves the plan at the end away."""
+        settings = self._session.config.settings
+        system = system_blocks(self._session.layers)
+        plan = self.plan()
+        if plan and settings.plan_placement == "system":
+            system.append(SystemBlock(plan))
+            plan = ""
+        messages = (window or self.window()).messages
+        return ModelRequest(
+            model=self._session.model.partition("/")[2],
+            system=tuple(system),
+            messages=(*messages, *extra),
+            tools=self.tool_specs(),
+            tail=plan if tail else "",
+            max_tokens=settings.max_tokens,
+            thinking_tokens=settings.thinking_tokens,
+            env={**self._session.env, "GOALWRIGHT_WORKSPACE": str(self._session.services.workspace)},
+        )
+
+    def estimate(self, request: ModelRequest) -> int:
+        """Tokens of a request by our own count, uncalibrated."""
+        return request_tokens(request).total
+
+    def tokens(self, window: Window | None = None) -> int:
+        """Tokens of the next request, calibrated by what the provider counted for those before."""
+        return round(self.estimate(self.request(window)) * self._state.calibration)
+
+    def publish(self, window: Window | None = None) -> None:
+        """Tell the listeners the session's numbers: those of the goals at work, which are what changed."""
+        plan = self._state.plan
+        goals = [*_chain(plan, plan.current_id), *_chain(plan, self._session.metered_goal)]
+        self._session.metered_goal = plan.current_id
+        meter = self.meter(window, list(dict.fromkeys(goals)))
+        self._session.services.bus.publish(Metered(trace_id=self._session.session_id, meter=meter))
+
+    def meter(self, window: Window | None = None, goals: Sequence[str] | None = None) -> Meter:
+        """The session's numbers now; ``goals``: which of them, None for all."""
+        window = window or self.window()
+        ratio = self._state.calibration
+        shown: dict[str | None, int] = {}
+        for entry in window.entries:
+            shown[entry.goal_id] = shown.get(entry.goal_id, 0) + entry.tokens
+        profile = self.profile
+        trace = self._state.trace
+        wanted = self._state.plan.goals if goals is None else dict.fromkeys(goals)
+        return Meter(
+            context_tokens=self.tokens(window),
+            context_window=profile.window,
+            compact_at=profile.compact_at,
+            usage=trace.usage,
+            cost=trace.total_cost,
+            cost_known=self._session.services.models.cost(self._session.model, Usage()) is not None,
+            budget=budget_of(self._session),
+            goals=tuple(
+                GoalMeter(
+                    goal_id=goal_id,
+                    usage=self._state.spending.usage(goal_id),
+                    cost=goal.cumulative_stats.total_cost,
+                    context_tokens=round(shown.get(goal_id, 0) * ratio),
+                )
+                for goal_id in wanted
+                if (goal := self._state.plan.goals.get(goal_id)) is not None
+            ),
+        )
+
+
+def _chain(plan: PlanTree, goal_id: str | None) -> list[str]:
+    if goal_id is None or goal_id not in plan.goals:
+        return []
+    return [goal_id, *(goal.id for goal in plan.ancestors(goal_id))]

@@ -90,6 +90,10 @@ async def _client_command(args: argparse.Namespace) -> int:
 
     if args.command in ("history", "undo", "redo", "restore"):
         return await _history(args, console)
+    if args.command in ("goals", "goal"):
+        return await _plan(args, console)
+    if args.command in ("context", "compact", "budget"):
+        return await _context(args, console)
 
     from lsp_bridge.terminal import commands
 
@@ -133,6 +137,63 @@ async def _history(args: argparse.Namespace, console: Console) -> int:
         json=args.json,
     )
     return await history(options, _launcher(args), console)
+
+
+async def _plan(args: argparse.Namespace, console: Console) -> int:
+    from lsp_bridge.terminal import plan
+
+    if args.command == "goals":
+        return await plan.goals(
+            plan.GoalsOptions(args.workspace, args.session, args.json), _launcher(args), console
+        )
+    options = plan.GoalOptions(
+        action=args.action,
+        workspace=args.workspace,
+        session=args.session,
+        goal=getattr(args, "goal", ""),
+        text=getattr(args, "text", ""),
+        reason=getattr(args, "reason", ""),
+        under=getattr(args, "under", None),
+        before=getattr(args, "before", None),
+        revert_files=getattr(args, "revert_files", False),
+        dry_run=getattr(args, "dry_run", False),
+        json=args.json,
+    )
+    return await plan.goal(options, _launcher(args), console)
+
+
+async def _context(args: argparse.Namespace, console: Console) -> int:
+    if args.command == "context":
+        from lsp_bridge.terminal import context
+
+        seen = context.ContextOptions(args.workspace, args.session, args.tools, args.brief, args.json)
+        return await context.context(seen, _launcher(args), console)
+
+    from lsp_bridge.terminal import limits
+
+    if args.command == "compact":
+        kept = limits.CompactOptions(args.workspace, args.session, args.keep, args.json)
+        return await limits.compact(kept, _launcher(args), console)
+    options = limits.BudgetOptions(args.workspace, args.session, _limits(args), args.json)
+    return await limits.budget(options, _launcher(args), console)
+
+
+def _limits(args: argparse.Namespace) -> tuple[tuple[str, float | None], ...]:
+    """The limits that the command line sets, by their names on the wire."""
+    from daemon.cli import NO_LIMIT
+    from lsp_bridge.terminal.limits import LIMITS
+
+    given = {
+        "sessionUsd": args.usd,
+        "sessionTokens": args.tokens,
+        "goalUsd": args.goal_usd,
+        "goalTokens": args.goal_tokens,
+    }
+    changes: dict[str, float | None] = dict.fromkeys(LIMITS) if args.none else {}
+    changes |= {
+        name: None if value == NO_LIMIT else value for name, value in given.items() if value is not None
+    }
+    return tuple(changes.items())
 
 
 def _launcher(args: argparse.Namespace) -> Launcher:

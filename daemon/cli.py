@@ -6,7 +6,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage] - has no public name
+
+NO_LIMIT = "none"
+"""In place of an amount: there is to be no such limit."""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -73,6 +79,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     _workspace(restore)
     _json(restore)
 
+    _plan_commands(commands)
+    _context_commands(commands)
+
     stop = commands.add_parser("stop", help="end the daemon of this workspace")
     _workspace(stop)
     stop.add_argument("--force", action="store_true", help="kill it when it does not end by itself")
@@ -96,6 +105,90 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if args.command == "run":
         args.task = _task(run, args.task)
     return args
+
+
+def _plan_commands(commands: _Commands) -> None:
+    goals = commands.add_parser("goals", help="show the plan: goals with numbers, states, tokens and cost")
+    _session(goals)
+    _workspace(goals)
+    _json(goals)
+
+    goal = commands.add_parser("goal", help="change the plan; the model is told")
+    actions = goal.add_subparsers(dest="action", metavar="action", required=True)
+
+    add = actions.add_parser("add", help="a new goal")
+    add.add_argument("text", metavar="DESCRIPTION", help="what will be achieved, in a line")
+    add.add_argument("--reason", metavar="TEXT", default="", help="why")
+    add.add_argument("--under", metavar="NUMBER", help="below this goal (default: at the top level)")
+    add.add_argument("--before", metavar="NUMBER", help="before this goal (default: last)")
+
+    rename = actions.add_parser("rename", help="another description for an open goal")
+    _goal(rename)
+    rename.add_argument("text", metavar="DESCRIPTION", help="what will be achieved, in a line")
+
+    move = actions.add_parser("move", help="put an open goal, and all below it, elsewhere")
+    _goal(move)
+    move.add_argument("--under", metavar="NUMBER", help="below this goal (default: to the top level)")
+    move.add_argument("--before", metavar="NUMBER", help="before this goal (default: last)")
+
+    focus = actions.add_parser("focus", help="what the model is to work on")
+    _goal(focus)
+
+    done = actions.add_parser("done", help="call a goal reached")
+    _goal(done)
+    done.add_argument(
+        "--summary",
+        dest="text",
+        metavar="TEXT",
+        required=True,
+        help="what was found or changed: it replaces the details in what the model sees",
+    )
+
+    abandon = actions.add_parser("abandon", help="give a goal up, and what is open below it")
+    _goal(abandon)
+    abandon.add_argument(
+        "--reason", dest="text", metavar="TEXT", required=True, help="why: the model must not try it again"
+    )
+    abandon.add_argument(
+        "--revert-files", action="store_true", help="take back what was changed for it; your own edits stay"
+    )
+    abandon.add_argument(
+        "--dry-run", action="store_true", help="only show what --revert-files would take back"
+    )
+
+    for action in (add, rename, move, focus, done, abandon):
+        action.add_argument(
+            "--session", metavar="ID", help="the session (see: goalwright sessions; default: the newest)"
+        )
+        _workspace(action)
+        _json(action)
+
+
+def _context_commands(commands: _Commands) -> None:
+    context = commands.add_parser("context", help="print exactly what the model would be sent now")
+    _session(context)
+    context.add_argument("--tools", action="store_true", help="with the tools' descriptions and schemas")
+    context.add_argument("--brief", action="store_true", help="only the beginning of each text")
+    _workspace(context)
+    _json(context)
+
+    compact = commands.add_parser("compact", help="replace the conversation so far by a summary of it, now")
+    _session(compact)
+    compact.add_argument("--keep", metavar="TEXT", default="", help="what the summary must not leave out")
+    _workspace(compact)
+    _json(compact)
+
+    budget = commands.add_parser(
+        "budget", help="show or set the limits at which a session stops with a question"
+    )
+    _session(budget)
+    budget.add_argument("--usd", metavar="AMOUNT", type=_usd, help="US dollars for the session, or none")
+    budget.add_argument("--tokens", metavar="COUNT", type=_tokens, help="tokens for the session, or none")
+    budget.add_argument("--goal-usd", metavar="AMOUNT", type=_usd, help="US dollars for each goal, or none")
+    budget.add_argument("--goal-tokens", metavar="COUNT", type=_tokens, help="tokens for each goal, or none")
+    budget.add_argument("--none", action="store_true", help="no limits but those given with it")
+    _workspace(budget)
+    _json(budget)
 
 
 def _task(parser: argparse.ArgumentParser, task: str | None) -> str:
@@ -132,6 +225,12 @@ def _session(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _goal(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "goal", metavar="NUMBER", help="as the plan shows it, e.g. 2.1 (see: goalwright goals)"
+    )
+
+
 def _dry_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only show what would be written")
 
@@ -161,6 +260,34 @@ def _seconds(text: str) -> float:
     if not 0 <= value < 10**9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return value
+
+
+def _usd(text: str) -> float | str:
+    """An amount of money, or NO_LIMIT."""
+    if text.strip().lower() == NO_LIMIT:
+        return NO_LIMIT
+    try:
+        value = float(text.strip().lstrip("$"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 10**9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount of US dollars, e.g. 2.50, or none")
+    return value
+
+
+def _tokens(text: str) -> int | str:
+    """A number of tokens, or NO_LIMIT."""
+    short = text.strip().lower().replace(",", "").replace("_", "")
+    if short == NO_LIMIT:
+        return NO_LIMIT
+    factor = {"k": 1_000, "m": 1_000_000}.get(short[-1:], 1)
+    try:
+        value = float(short if factor == 1 else short[:-1]) * factor
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 10**15 or value != int(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens, e.g. 500000 or 500k, or none")
+    return int(value)
 
 
 def _model_name(text: str) -> str:

@@ -20,4 +20,4 @@ def share(part: float, whole: float) -> str:
     if whole <= 0:
         return "0 %"
     per_cent = 100 * part / whole
-    return "<1 %" if 0 < per_cent < 0.5 else f"{per_cent:.0f} %"
+    return "<1 %" if 0 < per_cent < 1 else f"{per_cent:.0f} %"

@@ -44,6 +44,15 @@ class GoalLines:
 
     def apply(self, event: dict[str, Any]) -> list[str]:
         """The lines for a goal event; none when nothing worth a line changed."""
+        by = one_line(string(event.get("by")), 40)
+        # When a person did it, the model's work is not what changed the plan.
+        return [line + self._style.dim(f"  ({by})") if by else line for line in self._lines(event)]
+
+    def numbers(self) -> dict[str, str]:
+        """The number people see for each goal now."""
+        return display_numbers(self._goals)
+
+    def _lines(self, event: dict[str, Any]) -> list[str]:
         before = display_numbers(self._goals)
         if event["event"] == "goal_added":
             goal: dict[str, Any] = {"parentId": event.get("parentId"), **mapping(event.get("goal"))}
@@ -57,10 +66,25 @@ class GoalLines:
             self._goals = [goal for goal in self._goals if goal is not gone]
             self._current = event.get("currentId")
             return [self._style.dim(f"  − {self._title(gone, before)}")] if gone else []
+        if event["event"] == "goal_moved":
+            moved = self._move(event)
+            self._update({"affectedGoals": event.get("affectedGoals"), "currentId": self._current})
+            return [self._line(moved, display_numbers(self._goals))] if moved else []
         changed = self._update(event)
         # An abandoned goal has lost its number; it is told by the one it had.
         numbers = {**before, **display_numbers(self._goals)}
         return [self._line(goal, numbers) for goal in changed]
+
+    def _move(self, event: dict[str, Any]) -> dict[str, Any] | None:
+        """The list order is the order of siblings: the goal goes before ``beforeId``, or to the end."""
+        goal = self._find(event.get("goalId"))
+        if goal is None:
+            return None
+        self._goals.remove(goal)
+        goal["parentId"] = event.get("parentId")
+        before = self._find(event.get("beforeId"))
+        self._goals.insert(len(self._goals) if before is None else self._goals.index(before), goal)
+        return goal
 
     def _update(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         changed: list[dict[str, Any]] = []

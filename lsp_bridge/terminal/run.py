@@ -110,6 +110,7 @@ class _Run:
         self._prompt_id = f"terminal-{os.urandom(6).hex()}"
         self._session_id: str | None = None
         self._totals = Totals()
+        self._meter: dict[str, Any] = {}
         self._client: Client | None = None
         self._approver: Approver | None = None
         self._early: list[tuple[str, dict[str, Any]]] | None = []
@@ -266,6 +267,8 @@ class _Run:
             return
         if method == "goalwright/session/delta":
             self._view.delta(session_id, mapping(params.get("delta")))
+        elif method == "goalwright/session/meter":
+            self._meter = mapping(params.get("meter"))
         elif method == "goalwright/session/update":
             event = mapping(params.get("event"))
             if integer(event.get("eventId")) > self._last_event_id:
@@ -329,7 +332,8 @@ class _Run:
     def _outcome(self, stop_reason: str, detail: str) -> Outcome:
         # A session that could not be loaded may not even exist.
         loaded = self._early is None
-        return Outcome(stop_reason, detail, self._session_id if loaded else None, self._totals)
+        session_id = self._session_id if loaded else None
+        return Outcome(stop_reason, detail, session_id, self._totals, self._meter)
 
 
 @contextlib.asynccontextmanager

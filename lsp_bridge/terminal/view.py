@@ -5,73 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lsp_bridge.terminal.goal_lines import GoalLines
 from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string, strings
 from lsp_bridge.terminal.text import Cleaner, Style, clean, fit, one_line, shown, shown_line
+from lsp_bridge.terminal.totals import Outcome as Outcome
+from lsp_bridge.terminal.totals import Totals as Totals
 
 Write = Callable[[str], None]
 """Writes and flushes."""
 
 _OUTPUT_TAIL = 8
+_COMPACTED = {"threshold": "was nearly full: ", "overflow": "was full: ", "manual": "was "}
 _CLEAR_LINE = "\r\x1b[K"
 _DIAGNOSTICS = re.compile(r"<diagnostics(?:\s+file=\"([^\"]*)\")?[^>]*>\n?(.*?)</diagnostics>", re.DOTALL)
 _MAIN_ARGUMENTS = ("command", "file_path", "path", "pattern", "focus", "done", "abandon", "add")
-
-
-@dataclass(slots=True)
-class Totals:
-    """What the model calls of this run took."""
-
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cost: float = 0.0
-    """US dollars."""
-    priced: bool = False
-    """At least one call had a known price."""
-
-    def count(self, message: dict[str, Any]) -> None:
-        """Add the usage of a stored message, if it has one."""
-        usage = mapping(message.get("usage"))
-        self.input += integer(usage.get("input"))
-        self.output += integer(usage.get("output"))
-        self.cache_read += integer(usage.get("cacheRead"))
-        self.cache_write += integer(usage.get("cacheWrite"))
-        if message.get("cost") is not None:
-            self.priced = True
-            self.cost += number(message["cost"])
-
-    def to_json(self) -> dict[str, Any]:
-        """For the result line of ``--json``; ``cost`` is null when no price is known."""
-        return {
-            "input": self.input,
-            "output": self.output,
-            "cacheRead": self.cache_read,
-            "cacheWrite": self.cache_write,
-            "cost": round(self.cost, 6) if self.priced else None,
-        }
-
-    def words(self) -> str:
-        """For the last line of a run."""
-        total = self.input + self.output + self.cache_read + self.cache_write
-        text = f"{total:,} tokens"
-        if self.cache_read:
-            text += f" ({self.cache_read:,} from the cache)"
-        return f"{text} · ${self.cost:.4f}" if self.priced else text
-
-
-@dataclass(slots=True)
-class Outcome:
-    """How a run ended, for the result line and the exit code."""
-
-    stop_reason: str
-    detail: str = ""
-    session_id: str | None = None
-    usage: Totals = field(default_factory=Totals)
 
 
 class View(Protocol):
@@ -117,16 +66,15 @@ class JsonView:
         self._line({"type": "delta", "sessionId": session_id, "delta": delta})
 
     def finish(self, outcome: Outcome) -> None:
-        """The result."""
-        self._line(
-            {
-                "type": "result",
-                "sessionId": outcome.session_id,
-                "stopReason": outcome.stop_reason,
-                "detail": outcome.detail,
-                "usage": outcome.usage.to_json(),
-            }
-        )
+        """The result, with the session's meter when there is one."""
+        result: dict[str, Any] = {
+            "type": "result",
+            "sessionId": outcome.session_id,
+            "stopReason": outcome.stop_reason,
+            "detail": outcome.detail,
+            "usage": outcome.usage.to_json(),
+        }
+        self._line({**result, "meter": outcome.meter} if outcome.meter else result)
 
 
 class TextView:
@@ -167,6 +115,7 @@ class TextView:
             "tool_started": self._tool_started,
             "goal_added": self._goal,
             "goal_updated": self._goal,
+            "goal_moved": self._goal,
             "goal_removed": self._goal,
             "model_retry": self._retry,
             "notice": self._notice,
@@ -202,10 +151,10 @@ class TextView:
                 self.status(f"{call} │ {last[0]}")
 
     def finish(self, outcome: Outcome) -> None:
-        """The dim last line: session, tokens, cost."""
+        """The dim last line: session, tokens, cost, and what the context holds."""
         self.end_line()
         if outcome.session_id:
-            self.line(self._style.dim(f"session {clean(outcome.session_id)} · {outcome.usage.words()}"))
+            self.line(self._style.dim(f"session {clean(outcome.session_id)} · {outcome.words()}"))
 
     def line(self, text: str) -> None:
         """One line (or several); ``text`` must be safe."""
@@ -251,6 +200,9 @@ class TextView:
         message = mapping(event.get("message"))
         message_id, role = string(message.get("messageId")), message.get("role")
         parts = mappings(message.get("content"))
+        if compaction := next((part for part in parts if part.get("type") == "compaction"), None):
+            self._compaction(compaction)
+            return
         for index, part in enumerate(parts):
             if role == "assistant":
                 self._part(message_id, index, part)
@@ -258,6 +210,12 @@ class TextView:
                 self._tool_result(part)
             elif part.get("type") == "text" and part.get("text") != self._own_prompt:
                 self.line(self._style.bold(f"› {clean(string(part.get('text')))}"))
+
+    def _compaction(self, mark: dict[str, Any]) -> None:
+        """One line when it is complete; what it says is for the model (``goalwright context`` shows it)."""
+        if mark.get("kind") == "carried":
+            why = _COMPACTED.get(string(mark.get("reason")), "was ")
+            self.line(self._style.dim(f"  ≡ the context {why}compacted"))
 
     def _part_event(self, event: dict[str, Any]) -> None:
         if event.get("role") == "assistant":

@@ -38,6 +38,15 @@ def usage_error(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (["serve", "--idle-timeout", "-1"], "not a number of seconds"),
         (["serve", "--idle-timeout", "nan"], "not a number of seconds"),
         (["connect"], "--stdio"),
+        (["goal"], "action"),
+        (["goal", "abandon", "1"], "--reason"),
+        (["goal", "done", "1"], "--summary"),
+        (["goal", "rename", "1"], "DESCRIPTION"),
+        (["budget", "--usd", "much"], "'much' is not an amount of US dollars"),
+        (["budget", "--usd", "nan"], "not an amount"),
+        (["budget", "--usd=-1"], "not an amount"),
+        (["budget", "--tokens", "1.5"], "not a number of tokens"),
+        (["budget", "--goal-tokens", "inf"], "not a number of tokens"),
     ],
 )
 def test_wrong_command_line_is_a_usage_error(
@@ -61,6 +70,11 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> No
         "undo",
         "redo",
         "restore",
+        "goals",
+        "goal",
+        "context",
+        "compact",
+        "budget",
     ):
         with pytest.raises(SystemExit) as caught:
             parse([command, "--help"])

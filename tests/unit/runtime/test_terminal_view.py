@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daemon.loop.goal_events import goal_event
 from daemon.model.goals import Goal, GoalTree
-from daemon.plan.tree import PlanTree
+from daemon.plan.tree import PlanError, PlanTree
 from lsp_bridge.terminal.goal_lines import GoalLines, display_numbers
 from lsp_bridge.terminal.text import Style
 from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, diagnostics_lines, suggestion_words
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 class Screen:
@@ -247,7 +251,23 @@ def test_last_line_has_session_tokens_and_cost() -> None:
     totals.count({"usage": None})
     screen.delta("text", "done")
     screen.view.finish(Outcome("end_turn", "", "s1", totals))
-    assert screen.lines == ["done", "session s1 · 31,200 tokens (30,000 from the cache) · $0.0123"]
+    assert screen.lines == ["done", "session s1 · 31,200 tokens (97 % of the input from the cache) · $0.0123"]
+
+
+def test_last_line_tells_what_the_context_holds() -> None:
+    screen = Screen()
+    meter = {"contextTokens": 45_000, "contextWindow": 200_000}
+    screen.view.finish(Outcome("end_turn", "", "s1", Totals(), meter))
+    assert screen.lines == ["session s1 · 0 tokens · context 45,000 of 200,000"]
+
+
+def test_compaction_is_one_line_and_what_is_said_to_the_model_is_not_repeated() -> None:
+    screen = Screen()
+    for kind, role in (("request", "user"), ("summary", "assistant"), ("carried", "user")):
+        mark = {"type": "compaction", "kind": kind, "reason": "threshold", "keepFrom": 9}
+        screen.message(role, text("very long"), mark, message_id=kind)
+    screen.message("user", {"type": "note", "text": "Note: since your last message the person …"})
+    assert screen.lines == ["  ≡ the context was nearly full: compacted"]
 
 
 def test_json_lines_carry_events_and_end_with_the_result() -> None:
@@ -303,6 +323,63 @@ def test_life_of_a_plan_is_told_in_small_lines() -> None:
         "  ○ 2. goal 4",
         "  − 2. goal 4",
     ]
+
+
+def test_what_a_person_did_to_the_plan_is_told_with_the_name_of_the_client() -> None:
+    lines = GoalLines(Style(color=False))
+    told: list[str] = []
+    for number in ("1", "2", "3"):
+        told += lines.apply({"event": "goal_added", "goal": goal(number), "parentId": None, "by": "VS Code"})
+    told += lines.apply(
+        {"event": "goal_moved", "goalId": "3", "parentId": None, "beforeId": "1", "by": "VS Code"}
+    )
+    told += lines.apply(
+        {"event": "goal_moved", "goalId": "2", "parentId": "1", "beforeId": None, "by": "VS Code"}
+    )
+    assert told[2:] == [
+        "  ○ 3. goal 3  (VS Code)",
+        "  ○ 1. goal 3  (VS Code)",
+        "  ○ 2.1. goal 2  (VS Code)",
+    ]
+    assert lines.apply({"event": "goal_moved", "goalId": "nonsense", "parentId": "1"}) == []
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["add", "move", "focus", "done", "abandon"]), st.integers(0, 9), st.integers(0, 9)
+        )
+    )
+)
+def test_the_tree_that_is_followed_by_events_is_that_of_the_daemon(
+    operations: list[tuple[str, int, int]],
+) -> None:
+    tree, lines = PlanTree(), GoalLines(Style(color=False))
+    for operation, one, other in operations:
+        goals = [None, *tree.goals.values()]
+        which, beside = goals[one % len(goals)], goals[other % len(goals)]
+        parent = None if beside is None else beside.id
+        try:
+            if operation == "add" or which is None:
+                changes = tree.plan_add(["x"], "", parent_id=parent)
+            elif operation == "move":
+                changes = (
+                    tree.plan_move(which, parent)
+                    if one % 2 or beside is None
+                    else tree.plan_move(which, beside.parent_id, beside.id)
+                )
+            elif operation == "focus":
+                changes = tree.plan_focus(which)
+            elif operation == "done":
+                changes = tree.plan_done("ok", which)
+            else:
+                changes = tree.plan_abandon("no", which)
+        except PlanError:
+            continue
+        for change in changes:
+            tree.apply(change)
+            lines.apply(goal_event(change, "t", NOW).wire())
+    assert lines.numbers() == tree.numbers()
 
 
 @given(

@@ -1,0 +1,103 @@
+"""``goalwright compact`` and ``goalwright budget``: what a session holds, and what it may cost."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lsp_bridge.launch import Launcher
+from lsp_bridge.terminal.amounts import money, share, tokens
+from lsp_bridge.terminal.asking import Asked, about_session
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.loose import integer, mapping, number, string
+from lsp_bridge.terminal.text import clean, shown_line
+
+_COMPACT_S = 600.0
+"""A model writes the summary of a long session, maybe twice."""
+LIMITS = {
+    "sessionUsd": "for the session",
+    "sessionTokens": "for the session",
+    "goalUsd": "for each goal",
+    "goalTokens": "for each goal",
+}
+"""Fields of ``Budget`` on the wire."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactOptions:
+    """``session`` None: the newest of this person."""
+
+    workspace: Path
+    session: str | None = None
+    keep: str = ""
+    """What to keep, in the person's words."""
+    json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetOptions:
+    """``changes``: new limits by field of ``LIMITS``, None for no limit; without any, the limits are shown."""
+
+    workspace: Path
+    session: str | None = None
+    changes: tuple[tuple[str, float | None], ...] = ()
+    json: bool = False
+
+
+async def compact(options: CompactOptions, launcher: Launcher, console: Console) -> int:
+    """Compact the context now, and return the exit code."""
+
+    async def work(asked: Asked) -> None:
+        done = await asked.request(
+            "goalwright/session/compact", timeout_s=_COMPACT_S, instructions=options.keep
+        )
+        if options.json:
+            console.write(json.dumps(done) + "\n")
+            return
+        before, after = integer(done.get("before")), integer(done.get("after"))
+        if after < before:
+            freed = f" ({share(before - after, before)} less)"
+            console.write(f"Compacted: about {before:,} → {tokens(after)}{freed}.\n")
+        else:
+            console.write(f"Not compacted: about {tokens(before)}.\n")
+        if detail := clean(string(done.get("detail"))):
+            console.write(f"{detail}\n")
+
+    return await about_session(
+        options.workspace, options.session, launcher, console, work, as_json=options.json
+    )
+
+
+async def budget(options: BudgetOptions, launcher: Launcher, console: Console) -> int:
+    """Set limits, show those in force, and return the exit code."""
+
+    async def work(asked: Asked) -> None:
+        meter = mapping((await asked.load()).get("meter"))
+        limits = {name: mapping(meter.get("budget")).get(name) for name in LIMITS}
+        if options.changes:
+            limits |= dict(options.changes)
+            await asked.request("goalwright/session/set", budget=limits)
+        if options.json:
+            shown = {"sessionId": asked.session, "budget": limits, "usage": meter.get("usage")}
+            console.write(json.dumps({**shown, "cost": meter.get("cost")}) + "\n")
+        else:
+            _show(console, asked.session, limits, meter)
+
+    return await about_session(
+        options.workspace, options.session, launcher, console, work, as_json=options.json
+    )
+
+
+def _show(console: Console, session: str, limits: dict[str, Any], meter: dict[str, Any]) -> None:
+    usage = mapping(meter.get("usage"))
+    used = sum(integer(usage.get(kind)) for kind in ("input", "output", "cacheRead", "cacheWrite"))
+    cost = money(number(meter.get("cost"))) if meter.get("costKnown") is not False else "of unknown price"
+    console.write(f"session {shown_line(session)}: {tokens(used)} used, {cost}\n")
+    known = {name: value for name, value in limits.items() if value is not None}
+    for name, value in known.items():
+        amount = money(number(value)) if name.endswith("Usd") else tokens(integer(value))
+        console.write(f"limit {LIMITS[name]}: {amount}\n")
+    if not known:
+        console.write("There is no limit.\n")

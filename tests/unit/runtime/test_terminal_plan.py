@@ -1,0 +1,373 @@
+"""``goalwright goals``, ``goal``, ``context``, ``compact`` and ``budget`` against a daemon without a mind."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.__main__ import _limits  # pyright: ignore[reportPrivateUsage] - what the command line means
+from daemon.cli import parse
+from lsp_bridge.launch import Launcher
+from lsp_bridge.terminal.amounts import money, share, tokens
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.context import ContextOptions, context
+from lsp_bridge.terminal.limits import BudgetOptions, CompactOptions, budget, compact
+from lsp_bridge.terminal.plan import GoalOptions, GoalsOptions, goal, goals
+from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse
+
+
+def a_goal(goal_id: str, description: str, parent: str | None = None, **more: Any) -> dict[str, Any]:
+    stats = {"totalTokens": more.pop("tokens", 0), "totalCost": more.pop("cost", 0)}
+    return {
+        "id": goal_id,
+        "parentId": parent,
+        "description": description,
+        "status": "pending",
+        "cumulativeStats": stats,
+        **more,
+    }
+
+
+TREE = {
+    "mission": "Make the shop right",
+    "currentId": "3",
+    "goals": [
+        a_goal("1", "Cart", status="in_progress", cost=0.034),
+        a_goal("2", "Round\x1b[31m", "1", status="completed", summary="rounds\nhalf up", tokens=1),
+        a_goal("3", "Coupons", "1", status="in_progress", tokens=8000),
+        a_goal("4", "Redis cache", status="abandoned", summary="too slow"),
+        a_goal("5", "Docs"),
+    ],
+}
+NUMBERS = {"1": "1", "2": "1.1", "3": "1.2", "5": "2"}
+METER: dict[str, Any] = {
+    "contextTokens": 40_000,
+    "contextWindow": 200_000,
+    "compactAt": 150_000,
+    "usage": {"input": 1000, "output": 500, "cacheRead": 10_000, "cacheWrite": 500},
+    "cost": 1.25,
+    "costKnown": True,
+    "budget": {"sessionUsd": 5.0, "sessionTokens": None, "goalUsd": None, "goalTokens": 100_000},
+    "goals": [
+        {"goalId": "1", "usage": {"input": 10_000, "output": 2_000, "cacheRead": 300, "cacheWrite": 0}}
+    ],
+}
+
+
+class Terminal:
+    def __init__(self, fake: FakeDaemon, home: Path) -> None:
+        self.fake = fake
+        self.launcher = Launcher(home=home, command=("/bin/false",))
+        self.out, self.err = io.StringIO(), io.StringIO()
+        self.console = Console(out=self.out, err=self.err)
+        self.workspace = fake.paths.workspace
+        self.answers: dict[str, dict[str, Any]] = {}
+
+    def answer(self, method: str, result: dict[str, Any]) -> None:
+        async def handler(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+            return result
+
+        self.fake.handlers[method] = handler
+
+    def refuse(self, method: str, code: int, words: str) -> None:
+        async def handler(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+            raise Refuse(code, words)
+
+        self.fake.handlers[method] = handler
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.getvalue().splitlines()
+
+    @property
+    def told(self) -> str:
+        return self.err.getvalue()
+
+
+@pytest.fixture
+async def terminal(tmp_path: Path) -> AsyncGenerator[Terminal]:
+    async with FakeDaemon(tmp_path, tmp_path / "home") as fake:
+        terminal = Terminal(fake, tmp_path / "home")
+        fake.sessions.append({"trace": {"traceId": "s1"}, "foreign": False})
+        terminal.answer("goalwright/session/load", {"goalTree": TREE, "goalNumbers": NUMBERS, "meter": METER})
+        for action in ("add", "rename", "move", "focus", "done", "abandon"):
+            terminal.answer(
+                f"goalwright/goal/{action}", {"goalTree": TREE, "goalNumbers": NUMBERS, "files": []}
+            )
+        yield terminal
+
+
+PLAN = [
+    "Mission: Make the shop right",
+    "→ 1. Cart  (in progress, 12,300 tokens, $0.0340)",
+    "    ✓ 1.1 Round  (completed, 1 token)",
+    "          → rounds half up",
+    "    → 1.2 Coupons  (in progress, 8,000 tokens)  ← current",
+    "✗ Redis cache  (abandoned)",
+    "      → too slow",
+    "○ 2. Docs  (pending)",
+]
+
+
+async def test_the_plan_is_shown_with_numbers_states_tokens_and_cost(terminal: Terminal) -> None:
+    assert await goals(GoalsOptions(terminal.workspace), terminal.launcher, terminal.console) == 0
+    assert terminal.lines == PLAN
+    terminal.out.truncate(0)
+    await goals(GoalsOptions(terminal.workspace, json=True), terminal.launcher, terminal.console)
+    assert json.loads(terminal.out.getvalue().lstrip("\0"))["goalNumbers"] == NUMBERS
+
+
+async def test_lines_fit_a_terminal_and_lose_no_colour_in_the_middle(terminal: Terminal) -> None:
+    terminal.console.live, terminal.console.columns, terminal.console.color = True, 24, True
+    await goals(GoalsOptions(terminal.workspace), terminal.launcher, terminal.console)
+    assert "→ 1. Cart  (in progress," in terminal.lines
+    assert all(line.count("\x1b[") % 2 == 0 for line in terminal.lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "method", "sent"),
+    [
+        ({"action": "add", "text": "X", "reason": "why"}, "add", {"description": "X", "reason": "why"}),
+        ({"action": "add", "text": "X", "under": "1.2."}, "add", {"parentId": "3", "beforeId": None}),
+        ({"action": "add", "text": "X", "before": "1.2"}, "add", {"parentId": "1", "beforeId": "3"}),
+        ({"action": "rename", "goal": "2", "text": "X"}, "rename", {"goalId": "5", "description": "X"}),
+        ({"action": "move", "goal": "1.1"}, "move", {"goalId": "2", "parentId": None, "beforeId": None}),
+        (
+            {"action": "move", "goal": "2", "before": "1.1"},
+            "move",
+            {"goalId": "5", "parentId": "1", "beforeId": "2"},
+        ),
+        (
+            {"action": "move", "goal": "2", "under": "1"},
+            "move",
+            {"goalId": "5", "parentId": "1", "beforeId": None},
+        ),
+        ({"action": "focus", "goal": "2"}, "focus", {"goalId": "5"}),
+        ({"action": "done", "goal": "1.2", "text": "ok"}, "done", {"goalId": "3", "summary": "ok"}),
+        (
+            {"action": "abandon", "goal": "1", "text": "no", "revert_files": True},
+            "abandon",
+            {"goalId": "1", "reason": "no", "revertFiles": True, "dryRun": False},
+        ),
+    ],
+)
+async def test_numbers_of_the_plan_become_ids_and_the_plan_is_shown_after_it(
+    terminal: Terminal, options: dict[str, Any], method: str, sent: dict[str, Any]
+) -> None:
+    given = GoalOptions(workspace=terminal.workspace, **options)
+    assert await goal(given, terminal.launcher, terminal.console) == 0
+    (params,) = terminal.fake.params(f"goalwright/goal/{method}")
+    assert params == {**params, "sessionId": "s1", **sent}
+    assert terminal.lines[-len(PLAN) :] == PLAN
+
+
+async def test_files_that_were_taken_back_are_named(terminal: Terminal) -> None:
+    files = [
+        {"path": "a.py", "kind": "update", "added": 1, "removed": 2, "diff": "--- a\n+++ b\n-x\n+y\n"},
+        {"path": "b\n.py", "kind": "delete", "added": 0, "removed": 3, "diff": ""},
+    ]
+    terminal.answer("goalwright/goal/abandon", {"goalTree": TREE, "goalNumbers": NUMBERS, "files": files})
+    given = GoalOptions("abandon", terminal.workspace, goal="1", text="no", revert_files=True)
+    await goal(given, terminal.launcher, terminal.console)
+    assert terminal.lines[:3] == ["Taken back:", "  changed  a.py  +1 -2", "  deleted  b␊.py  +0 -3"]
+    dry = GoalOptions("abandon", terminal.workspace, goal="1", text="no", dry_run=True)
+    await goal(dry, terminal.launcher, terminal.console)
+    assert {"-x", "+y", "Would be taken back:"} <= set(terminal.lines)
+
+
+async def test_unknown_numbers_and_refusals_are_told_on_stderr_and_as_json(terminal: Terminal) -> None:
+    wrong = GoalOptions("focus", terminal.workspace, goal="7.1")
+    assert await goal(wrong, terminal.launcher, terminal.console) == 1
+    assert terminal.told == "There is no goal 7.1. Goals: 1, 1.1, 1.2, 2.\n"
+    terminal.refuse("goalwright/goal/focus", -32602, "Goal 1.1 is completed.")
+    right = GoalOptions("focus", terminal.workspace, goal="1.1", json=True)
+    assert await goal(right, terminal.launcher, terminal.console) == 1
+    assert json.loads(terminal.out.getvalue()) == {
+        "error": {"code": -32602, "message": "Goal 1.1 is completed."}
+    }
+
+
+async def test_without_a_session_the_newest_of_this_person_is_meant(terminal: Terminal) -> None:
+    terminal.fake.sessions.insert(0, {"trace": {"traceId": "theirs"}, "foreign": True})
+    await goals(GoalsOptions(terminal.workspace), terminal.launcher, terminal.console)
+    assert terminal.fake.params("goalwright/session/load")[0]["sessionId"] == "s1"
+    terminal.fake.sessions.clear()
+    assert await goals(GoalsOptions(terminal.workspace), terminal.launcher, terminal.console) == 1
+    assert "There is no session in" in terminal.told
+
+
+CONTEXT: dict[str, Any] = {
+    "model": "fake/model",
+    "system": ["You are an agent.\nBe\x07 good.", "<environment>"],
+    "tools": [{"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}],
+    "messages": [
+        {
+            "role": "user",
+            "goalId": None,
+            "kind": "message",
+            "tokens": 12,
+            "content": [
+                {"type": "text", "text": "do it"},
+                {"type": "file", "name": "x.png", "mediaType": "image/png", "data": "AAAA"},
+            ],
+        },
+        {
+            "role": "user",
+            "goalId": "4",
+            "kind": "goal_summary",
+            "tokens": 1,
+            "content": [{"type": "text", "text": "Redis was too slow"}],
+        },
+        {
+            "role": "assistant",
+            "goalId": "3",
+            "kind": "message",
+            "tokens": 30,
+            "content": [
+                {"type": "reasoning", "text": "hmm"},
+                {"type": "tool_call", "id": "c", "name": "read", "input": '{"file_path": "a.py"}'},
+            ],
+        },
+        {
+            "role": "tool",
+            "goalId": "3",
+            "kind": "message",
+            "tokens": 400,
+            "content": [
+                {
+                    "type": "tool_result",
+                    "toolCallId": "c",
+                    "name": "read",
+                    "isError": True,
+                    "content": "1\n" * 9,
+                }
+            ],
+        },
+    ],
+    "tail": "## Current Plan",
+    "parts": [
+        {"layer": "system", "name": "agent", "goalId": None, "tokens": 100},
+        {"layer": "messages", "name": "1.2 Coupons", "goalId": "3", "tokens": 430},
+        {"layer": "plan", "name": "plan", "goalId": None, "tokens": 2},
+    ],
+    "tokens": 1000,
+    "meter": METER,
+}
+
+
+async def test_the_context_is_shown_whole(terminal: Terminal) -> None:
+    terminal.answer("goalwright/session/context", CONTEXT)
+    assert await context(ContextOptions(terminal.workspace), terminal.launcher, terminal.console) == 0
+    assert terminal.lines == [
+        "session s1 · fake/model",
+        "about 1,000 tokens of 200,000 (<1 %); compacted above 150,000",
+        "",
+        "system    agent        100  10 %",
+        "messages  1.2 Coupons  430  43 %",
+        "plan      plan           2  <1 %",
+        "",
+        "── system",
+        "You are an agent.",
+        "Be␇ good.",
+        "",
+        "── system",
+        "<environment>",
+        "",
+        "── 1 tools",
+        "read  28 bytes",
+        "",
+        "── 1 user · 12 tokens",
+        "do it",
+        "[file x.png (image/png, 3 bytes)]",
+        "",
+        "── 2 user · goal 4 · in place of the messages of an ended goal · 1 token",
+        "Redis was too slow",
+        "",
+        "── 3 assistant · goal 1.2 Coupons · 30 tokens",
+        "[reasoning]",
+        "hmm",
+        "[call read]",
+        '{"file_path": "a.py"}',
+        "",
+        "── 4 tool · goal 1.2 Coupons · 400 tokens",
+        "[result of read, failed]",
+        *["1"] * 9,
+        "",
+        "── plan, at the end of the last message",
+        "## Current Plan",
+    ]
+
+
+async def test_the_context_is_cut_only_when_wanted_and_schemas_come_with_tools(terminal: Terminal) -> None:
+    terminal.answer("goalwright/session/context", CONTEXT)
+    brief = ContextOptions(terminal.workspace, brief=True, tools=True)
+    await context(brief, terminal.launcher, terminal.console)
+    assert "… 3 more lines" in terminal.lines
+    assert '{"type": "object"}' in terminal.lines
+
+
+async def test_a_compaction_is_told_with_its_numbers(terminal: Terminal) -> None:
+    terminal.answer(
+        "goalwright/session/compact", {"before": 10_000, "after": 2_000, "detail": "Kept 3 steps."}
+    )
+    options = CompactOptions(terminal.workspace, keep="the SQL")
+    assert await compact(options, terminal.launcher, terminal.console) == 0
+    assert terminal.lines == ["Compacted: about 10,000 → 2,000 tokens (80 % less).", "Kept 3 steps."]
+    assert terminal.fake.params("goalwright/session/compact") == [
+        {"sessionId": "s1", "instructions": "the SQL"}
+    ]
+    terminal.answer(
+        "goalwright/session/compact", {"before": 100, "after": 100, "detail": "Too little to do."}
+    )
+    await compact(options, terminal.launcher, terminal.console)
+    assert terminal.lines[2:] == ["Not compacted: about 100 tokens.", "Too little to do."]
+
+
+async def test_limits_are_shown_and_set_without_losing_the_others(terminal: Terminal) -> None:
+    terminal.answer("goalwright/session/set", {})
+    assert await budget(BudgetOptions(terminal.workspace), terminal.launcher, terminal.console) == 0
+    assert terminal.lines == [
+        "session s1: 12,000 tokens used, $1.25",
+        "limit for the session: $5.00",
+        "limit for each goal: 100,000 tokens",
+    ]
+    assert not terminal.fake.params("goalwright/session/set")
+    changed = BudgetOptions(terminal.workspace, changes=(("sessionTokens", 7), ("goalTokens", None)))
+    await budget(changed, terminal.launcher, terminal.console)
+    assert terminal.fake.params("goalwright/session/set")[-1]["budget"] == {
+        "sessionUsd": 5.0,
+        "sessionTokens": 7,
+        "goalUsd": None,
+        "goalTokens": None,
+    }
+    none = BudgetOptions(terminal.workspace, changes=(("sessionUsd", None), ("goalTokens", None)))
+    await budget(none, terminal.launcher, terminal.console)
+    assert terminal.lines[-1] == "There is no limit."
+
+
+@pytest.mark.parametrize(
+    ("argv", "changes"),
+    [
+        ([], ()),
+        (["--usd", "$2.5", "--tokens", "500k"], (("sessionUsd", 2.5), ("sessionTokens", 500_000))),
+        (["--goal-usd", "0", "--goal-tokens", "1_000"], (("goalUsd", 0.0), ("goalTokens", 1000))),
+        (["--usd", "None"], (("sessionUsd", None),)),
+        (
+            ["--none", "--tokens", "1.5M"],
+            (("sessionUsd", None), ("sessionTokens", 1_500_000), ("goalUsd", None), ("goalTokens", None)),
+        ),
+    ],
+)
+def test_limits_on_the_command_line(argv: list[str], changes: tuple[tuple[str, float | None], ...]) -> None:
+    assert _limits(parse(["budget", *argv])) == changes
+
+
+def test_amounts_are_said_as_people_read_them() -> None:
+    assert [tokens(1), tokens(1234567)] == ["1 token", "1,234,567 tokens"]
+    assert [money(0), money(0.0123), money(1234.5)] == ["$0.00", "$0.0123", "$1,234.50"]
+    assert [share(0, 0), share(1, 1000), share(0, 5), share(2, 3)] == ["0 %", "<1 %", "0 %", "67 %"]

@@ -84,7 +84,7 @@ test("file changes are shown before they are reverted, kept, or nothing is done"
     assert.deepEqual(asked.slice(1).map(([, params]) => params["revertFiles"]), done);
   }
   assert.match(shown[1] ?? "", /^Abandon goal “1 Goal 1”\?/);
-  assert.match(shown[1] ?? "", /a\.py {2}\+1 −1\nb\.py {2}is deleted\n\[Abandon and Revert Files\] \[Abandon\]$/);
+  assert.match(shown[1] ?? "", /a\.py {2}\+1 −1\nb\.py {2}is deleted\n\[Abandon\] \[Abandon and Revert Files\]$/);
 });
 
 test("changes that cannot be taken back are told, and the goal can be abandoned without", async () => {

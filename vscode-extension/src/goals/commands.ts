@@ -92,7 +92,7 @@ export class GoalCommands {
     }
     if (planned.files.length === 0) return false;
     const words = `Files were changed for it. Reverting takes only these changes back; your own edits stay:\n\n${fileLines(planned.files)}`;
-    const choice = await choose(question, words, REVERT, ABANDON);
+    const choice = await choose(question, words, ABANDON, REVERT);
     return choice === undefined ? undefined : choice === REVERT;
   }
 

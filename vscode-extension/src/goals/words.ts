@@ -22,7 +22,7 @@ export function goalLine(event: GoalEvent, before: GoalTree, after: GoalTree): s
     case "goal_added":
       return `You added goal ${name(now, after)}`;
     case "goal_moved":
-      return `You moved goal ${name(old, before)} to ${place(now, after)}`;
+      return `You moved goal ${name(old, before)} to place ${goalNumbers(after).get(event.goalId) ?? "?"}`;
     case "goal_removed":
       return old && `You removed goal ${name(old, before)}: nobody had worked on it yet`;
     case "goal_updated": {
@@ -42,11 +42,6 @@ export function goalLine(event: GoalEvent, before: GoalTree, after: GoalTree): s
 
 function idOf(event: GoalEvent): string {
   return event.event === "goal_added" ? event.goal.id : event.goalId;
-}
-
-/** Where a goal is now: its number, which is what says it best. */
-function place(goal: Goal | undefined, tree: GoalTree): string {
-  return (goal && goalNumbers(tree).get(goal.id)) ?? "another place";
 }
 
 function brief(text: string): string {

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from daemon.context.instructions import instruction_block, instructions_of
 from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
 from daemon.context.tokens import estimate_tokens, message_tokens
+from daemon.context.windowing.notes import plain
 from daemon.context.windowing.standing import Standings
 from daemon.model.goals import Goal
 from daemon.model.messages import (
@@ -220,7 +221,8 @@ def _texts(plan: PlanTree, root: Goal, instead: Mapping[str, str]) -> list[str]:
     goals = [root] if root.status == "abandoned" else [root, *_below(plan, root)]
     texts: list[str] = []
     for goal in goals:
-        if goal.status not in _ENDED or not goal.summary:
+        summary = goal.summary or goal.merge_summary
+        if goal.status not in _ENDED or not summary:
             continue
         name = _named(plan, goal)
         successor = plan.goals.get(instead.get(goal.id, ""))
@@ -228,8 +230,8 @@ def _texts(plan: PlanTree, root: Goal, instead: Mapping[str, str]) -> list[str]:
             name += f" (instead: {successor.description})"
         elif goal.status == "abandoned" and goal is not root:
             name += " (given up)"
-        texts.append(f"**{name}**\n{goal.summary}")
-    return texts or [f"**{root.description}**"]
+        texts.append(plain(f"**{name}**\n{summary}"))
+    return texts or [plain(f"**{root.description}**")]
 
 
 def _said_block(text: str) -> str:

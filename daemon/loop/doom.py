@@ -19,6 +19,8 @@ def is_doomed(messages: Sequence[Message], call: ToolCallPart) -> bool:
     """Whether ``call`` (already in the last message) is the third identical one in a row, across goals."""
     earlier: list[ToolCallPart] = []
     for message in reversed(messages):
+        if message.compaction() is not None:
+            continue  # nobody said anything in between
         if message.role == "user":
             break
         if message.role == "assistant":

@@ -181,7 +181,7 @@ class SessionState:
 
     def _add_message(self, event: MessageAdded) -> None:
         message = event.message
-        if message.role == "user":
+        if message.role == "user" and message.compaction() is None:
             self.turn_has_prompt = True
             self.notes = ()  # it carries them
         self.messages.append(message)

@@ -1,0 +1,192 @@
+"""Asks the model to sum up a session, in the same words as its next request, so that the provider's cache is read.
+
+Nothing is stored here. Source: seed 001, "调用LLM生成Summary": 4 000 tokens, temperature 0; an answer that cannot be
+used is asked for once more, then the step history of seed 003 stands in for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from daemon.context.compaction import cut_middle, shortened
+from daemon.context.profiles import ContextProfile
+from daemon.context.step_history import to_history_string
+from daemon.context.summaries import (
+    MAX_SUMMARY_TOKENS,
+    SummaryProblem,
+    read_summary,
+    retry_prompt,
+    summary_text,
+)
+from daemon.context.windowing.notes import GO_ON
+from daemon.loop.spending import added
+from daemon.model.events import ModelRetry
+from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage
+from daemon.provider.base import Complete, ModelRequest, PromptMessage, ProviderError, Retry
+
+if TYPE_CHECKING:
+    from daemon.loop.assembly import Assembly
+    from daemon.loop.session import Session
+
+_HISTORY_SHARE = 8
+"""One part in this many of the trigger may be taken by the step history …"""
+_HISTORY_LEAST = 6_000
+"""… but also of a low trigger this many tokens, as far as the model's window allows."""
+_SHOWN_AGAIN = 8_000
+"""Characters of an answer that cannot be used which the model sees again."""
+_NO_ACCESS = ("no_key", "auth")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is to stand for the past. ``fallback``: why no model wrote it, in words for the person; else empty."""
+
+    text: str
+    fallback: str = ""
+    usage: Usage | None = None
+    """Of all calls that were made for it."""
+    cost: float | None = None
+    """US dollars."""
+    model: str | None = None
+    duration_ms: int | None = None
+
+
+@dataclass(slots=True)
+class _Spent:
+    usage: Usage | None = None
+    cost: float | None = None
+    model: str | None = None
+
+
+class SummingUp:
+    """One summary of one session."""
+
+    def __init__(self, session: Session, assembly: Assembly) -> None:
+        self._session = session
+        self._assembly = assembly
+        self._spent = _Spent()
+
+    async def ask(self, prompt: str, keep_from: int, profile: ContextProfile) -> Summary:
+        """The answer to ``prompt`` behind the next request. ``keep_from``: from there on messages stay whole.
+
+        Raises ProviderError when the key is missing or refused: then no call can be made at all.
+        """
+        started = time.monotonic()
+        agent = self._session.agent.context
+        text, problem = await self._asked(prompt, agent, profile)
+        if problem:
+            text = self._without_model(keep_from, profile)
+        return Summary(
+            text=text,
+            fallback=problem,
+            usage=self._spent.usage,
+            cost=self._spent.cost,
+            model=self._spent.model,
+            duration_ms=int((time.monotonic() - started) * 1000),
+        )
+
+    async def _asked(self, prompt: str, agent: str, profile: ContextProfile) -> tuple[str, str]:
+        """The summary, or why there is none."""
+        window = self._assembly.window()
+        request = replace(
+            self._assembly.request(window, tail=False),
+            # A small model must have room for the question as well.
+            max_tokens=min(MAX_SUMMARY_TOKENS, profile.window // 4),
+            temperature=0.0,
+            thinking_tokens=0,
+        )
+        messages: Sequence[PromptMessage] = window.messages
+        if messages and messages[-1].content == (NotePart(text=GO_ON),):
+            messages = messages[:-1]  # the window's way to end with a user message; ours is the better one
+        question = (_user(prompt),)
+        cut, asked = False, 0
+        while True:
+            try:
+                answer = await self._call(replace(request, messages=(*messages, *question)))
+            except ProviderError as error:
+                if error.kind in _NO_ACCESS:
+                    raise
+                if error.kind != "overflow" or cut:
+                    return "", _sentence(str(error))
+                cut = True
+                messages = shortened(messages, min(window.tokens, profile.window) // 2)
+                continue
+            read = read_summary(answer, agent)
+            if not isinstance(read, SummaryProblem):
+                return summary_text(read), ""
+            asked += 1
+            if asked == 2:
+                return "", f"its answer could not be used: {read}"
+            question = _again(prompt, answer, read)
+
+    async def _call(self, request: ModelRequest) -> str:
+        """One call, to its end; its text, or what it thought when it said nothing else."""
+        session = self._session
+        stream = session.services.models.stream(session.model, request)
+        try:
+            async for event in stream:
+                if isinstance(event, Retry):
+                    session.emit(
+                        ModelRetry(
+                            trace_id=session.session_id,
+                            time=session.services.now(),
+                            attempt=event.attempt,
+                            delay_s=event.delay_s,
+                            reason=event.reason,
+                        )
+                    )
+                elif isinstance(event, Complete):
+                    self._count(event)
+                    texts = [part.text for part in event.parts if isinstance(part, TextPart)]
+                    thoughts = [part.text for part in event.parts if isinstance(part, ReasoningPart)]
+                    return "\n".join(texts).strip() or "\n".join(thoughts)
+        finally:
+            # The HTTP request must not outlive a turn that is canceled.
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
+        raise ProviderError("malformed", "The model's answer ended before it was complete.")
+
+    def _count(self, complete: Complete) -> None:
+        spent = self._spent
+        cost = self._session.services.models.cost(self._session.model, complete.usage)
+        spent.usage = complete.usage if spent.usage is None else added(spent.usage, complete.usage)
+        if cost is not None:
+            spent.cost = cost + (spent.cost or 0.0)
+        spent.model = complete.model or self._session.model
+
+    def _without_model(self, keep_from: int, profile: ContextProfile) -> str:
+        """The step history; what a model wrote at an earlier compaction still says more than that."""
+        state = self._session.state
+        limit = max(profile.compact_at // _HISTORY_SHARE, min(_HISTORY_LEAST, profile.window // 10))
+        before = next(
+            (
+                (mark.keep_from, message.text())
+                for message in reversed(state.messages)
+                if (mark := message.compaction()) is not None
+                and mark.kind == "summary"
+                and not isinstance(read_summary(message.text(), self._session.agent.context), SummaryProblem)
+            ),
+            None,
+        )
+        start, earlier = before or (0, "")
+        since = [message for message in state.messages if start <= message.sequence < keep_from]
+        history = to_history_string(state.plan, since, limit)
+        return "\n\n".join(filter(None, (earlier, history))) or "Nothing was done yet."
+
+
+def _user(text: str) -> PromptMessage:
+    return PromptMessage("user", (TextPart(text=text),))
+
+
+def _again(prompt: str, answer: str, problem: SummaryProblem) -> tuple[PromptMessage, ...]:
+    if not answer.strip():
+        return (_user(f"{prompt}\n\n{retry_prompt(problem)}"),)
+    shown = TextPart(text=cut_middle(answer, _SHOWN_AGAIN))
+    return (_user(prompt), PromptMessage("assistant", (shown,)), _user(retry_prompt(problem)))
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."

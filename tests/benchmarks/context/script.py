@@ -19,6 +19,8 @@ from tests.benchmarks.context.story import PAUSES_S, PROMPTS, RULES, SPANS, TURN
 
 CALLS = 300
 SUMMARY_CHARS = 1_000
+_ON_THE_PLAN = 18
+"""Calls that are no work on a goal: those of ``goal``, and what is called beside them."""
 OTHER_FINDINGS = 8
 """Findings of a goal besides the planted facts."""
 TOKENS_A_SECOND = 60
@@ -189,7 +191,8 @@ class _Writer:
         span = SPANS[key]
         self._span, self._found = span, []
         self._files = self.sources.working_set(self.rng, span.packages)
-        left = max(3, round(span.calls * self.calls / CALLS)) if calls is None else calls
+        share = (self.calls - _ON_THE_PLAN) / (CALLS - _ON_THE_PLAN)
+        left = max(3, round(span.calls * share)) if calls is None else calls
         self.used += left
         facts = [*span.facts, *(self._other() for _ in range(OTHER_FINDINGS))]
         self.rng.shuffle(facts)

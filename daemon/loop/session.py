@@ -21,6 +21,7 @@ from daemon.context.window import WindowCache
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Version
 from daemon.loop.assembly import Assembly
+from daemon.loop.compacting import Compacted, Compactor
 from daemon.loop.file_events import file_changed
 from daemon.loop.naming import names_after, summary_of
 from daemon.loop.recording import Recorder
@@ -115,6 +116,7 @@ class Session:
         self._queue: list[_Waiting] = []
         self._worker: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[tuple[StopReason, str]] | None = None
+        self._compaction: asyncio.Task[Compacted] | None = None
         self._steered: list[_Waiting] = []
         self._canceling = False
         self._closing = False
@@ -259,6 +261,20 @@ class Session:
             self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
         return await asyncio.shield(waiting.result)
 
+    async def compact(self, instructions: str = "") -> Compacted:
+        """Compact the context at the person's wish. Raises Busy while a turn runs; ``cancel`` ends it."""
+        if self.running:
+            raise Busy("The session is at work. Cancel the turn or wait for its end, then compact.")
+        assembly = Assembly(self)
+        await assembly.prepare()
+        async with self.files_lock:  # a prompt that comes now waits
+            self._compaction = asyncio.create_task(Compactor(self, assembly).compact("manual", instructions))
+            try:
+                return await self._compaction
+            finally:
+                self._compaction = None
+                assembly.publish()
+
     def begin_with(self, text: str) -> None:
         """Put the first user message into a new session, e.g. what another agent hands over."""
         Recorder(self).add("user", (TextPart(text=text),), goal_id=None, tokens=estimate_tokens(text))
@@ -278,6 +294,8 @@ class Session:
 
     def cancel(self) -> bool:
         """Stop the running turn; what was received so far is kept. False when nothing runs."""
+        if self._compaction is not None:
+            return self._compaction.cancel()
         if not self.running:
             return False
         if not self._canceling:  # a second cancel must not interrupt the cleaning up of the first

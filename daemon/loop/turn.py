@@ -14,6 +14,7 @@ from daemon.files.seen import SessionFiles
 from daemon.loop.assembly import Assembly
 from daemon.loop.budget import keep_budget
 from daemon.loop.call_ids import unique_call_ids
+from daemon.loop.compacting import Compactor
 from daemon.loop.notes import notes_text
 from daemon.loop.recording import Recorder, new_message_id
 from daemon.loop.restoring import Restorer
@@ -71,6 +72,7 @@ class Turn:
         self._id = session.session_id
         self._record = Recorder(session)
         self._assembly = Assembly(session)
+        self._compactor = Compactor(session, self._assembly)
         self._goal_of_step: str | None = None
         self._goal_of_call: dict[str, str | None] = {}
         self._goal_of_rest = self._current_goal
@@ -94,6 +96,7 @@ class Turn:
                 self._add_user("", ())  # the person changed the plan meanwhile
             if over := await keep_budget(self._session):
                 return "permission_denied", over
+            await self._compactor.make_room()
             outcome = await self._step()
             if outcome.stop != "tool_use":
                 return outcome.stop, outcome.detail
@@ -105,7 +108,8 @@ class Turn:
             except ProviderError as error:
                 if error.kind != "overflow":
                     return StepOutcome("error", str(error))
-                return StepOutcome("error", f"{error} Start a new session for the rest of the work.")
+                if not await self._compactor.overflowed():
+                    return StepOutcome("error", f"{error} Start a new session for the rest of the work.")
         return StepOutcome("error", TOO_LONG)
 
     def _stream(self) -> AsyncGenerator[ProviderEvent, None]:
@@ -232,6 +236,8 @@ class Turn:
         So a call that follows a change of focus in the same step stays when the goal before it is compacted.
         """
         goal_id = self._goal_of_call.pop(result.tool_call_id, self._goal_of_rest())
+        if goal_id is not None and goal_id not in self._state.plan.goals:
+            goal_id = self._state.plan.current_id  # the call itself took it out of the plan
         self._record.add(
             "tool",
             (result,),

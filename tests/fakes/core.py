@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from daemon.loop.session import Session, TurnResult
 from daemon.loop.state import SessionState
 from daemon.model.events import Delta, Event
 from daemon.model.messages import ToolResultPart
+from daemon.model.meters import Meter, Metered
 from daemon.model.permissions import PermissionRequest, Reply
 from daemon.store.base import TraceStore
 from tests.fakes.models import FakeModels, Step
@@ -32,7 +34,7 @@ class Bench:
         self.core = core
         self.models = models
         self.unsaved = unsaved
-        self.heard: list[Event | Delta] = []
+        self.heard: list[Event | Delta | Metered] = []
 
     @property
     def workspace(self) -> Path:
@@ -54,6 +56,11 @@ class Bench:
     def events(self, kind: type[EventT]) -> list[EventT]:
         """All events of a kind that were published, in order."""
         return [item for item in self.heard if isinstance(item, kind)]
+
+    @property
+    def meter(self) -> Meter:
+        """The numbers that were published last."""
+        return next(item.meter for item in reversed(self.heard) if isinstance(item, Metered))
 
     def text(self, kind: str = "text") -> str:
         """All deltas of a kind, joined."""
@@ -77,6 +84,7 @@ async def daemon(
     command_line: Mapping[str, Any] | None = None,
     unsaved_text: Callable[[Path], str | None] | None = None,
     write_unsaved: Callable[[Path, str, str], Awaitable[None]] = no_editor,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
     check: bool = True,
 ) -> AsyncGenerator[Bench]:
     """A daemon over ``folder/workspace``. At the end every record of it is checked, see ``check_record``."""
@@ -90,6 +98,7 @@ async def daemon(
         models=models,
         state_folder=folder / "home",
         command_line=command_line,
+        now=now,
         unsaved_text=unsaved_text or unsaved.get,
         write_unsaved=write_unsaved,
     )
@@ -129,23 +138,28 @@ def check_record(store: TraceStore, trace_id: str, live: SessionState | None = N
         assert live.granted == replayed.granted
         assert live.queue == replayed.queue
         assert live.notes == replayed.notes
+        assert live.marks == replayed.marks
+        assert live.budget == replayed.budget
+        assert live.instructions == replayed.instructions
+        assert live.spending == replayed.spending
+        assert live.plan.replaced == replayed.plan.replaced
         # A write whose result could not be stored any more is known only to the living.
         assert live.seen_files.keys() >= replayed.seen_files.keys()
 
 
 def check_pairs(state: SessionState) -> None:
-    """Every tool call has exactly one result, behind it and with its goal."""
-    open_calls: dict[str, tuple[str, str | None]] = {}
+    """Every tool call has exactly one result, behind it."""
+    open_calls: dict[str, str] = {}
     for message in state.messages:
         if message.role == "tool":
             result = message.tool_result()
             assert isinstance(result, ToolResultPart)
-            assert open_calls.pop(result.tool_call_id) == (result.name, message.goal_id)
+            assert open_calls.pop(result.tool_call_id) == result.name
             continue
         assert not open_calls, f"calls without a result: {open_calls}"
         for call in message.tool_calls():
             assert call.id not in open_calls
-            open_calls[call.id] = (call.name, message.goal_id)
+            open_calls[call.id] = call.name
     assert not open_calls, f"calls without a result: {open_calls}"
 
 

@@ -13,7 +13,7 @@ from daemon.files.restore import Conflict, Refused
 from daemon.loop.restoring import Restorer, UnknownChange
 from daemon.loop.session import Busy, Session
 from daemon.model.events import FileChanged, FilesRestored
-from daemon.model.messages import TextPart
+from daemon.model.messages import NotePart, TextPart
 from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.fakes.models import Call, Step
 from tests.fakes.tool_context import FakeDiagnostics
@@ -270,7 +270,7 @@ async def test_the_model_is_told_once_and_must_read_again(tmp_path: Path) -> Non
         bench.models.then(edit("line 6\n", "six\n"), read(), edit("line 6\n", "six\n"), "Done.")
         await finish(prompted(session, "go on"))
         said = next(m for m in session.state.messages if m.text().startswith("go on"))
-        texts = [part.text for part in said.content if isinstance(part, TextPart)]
+        texts = [part.text for part in said.content if isinstance(part, TextPart | NotePart)]
         assert texts[0] == "go on"
         assert "the person undid your edit of a.py" in texts[1]
         assert "a.py (+1 -1)" in texts[1]

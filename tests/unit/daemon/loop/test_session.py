@@ -191,14 +191,14 @@ async def test_the_plan_grows_and_every_message_belongs_to_the_goal_it_was_made_
         await session.prompt("do it")
         assert [goal.goal.description for goal in bench.events(GoalAdded)] == ["look", "change"]
         assert [e.goal_id for e in bench.events(GoalUpdated)] == ["1", "1", "2"]
-        # A result belongs to the goal of its call, also when the call moves the focus.
+        # A call belongs to the goal in focus when it ran: one that moves the focus to the goal before it.
         assert [(m.role, m.goal_id) for m in session.state.messages] == [
             ("user", None),
             ("assistant", None),
             ("tool", None),
             ("assistant", None),
             ("tool", None),
-            ("tool", None),
+            ("tool", "1"),
             ("assistant", "1"),
             ("tool", "1"),
             ("tool", "1"),
@@ -206,7 +206,7 @@ async def test_the_plan_grows_and_every_message_belongs_to_the_goal_it_was_made_
         ]
         look, change = session.state.plan.snapshot().goals
         assert (look.status, look.summary) == ("completed", "nothing there")
-        assert look.self_stats.message_count == 3
+        assert look.self_stats.message_count == 4
         assert look.self_stats.preview == "ls → goal"
         assert change.status == "in_progress"
         assert change.self_stats.message_count == 1

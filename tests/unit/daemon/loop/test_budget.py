@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from daemon.model.events import PermissionAsked
+from daemon.model.traces import Budget
+from tests.fakes.core import ALLOW_ALL, daemon
+from tests.fakes.models import Call
+
+# Each call of the fake model costs one cent and 1 160 tokens.
+
+
+async def test_a_run_stops_with_a_question_when_the_money_is_used_even_where_everything_is_allowed(
+    tmp_path: Path,
+) -> None:
+    async with daemon(tmp_path, Call("ls", {}), Call("ls", {"path": "."}), "Done.") as bench:
+        session = bench.session(settings={**ALLOW_ALL, "budget_usd": 0.02})
+        turn = asyncio.create_task(session.prompt("go"))
+        asked = (await bench.asked())[0]
+        assert asked.permission == "budget"
+        assert asked.title == "This session has used $0.02 of $0.02. Go on?"
+        assert len(bench.models.requests) == 2
+        await bench.answer("once")
+        assert (await turn).stop == "end_turn"
+
+
+async def test_once_gives_the_same_amount_again(tmp_path: Path) -> None:
+    async with daemon(tmp_path, *(Call("ls", {"path": "." * (n % 2)}) for n in range(4)), "Done.") as bench:
+        session = bench.session(settings={**ALLOW_ALL, "budget_tokens": 2_000})
+        turn = asyncio.create_task(session.prompt("go"))
+        await bench.answer("once")
+        await bench.answer("once")
+        assert (await turn).stop == "end_turn"
+        assert len(bench.events(PermissionAsked)) == 2
+
+
+async def test_always_lifts_the_limit_for_the_session_and_refusing_ends_the_turn(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "One.", "Two.", "Three.") as bench:
+        session = bench.session(settings={"budget_usd": 0.01})
+        await session.prompt("go")
+        turn = asyncio.create_task(session.prompt("more"))
+        await bench.answer("reject")
+        result = await turn
+        assert result.stop == "permission_denied"
+        assert "budget" in result.detail
+        assert "$0.01 of $0.01" in result.detail
+        turn = asyncio.create_task(session.prompt("more, whatever it costs"))
+        await bench.answer("always")
+        assert (await turn).stop == "end_turn"
+        assert (await session.prompt("and more")).stop == "end_turn"
+        assert [m.text() for m in session.state.messages if m.role == "user"] == [
+            "go", "more", "more, whatever it costs", "and more"
+        ]  # fmt: skip
+
+
+async def test_a_goals_limit_names_the_goal(tmp_path: Path) -> None:
+    steps = (Call("goal", {"add": "Small one", "focus": "1"}), Call("ls", {}), "Done.")
+    async with daemon(tmp_path, *steps) as bench:
+        session = bench.session(settings={**ALLOW_ALL, "goal_budget_usd": 0.01})
+        turn = asyncio.create_task(session.prompt("go"))
+        asked = (await bench.asked())[0]
+        assert asked.title == 'The goal "Small one" has used $0.01 of $0.01. Go on?'
+        assert asked.goal_id == session.state.plan.find("1").id
+        await bench.answer("once")
+        assert (await turn).stop == "end_turn"
+
+
+async def test_a_cancel_while_it_asks_ends_the_turn(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "One.") as bench:
+        session = bench.session(settings={"budget_usd": 0.01})
+        await session.prompt("go")
+        turn = asyncio.create_task(session.prompt("more"))
+        await bench.asked()
+        session.cancel()
+        assert (await turn).stop == "canceled"
+        assert bench.core.permissions.pending() == []
+
+
+async def test_the_sessions_own_limits_outlive_the_daemon_and_ask_anew(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "One.", "Two.") as bench:
+        session = bench.session(settings={"budget_usd": 0.01})
+        await session.prompt("go")
+        turn = asyncio.create_task(session.prompt("more"))
+        await bench.answer("always")
+        await turn
+        bench.core.update_session(session, {"budget": Budget(session_usd=0.02).model_dump()})
+        session_id = session.session_id
+    async with daemon(tmp_path, "Three.") as bench:
+        session = await bench.opened(session_id)
+        assert session.state.budget == Budget(session_usd=0.02)
+        turn = asyncio.create_task(session.prompt("go on"))
+        asked = (await bench.asked())[0]
+        assert "$0.02 of $0.02" in asked.title
+        await bench.answer("once")
+        assert (await turn).stop == "end_turn"
+
+
+@pytest.mark.parametrize("limit", [{"budget_usd": 0.5}, {"goal_budget_tokens": 10}, {}])
+async def test_below_the_limits_nobody_is_asked(tmp_path: Path, limit: dict[str, float]) -> None:
+    async with daemon(tmp_path, "One.", "Two.") as bench:
+        session = bench.session(settings=limit)
+        await session.prompt("go")
+        assert (await session.prompt("more")).stop == "end_turn"
+        assert bench.events(PermissionAsked) == []

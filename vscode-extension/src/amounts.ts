@@ -14,9 +14,11 @@ export function money(dollars: number): string {
   return `$${dollars < 0.1 ? dollars.toFixed(3) : dollars.toFixed(2)}`;
 }
 
-/** A limit in dollars without needless digits: `$5`, `$0.25`. */
+/** A limit in dollars as one would write it: `$5`, `$0.50`, `$0.005`. */
 export function limitOf(dollars: number): string {
-  return `$${Number(dollars.toFixed(dollars < 0.1 ? 4 : 2))}`;
+  const cents = Math.round(dollars * 100) / 100;
+  if (Math.abs(dollars - cents) > 1e-9) return `$${Number(dollars.toFixed(6))}`;
+  return `$${Number.isInteger(cents) ? cents : cents.toFixed(2)}`;
 }
 
 /** A share of 0 … 1 in per cent; what is not all of it is not called 100. */

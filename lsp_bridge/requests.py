@@ -19,6 +19,7 @@ from daemon.model.traces import Budget, Trace
 from daemon.provider.choose import Choice, is_provider_variable, parse_model
 from daemon.store.base import StoreError, UnknownTrace
 from lsp_bridge import protocol as p
+from lsp_bridge.context_requests import ContextRequests, prepared
 from lsp_bridge.goal_requests import GoalRequests
 from lsp_bridge.history_requests import HistoryRequests
 from lsp_bridge.request_error import RequestError
@@ -80,6 +81,7 @@ class Requests:
             "goalwright/permission/list": self.permissions,
             "goalwright/permission/content": self.permission_content,
             "goalwright/permission/reply": self.permission_reply,
+            **ContextRequests(core, self).handlers,
             **GoalRequests(core, lambda: client.name).handlers,
             **HistoryRequests(core, lambda: client.name).handlers,
         }
@@ -149,10 +151,9 @@ class Requests:
 
     async def load(self, params: p.SessionLoadParams) -> p.SessionLoadResult:
         """Open a session and subscribe."""
+        session = await self.at_hand(params.session_id)
         choice = await self._choice()
-        session = await self._core.session(params.session_id)
-        if not session.running:
-            self._adopt(session, choice)
+        assembly = await prepared(session)
         # From here to the return nothing is awaited: the state and the subscription belong together.
         self._subscribe(session)
         state = session.state
@@ -172,6 +173,7 @@ class Requests:
             pending=tuple(self._core.permissions.pending(session.session_id)),
             queue=session.queued(),
             last_event_id=state.trace.last_event_id,
+            meter=assembly.meter(),
         )
 
     async def messages(self, params: p.SessionMessagesParams) -> p.SessionMessagesResult:
@@ -192,12 +194,7 @@ class Requests:
         """Work on a prompt; answers when its turn has ended."""
         if not params.text.strip() and not params.attachments:
             raise RequestError(p.INVALID_PARAMS, "The prompt is empty: write what should be done.")
-        self._core.reload_config()
-        if blocking := self._config().blocking:
-            # Without its rules a configuration would allow what the person forbade.
-            raise RequestError(
-                p.CONFIG_BROKEN, "Nothing is done until this is put right: " + "; ".join(blocking)
-            )
+        self.check_rules()
         choice = await self._choice()
         session = await self._core.session(params.session_id)
         self._adopt(session, choice)
@@ -231,7 +228,7 @@ class Requests:
             _check_budget(params.budget)
             updates["budget"] = params.budget.model_dump()
         self._core.update_session(session, updates)
-        return p.SessionResult(session=self._info(session, await self._choice()))
+        return p.SessionResult(session=await self.info(session))
 
     async def edit_queue(self, params: p.QueueEditParams) -> p.Empty:
         """Change or remove a waiting prompt."""
@@ -282,6 +279,29 @@ class Requests:
                 p.UNKNOWN_REQUEST, "There is no such request; it may have been canceled with its turn."
             ) from error
         return p.PermissionReplyResult(accepted=accepted, by=by)
+
+    # -- Hands (context requests) --
+
+    async def at_hand(self, session_id: str) -> Session:
+        """See Hands."""
+        choice = await self._choice()
+        session = await self._core.session(session_id)
+        if not session.running:
+            self._adopt(session, choice)
+        return session
+
+    def check_rules(self) -> None:
+        """See Hands."""
+        self._core.reload_config()
+        if blocking := self._config().blocking:
+            # Without its rules a configuration would allow what the person forbade.
+            raise RequestError(
+                p.CONFIG_BROKEN, "Nothing is done until this is put right: " + "; ".join(blocking)
+            )
+
+    async def info(self, session: Session) -> p.SessionInfo:
+        """See Hands."""
+        return self._info(session, await self._choice())
 
     # -- helpers --
 

@@ -183,7 +183,8 @@ class SessionState:
         message = event.message
         if message.role == "user" and message.compaction() is None:
             self.turn_has_prompt = True
-            self.notes = ()  # it carries them
+            if message.compaction() is None:
+                self.notes = ()  # it carries them
         self.messages.append(message)
         self.call_ids.update(call.id for call in message.tool_calls())
         self.streaming.pop(message.message_id, None)

@@ -17,7 +17,6 @@ Write = Callable[[str], None]
 """Writes and flushes."""
 
 _OUTPUT_TAIL = 8
-_COMPACTED = {"threshold": "was nearly full: ", "overflow": "was full: ", "manual": "was "}
 _CLEAR_LINE = "\r\x1b[K"
 _DIAGNOSTICS = re.compile(r"<diagnostics(?:\s+file=\"([^\"]*)\")?[^>]*>\n?(.*?)</diagnostics>", re.DOTALL)
 _MAIN_ARGUMENTS = ("command", "file_path", "path", "pattern", "focus", "done", "abandon", "add")
@@ -200,9 +199,8 @@ class TextView:
         message = mapping(event.get("message"))
         message_id, role = string(message.get("messageId")), message.get("role")
         parts = mappings(message.get("content"))
-        if compaction := next((part for part in parts if part.get("type") == "compaction"), None):
-            self._compaction(compaction)
-            return
+        if any(part.get("type") == "compaction" for part in parts):
+            return  # said to the model, not to the person, whom notices tell (``goalwright context`` shows it)
         for index, part in enumerate(parts):
             if role == "assistant":
                 self._part(message_id, index, part)
@@ -210,12 +208,6 @@ class TextView:
                 self._tool_result(part)
             elif part.get("type") == "text" and part.get("text") != self._own_prompt:
                 self.line(self._style.bold(f"› {clean(string(part.get('text')))}"))
-
-    def _compaction(self, mark: dict[str, Any]) -> None:
-        """One line when it is complete; what it says is for the model (``goalwright context`` shows it)."""
-        if mark.get("kind") == "carried":
-            why = _COMPACTED.get(string(mark.get("reason")), "was ")
-            self.line(self._style.dim(f"  ≡ the context {why}compacted"))
 
     def _part_event(self, event: dict[str, Any]) -> None:
         if event.get("role") == "assistant":

@@ -804,7 +804,9 @@ async def test_a_client_that_never_reads_is_hung_up_on_and_can_come_back(
     monkeypatch.setattr(server, "_DEAD_CLIENT", 8_000_000)
     texts = ["y" * 1_500_000 for _ in range(6)]
     async with served(*texts) as door:
-        client, dead = await door.client(), await door.client("dead")
+        # So much text is more than any model takes: it is not to be compacted.
+        client = await door.client(settings={"compact_at_tokens": 100_000_000})
+        dead = await door.client("dead")
         session_id = await new_session(client)
         await dead.request("goalwright/session/load", {"sessionId": session_id})
         for _ in texts:

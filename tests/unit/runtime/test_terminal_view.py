@@ -261,13 +261,13 @@ def test_last_line_tells_what_the_context_holds() -> None:
     assert screen.lines == ["session s1 · 0 tokens · context 45,000 of 200,000"]
 
 
-def test_compaction_is_one_line_and_what_is_said_to_the_model_is_not_repeated() -> None:
+def test_what_a_compaction_and_notes_say_to_the_model_is_not_shown_to_the_person() -> None:
     screen = Screen()
     for kind, role in (("request", "user"), ("summary", "assistant"), ("carried", "user")):
         mark = {"type": "compaction", "kind": kind, "reason": "threshold", "keepFrom": 9}
         screen.message(role, text("very long"), mark, message_id=kind)
     screen.message("user", {"type": "note", "text": "Note: since your last message the person …"})
-    assert screen.lines == ["  ≡ the context was nearly full: compacted"]
+    assert screen.lines == []
 
 
 def test_json_lines_carry_events_and_end_with_the_result() -> None:

@@ -226,7 +226,7 @@ def _goals_replaced(
         return cache.note(text, "goal_summary", goal_id=root.id, sequence=sequence, rules=rules)
 
     def attempts(goal: Goal, sequence: int) -> Block:
-        text = attempts_text(standings, goal)
+        text = attempts_text(plan, goal)
         return cache.note(text, "goal_summary", goal_id=goal.id, sequence=sequence)
 
     def pointer(goal: Goal, sequence: int) -> Block:

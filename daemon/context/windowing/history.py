@@ -25,9 +25,11 @@ def past_turns_reduced(
         if turn[0].sequence >= before:
             found += turn
             continue
-        last = next((block for block in reversed(turn) if _is_step(block) and block.says), None)
+        # A turn that is under way when the mark is set grows on behind it: nothing there is history.
+        past = [block for block in turn if block.sequence < before]
+        last = next((block for block in reversed(past) if _is_step(block) and block.says), None)
         for block in turn:
-            if block in whole or not block.stored or block.kind == "compaction":
+            if block in whole or block.sequence >= before or not block.stored or block.kind == "compaction":
                 found.append(block)
             else:
                 found += _reduced(block, block is last, belongs)

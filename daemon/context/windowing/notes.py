@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from daemon.context.windowing.standing import Standings
 from daemon.model.goals import Goal
-from daemon.plan.tree import MAX_SUMMARY, PlanTree
+from daemon.plan.tree import PlanTree
 
 MAX_SUMMARY_NOTE = 24_000
 """Characters: with more than this, the summaries of goals below the ended one are cut."""
@@ -45,10 +44,10 @@ def summary_text(plan: PlanTree, root: Goal) -> str:
     return f'<goal_summary status="{root.status}" goal="{_attribute(root.description)}">\n{body}\n</goal_summary>'
 
 
-def attempts_text(standings: Standings, goal: Goal) -> str:
+def attempts_text(plan: PlanTree, goal: Goal) -> str:
     """What was tried before ``goal`` in its place, and why it failed."""
     lines = ["<earlier_attempts>", f"Tried before in the place of: {_attribute(goal.description)}"]
-    for attempt in standings.attempts(goal):
+    for attempt in plan.predecessors(goal.id):
         why = plain((attempt.summary or "no reason was given").strip())
         lines.append(f"- {_attribute(attempt.description)}: {_indented(why, 1)}")
     return "\n".join([*lines, "</earlier_attempts>"])
@@ -62,22 +61,11 @@ def _own_words(plan: PlanTree, goal: Goal) -> str:
 
 def _only_repeats(plan: PlanTree, goal: Goal, text: str) -> bool:
     """A goal that was completed with its last child got the children's summaries, joined (``PlanTree.plan_done``)."""
-    if goal.status != "completed":
-        return False
-    parts = [
-        child.summary or child.description for child in plan.children(goal.id) if child.status != "abandoned"
-    ]
-    if not parts:
-        return False
-    if "; ".join(parts)[:MAX_SUMMARY].strip() == text:
-        return True
-    # In another order: the person may have moved them before.
-    left = text
-    for part in sorted(parts, key=len, reverse=True):
-        if part not in left:
-            return False
-        left = left.replace(part, "", 1)
-    return not left.strip("; ")
+    return (
+        goal.status == "completed"
+        and bool(plan.live_children(goal.id))
+        and text == plan.summary_of_children(goal.id)
+    )
 
 
 _Below = list[tuple[int, Goal, str]]

@@ -63,16 +63,6 @@ class Standings:
             return above
         if goal.status in ("completed", "abandoned"):
             return Standing(True, goal, above.successors)
-        if goal.id in self._plan.replaced:
+        if goal.id in self._plan.replaced and self._plan.predecessors(goal.id):
             return Standing(True, None, (*above.successors, goal))
         return Standing(True, None, above.successors) if not above.known else above
-
-    def attempts(self, goal: Goal) -> list[Goal]:
-        """The abandoned goals whose place ``goal`` took, the first one first (A, B for C when C took B's place)."""
-        replaced, goals = self._plan.replaced, self._plan.goals
-        found: dict[str, Goal] = {}
-        at = replaced.get(goal.id)
-        while at is not None and at in goals and at not in found:
-            found[at] = goals[at]
-            at = replaced.get(at)
-        return list(reversed(found.values()))

@@ -1,249 +1,381 @@
-"""The window on the history: valid for every provider, whatever the history looks like."""
+"""The window: pairing, goal compaction and what outlives it, step by step and word for word."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from daemon.context.window import (
-    CLEARED,
-    INTERRUPTED,
-    PRUNE_MINIMUM,
-    PRUNE_PROTECT,
-    Window,
-    build_window,
-    estimate_tokens,
-)
+from daemon.context.window import CLEARED, INTERRUPTED
+from daemon.context.windowing.notes import BEGINS, GO_ON, IN_SUMMARY
+from daemon.model.goals import Goal
 from daemon.model.messages import (
-    FilePart,
-    FinishPart,
-    Message,
-    Part,
+    CompactionPart,
     ReasoningPart,
-    Role,
+    SubtaskPart,
     TextPart,
     ToolCallPart,
     ToolResultPart,
 )
+from daemon.plan.tree import Added, Moved
+from tests.fakes.sessions import FINISH, PROFILE
+from tests.fakes.told_sessions import Told, rules
 
-NOW = datetime(2025, 1, 1, tzinfo=UTC)
-FINISH = FinishPart(reason="end_turn", time=NOW)
-
-
-def message(role: Role, *parts: Part, sequence: int = 1) -> Message:
-    call_id = next((part.tool_call_id for part in parts if isinstance(part, ToolResultPart)), None)
-    return Message(
-        message_id=f"m{sequence}",
-        trace_id="t",
-        role=role,
-        sequence=sequence,
-        tool_call_id=call_id,
-        content=parts,
-        created_at=NOW,
-    )
-
-
-def user(text: str = "do it") -> Message:
-    return message("user", TextPart(text=text))
-
-
-def asks(*call_ids: str, text: str = "") -> Message:
-    calls = [ToolCallPart(id=call_id, name="read", input="{}") for call_id in call_ids]
-    return message("assistant", *([TextPart(text=text)] if text else []), *calls, FINISH)
-
-
-def answer(call_id: str, content: str = "result") -> Message:
-    return message("tool", ToolResultPart(tool_call_id=call_id, name="read", content=content))
-
-
-def says(text: str) -> Message:
-    return message("assistant", TextPart(text=text), FINISH)
-
-
-def results(window: Window) -> list[ToolResultPart]:
-    return [p for m in window.messages for p in m.content if isinstance(p, ToolResultPart)]
-
-
-def check(window: Window) -> None:
-    """What a provider insists on."""
-    for position, sent in enumerate(window.messages):
-        assert sent.content
-        assert not any(isinstance(part, FinishPart) for part in sent.content)
-        calls = [part.id for part in sent.content if isinstance(part, ToolCallPart)]
-        if calls:
-            assert sent.role == "assistant"
-            answers = window.messages[position + 1]
-            assert answers.role == "tool"
-            assert [p.tool_call_id for p in answers.content if isinstance(p, ToolResultPart)] == calls
-        if sent.role == "tool":
-            assert all(isinstance(part, ToolResultPart) for part in sent.content)
-            before = window.messages[position - 1]
-            assert position > 0
-            assert any(isinstance(part, ToolCallPart) for part in before.content)
+# -- pairing --
 
 
 def test_a_plain_history_is_sent_as_it_is() -> None:
-    history = [user(), asks("1", "2", text="let me see"), answer("1", "a"), answer("2", "b"), says("done")]
-    window = build_window(history)
-    check(window)
-    assert [m.role for m in window.messages] == ["user", "assistant", "tool", "assistant"]
-    assert [r.content for r in results(window)] == ["a", "b"]
-    assert window.pruned_tokens == 0
+    s = Told()
+    s.user()
+    s.asks("1", "2", text="let me see")
+    s.answer("1", "a")
+    s.answer("2", "b")
+    s.says("done")
+    s.user("more")
+    assert s.lines() == [
+        "u: do it", "a: let me see", "a: call 1", "a: call 2", "t: 1=a", "t: 2=b", "a: done", "u: more",
+    ]  # fmt: skip
+    assert [entry.kind for entry in s.window().entries] == ["message"] * 5
+    assert s.window().tokens == sum(entry.tokens for entry in s.window().entries) > 0
 
 
 def test_results_stand_in_the_order_of_their_calls() -> None:
-    window = build_window([user(), asks("1", "2"), answer("2", "b"), answer("1", "a")])
-    assert [r.content for r in results(window)] == ["a", "b"]
+    s = Told()
+    s.user()
+    s.asks("1", "2")
+    s.answer("2", "b")
+    s.answer("1", "a")
+    assert s.lines()[-2:] == ["t: 1=a", "t: 2=b"]
 
 
 def test_a_call_without_a_result_gets_one_that_says_so() -> None:
-    window = build_window([user(), asks("1", "2"), answer("1")])
-    check(window)
-    assert results(window)[1].content == INTERRUPTED
-    assert results(window)[1].is_error
+    s = Told()
+    s.user()
+    s.asks("1", "2")
+    s.answer("1")
+    result = s.window().messages[-1].content[1]
+    assert isinstance(result, ToolResultPart)
+    assert (result.tool_call_id, result.content, result.is_error) == ("2", INTERRUPTED, True)
 
 
-def test_a_result_without_its_call_is_left_out() -> None:
-    window = build_window([user(), answer("9"), says("x")])
-    check(window)
-    assert [m.role for m in window.messages] == ["user", "assistant"]
-
-
-def test_messages_without_content_are_left_out() -> None:
-    history = [
-        user(),
-        message("assistant", TextPart(text=" \n"), FINISH),
-        message("assistant", FINISH),
-        user(""),
-    ]
-    assert [m.role for m in build_window(history).messages] == ["user"]
-
-
-def test_an_image_alone_is_content() -> None:
-    picture = FilePart(name="a.png", media_type="image/png", data="AAAA")
-    assert build_window([message("user", picture)]).messages[0].content == (picture,)
+def test_results_without_a_call_second_results_and_empty_messages_are_left_out() -> None:
+    s = Told()
+    s.user()
+    s.user(" ")
+    s.answer("9")
+    s.step("1", "first")
+    s.answer("1", "second")
+    s.add("assistant", TextPart(text=" \n"), FINISH)
+    s.add("assistant", ReasoningPart(text="hm", signature="s"), FINISH)
+    s.add("assistant", FINISH)
+    assert s.lines() == ["u: do it", "a: call 1", "t: 1=first"]
 
 
 def test_reasoning_goes_back_unchanged() -> None:
+    s = Told()
+    s.user()
     thought = ReasoningPart(text="hm", signature="sig")
-    window = build_window([user(), message("assistant", thought, TextPart(text="x"), FINISH)])
-    assert window.messages[1].content == (thought, TextPart(text="x"))
+    s.add("assistant", thought, TextPart(text="x"), FINISH)
+    assert s.window().messages[1].content == (thought, TextPart(text="x"))
 
 
-def test_the_call_ids_of_a_server_that_counts_from_one_in_each_answer_do_not_mix() -> None:
-    history = [user(), asks("call_0"), answer("call_0", "first"), asks("call_0"), answer("call_0", "second")]
-    window = build_window(history)
-    check(window)
-    assert [r.content for r in results(window)] == ["first", "second"]
+def test_call_ids_of_a_server_that_counts_from_one_in_each_answer_do_not_mix() -> None:
+    s = Told()
+    s.user()
+    s.step("call_0", "first")
+    s.step("call_0", "second")
+    assert s.lines() == [
+        "u: do it",
+        "a: call call_0",
+        "t: call_0=first",
+        "a: call call_0",
+        "t: call_0=second",
+    ]
+
+
+def test_of_two_calls_with_one_id_in_a_message_the_first_counts() -> None:
+    s = Told()
+    s.user()
+    s.asks("1", "1")
+    s.answer("1", "a")
+    s.answer("1", "b")
+    assert s.lines() == ["u: do it", "a: call 1", "t: 1=a"]
 
 
 def test_a_result_that_came_in_after_the_persons_word_still_belongs_to_its_call() -> None:
     # A damaged or foreign log; the session itself never writes one in this order.
-    window = build_window([user(), asks("1"), user("wait"), answer("1", "late")])
-    check(window)
-    assert results(window)[0].content == "late"
+    s = Told()
+    s.user()
+    s.asks("1")
+    s.user("wait")
+    s.answer("1", "late")
+    assert s.lines() == ["u: do it", "a: call 1", "t: 1=late", "u: wait"]
 
 
-tools_of_turn = st.lists(st.integers(0, 4), max_size=4)
+def test_a_subtask_is_sent_as_text() -> None:
+    s = Told()
+    s.add("user", SubtaskPart(agent="explore", prompt="find it"))
+    assert s.lines() == ["u: find it"]
 
 
-@st.composite
-def histories(draw: st.DrawFn) -> Sequence[Message]:
-    """Turns with steps, of which anything may be missing, doubled or empty."""
-    found: list[Message] = []
-    ids = itertools.count()
-    for _ in range(draw(st.integers(0, 4))):
-        found.append(user(draw(st.sampled_from(["do", "", " "]))))
-        for count in draw(tools_of_turn):
-            calls = [f"c{next(ids)}" for _ in range(count)]
-            text = draw(st.sampled_from(["", "text", "  "]))
-            found.append(asks(*calls, text=text))
-            for call_id in draw(st.permutations(calls)):
-                for _ in range(draw(st.sampled_from([1, 1, 1, 0, 2]))):
-                    found.append(answer(call_id, "x" * draw(st.sampled_from([1, 30_000, 200_000]))))
-    if draw(st.booleans()):
-        found.insert(draw(st.integers(0, len(found))), answer("orphan"))
-    return found
+def test_a_window_begins_with_a_user_message_and_never_ends_with_the_models() -> None:
+    s = Told()
+    assert s.lines() == []
+    s.says("hello")
+    assert s.lines() == [f"u: {BEGINS}", "a: hello", f"u: {GO_ON}"]
+    blank = Told()
+    blank.user(" ")
+    assert blank.lines() == [f"u: {GO_ON}"]
 
 
-@given(histories(), st.booleans())
-def test_any_history_makes_a_valid_window(history: Sequence[Message], prune: bool) -> None:
-    window = build_window(history, prune=prune)
-    check(window)
-    asked = [c.id for m in history if m.role == "assistant" for c in m.tool_calls()]
-    assert [r.tool_call_id for r in results(window)] == asked
-    if window.pruned_tokens:
-        assert window.pruned_tokens >= PRUNE_MINIMUM
+# -- goal compaction --
 
 
-@given(histories())
-def test_pruning_never_touches_the_last_two_turns(history: Sequence[Message]) -> None:
-    starts = [i for i, m in enumerate(history) if m.role == "user"]
-    safe = {p.tool_call_id for m in history[starts[-2] if len(starts) > 1 else 0 :] if (p := m.tool_result())}
-    for result in results(build_window(history, prune=True)):
-        if result.tool_call_id in safe:
-            assert result.content != CLEARED
+def test_a_finished_goal_is_one_message_where_its_first_one_stood() -> None:
+    s = Told()
+    s.user()
+    s.asks("g", text="a plan", name="goal")
+    s.answer("g", "added")
+    goal = s.goal("Find the cause")
+    s.step("1", "much text", text="I look")
+    s.user("hurry")
+    s.step("2", "more text")
+    s.done("It is in cart.py.")
+    s.says("Found it.")
+    s.user("good")
+    summary = '<goal_summary status="completed" goal="Find the cause">\nIt is in cart.py.\n</goal_summary>'
+    assert s.lines() == [
+        "u: do it", "a: a plan", "a: call g", "t: g=added", f"u: {summary}", "u: hurry", "a: Found it.", "u: good",
+    ]  # fmt: skip
+    assert [(e.kind, e.goal_id) for e in s.window().entries][3] == ("goal_summary", goal)
 
 
-def big(tokens: int) -> str:
-    return "x" * (4 * tokens)
+def test_goals_below_an_ended_one_are_told_in_its_message_by_depth() -> None:
+    s = Told()
+    s.user()
+    s.goal("Build it")
+    s.goal("Design")
+    s.plan.apply(Added(Goal(id="9", parent_id="1", description="Write"), None))
+    s.step("1")
+    s.done("Two tables.\nOne index.")
+    s.goal("Try a cache")
+    s.plan.apply(Moved("9", "1", None))
+    s.step("2")
+    s.abandon("too slow")
+    s.focus("9")
+    s.goal("Parser")
+    s.step("3")
+    s.done("parser.py")
+    (note,) = [line for line in s.lines() if "<goal_summary" in line]
+    assert note == (
+        'u: <goal_summary status="completed" goal="Build it">\n'
+        "- Design: Two tables.\n  One index.\n"
+        "- Try a cache: given up: too slow\n"
+        "- Write\n"
+        "  - Parser: parser.py\n"
+        "</goal_summary>"
+    )
+    # The cascade joined what the children say; that is not said twice.
+    assert s.plan.goals["1"].summary == "Two tables.\nOne index.; parser.py"
 
 
-def turns(*sizes: int) -> list[Message]:
-    """One turn for each size, each with one tool result of so many tokens; then two turns without tools."""
-    found: list[Message] = []
-    for number, tokens in enumerate(sizes):
-        found += [user(), asks(str(number)), answer(str(number), big(tokens)), says("ok")]
-    return [*found, user(), says("ok"), user(), says("ok")]
-
-
-def test_old_results_beyond_the_protected_tokens_are_cleared() -> None:
-    history = turns(25_000, PRUNE_PROTECT)
-    window = build_window(history, prune=True)
-    assert window.pruned_tokens == 25_000
-    assert [r.content == CLEARED for r in results(window)] == [True, False]
-    assert not results(window)[0].is_error
-    # The record itself is not touched.
-    assert history[2].tool_result() == ToolResultPart(tool_call_id="0", name="read", content=big(25_000))
-
-
-def test_nothing_is_cleared_for_less_than_the_minimum() -> None:
-    for freed, expected in ((PRUNE_MINIMUM - 1, 0), (PRUNE_MINIMUM, PRUNE_MINIMUM)):
-        assert build_window(turns(freed, PRUNE_PROTECT), prune=True).pruned_tokens == expected
-
-
-def test_the_result_that_crosses_the_protected_amount_is_cleared() -> None:
-    window = build_window(turns(PRUNE_PROTECT + 1), prune=True)
-    assert window.pruned_tokens == PRUNE_PROTECT + 1
-
-
-def test_results_of_the_last_two_turns_are_never_cleared() -> None:
-    history = [user(), asks("0"), answer("0", big(200_000)), user(), asks("1"), answer("1", big(200_000))]
-    assert build_window(history, prune=True).pruned_tokens == 0
-    assert build_window([*history, user()], prune=True).pruned_tokens == 200_000
-
-
-def test_without_pruning_everything_is_sent() -> None:
-    assert all(r.content != CLEARED for r in results(build_window(turns(100_000, 100_000))))
-
-
-def test_a_cleared_result_loses_its_images() -> None:
-    picture = FilePart(name="a", media_type="image/png", data="AAAA")
-    history = turns(30_000, PRUNE_PROTECT)
-    result = history[2].tool_result()
-    assert result is not None
-    history[2] = message("tool", result.model_copy(update={"images": (picture,)}))
-    assert results(build_window(history, prune=True))[0].images == ()
+def test_a_summary_of_its_own_stands_before_those_of_the_goals_below() -> None:
+    s = Told()
+    s.user()
+    parent = s.goal("Build it")
+    s.goal("Design")
+    s.step("1")
+    s.done("Two tables.")
+    s.plan.goals[parent] = s.plan.goals[parent].model_copy(
+        update={"summary": "All built.", "status": "completed"}
+    )
+    assert "\nAll built.\n- Design: Two tables.\n" in s.lines()[-1]
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens"),
-    [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("日本", 2), ("日本abcd", 3), ("é" * 4, 1)],
+    ("status", "words"),
+    [
+        ("completed", "It was completed without a summary."),
+        ("abandoned", "It was given up without a reason."),
+    ],
 )
-def test_tokens_are_estimated(text: str, tokens: int) -> None:
-    assert estimate_tokens(text) == tokens
+def test_a_missing_summary_is_said_in_words(status: str, words: str) -> None:
+    s = Told()
+    s.user()
+    goal = s.goal("Build it")
+    s.step("1")
+    s.plan.goals[goal] = s.plan.goals[goal].model_copy(update={"status": status})
+    assert s.lines()[-1] == f'u: <goal_summary status="{status}" goal="Build it">\n{words}\n</goal_summary>'
+
+
+def test_no_description_or_summary_can_close_the_tag_early() -> None:
+    s = Told()
+    s.user()
+    s.goal('Say "</goal_summary>" & more')
+    s.step("1")
+    s.done('if a < b: print("</goal_summary>")')
+    (note,) = [line for line in s.lines() if "goal_summary" in line]
+    assert note.count("</goal_summary>") == 1
+    assert note.startswith(
+        'u: <goal_summary status="completed" goal="Say \'‹/goal_summary>\' & more">\nif a < b: print('
+    )
+
+
+def test_summaries_below_are_cut_when_they_are_many_and_long() -> None:
+    s = Told()
+    s.user()
+    top = s.goal("All")
+    s.plan.apply(Added(Goal(id="99", parent_id=top, description="stays open"), None))
+    for number in range(60):
+        s.goal(f"part {number}")
+        s.step(str(number))
+        s.done(f"first words {number} " + "x" * 2_000)
+    s.plan.goals[top] = s.plan.goals[top].model_copy(update={"summary": "the end", "status": "completed"})
+    text = s.lines()[-1]
+    assert len(text) < 26_000
+    assert "\nthe end\n" in text
+    assert all(f"first words {number} " in text for number in range(60))
+
+
+def test_a_call_goes_with_the_goal_it_ran_for_and_text_with_its_messages_goal() -> None:
+    s = Told()
+    s.user()
+    s.goal("A")
+    s.step("1")
+    s.add(
+        "assistant",
+        ReasoningPart(text="thought", signature="s"),
+        TextPart(text="A is done"),
+        ToolCallPart(id="2", name="goal", input="{}"),
+        ToolCallPart(id="3", name="read", input="{}"),
+        FINISH,
+        goal_id="1",
+    )
+    s.answer("2", "done")
+    s.done("summary of A")
+    s.goal("B")
+    s.answer("3", "for B")
+    assert s.lines()[1:] == [
+        'u: <goal_summary status="completed" goal="A">\nsummary of A\n</goal_summary>', "a: call 3", "t: 3=for B",
+    ]  # fmt: skip
+    # And the other way round: B's call leaves, the rest of the message stays with its goal.
+    t = Told()
+    t.user()
+    outer = t.goal("outer")
+    t.asks("1", "2", text="both")
+    t.answer("1", "own")
+    t.goal("B")
+    t.answer("2", "for B")
+    t.done("summary of B")
+    assert t.plan.goals[outer].status == "completed"
+    t.plan.goals[outer] = t.plan.goals[outer].model_copy(update={"status": "in_progress"})
+    assert t.lines()[1:] == [
+        "a: both", "a: call 1", "t: 1=own",
+        'u: <goal_summary status="completed" goal="B">\nsummary of B\n</goal_summary>',
+    ]  # fmt: skip
+
+
+def test_text_whose_calls_all_left_is_followed_by_a_word_on_them() -> None:
+    s = Told()
+    s.user()
+    s.goal("A")
+    s.step("1")
+    s.add("assistant", TextPart(text="by the way"), ToolCallPart(id="2", name="read", input="{}"), FINISH)
+    s.answer("2", "for A")
+    s.done("summary of A")
+    assert s.lines()[2:] == ["a: by the way", f"u: {IN_SUMMARY}"]
+
+
+def test_messages_of_unknown_goals_are_nobodys() -> None:
+    s = Told()
+    s.user()
+    s.asks("1", text="x", goal_id="77")
+    s.answer("1", "y", goal_id="78")
+    assert s.lines() == ["u: do it", "a: x", "a: call 1", "t: 1=y"]
+
+
+def test_after_abandoning_the_model_sees_the_reason_and_its_successor_tells_of_it() -> None:
+    # Seed 000, "After 回溯": one message in the place of plan A's, and plan B begins with what failed.
+    s = Told()
+    s.user()
+    s.goal("方案 A")
+    s.step("1", "lots")
+    s.abandon("依赖问题")
+    s.goal("方案 B")
+    s.step("2", "b")
+    s.abandon("同样")
+    s.goal("方案 C")
+    assert s.lines()[1:] == [
+        'u: <goal_summary status="abandoned" goal="方案 A">\n依赖问题\n</goal_summary>',
+        'u: <goal_summary status="abandoned" goal="方案 B">\n同样\n</goal_summary>',
+    ]
+    s.step("3", "c")
+    told = "Tried before in the place of: 方案 C\n- 方案 A: 依赖问题\n- 方案 B: 同样"
+    told = f"u: <earlier_attempts>\n{told}\n</earlier_attempts>"
+    assert s.lines()[3:] == [told, "a: call 3", "t: 3=c"]
+    s.done("C works")
+    assert s.lines()[3:] == ['u: <goal_summary status="completed" goal="方案 C">\nC works\n</goal_summary>']
+
+
+def test_without_goal_compaction_everything_stays() -> None:
+    s = Told(profile=replace(PROFILE, goal_compaction=False))
+    s.user()
+    s.goal("A")
+    s.step("1")
+    s.abandon("no")
+    s.goal("B")
+    s.step("2")
+    assert s.lines() == ["u: do it", "a: call 1", "t: 1=result", "a: call 2", "t: 2=result"]
+
+
+# -- instructions --
+
+
+def test_instructions_outlive_their_goal_once() -> None:
+    s = Told()
+    s.user()
+    s.goal("A")
+    for call_id, text in (("1", "old"), ("2", "tabs")):
+        s.asks(call_id)
+        s.answer(call_id, **rules(src=text, lib="x"))
+    s.done("done")
+    s.goal("B")
+    s.asks("3")
+    s.answer("3", **rules(src="tabs"))
+    s.done("done too")
+    first, second = [line for line in s.lines() if "goal_summary" in line]
+    assert first.endswith(
+        '</goal_summary>\n\n<instructions file="src/AGENTS.md">\ntabs\n</instructions>\n\n'
+        '<instructions file="lib/AGENTS.md">\nx\n</instructions>'
+    )
+    assert "instructions" not in second
+
+
+def test_instructions_outlive_pruning_history_and_compaction() -> None:
+    def session() -> Told:
+        s = Told()
+        s.user()
+        s.asks("1")
+        s.answer("1", **rules(src="tabs"))
+        for number in range(2, 6):
+            s.step(str(number))
+        s.says("done")
+        return s
+
+    block = '<instructions file="src/AGENTS.md">\ntabs\n</instructions>'
+    pruned = session()
+    pruned.mark(pruned=[3])
+    assert pruned.lines()[2] == f"t: 1={CLEARED}\n\n{block}"
+    past = session()
+    past.mark(history=True)
+    assert past.lines()[:2] == ["u: do it", f"u: {block}"]
+    compacted = session()
+    compacted.compact()
+    assert compacted.lines()[3] == f"u: {block}"
+    # Carried over already: not twice.
+    twice = session()
+    mark = CompactionPart(keep_from=8)
+    for kind, text in (("request", "?"), ("summary", "{}"), ("carried", f"rules: {block}")):
+        role = "assistant" if kind == "summary" else "user"
+        twice.add(role, TextPart(text=text), mark.model_copy(update={"kind": kind}))
+    assert sum("<instructions" in line for line in twice.lines()) == 1

@@ -82,6 +82,8 @@ test("without a plan at the end there is no heading for it, and blocks without n
   const markdown = contextDocument(context([], { tail: "", system: ["all in one"] }), tree, "x");
   assert.ok(!outline(markdown).some((line) => line.startsWith("## Plan")));
   assert.ok(outline(markdown).includes("### Block 1"));
+  const inside = outline(contextDocument(context([], { tail: "", system: ["a", "b", "the plan"] }), tree, "x"));
+  assert.deepEqual(inside.slice(2, 5), ["### agent · 1.2k tokens", "### environment · 100 tokens", "### Block 3"]);
 });
 
 test("every kind of part is shown, notes as what they are", () => {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compactionWords, lines, readableSummary, type CompactionLine } from "../src/session/lines";
-import { apply, fromLoad, hasUntoldStop } from "../src/session/state";
+import { apply, fromLoad, hasUntoldStop, type Update } from "../src/session/state";
 import type { CompactionPart, Message, Part } from "../src/protocol.gen";
-import { loaded, message, meter, session, text } from "./fakes/protocol";
+import { event, loaded, message, meter, session, text } from "./fakes/protocol";
 
 const used = (input: number): Partial<Message> => ({ usage: { input, output: 10, cacheRead: 1_000, cacheWrite: 0 } });
 const part = (kind: CompactionPart["kind"], reason = "threshold"): Part => ({ type: "compaction", kind, reason, keepFrom: 9, cutResults: false });
@@ -15,7 +15,7 @@ const triple = [
   message("user", 5, [part("carried"), text("The person said: go")]),
 ];
 const shown = (messages: Message[], context: number | null = null) =>
-  lines(fromLoad(loaded({ messages })).items, context === null ? null : meter({ contextTokens: context }));
+  lines(fromLoad(loaded({ messages })).items, context === null ? null : meter({ contextTokens: context }), true);
 const compactions = (messages: Message[], context: number | null = null) =>
   shown(messages, context).filter((line): line is CompactionLine => line.kind === "compaction");
 
@@ -46,10 +46,35 @@ test("a compaction under way says so, one that was broken off is nothing", () =>
   const [line] = compactions([...before, triple[0] as Message]);
   assert.equal(line && compactionWords(line), "Compacting the context…");
   assert.deepEqual(compactions([...before, triple[0] as Message, message("user", 6, [text("again")])]), []);
+  assert.equal(lines(fromLoad(loaded({ messages: triple.slice(0, 1) })).items, null, false).length, 0, "nothing runs any more");
 });
 
 test("of a compaction whose request was trimmed away the rest is a line", () => {
   assert.deepEqual(shown(triple.slice(1)).map((line) => line.kind), ["compaction"]);
+});
+
+const notice = (id: number, text: string, level: "info" | "warning" = "info") => event(id, "notice", { level, text, code: "compaction" });
+const said = (one: Message, id: number) => event(id, "message_added", { message: one, affectedGoals: [] });
+const live = (...updates: Update[]) => lines(updates.reduce(apply, fromLoad(loaded({ messages: before }))).items, null, true);
+
+test("what the daemon tells of a compaction is told by its line", () => {
+  const begins = notice(1, "The context has 150,123 tokens: the model is asked to sum up the work so far (as you asked).");
+  assert.deepEqual(live(begins).map((line) => line.kind), ["message", "message", "compaction"]);
+  const stored = triple.map((one, index) => said(one, index + 2));
+  const done = "The context was compacted from 150,123 to 12,400 tokens.";
+  const all = live(begins, ...stored, notice(5, done));
+  assert.deepEqual(all.map((line) => line.kind), ["message", "message", "compaction"]);
+  assert.equal(compactionWords(all[2] as CompactionLine), "Context compacted (it was nearly full) · 150k → 12k tokens");
+  const more = live(begins, ...stored, notice(5, `${done} No summary could be had from the model.`, "warning")).at(-1);
+  assert.ok(more?.kind === "notice" && more.text === "No summary could be had from the model." && more.level === "warning");
+});
+
+test("a compaction that failed, or was stopped, leaves what was said about that", () => {
+  const begins = notice(1, "The context has 150,123 tokens: the model is asked to sum up the work so far (as you asked).");
+  const failed = live(begins, notice(2, "The context was not compacted: no credit.", "warning"));
+  assert.deepEqual(failed.slice(2).map((line) => line.kind === "notice" && line.text), ["The context was not compacted: no credit."]);
+  const stopped = live(begins, event(2, "turn_ended", { promptId: "p", stopReason: "canceled", detail: "" }));
+  assert.deepEqual(stopped.slice(2).map((line) => line.kind === "notice" && line.text), ["Stopped."]);
 });
 
 test("reasons are told in words, and unknown ones as they are", () => {

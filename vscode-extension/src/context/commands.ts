@@ -51,10 +51,12 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
         })
       : "";
     if (instructions === undefined) return;
-    const options = { location: vscode.ProgressLocation.Notification, title: "Compacting the context…" };
-    const done = await vscode.window.withProgress(options, () =>
-      this.parts.daemon.request("goalwright/session/compact", { sessionId, instructions: instructions.trim() }),
-    );
+    const { daemon } = this.parts;
+    const options = { location: vscode.ProgressLocation.Notification, title: "Compacting the context…", cancellable: true };
+    const done = await vscode.window.withProgress(options, (_, token) => {
+      token.onCancellationRequested(() => void daemon.request("goalwright/session/cancel", { sessionId }));
+      return daemon.request("goalwright/session/compact", { sessionId, instructions: instructions.trim() });
+    });
     void vscode.window.showInformationMessage(compacted(done));
   }
 
@@ -107,8 +109,8 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
   }
 }
 
-/** What a compaction came to, in words. */
-export function compacted({ before, after, detail }: CompactResult): string {
-  const counts = after < before ? `Context compacted: about ${short(before)} → ${short(after)} tokens.` : "";
-  return [counts, detail].filter(Boolean).join(" ") || "There was nothing to compact.";
+/** What a compaction came to, in the daemon's words where it has some. */
+function compacted({ before, after, detail }: CompactResult): string {
+  if (detail) return detail;
+  return after < before ? `The context was compacted: ${short(before)} → ${short(after)} tokens.` : "There was nothing to compact.";
 }

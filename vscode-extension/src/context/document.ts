@@ -53,11 +53,11 @@ function table({ parts, tokens }: ContextResult): string {
   return ["| Layer | What | Tokens | Share |", "|---|---|--:|--:|", ...rows].join("\n");
 }
 
-/** The blocks of the system prompt, with the names of its parts where there are as many. */
+/** The blocks of the system prompt, by the names of its parts; a plan that stands there is behind them. */
 function layered(system: readonly string[], parts: readonly ContextPart[]): string[] {
   const named = parts.filter((part) => part.layer === "system");
   return system.flatMap((text, index) => {
-    const part = named.length === system.length ? named[index] : undefined;
+    const part = system.length >= named.length ? named[index] : undefined;
     return [heading(3, part ? `${part.name} · ${amount(part.tokens)}` : `Block ${index + 1}`), fence(text)];
   });
 }

@@ -23,30 +23,57 @@ export function compactionOf(message: Message): CompactionPart | undefined {
   return message.content.find((part) => part.type === "compaction");
 }
 
-export function lines(items: readonly Item[], meter: Meter | null): Line[] {
+/** How the daemon tells that it begins, and that it is done; what it says beyond that is worth a line of its own. */
+const BEGINS = /is asked to sum up/;
+const DONE = /^The context was compacted from ([\d,]+) to ([\d,]+) tokens\.\s*/;
+
+/** `running`: a turn is under way, so what has no end yet may still get one. */
+export function lines(items: readonly Item[], meter: Meter | null, running: boolean): Line[] {
   const found: Line[] = [];
   let asked: number | undefined;
   let open: CompactionLine | undefined;
+  const begin = (key: string, reason: string): CompactionLine => {
+    const line = { kind: "compaction" as const, key, reason, before: asked, after: undefined, summary: "", carried: "" };
+    found.push(line);
+    return line;
+  };
   for (const item of items) {
-    const part = item.kind === "message" ? compactionOf(item.message) : undefined;
-    if (item.kind === "message" && part) {
-      if (part.kind === "request" || found.at(-1) !== open || !open) {
-        open = { kind: "compaction", key: item.key, reason: part.reason, before: asked, after: undefined, summary: "", carried: "" };
-        found.push(open);
-      }
-      if (part.kind === "summary") open.summary = readableSummary(textOf(item.message));
-      if (part.kind === "carried") open.carried = textOf(item.message);
+    const before = found.at(-1);
+    const last = before === open ? open : undefined;
+    if (item.kind === "notice") {
+      const done = item.code === "compaction" && DONE.exec(item.text);
+      if (done && last?.summary) {
+        [last.before, last.after] = [count(done[1]), count(done[2])];
+        const rest = item.text.slice(done[0].length);
+        if (rest) found.push({ ...item, text: rest });
+      } else if (item.code === "compaction" && BEGINS.test(item.text)) open = begin(item.key, "");
+      else found.push(item);
       continue;
     }
-    if (item.kind === "message" && item.message.usage) {
-      asked = sent(item.message.usage);
+    const { message } = item;
+    const part = compactionOf(message);
+    if (part) {
+      const begun = last && (part.kind !== "request" || !last.summary) ? last : undefined;
+      open = begun ?? begin(item.key, part.reason);
+      open.reason = part.reason;
+      if (part.kind === "summary") open.summary = readableSummary(textOf(message));
+      if (part.kind === "carried") open.carried = textOf(message);
+      continue;
+    }
+    if (message.usage) {
+      asked = sent(message.usage);
       if (open) open.after ??= asked;
     }
     found.push(item);
   }
   // Nothing was asked since: what the next request would hold is known all the same.
   if (open?.summary && open.after === undefined) open.after = meter?.contextTokens;
-  return found.filter((line) => line.kind !== "compaction" || line.summary !== "" || line === found.at(-1));
+  // What was broken off came to nothing.
+  return found.filter((line) => line.kind !== "compaction" || line.summary !== "" || (running && line === found.at(-1)));
+}
+
+function count(digits: string | undefined): number {
+  return Number(digits?.replaceAll(",", ""));
 }
 
 const REASONS: Record<string, string> = {

@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 
-from tests.benchmarks.context.report import compare, table, to_json
+from tests.benchmarks.context.report import DEFAULT, compare, table, to_json
 from tests.benchmarks.context.script import build_script
 
 
@@ -15,7 +15,10 @@ def main() -> int:
     """Play the session in each way. 0 also when a target is missed: numbers are for people to judge."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.context", description=__doc__)
     parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--seeds", type=int, default=0, help="only the shares, over so many other sessions")
     args = parser.parse_args()
+    if args.seeds:
+        return _seeds(args.seeds)
     script = build_script()
     runs = asyncio.run(compare(script))
     if args.json:
@@ -26,6 +29,16 @@ def main() -> int:
         print(
             f"{one.name}: live goal {one.live[0]}/{one.live[1]}; missing: {'; '.join(one.missing) or 'nothing'}"
         )
+    return 0
+
+
+def _seeds(count: int) -> int:
+    """How far the shares depend on which files happen to be read."""
+    for seed in range(1, count + 1):
+        runs = {one.name: one for one in asyncio.run(compare(build_script(seed)))}
+        default = runs[DEFAULT]
+        shares = ", ".join(f"{default.money / one.money:.3f} × {name[:3]}" for name, one in runs.items())
+        print(f"seed {seed}: money of {DEFAULT[:3]} ${default.money:.2f}: {shares}", flush=True)
     return 0
 
 

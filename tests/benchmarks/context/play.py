@@ -44,8 +44,11 @@ class Moment:
 class Player:
     """One session. ``full_plan``: the ``goal`` tool answers with the whole plan, as other agents' todo lists do."""
 
-    def __init__(self, script: Script, *, full_plan: bool) -> None:
+    def __init__(self, script: Script, *, full_plan: bool, rewords_every: int = 0) -> None:
+        """``rewords_every``: after so many steps the goal at work is reworded, so the plan changes in its middle."""
         self._script = script
+        self._rewords_every = rewords_every
+        self._steps = 0
         self._full_plan = full_plan
         trace = Trace(trace_id=TRACE_ID, workspace="/work/workbench", created_at=_START, updated_at=_START)
         self.state = SessionState(trace)
@@ -66,6 +69,9 @@ class Player:
             yield Moment(new_turn, action)
             new_turn = False
             await self._step(action)
+            self._steps += 1
+            if self._rewords_every and self._steps % self._rewords_every == 0:
+                self._reword()
         yield Moment(new_turn, None)
 
     def add(self, role: Role, content: tuple[Part, ...], goal_id: str | None) -> Message:
@@ -107,6 +113,11 @@ class Player:
         by_name = {goal.description: goal.id for goal in plan.goals.values()}
         self._record(Updated(by_name[RENAMED[0]], {"description": RENAMED[1]}, plan.current_id))
         self._record(Removed(by_name[DROPPED], plan.current_id))
+
+    def _reword(self) -> None:
+        plan = self.state.plan
+        if (goal := plan.goals.get(plan.current_id or "")) is not None:
+            self._record(Updated(goal.id, {"description": f"{goal.description}, carefully"}, goal.id))
 
     async def _step(self, step: Step) -> None:
         ids = [f"call_{self._calls + number:04d}" for number in range(1, len(step.uses) + 1)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from daemon.model.messages import Usage
+from daemon.provider.pricing import cost
 from tests.benchmarks.context.goals import GoalTree, Placement
 from tests.benchmarks.context.linear import Linear
 from tests.benchmarks.context.opencode import OpenCode
@@ -40,9 +42,19 @@ def variants() -> list[Variant]:
 
 
 async def compare(script: Script | None = None) -> list[Run]:
-    """Every variant over the same script."""
+    """Every variant over the same script; at last those that differ in the plan's place, with a plan that changes more.
+
+    In the script the plan changes where goals begin and end: there little stands behind the system prompt that would
+    have to be written to the cache again. What a change in the middle of a goal costs is seen only with one.
+    """
     script = script or build_script()
-    return [await run(variant, script) for variant in variants()]
+    runs = [await run(variant, script) for variant in variants()]
+    often = max(1, script.steps // 10)
+    places: list[tuple[str, Placement]] = [(IN_SYSTEM, "system"), (DEFAULT, "last_message")]
+    for name, placement in places:
+        variant = GoalTree(f"{name[:3]}, the plan changes 10 times more, within goals", frame(), placement)
+        runs.append(await run(variant, script, rewords_every=often))
+    return runs
 
 
 async def measure(stage: Stage) -> list[Measure]:
@@ -117,6 +129,10 @@ def _json(one: Run) -> dict[str, Any]:
         "usage": meter.usage.model_dump(),
         "inputTokens": one.input_tokens,
         "money": one.money,
+        "moneyBy": {
+            kind: cost(MODEL, Usage.model_validate({kind: tokens}))
+            for kind, tokens in meter.usage.model_dump().items()
+        },
         "calls": meter.calls,
         "fullCompactions": meter.compactions,
         "prunes": meter.prunes,

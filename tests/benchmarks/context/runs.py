@@ -117,9 +117,11 @@ class Run:
         return usage.input + usage.cache_read + usage.cache_write
 
 
-async def run(variant: Variant, script: Script, *, refreshes_all: bool = False) -> Run:
-    """Play the script to its end."""
-    player = Player(script, full_plan=variant.full_plan)
+async def run(
+    variant: Variant, script: Script, *, refreshes_all: bool = False, rewords_every: int = 0
+) -> Run:
+    """Play the script to its end. See PrefixCache and Player for the options."""
+    player = Player(script, full_plan=variant.full_plan, rewords_every=rewords_every)
     meter = Meter(script, PrefixCache(refreshes_all=refreshes_all))
     text = ""
     async for moment in player.play():

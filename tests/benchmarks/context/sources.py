@@ -31,7 +31,8 @@ class SourceFile:
 
     def symbols(self) -> list[str]:
         """Names of its functions and classes that are worth talking about."""
-        return [name for name in _SYMBOL.findall("\n".join(self.lines)) if len(name) > 5] or ["__init__"]
+        names = [name for name in _SYMBOL.findall("\n".join(self.lines)) if len(name) > 5]
+        return [name for name in names if not name.startswith("__")] or ["module"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,8 @@ def _sorted_out(messages: Sequence[Message], plan: PlanTree) -> tuple[list[_Entr
             turns.append(_Entry(_LABELS["completed"], _one_line(said, _HEAD)))
         calls.update((call.id, call) for call in message.tool_calls())
         finished = message.role == "assistant" and not message.tool_calls()
+        if not turns and message.role != "user":
+            turns.append(_Entry(_LABELS["completed"], "…"))
         mine = turns[-1] if turns and message.goal_id not in plan.goals else None
         result = message.tool_result()
         if result is not None and result.name not in _OF_THE_PLAN:

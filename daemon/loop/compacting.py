@@ -37,6 +37,8 @@ _GROWTH = 0.1
 """Of the trigger (of what a compaction left, when that was more): so much must have come before the next one."""
 _WORTH_IT = 0.95
 """What would leave more than this share of the context is not done at all."""
+_LITTLE = 0.9
+"""A pass that leaves more than this share of the context, or more than the trigger, freed too little."""
 _PRUNED_TO = 0.9
 """Of the trigger: clearing old results spoils the provider's cache, so it has to bring the context below this."""
 _OVERFLOW_TO = 0.6
@@ -87,8 +89,7 @@ class Compactor:
             return
         if self._prune(profile, before, int(profile.compact_at * _PRUNED_TO)):
             return
-        grown = self._grown()
-        if grown < max(profile.compact_at, before - grown) * _GROWTH:
+        if (left := self._left()) is not None and before < _next_try(left, profile):
             return
         await self.compact("threshold")
 
@@ -102,7 +103,7 @@ class Compactor:
         if self._prune(profile, before, int(before * _OVERFLOW_TO)):
             return True
         last = self._last_compaction()
-        if last is not None and last.reason == "overflow" and self._grown() <= 0:
+        if last is not None and last.reason == "overflow" and before <= (self._left() or 0):
             return False  # what was done against it a moment ago did not help
         return (await self.compact("overflow")).after < before
 
@@ -121,7 +122,8 @@ class Compactor:
         prompt = summary_prompt(self._session.agent.context, instructions=instructions)
         above = before > target
         promised = self._best_cut(profile, reason, target, prompt, _PLACEHOLDER, above)
-        if promised is None or promised.after > before * (1.0 if reason == "manual" else _WORTH_IT):
+        # Who asks for it by hand has reasons of their own.
+        if promised is None or (reason != "manual" and promised.after > before * _WORTH_IT):
             return self._nothing(profile, before, reason)
         self._session.notice("info", _begins(reason, before, profile), "compaction")
         try:
@@ -136,7 +138,7 @@ class Compactor:
         self._store(reason, prompt, summary, cut)
         after = self._assembly.tokens()
         detail = _done(before, after, profile, summary, cut)
-        if after > profile.compact_at * _PRUNED_TO and after > before * 0.8:
+        if reason != "manual" and (after > profile.compact_at or after > before * _LITTLE):
             detail = f"{detail} {_too_little(after, profile)}"
             self._told_at = after
         self._session.notice("warning" if summary.fallback else "info", detail, "compaction")
@@ -167,19 +169,13 @@ class Compactor:
         )
         return True
 
-    def _grown(self) -> float:
-        """Tokens that came since the last full compaction; all there are when there was none."""
-        state = self._state
-        at = next(
-            (
-                at
-                for at in range(len(state.messages) - 1, -1, -1)
-                if (mark := state.messages[at].compaction()) is not None and mark.kind == "carried"
-            ),
-            -1,
-        )
-        then = self._window(state.messages[: at + 1]).tokens if at >= 0 else 0
-        return (self._window(state.messages).tokens - then) * state.calibration
+    def _left(self) -> int | None:
+        """Tokens that the last full compaction left, as the request would be now; None when there was none."""
+        messages = self._state.messages
+        for at in range(len(messages) - 1, -1, -1):
+            if (mark := messages[at].compaction()) is not None and mark.kind == "carried":
+                return self._assembly.tokens(self._window(messages[: at + 1]))
+        return None
 
     def _last_compaction(self) -> CompactionPart | None:
         marks = (message.compaction() for message in reversed(self._state.messages))
@@ -281,7 +277,7 @@ class Compactor:
             )
         detail = f"The context has {before:,} tokens. {_too_little(before, profile)}"
         # Not at each call again: the person has read it.
-        if not self._told_at or before >= self._told_at + profile.compact_at * _GROWTH:
+        if not self._told_at or before >= _next_try(self._told_at, profile):
             self._told_at = before
             self._session.notice("warning", detail, "compaction")
         return Compacted(before, before, detail)
@@ -306,17 +302,30 @@ def _done(before: int, after: int, profile: ContextProfile, summary: Summary, cu
         text += f" No summary could be had from the model: {summary.fallback}"
         text += " A list of what was done stands in its place."
     if cut.kept_steps < profile.keep_steps:
-        text += f" Only the last {cut.kept_steps} steps fitted in as they were."
+        text += (
+            f" Only {_last(cut.kept_steps)} fitted in as before."
+            if cut.kept_steps
+            else " Nothing else fitted in."
+        )
     elif cut.cut_results:
         text += " Long tool results of the last steps were shortened."
     return text
 
 
+def _last(steps: int) -> str:
+    return "the last step" if steps == 1 else f"the last {steps} steps"
+
+
+def _next_try(left: int, profile: ContextProfile) -> int:
+    """Tokens at which a context that could only be brought down to ``left`` is compacted again."""
+    return left + int(max(profile.compact_at, left) * _GROWTH)
+
+
 def _too_little(after: int, profile: ContextProfile) -> str:
-    again = after + int(profile.compact_at * _GROWTH)
+    again = _next_try(after, profile)
     return (
-        f"What cannot be left out (the last {profile.keep_steps} steps, your own words, instructions and tools) takes "
-        f"about that much; the context is compacted above {profile.compact_at:,} tokens, and it is tried again at "
+        f"What cannot be left out ({_last(profile.keep_steps)}, your own words, instructions and tools) takes about "
+        f"that much; the context is compacted above {profile.compact_at:,} tokens, and it is tried again at "
         f"{again:,}. To make room, set keep_steps lower or compact_at_tokens higher, or begin a new session for the "
         "rest of the work."
     )

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from daemon.context.compaction import cut_middle, shortened
+from daemon.context.compaction import cut_middle, person_said, shortened
 from daemon.context.profiles import ContextProfile
 from daemon.context.step_history import to_history_string
 from daemon.context.summaries import (
@@ -172,8 +172,10 @@ class SummingUp:
             None,
         )
         start, earlier = before or (0, "")
+        told = [message for message in state.messages if message.sequence < start and person_said(message)]
         since = [message for message in state.messages if start <= message.sequence < keep_from]
-        history = to_history_string(state.plan, since, limit)
+        # The turn under way began before that, and its work is listed under what the person asked for.
+        history = to_history_string(state.plan, [*told[-1:], *since], limit)
         return "\n\n".join(filter(None, (earlier, history))) or "Nothing was done yet."
 
 

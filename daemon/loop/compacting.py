@@ -122,8 +122,7 @@ class Compactor:
         prompt = summary_prompt(self._session.agent.context, instructions=instructions)
         above = before > target
         promised = self._best_cut(profile, reason, target, prompt, _PLACEHOLDER, above)
-        # Who asks for it by hand has reasons of their own.
-        if promised is None or (reason != "manual" and promised.after > before * _WORTH_IT):
+        if promised is None or not (promised.after <= before * _WORTH_IT or self._wished(reason, promised)):
             return self._nothing(profile, before, reason)
         self._session.notice("info", _begins(reason, before, profile), "compaction")
         try:
@@ -207,6 +206,14 @@ class Compactor:
                     return cut
                 found.append(cut)
         return min(found, key=lambda cut: cut.after, default=None)
+
+    def _wished(self, reason: Reason, cut: _Cut) -> bool:
+        """Who asks for it by hand may have other reasons than room; but some work must be there to sum up."""
+        first = self._first_shown()
+        return reason == "manual" and any(
+            message.role == "assistant" and first <= message.sequence < cut.keep_from
+            for message in self._state.messages
+        )
 
     def _first_shown(self) -> int:
         """Sequence of the first message that the window shows of those that were said or done."""

@@ -37,8 +37,16 @@ class Answerer(Protocol):
         ...
 
 
+def is_budget(request: dict[str, Any]) -> bool:
+    """Whether it asks for more money or tokens, instead of for what the agent wants to do."""
+    return request.get("permission") == "budget"
+
+
+RAISE_LIMIT = "To go on, raise or lift the limit (`goalwright budget --help`) and run with --continue."
+
+
 class AcceptAll:
-    """``--yes``, and the demo, which also shows what it accepts."""
+    """``--yes``, and the demo, which also shows what it accepts. A limit that was set is kept nevertheless."""
 
     def __init__(self, view: TextView | None, note: str, show: bool = False) -> None:
         self._view = view
@@ -47,6 +55,10 @@ class AcceptAll:
 
     async def answer(self, request: dict[str, Any]) -> Answer:
         """Once."""
+        if is_budget(request):
+            if self._view is not None:
+                self._view.line(f"  {shown_line(string(request.get('title')))} No. {RAISE_LIMIT}")
+            return Answer("reject")
         if self._view is not None:
             if self._show:
                 self._view.request(request)
@@ -64,6 +76,11 @@ class RefuseAll:
 
     async def answer(self, request: dict[str, Any]) -> Answer:
         """Reject."""
+        if is_budget(request):
+            self._warn(
+                f"{shown_line(string(request.get('title')))} There is no terminal to ask on. {RAISE_LIMIT}"
+            )
+            return Answer("reject")
         self._warn(
             f"Refused, because there is no terminal to ask on: {shown_line(string(request.get('title')))}\n"
             f"  {rule_words(request)}"
@@ -101,10 +118,13 @@ class AskPerson:
         self._view.request(request)
         patterns = suggestion_words(request)
         always = f"[a]lways ({patterns}) / " if patterns else ""
+        question = "Apply? [y]es once"
+        if is_budget(request):
+            question, always = "Go on? [y]es, with the same amount again", "[a]lways, without this limit / "
         hunks = "[h]unk by hunk / " if can_choose(request) else ""
         edit = "[e]dit / " if self._edit is not None and request.get("files") else ""
         while True:
-            line = await self._reader.ask(f"Apply? [y]es once / {always}{hunks}{edit}[n]o / [f]eedback: ")
+            line = await self._reader.ask(f"{question} / {always}{hunks}{edit}[n]o / [f]eedback: ")
             word, _, rest = (line if line is not None else "n").strip().partition(" ")
             choice = word.lower()
             if choice in ("y", "yes"):

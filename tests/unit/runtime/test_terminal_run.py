@@ -329,6 +329,37 @@ async def test_yes_allows_everything_once(terminal: Terminal) -> None:
     assert terminal.text.count("accepted (--yes): edit a.py") == 3
 
 
+BUDGET: dict[str, Any] = {
+    "permission": "budget",
+    "title": "This session has used $5.02 of $5.00. Go on?",
+    "targets": ["session"],
+    "suggestions": ["session"],
+}
+
+
+async def over_budget(turn: Turn) -> str:
+    reply = await turn.ask(**BUDGET)
+    return "permission_denied" if reply["reply"] == "reject" else "end_turn"
+
+
+@pytest.mark.parametrize("yes", [True, False])
+async def test_a_limit_stops_a_script_even_with_yes_and_tells_what_to_do(
+    terminal: Terminal, yes: bool
+) -> None:
+    terminal.fake.script = over_budget
+    assert await terminal.run(yes=yes) == 3
+    said = terminal.text + terminal.told
+    assert "$5.02 of $5.00" in said
+    assert "goalwright budget" in said
+    assert "to allow everything" not in said
+
+
+async def test_a_person_is_asked_whether_to_go_on_beyond_a_limit(terminal: Terminal) -> None:
+    terminal.fake.script = over_budget
+    assert await answering(Person(terminal), ("y\n", ASKED)) == 0
+    assert "Go on? [y]es, with the same amount again / [a]lways, without this limit / [n]o" in terminal.text
+
+
 async def test_script_never_answers_for_the_turn_of_another_client(terminal: Terminal) -> None:
     await terminal.run()
     terminal.fake.pending = [{"requestId": "other", "title": "rm -rf /", "permission": "bash"}]

@@ -19,7 +19,8 @@ MAX_PLAN = 6_000
 """Characters of the plan in a request."""
 MAX_PROGRESS = 30_000
 """Characters of an answer of ``read_progress``."""
-_MAX_MISSION = 1_000
+_MAX_MISSION = 240
+"""Characters of the mission: the whole of it stands in the context too, as the person's own words."""
 
 _MARK = {"completed": "✓", "in_progress": "→", "pending": " "}
 
@@ -28,10 +29,10 @@ _MARK = {"completed": "✓", "in_progress": "→", "pending": " "}
 class _Detail:
     """How much is told."""
 
-    summary: int = 240
+    summary: int = 120
     """Characters of a summary; 0: none. The whole of it stands in the context."""
     description: int = MAX_DESCRIPTION
-    below_done: bool = True
+    below_done: bool = False
     """Goals below completed ones."""
     below_far: bool = True
     """Goals below open ones that do not lead to the focus."""
@@ -43,13 +44,12 @@ class _Detail:
 
 _LESS_AND_LESS = (
     _Detail(),
-    _Detail(below_done=False),
-    _Detail(below_done=False, near=12),
-    _Detail(240, 300, below_done=False, below_far=False, near=8, levels=16),
-    _Detail(160, 200, below_done=False, below_far=False, near=4, levels=10),
-    _Detail(120, 120, below_done=False, below_far=False, near=2, levels=8),
-    _Detail(80, 80, below_done=False, below_far=False, near=1, levels=6),
-    _Detail(0, 60, below_done=False, below_far=False, near=0, levels=5),
+    _Detail(near=12),
+    _Detail(120, 300, below_far=False, near=8, levels=16),
+    _Detail(120, 200, below_far=False, near=4, levels=10),
+    _Detail(100, 120, below_far=False, near=2, levels=8),
+    _Detail(80, 80, below_far=False, near=1, levels=6),
+    _Detail(0, 60, below_far=False, near=0, levels=5),
 )
 
 
@@ -76,14 +76,15 @@ def progress_text(tree: PlanTree) -> str:
     if not tree.goals:
         return "The plan is empty."
     briefly = [replace(detail, summary=0) for detail in _LESS_AND_LESS]
-    further = [replace(detail, near=100, levels=None) for detail in briefly[2:4]]
-    lines = _bounded(tree, [*briefly[:2], *further, *briefly[2:]], MAX_PROGRESS)
+    whole = replace(briefly[0], below_done=True)
+    further = [replace(detail, near=100, levels=None) for detail in briefly[1:3]]
+    lines = _bounded(tree, [whole, briefly[0], *further, *briefly[1:]], MAX_PROGRESS)
     return "\n".join(lines) or "The plan has no goals any more: all were given up."
 
 
 def progress_lines(tree: PlanTree) -> list[str]:
     """One line a live goal, a finished one with its summary under it. All of them."""
-    return list(_Lines(tree).told(_Detail()))
+    return list(_Lines(tree).told(_Detail(below_done=True)))
 
 
 def _bounded(tree: PlanTree, details: Sequence[_Detail], limit: int) -> list[str]:

@@ -78,9 +78,11 @@ class _Page:
         at = f"; compacted above {compact:,}" if compact else ""
         self._line(f"about {tokens(total)}{of_window}{at}")
         self._table(total)
-        system = strings(found.get("system"))
-        for text in system:
-            self._heading("system")
+        layers = [part for part in mappings(found.get("parts")) if part.get("layer") == "system"]
+        for number, text in enumerate(strings(found.get("system"))):
+            # Behind the layers only the plan can stand there.
+            name = one_line(string(layers[number].get("name"))) if number < len(layers) else "plan"
+            self._heading(f"system · {name}")
             self._text(text)
         self._tools()
         messages = mappings(found.get("messages"))
@@ -152,6 +154,8 @@ class _Page:
         elif kind == "file":
             self._file(part)
         else:
+            if kind == "note":
+                self._label("note of Goalwright")
             if kind == "reasoning":
                 self._label("reasoning, hidden by the provider" if part.get("redacted") else "reasoning")
             self._text(string(part.get("text")) or string(part.get("prompt")))
@@ -172,7 +176,8 @@ class _Page:
         for line in lines[:_BRIEF_LINES]:
             self._line(line if len(line) <= _BRIEF_COLUMNS else f"{line[: _BRIEF_COLUMNS - 1]}…")
         if len(lines) > _BRIEF_LINES:
-            self._line(self._style.dim(f"… {len(lines) - _BRIEF_LINES} more lines"))
+            more = len(lines) - _BRIEF_LINES
+            self._line(self._style.dim(f"… {more} more line{'' if more == 1 else 's'}"))
 
     def _heading(self, text: str) -> None:
         self._line("\n" + self._style.bold(f"── {text}"))

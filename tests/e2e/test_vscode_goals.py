@@ -106,7 +106,9 @@ async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
 
         await menu(window, "3 Tell the customers", "Move Up")
         await expect(await window.goal(re.compile("^3 Write the changelog"))).to_be_visible()
-        await expect(window.chat.get_by_text("You moved goal 3 Tell the customers to place 2")).to_be_visible()
+        await expect(
+            window.chat.get_by_text("You moved goal 3 Tell the customers to place 2")
+        ).to_be_visible()
 
         await (await window.goal(re.compile("^2 Tell the customers"))).drag_to(
             await window.goal(re.compile("^3 Write the changelog"))
@@ -118,6 +120,9 @@ async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
         await row.get_by_role("button", name="Focus").click()
         await expect(row).to_contain_text("current")
         await window.pictures("plan-changed")
+
+        await (await window.goal("1 Lower the rates")).hover()
+        await expect(window.page.locator(".monaco-hover", has_text="from cache")).to_be_visible()
 
         await until(
             lambda: (
@@ -148,6 +153,131 @@ async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
         await note.click()
         await expect(window.chat.locator(".note")).to_contain_text("the person renamed the goal")
         await window.pictures("note")
+
+
+LOG = "log.txt"
+LINES = 400
+SUMMARY = {
+    "current_work": "the log was read, the delays are to be explained",
+    "requests_and_rulings": ["explain the delays"],
+    "decisions": ["the night runs count: they are the slow ones"],
+    "findings": ["parcel 17 waited three days"],
+    "files_changed": [],
+    "failed_attempts": [],
+    "pending_actions": ["explain the delays"],
+    "key_paths": {"log": LOG},
+}
+
+
+def meter(window: Window) -> Locator:
+    """How full the context is."""
+    return window.chat.get_by_role("meter", name="Context used")
+
+
+def numbers(window: Window) -> Locator:
+    """The words beside it, which unfold the details."""
+    return window.chat.get_by_role("button", name=re.compile("^Session numbers: "))
+
+
+async def held(window: Window) -> float:
+    """Tokens of the next request, in thousands, as the meter says."""
+    found = re.match(
+        r"Session numbers: ([\d.]+)(k?) of ", await numbers(window).get_attribute("aria-label") or ""
+    )
+    assert found is not None
+    return float(found[1]) / (1 if found[2] else 1_000)
+
+
+async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compacted(
+    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+) -> None:
+    settings = scratch / "home" / ".goalwright" / "config.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('{"keep_steps": 1}')
+    (workspace / LOG).write_text("".join(f"parcel {n} waited {n % 7} days\n" for n in range(LINES)))
+    replies = [
+        task.call("read", file_path=str(workspace / LOG)),
+        Reply(text="I have read the log."),
+        Reply(text="They are the night runs."),
+        Reply(text=json.dumps(SUMMARY)),
+        Reply(text=GOING),
+    ]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await expect(meter(window)).to_have_count(0)
+        await window.say("Read the log.")
+        await expect(window.answers().last).to_contain_text("I have read the log.")
+        await expect(meter(window)).to_have_attribute("aria-valuetext", re.compile(r"^About [\d.]+k tokens"))
+        await window.say("What about the delays?")
+        await expect(window.answers().last).to_contain_text("They are the night runs.")
+        await expect(numbers(window)).to_have_attribute("aria-label", re.compile("% from cache"))
+        await window.pictures("meter-narrow")
+        await window.widen_chat(140)
+        await numbers(window).click()
+        await expect(window.chat.locator(".meter-details")).to_contain_text("fit · compacted at")
+        await window.pictures("meter")
+
+        await window.button("Show what the model sees").click()
+        await expect(window.tab("Context of Read the log.md")).to_be_visible()
+        text = window.page.locator(".monaco-editor .view-lines").first
+        await expect(text).to_contain_text(re.compile(r"Exactly\swhat"))
+        await expect(text).to_contain_text(re.compile(r"System\sprompt\s·\s[\d.]+k?\stokens"))
+        await window.pictures("context")
+
+        before = await held(window)
+        await window.button("Compact now").click()
+        line = window.chat.get_by_role("button", name=re.compile("^Context compacted"))
+        await expect(line).to_have_text(re.compile(r"\(as you asked\) · [\d.]+k → [\d.]+k tokens$"))
+        await expect(window.notification("The context was compacted from")).to_be_visible()
+        await expect(window.chat.get_by_role("article", name="You")).to_have_count(2)
+        assert await held(window) < before
+        await line.click()
+        await expect(window.chat.locator(".compaction")).to_contain_text("parcel 17 waited three days")
+        await window.button("Carried over word for word").click()
+        await expect(window.chat.locator(".compaction .io")).to_contain_text("Read the log.")
+        await window.pictures("compacted")
+
+        await window.say(GO_ON)
+        await expect(window.answers().last).to_contain_text(GOING)
+        assert "parcel 17 waited three days" in told(model)
+        assert "parcel 399 waited" not in told(model)
+        # After a reload the line is made of what is stored.
+        await window.reload()
+        await window.show_chat()
+        await expect(line).to_be_visible()
+        await expect(window.chat.get_by_text("Sum up the work")).to_have_count(0)
+
+
+async def test_a_budget_stops_the_run_with_a_question(open_vscode: OpenVSCode, workspace: Path) -> None:
+    replies = [Reply(text="One."), Reply(text="Two.")]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.widen_chat(120)
+        await window.say("Say one.")
+        await expect(window.answers().last).to_contain_text("One.")
+
+        await window.command("Goalwright: Set Budget…")
+        row = window.page.locator(".quick-input-list .monaco-list-row", has_text="Tokens for this session")
+        await expect(row).to_contain_text("no limit")
+        await window.pictures("budget-choice")
+        await row.click()
+        await answer(window, "Tokens for this session", "1k")
+        await numbers(window).click()
+        await expect(window.chat.get_by_role("meter", name="This session: budget used")).to_be_visible()
+        await numbers(window).click()
+
+        question = window.chat.get_by_role("region", name="Budget reached")
+        await window.say("Say two.")
+        await expect(question).to_contain_text("This session has used")
+        await window.pictures("budget")
+        await window.button("Continue", question).click()
+        await expect(window.answers().last).to_contain_text("Two.")
+        await expect(window.button("Stop")).to_be_hidden()
+
+        await window.say("Say three.")
+        await window.button("Stop here", question).click()
+        await expect(window.chat.get_by_text("Stopped at the budget")).to_be_visible()
+        assert len(model.requests) == 2
 
 
 async def test_an_abandoned_goal_takes_its_file_changes_along_after_a_look_at_them(

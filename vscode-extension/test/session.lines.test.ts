@@ -112,3 +112,11 @@ test("the meter of a load is kept up to date by notifications", () => {
   assert.equal(apply(state, { meter: meter({ contextTokens: 50_000 }) }).meter?.contextTokens, 50_000);
   assert.equal(apply(fromLoad(loaded()), { meter: meter() }).meter?.contextTokens, 42_000);
 });
+
+test("limits that were set are in the meter at once", () => {
+  const budget = { session_usd: 2, session_tokens: null, goal_usd: null, goal_tokens: 1_000 };
+  const set = event(1, "session_updated", { updates: { budget } });
+  const state = apply(fromLoad(loaded({ meter: meter() })), set);
+  assert.deepEqual(state.meter?.budget, { sessionUsd: 2, sessionTokens: null, goalUsd: null, goalTokens: 1_000 });
+  assert.equal(apply(fromLoad(loaded()), set).meter, null);
+});

@@ -28,7 +28,9 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
   /** Opens what the model would be sent now, or brings it up to date. */
   async show(): Promise<void> {
     const sessionId = this.session();
-    const uri = vscode.Uri.from({ scheme: SCHEME, path: `/Context of ${this.title().replace(/[\\/:?#]/g, " ")}.md`, query: sessionId });
+    // A name for the tab: without what a path could not have, or would look odd before the ending.
+    const name = this.title().replace(/[\\/:?#]/g, " ").replace(/[\s.]+$/, "");
+    const uri = vscode.Uri.from({ scheme: SCHEME, path: `/Context of ${name}.md`, query: sessionId });
     // A document that is open already is not asked for again.
     this.changed.fire(uri);
     const document = await vscode.workspace.openTextDocument(uri);

@@ -46,11 +46,16 @@ function overview({ model, tokens, meter }: ContextResult): string {
   );
 }
 
+/** Its columns are of one width: it is read as it is written. */
 function table({ parts, tokens }: ContextResult): string {
-  const rows = parts.map(
-    (part) => `| ${LAYERS[part.layer]} | ${cell(part.name)} | ${short(part.tokens)} | ${percent(tokens > 0 ? part.tokens / tokens : 0)} |`,
-  );
-  return ["| Layer | What | Tokens | Share |", "|---|---|--:|--:|", ...rows].join("\n");
+  const share = (part: ContextPart): string => percent(tokens > 0 ? part.tokens / tokens : 0);
+  const rows = parts.map((part) => [LAYERS[part.layer], cell(part.name), short(part.tokens), share(part)]);
+  const all = [["Layer", "What", "Tokens", "Share"], ...rows];
+  const widths = [0, 1, 2, 3].map((column) => Math.max(3, ...all.map((row) => row[column]?.length ?? 0)));
+  const line = (row: readonly string[]): string =>
+    `| ${row.map((text, column) => (column < 2 ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0))).join(" | ")} |`;
+  const rule = widths.map((width, column) => (column < 2 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`));
+  return all.map(line).toSpliced(1, 0, line(rule)).join("\n");
 }
 
 /** The blocks of the system prompt, by the names of its parts; a plan that stands there is behind them. */
@@ -129,7 +134,8 @@ function pretty(json: string): string {
 }
 
 function cell(text: string): string {
-  return oneLine(text).replaceAll("|", "\\|");
+  const line = oneLine(text);
+  return (line.length > 60 ? `${line.slice(0, 59).trimEnd()}…` : line).replaceAll("|", "\\|");
 }
 
 function oneLine(text: string): string {

@@ -3,6 +3,7 @@
  * the webview both hold a copy and apply the same updates to it.
  */
 import type {
+  Budget,
   Delta,
   Event,
   GoalTree,
@@ -161,8 +162,10 @@ function applyEvent(state: SessionState, event: Event): SessionState {
   switch (event.event) {
     case "session_created":
       return { ...next, session: { ...next.session, trace: event.trace } };
-    case "session_updated":
-      return withTrace(next, camelKeys(event.updates));
+    case "session_updated": {
+      const { budget, ...updates } = camelKeys(event.updates);
+      return withBudget(withTrace(next, updates), budget as Budget | null | undefined);
+    }
     case "message_added":
       return messageAdded(next, event.message);
     case "message_part_added":
@@ -310,6 +313,11 @@ function withTrace(state: SessionState, updates: Record<string, unknown>): Sessi
   const trace = { ...state.session.trace, ...rest };
   const session = { ...state.session, trace, model: trace.model ?? state.session.model };
   return { ...state, session: typeof demo === "boolean" ? { ...session, demo } : session };
+}
+
+/** Limits are told at once; the next meter has them too. */
+function withBudget(state: SessionState, budget: Budget | null | undefined): SessionState {
+  return budget && state.meter ? { ...state, meter: { ...state.meter, budget } } : state;
 }
 
 function withNotice(state: SessionState, eventId: number, level: Level, text: string, code: string): SessionState {

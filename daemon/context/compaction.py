@@ -40,15 +40,35 @@ HANDOVER_TAGS = ("<init_to_execute_context>", "<execute_to_init_context>")
 _OTHERS_SHARE = 0.4
 """Of the limit, kept for what is not the person's own words when there is not room for everything."""
 _ENDED = ("completed", "abandoned")
+_MAX_GOALS = 60
+"""Open goals that are told."""
 _MAX_DEPTH = 20
 """Goals above another one that are named."""
 _GO_ON = "Go on with the work where it stands. What is done need not be done again; files can be read again."
 
 
-def carried_text(messages: Sequence[Message], plan: PlanTree, keep_from: int, limit_tokens: int) -> str:
-    """The message that carries over what stays of the messages with a sequence below ``keep_from``."""
-    head = "Carried over word for word from the conversation before the summary:"
-    return "\n\n".join([head, *verbatim_blocks(messages, plan, keep_from, limit_tokens), _GO_ON])
+def carried_text(
+    messages: Sequence[Message],
+    plan: PlanTree,
+    keep_from: int,
+    limit_tokens: int,
+    *,
+    with_plan: bool = False,
+) -> str:
+    """The message that carries over what stays of the messages with a sequence below ``keep_from``.
+
+    ``with_plan``: the plan does not come with each request, so the open goals are told here (source: seed 003).
+    """
+    blocks = ["Carried over word for word from the conversation before the summary:"]
+    blocks += verbatim_blocks(messages, plan, keep_from, limit_tokens)
+    goals = open_goals(plan) if with_plan else []
+    if goals:
+        more = [f"[{len(goals) - _MAX_GOALS} more]"] if len(goals) > _MAX_GOALS else []
+        blocks += [
+            "## Open goals at this time; read_progress tells how they stand now",
+            "\n".join([*goals[:_MAX_GOALS], *more]),
+        ]
+    return "\n\n".join([*blocks, _GO_ON])
 
 
 def verbatim_blocks(
@@ -139,6 +159,20 @@ def _cut_input(call: ToolCallPart) -> str:
         for name, value in arguments.items()
     }
     return whole_characters(json.dumps(cut, ensure_ascii=False))
+
+
+def open_goals(plan: PlanTree) -> list[str]:
+    """Goals that are not ended, one a line, by name: numbers change, and in another session mean other goals."""
+    found: list[str] = []
+    todo = [(goal, goal.description) for goal in reversed(plan.children(None))]
+    while todo:
+        goal, name = todo.pop()
+        if goal.status in ("completed", "abandoned"):
+            continue
+        if goal.status == "in_progress" or not plan.children(goal.id):
+            found.append(f"- {name}" + (" (in progress)" if goal.status == "in_progress" else ""))
+        todo += [(child, f"{name} › {child.description}") for child in reversed(plan.children(goal.id))]
+    return found
 
 
 def person_said(message: Message) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from daemon.context.compaction import HANDOVER_TAGS, cut_middle, person_said, verbatim_blocks
+from daemon.context.compaction import HANDOVER_TAGS, cut_middle, open_goals, person_said, verbatim_blocks
 from daemon.context.summaries import SummaryProblem, read_summary, summary_text
 from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import Message
@@ -99,20 +99,6 @@ def last_report(messages: Sequence[Message]) -> str:
         ),
         "",
     )
-
-
-def open_goals(plan: PlanTree) -> list[str]:
-    """Goals that are not ended, by name: the numbers of another session's plan would mean other goals."""
-    found: list[str] = []
-    todo = [(goal, goal.description) for goal in reversed(plan.children(None))]
-    while todo:
-        goal, name = todo.pop()
-        if goal.status in ("completed", "abandoned"):
-            continue
-        if goal.status == "in_progress" or not plan.children(goal.id):
-            found.append(f"- {name}" + (" (in progress)" if goal.status == "in_progress" else ""))
-        todo += [(child, f"{name} › {child.description}") for child in reversed(plan.children(goal.id))]
-    return found
 
 
 def changed_paths(messages: Iterable[Message]) -> list[str]:

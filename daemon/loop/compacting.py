@@ -236,7 +236,13 @@ class Compactor:
             if kept
             else sequence
         )
-        carried = carried_text(state.messages, state.plan, start, _may_carry(profile))
+        carried = carried_text(
+            state.messages,
+            state.plan,
+            start,
+            _may_carry(profile),
+            with_plan=self._session.config.settings.plan_placement == "on_demand",
+        )
         trial = [*state.messages]
         for number, (kind, text) in enumerate(zip(_ROLES, (prompt, summary, carried), strict=True), sequence):
             mark = CompactionPart(kind=kind, keep_from=start, cut_results=cut_results)

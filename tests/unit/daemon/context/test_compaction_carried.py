@@ -208,6 +208,21 @@ def test_instruction_files_that_do_not_fit_are_named() -> None:
     assert "read them before you work there: b/AGENTS.md" in text
 
 
+def test_open_goals_are_told_by_name_when_the_plan_does_not_come_with_each_request() -> None:
+    talk = Conversation()
+    talk.user("go")
+    first, second, _ = talk.goals("look", "change it", "test")
+    talk.focus(first)
+    talk.step("read", {"file_path": "a"})
+    talk.done("it is small")
+    talk.focus(second)
+    talk.goals("add quotes")
+    text = carried_text(talk.messages, talk.plan, talk.next, PLENTY, with_plan=True)
+    assert "- change it (in progress)\n- change it › add quotes\n- test" in text
+    assert "- look" not in text
+    assert "## Open goals" not in carried(talk)
+
+
 def test_nothing_to_carry_still_tells_the_model_to_go_on() -> None:
     talk = Conversation()
     assert carried(talk).rstrip().endswith("files can be read again.")

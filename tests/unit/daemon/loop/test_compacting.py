@@ -157,6 +157,8 @@ async def test_above_the_threshold_the_model_sums_up_and_the_turn_goes_on_with_t
         assert [re.findall(r"file \d", text)[0] for text in results(after.messages)] == ["file 2", "file 3"]
         check_valid(question)
         check_valid(after)
+        # From here on the requests grow at their end again.
+        assert bench.models.requests[6].messages[: len(after.messages)] == after.messages
         assert session.state.trace.usage == Usage(input=7, output=5)
         said = notices(bench)
         assert any("sum up" in text for text in said)
@@ -224,6 +226,17 @@ async def test_the_plan_goes_on_at_the_end_and_goals_that_ended_are_told_in_thei
         assert "**look**\\nUsers are in models/user.py, with bcrypt." in carried
         assert "change" in last.tail
         assert "Do it" in sent(last)
+
+
+async def test_a_plan_that_is_read_on_demand_is_told_in_what_is_carried_over(tmp_path: Path) -> None:
+    steps = [[Call("goal", {"add": "look, change", "focus": "1"}), FREE], *reads(0, 1, 2, 3), answer(), DONE]
+    async with daemon(tmp_path, *steps) as bench:
+        files(bench)
+        session = bench.session(settings=settings(plan_placement="on_demand"))
+        await session.prompt("Read all files")
+        ((_, _, carried),) = compactions(session)
+        assert "- look (in progress)\n- change" in carried.text()
+        assert bench.models.requests[-1].tail == ""
 
 
 # -- answers that are no summary --

@@ -107,7 +107,7 @@ def texts(request: Json) -> str:
 
 @pytest.mark.parametrize(
     ("model", "temperature"),
-    [("claude-sonnet-4-5", 0.0), ("claude-sonnet-5-5", None), ("claude-opus-4-5", 0.0)],
+    [("claude-sonnet-4-6", 0.0), ("claude-sonnet-5-5", None), ("claude-opus-4-5", 0.0)],
 )
 async def test_the_question_to_anthropic_reads_the_cache_and_asks_for_little(
     tmp_path: Path, model: str, temperature: float | None
@@ -153,7 +153,7 @@ async def test_words_of_the_person_survive_three_compactions_on_the_wire(tmp_pat
     words = ["Mission: port it.\n   Keep   spaces. 修改 🙂", 'Rule: vendor/ stays <as> it "is".', "Use tabs."]
     served = Model(5, good)
     async with ModelServer(served) as server, running(tmp_path) as core:
-        session = session_of(core, anthropic_env(server), "anthropic/claude-sonnet-4-5")
+        session = session_of(core, anthropic_env(server), "anthropic/claude-sonnet-4-6")
         for text in words:
             assert (await session.prompt(text)).stop == "end_turn"
         assert not server.rejected
@@ -169,7 +169,7 @@ async def test_words_of_the_person_survive_three_compactions_on_the_wire(tmp_pat
 async def test_a_wrong_answer_is_named_and_the_second_one_taken(tmp_path: Path) -> None:
     served = Model(5, lambda n: good(n) if n else Reply(text="All fine, I go on."))
     async with ModelServer(served) as server, running(tmp_path) as core:
-        session = session_of(core, anthropic_env(server), "anthropic/claude-sonnet-4-5")
+        session = session_of(core, anthropic_env(server), "anthropic/claude-sonnet-4-6")
         assert (await session.prompt("Read all")).stop == "end_turn"
         assert not server.rejected
         first, second = served.questions
@@ -198,7 +198,7 @@ async def test_whatever_the_server_does_the_step_history_keeps_the_work_going(
 ) -> None:
     served = Model(5, lambda n: bad)
     async with ModelServer(served) as server, running(tmp_path) as core:
-        session = session_of(core, anthropic_env(server), "anthropic/claude-sonnet-4-5")
+        session = session_of(core, anthropic_env(server), "anthropic/claude-sonnet-4-6")
         assert (await session.prompt("Read all; never touch vendor/")).stop == "end_turn"
         assert not server.rejected
         last = texts(served.others[-1])
@@ -213,7 +213,7 @@ async def test_a_server_that_fails_for_a_moment_is_asked_again(tmp_path: Path) -
     served = Model(5, lambda n: good(n) if n else Reply(status=500, error_message="broken"))
     retries: list[object] = []
     async with ModelServer(served) as server, running(tmp_path) as core:
-        session = session_of(core, anthropic_env(server), "anthropic/claude-sonnet-4-5")
+        session = session_of(core, anthropic_env(server), "anthropic/claude-sonnet-4-6")
         core.bus.subscribe(session.session_id, retries.append)
         assert (await session.prompt("Read all")).stop == "end_turn"
         assert "summary 1" in texts(served.others[-1])
@@ -224,7 +224,7 @@ async def test_canceled_in_the_middle_the_connection_is_closed_and_nothing_store
     hanging = replace(good(0), fault="hang", fault_after=4)
     served = Model(5, lambda n: good(n) if n else hanging)
     async with ModelServer(served) as server, running(tmp_path) as core:
-        session = session_of(core, anthropic_env(server), "anthropic/claude-sonnet-4-5")
+        session = session_of(core, anthropic_env(server), "anthropic/claude-sonnet-4-6")
         task = prompted(session, "Read all")
         await until(lambda: len(served.questions) == 1, "the question")
         session.cancel()
@@ -250,7 +250,7 @@ async def test_an_overflow_that_nobody_expected_is_answered_by_a_compaction(tmp_
     served = Model(9, good)
     async with ModelServer(limited) as server, running(tmp_path) as core:
         session = session_of(
-            core, anthropic_env(server), "anthropic/claude-sonnet-4-5", compact_at_tokens=100_000
+            core, anthropic_env(server), "anthropic/claude-sonnet-4-6", compact_at_tokens=100_000
         )
         assert (await session.prompt("Read all; never touch vendor/")).stop == "end_turn"
         assert not server.rejected

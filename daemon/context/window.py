@@ -74,6 +74,7 @@ class WindowCache:
         self._reader = Reader()
         self._notes: dict[object, Block] = {}
         self._old_notes: dict[object, Block] = {}
+        self._summaries: dict[str, tuple[tuple[Goal, ...], str]] = {}
 
     def reader(self, messages: Sequence[Message]) -> Reader:
         """A reader that has read ``messages``."""
@@ -96,6 +97,14 @@ class WindowCache:
             found = note(text, kind, goal_id=goal_id, sequence=sequence, rules=rules)
         self._notes[key] = found
         return found
+
+    def summary(self, plan: PlanTree, root: Goal) -> str:
+        """What stands for an ended goal; put together again only when a goal there is another object than before."""
+        goals = (root, *plan.descendants(root.id))
+        known = self._summaries.get(root.id)
+        if known is None or known[0] != goals:
+            known = self._summaries[root.id] = (goals, summary_text(plan, root))
+        return known[1]
 
     def extended(self, block: Block, text: str) -> Block:
         """``block`` with this text at its end; the same one for the same words."""
@@ -213,16 +222,16 @@ def _shown(
 
     blocks = past_turns_reduced(blocks, marks.history_before, profile.keep_steps, belongs)
     if profile.goal_compaction and plan.goals:
-        blocks = _goals_replaced(blocks, plan, standings, cache)
+        blocks = _goals_replaced(blocks, plan, standings, cache, has_rules=reader.has_rules)
     blocks = results_cleared(blocks, marks.pruned)
     return rules_kept(blocks, cache.extended) if reader.has_rules else blocks
 
 
 def _goals_replaced(
-    blocks: Sequence[Block], plan: PlanTree, standings: Standings, cache: WindowCache
+    blocks: Sequence[Block], plan: PlanTree, standings: Standings, cache: WindowCache, *, has_rules: bool
 ) -> list[Block]:
     def summary(root: Goal, sequence: int, rules: Rules) -> Block:
-        text = summary_text(plan, root)
+        text = cache.summary(plan, root)
         return cache.note(text, "goal_summary", goal_id=root.id, sequence=sequence, rules=rules)
 
     def attempts(goal: Goal, sequence: int) -> Block:
@@ -232,4 +241,4 @@ def _goals_replaced(
     def pointer(goal: Goal, sequence: int) -> Block:
         return cache.note(IN_SUMMARY, "goal_summary", goal_id=goal.id, sequence=sequence)
 
-    return GoalCompaction(standings, summary, attempts, pointer).replaced(blocks)
+    return GoalCompaction(standings, summary, attempts, pointer, has_rules=has_rules).replaced(blocks)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from daemon.model.messages import FilePart, NotePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
+from daemon.provider.memo import Memo
 
 MAX_BREAKPOINTS = 4
 MIN_THINKING = 1024
@@ -49,7 +50,8 @@ def build(request: ModelRequest, *, replay_thinking: bool = True) -> dict[str, A
     # found again at the second to last one.
     users = [message for message in messages if message["role"] == "user"][-2:]
     for message in users:
-        message["content"][-1]["cache_control"] = _EPHEMERAL
+        # On a copy: blocks are shared with the requests before and after this one.
+        message["content"][-1] = {**message["content"][-1], "cache_control": _EPHEMERAL}
     free -= len(users)
     _add_tail(messages, request.tail)
     args: dict[str, Any] = {"model": request.model, "messages": messages}
@@ -70,24 +72,51 @@ def _add_tail(messages: list[Block], tail: str) -> None:
 
 
 def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = True) -> list[Block]:
-    """Alternating user and assistant messages; tool results open the user message that follows the call."""
-    plain = (
-        {
-            "role": "assistant" if message.role == "assistant" else "user",
-            "content": [block for part in message.content for block in _blocks(part, replay_thinking)],
-        }
-        for message in messages
-    )
-    merged = _merge(plain)
-    for message in merged:
+    """Alternating user and assistant messages; tool results open the user message that follows the call.
+
+    The messages are the caller's, the blocks in them are shared: a message that is sent again is not made again.
+    """
+    memo = _with_thinking if replay_thinking else _without_thinking
+    blocks_of = _blocks_of if replay_thinking else _blocks_but_thinking
+    out: list[Block] = []
+    mixed: list[Block] = []
+    content: list[Block] = []
+    before = ""
+    ends_in_thoughts = False
+    for message in messages:
+        blocks = memo.get(message, blocks_of)
+        if not blocks:
+            continue
+        role = "assistant" if message.role == "assistant" else "user"
+        if role == before:
+            content.extend(blocks)
+            if not mixed or mixed[-1] is not out[-1]:
+                mixed.append(out[-1])
+        else:
+            content = list(blocks)
+            out.append({"role": role, "content": content})
+            before = role
+        ends_in_thoughts = ends_in_thoughts or blocks[-1]["type"] in _THINKING
+    for message in mixed:
         if message["role"] == "user":
             # A stable sort: results first, all else in its order.
             message["content"].sort(key=_after_results)
-        else:
-            # What a cancelled call thought before it said anything: the API refuses a message that ends so.
-            while message["content"] and message["content"][-1]["type"] in _THINKING:
-                message["content"].pop()
-    return _merge(merged)
+    return _merge(out) if ends_in_thoughts and _without_last_thoughts(out) else out
+
+
+def _without_last_thoughts(messages: Iterable[Block]) -> bool:
+    """Whether nothing is left of a message without what a cancelled call thought before it said anything.
+
+    The API refuses a message that ends so.
+    """
+    emptied = False
+    for message in messages:
+        content = message["content"]
+        if message["role"] == "assistant" and content[-1]["type"] in _THINKING:
+            while content and content[-1]["type"] in _THINKING:
+                content.pop()
+            emptied = emptied or not content
+    return emptied
 
 
 def _after_results(block: Block) -> bool:
@@ -103,8 +132,21 @@ def _merge(messages: Iterable[Block]) -> list[Block]:
         if out and out[-1]["role"] == message["role"]:
             out[-1]["content"].extend(message["content"])
         else:
-            out.append({"role": message["role"], "content": list(message["content"])})
+            out.append(message)
     return out
+
+
+def _blocks_of(message: PromptMessage, replay_thinking: bool = True) -> tuple[Block, ...]:
+    blocks = [block for part in message.content for block in _blocks(part, replay_thinking)]
+    return tuple(blocks if message.role == "assistant" else sorted(blocks, key=_after_results))
+
+
+def _blocks_but_thinking(message: PromptMessage) -> tuple[Block, ...]:
+    return _blocks_of(message, replay_thinking=False)
+
+
+_with_thinking: Memo[PromptMessage, tuple[Block, ...]] = Memo()
+_without_thinking: Memo[PromptMessage, tuple[Block, ...]] = Memo()
 
 
 def _blocks(part: object, replay_thinking: bool) -> list[Block]:

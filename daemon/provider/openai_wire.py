@@ -12,6 +12,7 @@ from typing import Any
 from daemon.model.messages import FilePart, NotePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from daemon.provider.anthropic_wire import NO_OUTPUT, file_text, safe_input
 from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
+from daemon.provider.memo import Memo
 
 Json = dict[str, Any]
 """A message as JSON. Its shape is the API's, so ``Any`` is what it is."""
@@ -23,17 +24,34 @@ def to_messages(request: ModelRequest, *, replay_reasoning: bool = False) -> lis
     ``replay_reasoning``: some models want their reasoning back while they call tools; others refuse it.
     """
     out = _system(request.system)
+    said: list[Json] = []
     for message in _ordered(request.messages):
-        match message.role:
-            case "user":
-                _add_user(out, message.content)
-            case "assistant":
-                out += _assistant(message, replay_reasoning)
-            case "tool":
-                out += [_result(part) for part in message.content if isinstance(part, ToolResultPart)]
-    if request.tail.strip():
-        _add_user(out, [TextPart(text=request.tail)])
+        known = _known.get(message, _message)
+        if message.role == "user":
+            said += known
+        elif known:
+            _add_user(out, said)
+            if message.role == "tool":
+                out += [made.copy() for made in known]
+            else:
+                out += [_assistant(made, replay_reasoning) for made in known]
+    said += _user_parts([TextPart(text=request.tail)])
+    _add_user(out, said)
     return out
+
+
+def _message(message: PromptMessage) -> tuple[Json, ...]:
+    """What a message is made of: parts of a user's, the whole of another's. Shared by all requests with it."""
+    match message.role:
+        case "user":
+            return _user_parts(message.content)
+        case "assistant":
+            return _assistants(message)
+        case "tool":
+            return tuple(_result(part) for part in message.content if isinstance(part, ToolResultPart))
+
+
+_known: Memo[PromptMessage, tuple[Json, ...]] = Memo()
 
 
 def tools(specs: Iterable[ToolSpec]) -> list[Json]:
@@ -70,23 +88,25 @@ def _system(blocks: Iterable[SystemBlock]) -> list[Json]:
     return [{"role": "system", "content": text}] if text else []
 
 
-def _add_user(out: list[Json], content: Iterable[object]) -> None:
-    parts = [_user_part(part) for part in content if isinstance(part, FilePart)]
-    parts += [
+def _user_parts(content: Iterable[object]) -> tuple[Json, ...]:
+    files = [_user_part(part) for part in content if isinstance(part, FilePart)]
+    texts = [
         {"type": "text", "text": part.text}
         for part in content
         if isinstance(part, TextPart | NotePart) and part.text.strip()
     ]
-    if not parts:
+    return (*files, *texts)
+
+
+def _add_user(out: list[Json], said: list[Json]) -> None:
+    """One message of all that was said: neighbours are joined, because some models insist on alternating roles."""
+    if not said:
         return
-    # Neighbours are joined, because some models insist on alternating roles.
-    if out and out[-1]["role"] == "user":
-        before = out.pop()["content"]
-        parts = ([{"type": "text", "text": before}] if isinstance(before, str) else before) + parts
-    only_text = all(part["type"] == "text" for part in parts)
     # Mere text as a string: simple servers know nothing else, and others glue the pieces together.
-    content = "\n\n".join(part["text"] for part in parts) if only_text else parts
+    only_text = all(part["type"] == "text" for part in said)
+    content = "\n\n".join(part["text"] for part in said) if only_text else [part.copy() for part in said]
     out.append({"role": "user", "content": content})
+    said.clear()
 
 
 def _user_part(part: FilePart) -> Json:
@@ -97,7 +117,8 @@ def _user_part(part: FilePart) -> Json:
     return {"type": "text", "text": file_text(part)}
 
 
-def _assistant(message: PromptMessage, replay_reasoning: bool) -> list[Json]:
+def _assistants(message: PromptMessage) -> tuple[Json, ...]:
+    """The message, with its reasoning; none when it says nothing and calls nothing."""
     text = "".join(part.text for part in message.content if isinstance(part, TextPart))
     reasoning = "".join(part.text for part in message.content if isinstance(part, ReasoningPart))
     calls = [
@@ -110,13 +131,23 @@ def _assistant(message: PromptMessage, replay_reasoning: bool) -> list[Json]:
         if isinstance(part, ToolCallPart)
     ]
     if not calls and not text.strip():
-        return []
+        return ()
     out: Json = {"role": "assistant", "content": text or None}
     if calls:
         out["tool_calls"] = calls
-    if replay_reasoning and reasoning:
+    if reasoning:
         out["reasoning_content"] = reasoning
-    return [out]
+    return (out,)
+
+
+def _assistant(known: Json, replay_reasoning: bool) -> Json:
+    # litellm changes what it is given.
+    out = known.copy()
+    if not replay_reasoning:
+        out.pop("reasoning_content", None)
+    if "tool_calls" in out:
+        out["tool_calls"] = [{**call, "function": call["function"].copy()} for call in out["tool_calls"]]
+    return out
 
 
 def _result(part: ToolResultPart) -> Json:

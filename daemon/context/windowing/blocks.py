@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
-from daemon.context.instructions import instructions_of
+from daemon.context.instructions import METADATA_KEY, instructions_of
 from daemon.context.tokens import message_tokens
 from daemon.model.messages import NotePart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from daemon.provider.base import PromptMessage
@@ -36,9 +35,9 @@ class WindowMessage:
     """Estimated, not calibrated."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answer:
-    """A call and its result."""
+    """A call and its result. Never changed; not frozen, because making it is quicker so."""
 
     call: ToolCallPart
     result: ToolResultPart | None
@@ -52,7 +51,10 @@ class Answer:
     @property
     def rules(self) -> dict[str, str]:
         """The instruction files that came with the result."""
-        return {} if self.result is None else instructions_of(self.result.metadata)
+        result = self.result
+        if result is None or METADATA_KEY not in result.metadata:
+            return {}
+        return instructions_of(result.metadata)
 
     def sent(self) -> ToolResultPart:
         """The result for the model."""
@@ -63,9 +65,12 @@ class Answer:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Block:
-    """What is sent of one stored message and of the results of its calls; or a note that stands for others."""
+    """What is sent of one stored message and of the results of its calls; or a note that stands for others.
+
+    Never changed but for what is kept with it.
+    """
 
     role: Literal["user", "assistant"]
     goal_id: str | None
@@ -82,43 +87,48 @@ class Block:
     """The person said something here: a turn begins."""
     rules: Rules = ()
     """Of results that this note stands for."""
+    _goals: tuple[str | None, ...] | None = None
+    _entries: tuple[WindowMessage, ...] | None = None
+    _made: dict[object, Block | None] | None = None
 
-    @cached_property
+    @property
     def goals(self) -> tuple[str | None, ...]:
         """The goals that something in here belongs to, the message's own first."""
-        return tuple(dict.fromkeys((self.goal_id, *(answer.goal_id for answer in self.answers))))
+        if self._goals is None:
+            self._goals = tuple(dict.fromkeys([self.goal_id, *[answer.goal_id for answer in self.answers]]))
+        return self._goals
 
-    @cached_property
-    def sequences(self) -> frozenset[int | None]:
-        """Sequences of the messages with the results."""
-        return frozenset(answer.sequence for answer in self.answers)
-
-    @cached_property
+    @property
     def says(self) -> bool:
         """There is text in it."""
         return any(isinstance(part, TextPart) for part in self.parts)
 
-    @cached_property
+    @property
     def entries(self) -> tuple[WindowMessage, ...]:
         """As it is sent: the message, and its results as one more."""
+        if self._entries is None:
+            self._entries = self._as_sent()
+        return self._entries
+
+    def _as_sent(self) -> tuple[WindowMessage, ...]:
         found: list[WindowMessage] = []
         if self.parts:
-            found.append(self._entry(PromptMessage(self.role, self.parts), self.goal_id))
+            prompt = PromptMessage(self.role, self.parts)
+            found.append(WindowMessage(prompt, self.kind, self.goal_id, message_tokens(prompt)))
         if self.answers:
-            results = tuple(answer.sent() for answer in self.answers)
-            found.append(self._entry(PromptMessage("tool", results), self.answers[0].goal_id))
+            prompt = PromptMessage("tool", tuple([answer.sent() for answer in self.answers]))
+            found.append(WindowMessage(prompt, self.kind, self.answers[0].goal_id, message_tokens(prompt)))
         return tuple(found)
 
-    def _entry(self, prompt: PromptMessage, goal_id: str | None) -> WindowMessage:
-        return WindowMessage(prompt, self.kind, goal_id, message_tokens(prompt))
-
-    @cached_property
-    def _made(self) -> dict[object, Block | None]:
-        return {}
+    def but(self, **changes: object) -> Block:
+        """This block with other fields."""
+        return replace(self, **changes, _goals=None, _entries=None, _made=None)
 
     def make(self, key: object, block: Callable[[], Block | None]) -> Block | None:
         """What a step makes of this block; ``key`` says which step and how. Made once."""
         made = self._made
+        if made is None:
+            made = self._made = {}
         if key not in made:
             made[key] = block()
         return made[key]
@@ -132,8 +142,10 @@ class Block:
         nothing is left.
         """
         wanted = tuple(answers)
-        if own == "all" and len(wanted) == len(self.answers):
+        if len(wanted) == len(self.answers) and own == "all":
             return self
+        if own == "none" and not wanted:
+            return None
         return self.make((own, wanted, kind), lambda: self._left(own, frozenset(wanted), kind))
 
     def _left(self, own: str, wanted: frozenset[int], kind: Kind) -> Block | None:
@@ -150,11 +162,11 @@ class Block:
         if all(isinstance(part, ReasoningPart) for part in parts):
             return None
         kept = tuple(answer for at, answer in enumerate(self.answers) if at in wanted)
-        return replace(self, parts=tuple(parts), answers=kept, kind=kind)
+        return self.but(parts=tuple(parts), answers=kept, kind=kind)
 
     def with_results(self, key: object, change: Callable[[Answer], Answer]) -> Block:
         """This block with other results; ``key`` says which change. Made once."""
-        found = self.make(key, lambda: replace(self, answers=tuple(map(change, self.answers))))
+        found = self.make(key, lambda: self.but(answers=tuple(map(change, self.answers))))
         assert found is not None
         return found
 

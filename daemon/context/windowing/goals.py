@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from daemon.context.windowing.blocks import Block, Rules
+from daemon.context.windowing.blocks import Answer, Block, Rules
 from daemon.context.windowing.standing import Standing, Standings
 from daemon.model.goals import Goal
 
@@ -21,17 +21,27 @@ class GoalCompaction:
     may hold calls of several goals."""
 
     def __init__(
-        self, standings: Standings, summary: MakeSummary, attempts: MakeAttempts, pointer: MakePointer
+        self,
+        standings: Standings,
+        summary: MakeSummary,
+        attempts: MakeAttempts,
+        pointer: MakePointer,
+        *,
+        has_rules: bool,
     ) -> None:
+        """``has_rules``: some result showed instruction files."""
         self._standings = standings
         self._summary = summary
         self._attempts = attempts
         self._pointer = pointer
+        self._has_rules = has_rules
         self._out: list[Block] = []
         self._place: dict[str, int] = {}
         """Where in ``_out`` the summary of a root stands."""
         self._rules: dict[str, dict[str, str]] = {}
         self._roots: dict[str, tuple[Goal, int]] = {}
+        self._gone: dict[str | None, Goal] = {}
+        """The root of goals that were met, when it is an ended one whose summary stands."""
         self._noted: set[str] = set()
 
     def replaced(self, blocks: Sequence[Block]) -> list[Block]:
@@ -44,8 +54,12 @@ class GoalCompaction:
             if block.kind == "compaction":
                 self._out.append(block)
                 continue
+            goals = block.goals
+            if len(goals) == 1 and goals[0] in self._gone and block.role == "assistant":
+                self._keep_rules(self._gone[goals[0]], block.answers)
+                continue
             ended = False
-            for goal_id in block.goals:
+            for goal_id in goals:
                 standing = of(goal_id)
                 ended = ended or standing.root is not None
                 if standing.successors:
@@ -59,6 +73,13 @@ class GoalCompaction:
             self._out[at] = self._summary(root, sequence, tuple(self._rules.get(root_id, {}).items()))
         return self._out
 
+    def _keep_rules(self, root: Goal, answers: Sequence[Answer]) -> None:
+        if not self._has_rules:
+            return
+        for answer in answers:
+            if rules := answer.rules:
+                self._rules.setdefault(root.id, {}).update(rules)
+
     def _tell_attempts(self, standing: Standing, goal_id: str, block: Block) -> None:
         for goal in standing.successors:
             # An older goal that was moved below it had its messages before: they stay where they are.
@@ -70,6 +91,7 @@ class GoalCompaction:
         own = self._standings.of(block.goal_id).root
         if own is not None:
             self._put(own, block)
+            self._gone[block.goal_id] = own
         kept: list[int] = []
         gone: list[Goal] = []
         for at, answer in enumerate(block.answers):
@@ -78,8 +100,7 @@ class GoalCompaction:
                 kept.append(at)
                 continue
             gone.append(root)
-            if rules := answer.rules:
-                self._rules.setdefault(root.id, {}).update(rules)
+            self._keep_rules(root, (answer,))
         left = block.left("all" if own is None else "none", kept, block.kind)
         if left is not None:
             self._out.append(left)

@@ -8,18 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from daemon.context.instructions import METADATA_KEY
 from daemon.context.windowing.blocks import Answer, Block
 from daemon.model.messages import (
     CompactionPart,
-    FilePart,
-    FinishPart,
     Message,
+    NotePart,
     Part,
-    ReasoningPart,
-    SubtaskPart,
     TextPart,
     ToolCallPart,
-    ToolResultPart,
 )
 
 
@@ -49,6 +46,8 @@ class Reader:
         self.has_rules = False
         """Some result showed instruction files."""
         self._callers: dict[str, int] = {}
+        self._open: dict[str, Answer] = {}
+        """The calls of the last message, as long as results may follow."""
         self._triple: dict[str, Message] = {}
         self._before = 0
 
@@ -64,38 +63,68 @@ class Reader:
             self.messages.append(message)
             if message.role == "tool":
                 self._answer(message)
-            elif (mark := message.compaction()) is not None:
+                continue
+            self._close()
+            parts, calls, mark = _sent(message.content)
+            if mark is not None:
                 self._compact(message, mark)
+            elif message.role == "assistant":
+                self._ask(message, parts, calls)
             else:
-                self._say(message)
+                self._say(message, parts)
+        self._close()
 
-    def _say(self, message: Message) -> None:
-        parts, calls = _sent(message.content, with_calls=message.role == "assistant")
-        if not parts or all(isinstance(part, ReasoningPart) for part in parts):
+    def _say(self, message: Message, parts: tuple[Part, ...]) -> None:
+        if parts:
+            person = any(part.type in ("text", "file") for part in parts)
+            self.blocks.append(Block("user", message.goal_id, message.sequence, parts, person=person))
+
+    def _ask(self, message: Message, parts: tuple[Part, ...], calls: tuple[ToolCallPart, ...]) -> None:
+        # Reasoning alone is no message: no provider takes it.
+        if not calls and all(part.type == "reasoning" for part in parts):
             return
-        if message.role == "assistant":
-            self._callers.update((call.id, len(self.blocks)) for call in calls)
-            answers = tuple(Answer(call, None, message.goal_id, None) for call in calls)
-            self.blocks.append(Block("assistant", message.goal_id, message.sequence, parts, answers))
-            return
-        person = any(isinstance(part, TextPart | FilePart) for part in parts)
-        self.blocks.append(Block("user", message.goal_id, message.sequence, parts, person=person))
+        if len(calls) > 1 and len({call.id for call in calls}) < len(calls):
+            # No provider takes two calls of one id in a message, so only the first is there.
+            first = {call.id: call for call in reversed(calls)}
+            parts = tuple(p for p in parts if not isinstance(p, ToolCallPart) or first[p.id] is p)
+            calls = tuple(call for call in calls if first[call.id] is call)
+        goal_id = message.goal_id
+        at = len(self.blocks)
+        for call in calls:
+            self._callers[call.id] = at
+            self._open[call.id] = Answer(call, None, goal_id, None)
+        self.blocks.append(Block("assistant", goal_id, message.sequence, parts))
 
     def _answer(self, message: Message) -> None:
         # To the last message before it that made the call: some servers number their calls anew in each answer, so
         # an id alone does not say which call is meant.
-        result = message.tool_result()
-        at = None if result is None else self._callers.get(result.tool_call_id)
-        if result is None or at is None:
+        result = next((part for part in message.content if part.type == "tool_result"), None)
+        if result is None:
             return
-        self.has_rules = self.has_rules or "instructions" in result.metadata
-        block = self.blocks[at]
-        answers = list(block.answers)
-        for position, answer in enumerate(answers):
-            if answer.call.id == result.tool_call_id and answer.result is None:
-                answers[position] = Answer(answer.call, result, message.goal_id, message.sequence)
-                self.blocks[at] = replace(block, answers=tuple(answers))
-                return
+        self.has_rules = self.has_rules or METADATA_KEY in result.metadata
+        call_id = result.tool_call_id
+        waits = self._open.get(call_id)
+        if waits is not None:
+            if waits.result is None:
+                self._open[call_id] = Answer(waits.call, result, message.goal_id, message.sequence)
+        elif (at := self._callers.get(call_id)) is not None:
+            self._close()
+            block = self.blocks[at]
+            late = Answer(block.answers[0].call, result, message.goal_id, message.sequence)
+            self.blocks[at] = block.but(
+                answers=tuple(
+                    replace(late, call=answer.call)
+                    if answer.call.id == call_id and answer.result is None
+                    else answer
+                    for answer in block.answers
+                )
+            )
+
+    def _close(self) -> None:
+        """The last message of the model has all of its results that came right behind it."""
+        if self._open:
+            self.blocks[-1].answers = tuple(self._open.values())
+            self._open = {}
 
     def _compact(self, message: Message, mark: CompactionPart) -> None:
         if mark.kind == "request":
@@ -109,35 +138,41 @@ class Reader:
                     "assistant" if m.role == "assistant" else "user",
                     None,
                     m.sequence,
-                    parts,
+                    words,
                     kind="compaction",
                 )
                 for m in stored
-                if (parts := _sent(m.content, with_calls=False)[0])
+                if (words := _words(m))
             )
             self.compaction = Compaction(mark, blocks, stored[0].sequence, self._before)
             self._triple = {}
 
 
-def _sent(content: Sequence[Part], *, with_calls: bool) -> tuple[tuple[Part, ...], tuple[ToolCallPart, ...]]:
-    """The parts of a message that are sent, and the calls among them."""
+def _sent(
+    content: Sequence[Part],
+) -> tuple[tuple[Part, ...], tuple[ToolCallPart, ...], CompactionPart | None]:
+    """The parts of a message that are sent, the calls among them, and the mark of a compaction."""
     parts: list[Part] = []
-    calls: dict[str, ToolCallPart] = {}
+    calls: list[ToolCallPart] = []
+    mark: CompactionPart | None = None
+    # By the name of the type: isinstance() asks pydantic, which takes ten times as long.
     for part in content:
-        match part:
-            case FinishPart() | CompactionPart() | ToolResultPart():
-                continue
-            case ToolCallPart():
-                # No provider takes two calls of one id in a message, so only the first is there.
-                if with_calls and part.id not in calls:
-                    calls[part.id] = part
-                    parts.append(part)
-            case ReasoningPart() | FilePart():
+        if part.type == "tool_call":
+            calls.append(part)
+            parts.append(part)
+        elif part.type == "text" or part.type == "note":
+            text = part.text
+            if text and (text[0] > " " or text.strip()):
                 parts.append(part)
-            case SubtaskPart():
-                if part.prompt.strip():
-                    parts.append(TextPart(text=part.prompt))
-            case _:
-                if part.text.strip():
-                    parts.append(part)
-    return tuple(parts), tuple(calls.values())
+        elif part.type == "reasoning" or part.type == "file":
+            parts.append(part)
+        elif part.type == "subtask":
+            if part.prompt.strip():
+                parts.append(TextPart(text=part.prompt))
+        elif part.type == "compaction":
+            mark = part
+    return tuple(parts), tuple(calls), mark
+
+
+def _words(message: Message) -> tuple[Part, ...]:
+    return tuple(part for part in _sent(message.content)[0] if isinstance(part, TextPart | NotePart))

@@ -21,8 +21,8 @@ def results_cleared(blocks: Sequence[Block], sequences: frozenset[int]) -> list[
         return list(blocks)
     found: list[Block] = []
     for block in blocks:
-        if block.answers and not sequences.isdisjoint(block.sequences):
-            gone = frozenset(sequences & block.sequences)
+        gone = frozenset([answer.sequence for answer in block.answers if answer.sequence in sequences])
+        if gone:
             block = block.with_results(("cleared", gone), lambda answer, gone=gone: _cleared(answer, gone))
         found.append(block)
     return found

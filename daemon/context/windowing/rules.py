@@ -63,4 +63,4 @@ def _with_text(answer: Answer, text: str | None) -> Answer:
 def extended(block: Block, text: str) -> Block:
     """A note with ``text`` at its end."""
     words = "\n\n".join([*(part.text for part in block.parts if isinstance(part, NotePart)), text])
-    return replace(block, parts=(NotePart(text=words),))
+    return block.but(parts=(NotePart(text=words),))

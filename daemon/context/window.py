@@ -16,7 +16,7 @@ except at a full compaction and at a mark (see ContextMarked).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from daemon.context.marks import Marks
 from daemon.context.profiles import ContextProfile
@@ -56,7 +56,6 @@ class Window:
 
     entries: tuple[WindowMessage, ...]
     tokens: int
-    pruned_tokens: int = 0
 
     @property
     def messages(self) -> tuple[PromptMessage, ...]:
@@ -121,27 +120,21 @@ def build_window(
     profile: ContextProfile | None = None,
     *,
     cache: WindowCache | None = None,
-    prune: bool = False,
 ) -> Window:
     """What the model is sent of a session: valid for every provider, whatever ``messages`` look like.
 
     It begins with a user message and never ends with one of the model. ``profile`` None: three steps stay whole, and
-    goal compaction is on. ``cache`` belongs to the session and makes it quick. ``prune``: also clear all that could
-    be cleared now.
+    goal compaction is on. ``cache`` belongs to the session and makes it quick.
     """
     plan, marks, profile = plan or PlanTree(), marks or Marks(), profile or _PLAIN
     cache = cache or WindowCache()
-    freed = 0
-    if prune:
-        sequences, freed = prunable(messages, plan, marks, profile, cache=cache)
-        marks = replace(marks, pruned=marks.pruned | frozenset(sequences))
     blocks = _shown(messages, plan, marks, profile, cache)
     entries = [entry for block in blocks for entry in block.entries]
     if entries and entries[0].prompt.role != "user":
         entries[:0] = cache.note(BEGINS, "message").entries
     if messages and (not entries or entries[-1].prompt.role == "assistant"):
         entries += cache.note(GO_ON, "message").entries
-    return Window(tuple(entries), sum(entry.tokens for entry in entries), freed)
+    return Window(tuple(entries), sum([entry.tokens for entry in entries]))
 
 
 def prunable(

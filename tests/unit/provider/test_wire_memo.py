@@ -1,0 +1,89 @@
+"""What the wires remember of messages that are sent again: nothing that one request gets may show in another."""
+
+from __future__ import annotations
+
+import copy
+import gc
+from dataclasses import replace
+from typing import Any
+
+from daemon.model.messages import FilePart
+from daemon.provider import anthropic_wire, openai_wire
+from daemon.provider.base import ModelRequest, PromptMessage
+from daemon.provider.memo import Memo
+from tests.fakes.model_requests import assistant, call, request, result, thought, user
+
+PICTURE = FilePart(name="a.png", media_type="image/png", data="iVBO")
+TALK = [
+    user("a"), assistant(thought("why", "s1"), "b", call("c1")), result("c1", "r1", images=(PICTURE,)), user("steer"),
+    assistant(call("c2")), result("c2", "r2"),
+]  # fmt: skip
+
+
+def spoilt(value: Any) -> None:
+    """Change everything in a request that can be changed, as a library might."""
+    if isinstance(value, dict):
+        for item in value.values():
+            spoilt(item)
+        value["spoilt"] = True
+    elif isinstance(value, list):
+        for item in value:
+            spoilt(item)
+        value.append("spoilt")
+
+
+def test_breakpoints_of_one_request_are_not_in_the_next() -> None:
+    first = anthropic_wire.build(request(*TALK[:3], tail="plan 1"))
+    kept = copy.deepcopy(first)
+    longer = anthropic_wire.build(request(*TALK, tail="plan 2"))
+    assert longer == anthropic_wire.build(request(*copy.deepcopy(TALK), tail="plan 2"))
+    marks = [b for m in longer["messages"] for b in m["content"] if "cache_control" in b]
+    assert len(marks) == 2
+    assert "plan 1" not in str(longer)
+    assert first == kept
+
+
+def test_a_request_without_thinking_does_not_change_those_with_it() -> None:
+    with_it = anthropic_wire.to_messages(TALK)
+    without = anthropic_wire.to_messages(TALK, replay_thinking=False)
+    assert anthropic_wire.has_thinking(with_it)
+    assert not anthropic_wire.has_thinking(without)
+    assert anthropic_wire.to_messages(TALK) == with_it
+
+
+def test_what_a_library_does_to_an_openai_request_stays_there() -> None:
+    fresh = openai_wire.to_messages(request(*copy.deepcopy(TALK)), replay_reasoning=True)
+    found = openai_wire.to_messages(request(*TALK), replay_reasoning=True)
+    assert found == fresh
+    for message in found:
+        message["content"] = None
+        for made in message.get("tool_calls", ()):
+            spoilt(made)
+    assert openai_wire.to_messages(request(*TALK), replay_reasoning=True) == fresh
+    plain = openai_wire.to_messages(request(*TALK))
+    assert not any("reasoning_content" in message for message in plain)
+
+
+def test_requests_with_the_same_messages_are_equal() -> None:
+    one: ModelRequest = request(*TALK)
+    assert anthropic_wire.build(one) == anthropic_wire.build(replace(one))
+
+
+def test_a_memo_asks_once_and_lets_go() -> None:
+    memo: Memo[PromptMessage, int] = Memo()
+    asked: list[PromptMessage] = []
+
+    def count(message: PromptMessage) -> int:
+        asked.append(message)
+        return len(message.content)
+
+    message, equal = user("a"), user("a")
+    assert [memo.get(message, count), memo.get(message, count), memo.get(equal, count)] == [1, 1, 1]
+    assert len(asked) == 2
+    asked.clear()
+    assert len(memo) == 2
+    del equal
+    gc.collect()
+    assert len(memo) == 1
+    assert memo.get(message, count) == 1
+    assert asked == []

@@ -250,10 +250,9 @@ class PlanTree(GoalForest):
 
     def _focus_without(self, ended: set[str] | dict[str, str]) -> str | None:
         """Where the focus is once these goals have ended: on the nearest goal above that has not."""
-        current = self.goals.get(self.current_id or "")
-        while current is not None and current.id in ended:
-            current = self.goals.get(current.parent_id or "")
-        return None if current is None else current.id
+        current = self.current_id
+        chain = [] if current is None else [current, *(above.id for above in self.ancestors(current))]
+        return next((goal_id for goal_id in chain if goal_id not in ended), None)
 
     def _affected_by_move(self, goal: Goal, above_new: Sequence[Goal]) -> Iterator[AffectedGoal]:
         above_old = list(self.ancestors(goal.id))

@@ -124,6 +124,7 @@ class Assembly:
             tail=plan if tail else "",
             max_tokens=settings.max_tokens,
             thinking_tokens=settings.thinking_tokens,
+            position=self._state.position,
             env={**self._session.env, "GOALWRIGHT_WORKSPACE": str(self._session.services.workspace)},
         )
 

@@ -32,7 +32,7 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.messages import Message, Part
+from daemon.model.messages import Message, NotePart, Part
 from daemon.model.permissions import PermissionRequest, Rule
 from daemon.model.traces import Budget, Carried, QueuedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
@@ -70,9 +70,13 @@ class SessionState:
         self.spending.recount(self.messages, self.plan)
         self.instructions: dict[str, str] = {}
         """Instruction files of folders that the model was given with a tool result: text by shown path."""
+        self.position = (0, 0)
+        """How many prompts came before the last one, and how many answers since it."""
+        self._prompts = 0
         self.call_ids: set[str] = set()
         """Ids of all tool calls so far."""
         for message in self.messages:
+            self._count(message)
             self._note_files(message)
             self.call_ids.update(call.id for call in message.tool_calls())
 
@@ -186,6 +190,7 @@ class SessionState:
             if message.compaction() is None:
                 self.notes = ()  # it carries them
         self.messages.append(message)
+        self._count(message)
         self.call_ids.update(call.id for call in message.tool_calls())
         self.streaming.pop(message.message_id, None)
         self.plan.apply_counts(event.affected_goals)
@@ -199,6 +204,15 @@ class SessionState:
                 "message_count": self.trace.message_count + 1,
             }
         )
+
+    def _count(self, message: Message) -> None:
+        if message.compaction() is not None:
+            return
+        if message.role == "user" and any(not isinstance(part, NotePart) for part in message.content):
+            self._prompts += 1
+            self.position = (self._prompts - 1, 0)
+        elif message.role == "assistant":
+            self.position = (self.position[0], self.position[1] + 1)
 
     def _note_files(self, message: Message) -> None:
         # The writers' rule "read before you change" must hold across a restart of the daemon too.

@@ -56,6 +56,9 @@ class ModelRequest:
     thinking_tokens: int = 0
     """Budget of extended thinking; 0 switches it off."""
     temperature: float | None = None
+    position: tuple[int, int] | None = None
+    """How many prompts came before the present one, and how many answers since it: for a scripted model, because what
+    is sent no longer tells when goals are compacted."""
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Keys and base URLs (``ANTHROPIC_API_KEY`` …) of whoever asked; never logged or stored."""
 

@@ -18,8 +18,9 @@ A *turn* belongs to one prompt of the person, a STEP to one model call. A STEP i
 
 ``${workspace}`` in any string is the workspace folder (``GOALWRIGHT_WORKSPACE`` of ``ModelRequest.env``).
 
-The player keeps no state: which step comes next is read from the messages of the request, so it goes on where
-it was after a restart. When the script has no such step it fails; it never makes one up.
+The player keeps no state: which step comes next stands in the request (``ModelRequest.position``, else it is counted
+in its messages), so it goes on where it was after a restart. When the script has no such step it fails; it never
+makes one up.
 """
 
 from __future__ import annotations
@@ -185,9 +186,14 @@ def position(messages: Iterable[PromptMessage]) -> tuple[int, int]:
     return max(turn, 0), step
 
 
-def next_step(script: Script, messages: Sequence[PromptMessage], workspace: str) -> Step:
-    """The step to play, choices made and ``${workspace}`` filled in. Raises ProviderError without one."""
-    turn, index = position(messages)
+def next_step(
+    script: Script, messages: Sequence[PromptMessage], workspace: str, at: tuple[int, int] | None = None
+) -> Step:
+    """The step to play, choices made and ``${workspace}`` filled in. Raises ProviderError without one.
+
+    ``at``: turn and step, both from 0; by default what the messages tell.
+    """
+    turn, index = at or position(messages)
     known = script.turns[-1] if script.repeat_last_turn else ()
     steps = script.turns[turn] if turn < len(script.turns) else known
     if index >= len(steps):
@@ -244,13 +250,14 @@ class ScriptedProvider:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Play one step; see ``Provider.stream``."""
         script = self._load()
-        step = next_step(script, request.messages, request.env.get(WORKSPACE, ""))
+        at = request.position or position(request.messages)
+        step = next_step(script, request.messages, request.env.get(WORKSPACE, ""), at)
         if step.error is not None:
             error = step.error
             raise ProviderError(
                 error.kind, error.message, retryable=error.retryable, retry_after_s=error.retry_after_s
             )
-        parts = _parts(step, position(request.messages))
+        parts = _parts(step, at)
         for index, part in enumerate(parts):
             if isinstance(part, ToolCallPart):
                 yield ToolCallStart(index, part.id, part.name)

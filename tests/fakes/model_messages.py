@@ -12,8 +12,10 @@ from daemon.model.messages import Part, TextPart, ToolCallPart, ToolResultPart
 from daemon.provider.base import PromptMessage
 
 Json = dict[str, Any]
-_TAIL = ("## ", "# ", "<")
-"""How the text begins that is sent behind the tool results of every call (``ModelRequest.tail``)."""
+_OWN = re.compile(
+    r"<(goal_summary|earlier_attempts|instructions)\b.*?</\1>|^(## Current Plan|Note: ).*", re.DOTALL
+)
+"""What Goalwright itself puts into user messages: it is no prompt."""
 
 
 class Rejected(Exception):
@@ -21,7 +23,7 @@ class Rejected(Exception):
 
 
 def prompt_messages(request: Json, wire: str) -> list[PromptMessage]:
-    """The messages of a request. Text behind tool results is a prompt only when it is not the tail."""
+    """The messages of a request. What Goalwright itself says in user messages is left out."""
     out: list[PromptMessage] = []
     for message in request["messages"]:
         role = message["role"]
@@ -30,12 +32,11 @@ def prompt_messages(request: Json, wire: str) -> list[PromptMessage]:
             out.append(PromptMessage("assistant", tuple(parts)))
         elif role in ("user", "tool"):
             results = tuple(part for part in parts if isinstance(part, ToolResultPart))
-            texts = tuple(part for part in parts if isinstance(part, TextPart))
+            said = (_OWN.sub("", part.text).strip() for part in parts if isinstance(part, TextPart))
+            texts = tuple(TextPart(text=text) for text in said if text)
             if results:
                 out.append(PromptMessage("tool", results))
-            tail_only = len(texts) == 1 and texts[0].text.lstrip().startswith(_TAIL)
-            after_tools = bool(results) or (wire == "openai" and bool(out) and out[-1].role == "tool")
-            if texts and not (after_tools and tail_only):
+            if texts:
                 out.append(PromptMessage("user", texts))
     return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -114,12 +115,24 @@ def _failing(reply: Reply, error: Json) -> Reply:
 
 
 def scripted(path: Path, workspace: str) -> Callable[[Json, str], ReplyLike]:
-    """Replies of a script file (``daemon.provider.scripted``), chosen from the request; it keeps no state."""
+    """Replies of a script file (``daemon.provider.scripted``).
+
+    A turn is told by the prompts in the request, which always stay; the steps of a turn are counted, because messages
+    of finished goals do not.
+    """
     from daemon.provider.scripted import load_script, next_step
     from tests.fakes.model_messages import prompt_messages
 
+    answered: Counter[tuple[str, int]] = Counter()
+
     def choose(request: Json, wire: str) -> ReplyLike:
-        step = next_step(load_script(path), prompt_messages(request, wire), workspace)
+        messages = prompt_messages(request, wire)
+        prompts = [message for message in messages if message.role == "user"]
+        turn = max(0, len(prompts) - 1)
+        session = str(prompts[0].content) if prompts else ""
+        step = next_step(load_script(path), messages, workspace, (turn, answered[session, turn]))
+        if step.error is None:
+            answered[session, turn] += 1
         return step.model_dump(exclude_defaults=True)
 
     return choose

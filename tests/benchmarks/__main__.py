@@ -15,7 +15,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from tests.benchmarks import assembly, cold_start, edits, first_request, memory, restores, steps
+from tests.benchmarks import assembly, cold_start, edits, first_request, goals, memory, restores, steps
 from tests.benchmarks.context import report as context
 from tests.benchmarks.measures import Measure, table
 from tests.benchmarks.stage import Stage
@@ -27,6 +27,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Awaitable[list[Measure]]]] = {
     "memory": memory.measure,
     "edits": edits.measure,
     "restores": restores.measure,
+    "goals": goals.measure,
     "assembly": assembly.measure,
     "context": context.measure,
 }

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from daemon.agents.loader import AgentProfile
@@ -24,6 +23,7 @@ from daemon.loop.assembly import Assembly
 from daemon.loop.compacting import Compacted, Compactor
 from daemon.loop.file_events import file_changed
 from daemon.loop.naming import names_after, summary_of
+from daemon.loop.queue import PromptQueue, TurnResult, Waiting
 from daemon.loop.recording import Recorder
 from daemon.loop.recovery import UNSTORED, close_what_is_open
 from daemon.loop.services import Services
@@ -56,25 +56,6 @@ _SNAPSHOT_DELAY_S = 1.0
 
 class Busy(Exception):
     """A turn is running and the client asked not to wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class TurnResult:
-    """How the turn that worked on a prompt ended; ``removed``: it was taken from the queue instead."""
-
-    prompt_id: str
-    stop: StopReason
-    detail: str = ""
-    removed: bool = False
-
-
-@dataclass(slots=True)
-class _Waiting:
-    prompt: QueuedPrompt
-    attachments: tuple[FilePart, ...]
-    result: asyncio.Future[TurnResult]
-    restored: bool = False
-    """Left by a crash: nobody waits for the result."""
 
 
 class Session:
@@ -113,11 +94,10 @@ class Session:
         )
         self.files_lock = asyncio.Lock()
         """Held by a turn, and while changes of files are taken back."""
-        self._queue: list[_Waiting] = []
+        self._queue = PromptQueue()
         self._worker: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[tuple[StopReason, str]] | None = None
         self._compaction: asyncio.Task[Compacted] | None = None
-        self._steered: list[_Waiting] = []
         self._canceling = False
         self._closing = False
         self._snapshot_due: asyncio.TimerHandle | None = None
@@ -247,17 +227,16 @@ class Session:
             text=whole_characters(text),
             steer=when_busy == "steer" and self.running,
         )
-        waiting = _Waiting(prompt, attachments, asyncio.get_running_loop().create_future())
         if self.running:
-            self._queue.append(waiting)
+            waiting = self._queue.add(prompt, attachments)
             try:
                 self._queue_changed()
             except StoreError:
-                self._queue.remove(waiting)
+                self._queue.drop(waiting)
                 raise
         else:
             # Before what a crash left waiting: the person has the word.
-            self._queue.insert(0, waiting)
+            waiting = self._queue.add(prompt, attachments, first=True)
             self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
         return await asyncio.shield(waiting.result)
 
@@ -281,16 +260,10 @@ class Session:
 
     def edit_queued(self, prompt_id: str, text: str | None) -> bool:
         """Change a waiting prompt, or remove it with None. False when it is not waiting (any more)."""
-        for waiting in self._queue:
-            if waiting.prompt.prompt_id == prompt_id:
-                if text is None:
-                    self._queue.remove(waiting)
-                    waiting.result.set_result(TurnResult(prompt_id, "canceled", removed=True))
-                else:
-                    waiting.prompt = waiting.prompt.model_copy(update={"text": text})
-                self._queue_changed()
-                return True
-        return False
+        if not self._queue.edit(prompt_id, text):
+            return False
+        self._queue_changed()
+        return True
 
     def cancel(self) -> bool:
         """Stop the running turn; what was received so far is kept. False when nothing runs."""
@@ -306,12 +279,7 @@ class Session:
 
     async def close(self) -> None:
         """Cancel what runs, drop what waits, and write the last snapshot."""
-        dropped = [waiting for waiting in self._queue if not waiting.restored]
-        self._queue = [waiting for waiting in self._queue if waiting.restored]
-        for waiting in dropped:
-            waiting.result.set_result(
-                TurnResult(waiting.prompt.prompt_id, "canceled", "Goalwright was stopped.")
-            )
+        self._queue.clear("Goalwright was stopped.")
         self._closing = True
         if self.running and self._worker is not None:
             self.cancel()
@@ -327,25 +295,18 @@ class Session:
 
     def queued(self) -> tuple[QueuedPrompt, ...]:
         """What waits, in order."""
-        return tuple(waiting.prompt for waiting in self._queue)
+        return self._queue.prompts()
 
     def take_steered(self) -> list[tuple[QueuedPrompt, tuple[FilePart, ...]]]:
         """Prompts to deliver between two steps; they end with the running turn.
 
         ``queue_stored`` is to be called when they are part of the conversation.
         """
-        steered = [waiting for waiting in self._queue if waiting.prompt.steer]
-        self._queue = [waiting for waiting in self._queue if not waiting.prompt.steer]
-        self._steered += steered
-        return [(waiting.prompt, waiting.attachments) for waiting in steered]
+        return [(waiting.prompt, waiting.attachments) for waiting in self._queue.steer()]
 
     def restore_queue(self, queue: Sequence[QueuedPrompt]) -> None:
         """After a crash: what waited still waits, and runs after the person's next prompt."""
-        loop = asyncio.get_running_loop()
-        self._queue = [
-            _Waiting(p.model_copy(update={"steer": False}), (), loop.create_future(), restored=True)
-            for p in queue
-        ]
+        self._queue.restore(queue)
 
     def queue_stored(self) -> None:
         """Store what waits now, when that has changed."""
@@ -357,7 +318,7 @@ class Session:
 
     async def _work(self) -> None:
         while self._queue and not self._closing:
-            waiting = self._queue.pop(0)
+            waiting = self._queue.take()
             try:
                 if self.state.turn is not None:
                     close_what_is_open(self, UNSTORED)
@@ -373,10 +334,8 @@ class Session:
                     "error",
                     f"Goalwright has a bug ({error.__class__.__name__}); its log has the details.",
                 )
-            for done in (waiting, *self._steered):
-                if not done.result.done():
-                    done.result.set_result(TurnResult(done.prompt.prompt_id, stop, detail))
-            self._steered.clear()
+            waiting.settle(stop, detail)
+            self._queue.settle_steered(stop, detail)
 
     def _store_failed(self, prompt_id: str, detail: str) -> None:
         """The log is the truth: without it the turn cannot go on, but everybody must hear of it."""
@@ -395,7 +354,7 @@ class Session:
             )
         )
 
-    async def _run(self, waiting: _Waiting) -> tuple[StopReason, str]:
+    async def _run(self, waiting: Waiting) -> tuple[StopReason, str]:
         prompt = waiting.prompt
         if names := names_after(prompt.text, self.state.trace, self.state.plan):
             self.emit(SessionUpdated(trace_id=self.session_id, time=self.services.now(), updates=names))

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from daemon.core import Daemon
 from daemon.files.seen import no_editor
+from daemon.loop.queue import TurnResult
 from daemon.loop.recovery import replay
-from daemon.loop.session import Session, TurnResult
+from daemon.loop.session import Session
 from daemon.loop.state import SessionState
 from daemon.model.events import Delta, Event
 from daemon.model.messages import ToolResultPart

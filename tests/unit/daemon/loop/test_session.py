@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from daemon.context.window import CLEARED
-from daemon.loop.session import Busy, TurnResult
+from daemon.loop.queue import TurnResult
+from daemon.loop.session import Busy
 from daemon.model.events import (
     FileChanged,
     GoalAdded,

@@ -1,0 +1,105 @@
+"""The prompts of a session that wait for its turn, and whoever waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from daemon.model.messages import FilePart, StopReason
+from daemon.model.traces import QueuedPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """How the turn that worked on a prompt ended; ``removed``: it was taken from the queue instead."""
+
+    prompt_id: str
+    stop: StopReason
+    detail: str = ""
+    removed: bool = False
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A prompt and the future that its sender awaits."""
+
+    prompt: QueuedPrompt
+    attachments: tuple[FilePart, ...]
+    result: asyncio.Future[TurnResult]
+    restored: bool = False
+    """Left by a crash: nobody waits for the result."""
+
+    def settle(self, stop: StopReason, detail: str = "", *, removed: bool = False) -> None:
+        """Tell the sender, once."""
+        if not self.result.done():
+            self.result.set_result(TurnResult(self.prompt.prompt_id, stop, detail, removed))
+
+
+class PromptQueue:
+    """In order. Storing that it changed is its owner's part."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Waiting] = []
+        self._steered: list[Waiting] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def prompts(self) -> tuple[QueuedPrompt, ...]:
+        """What waits, in order."""
+        return tuple(waiting.prompt for waiting in self._waiting)
+
+    def add(self, prompt: QueuedPrompt, attachments: tuple[FilePart, ...], *, first: bool = False) -> Waiting:
+        """Put a prompt at the end, or before all others."""
+        waiting = Waiting(prompt, attachments, asyncio.get_running_loop().create_future())
+        self._waiting.insert(0 if first else len(self._waiting), waiting)
+        return waiting
+
+    def take(self) -> Waiting:
+        """The next one. Raises IndexError when nothing waits."""
+        return self._waiting.pop(0)
+
+    def drop(self, waiting: Waiting) -> None:
+        """As if it had never been added."""
+        self._waiting.remove(waiting)
+
+    def edit(self, prompt_id: str, text: str | None) -> bool:
+        """Change a prompt, or remove it with None. False when it does not wait (any more)."""
+        for waiting in self._waiting:
+            if waiting.prompt.prompt_id == prompt_id:
+                if text is None:
+                    self._waiting.remove(waiting)
+                    waiting.settle("canceled", removed=True)
+                else:
+                    waiting.prompt = waiting.prompt.model_copy(update={"text": text})
+                return True
+        return False
+
+    def steer(self) -> list[Waiting]:
+        """Take what is to be delivered between two steps; it ends with the running turn, see ``settle_steered``."""
+        steered = [waiting for waiting in self._waiting if waiting.prompt.steer]
+        self._waiting = [waiting for waiting in self._waiting if not waiting.prompt.steer]
+        self._steered += steered
+        return steered
+
+    def settle_steered(self, stop: StopReason, detail: str) -> None:
+        """The turn that took them has ended."""
+        for waiting in self._steered:
+            waiting.settle(stop, detail)
+        self._steered.clear()
+
+    def restore(self, prompts: Sequence[QueuedPrompt]) -> None:
+        """After a crash: what waited still waits, and runs after the person's next prompt."""
+        loop = asyncio.get_running_loop()
+        self._waiting = [
+            Waiting(prompt.model_copy(update={"steer": False}), (), loop.create_future(), restored=True)
+            for prompt in prompts
+        ]
+
+    def clear(self, detail: str) -> None:
+        """Tell all senders that nothing will come; what a crash left stays for the next start."""
+        for waiting in self._waiting:
+            if not waiting.restored:
+                waiting.settle("canceled", detail)
+        self._waiting = [waiting for waiting in self._waiting if waiting.restored]

@@ -91,7 +91,8 @@ async def keep_budget(session: Session) -> str:
         if permission.decide("budget", target) == "allow":
             session.raised_limits[reached.key] = float("inf")
         else:
-            base = _given(budget_of(session), reached)
+            # A limit of zero asks at once; what it then gives must be something, or it would ask for ever.
+            base = _given(budget_of(session), reached) or max(reached.used, 1.0)
             session.raised_limits[reached.key] = max(reached.limit, reached.used) + base
 
 

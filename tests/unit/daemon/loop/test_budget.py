@@ -98,6 +98,17 @@ async def test_the_sessions_own_limits_outlive_the_daemon_and_ask_anew(tmp_path:
         assert (await turn).stop == "end_turn"
 
 
+async def test_a_limit_of_nothing_asks_before_the_first_call_and_once_is_enough_for_some(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "One.") as bench:
+        session = bench.session()
+        bench.core.update_session(session, {"budget": Budget(session_tokens=0).model_dump()})
+        turn = asyncio.create_task(session.prompt("go"))
+        await bench.asked()
+        assert bench.models.requests == []
+        await bench.answer("once")
+        assert (await turn).stop == "end_turn"
+
+
 @pytest.mark.parametrize("limit", [{"budget_usd": 0.5}, {"goal_budget_tokens": 10}, {}])
 async def test_below_the_limits_nobody_is_asked(tmp_path: Path, limit: dict[str, float]) -> None:
     async with daemon(tmp_path, "One.", "Two.") as bench:

@@ -19,6 +19,7 @@ def past_turns_reduced(
     if before <= 0:
         return list(blocks)
     steps = [block for block in blocks if _is_step(block) and block.sequence < before]
+    answered = steps[-1].sequence if steps else 0
     whole = frozenset(steps[len(steps) - keep_steps :] if keep_steps < len(steps) else steps)
     found: list[Block] = []
     for turn in _turns(blocks):
@@ -29,7 +30,11 @@ def past_turns_reduced(
         past = [block for block in turn if block.sequence < before]
         last = next((block for block in reversed(past) if _is_step(block) and block.says), None)
         for block in turn:
-            if block in whole or block.sequence >= before or not block.stored or block.kind == "compaction":
+            kept = (
+                block in whole or block.sequence >= before or not block.stored or block.kind == "compaction"
+            )
+            # Also what the model has not seen yet.
+            if kept or (block.role == "user" and block.sequence > answered):
                 found.append(block)
             else:
                 found += _reduced(block, block is last, belongs)

@@ -13,6 +13,7 @@ from daemon.context.profiles import (
 )
 from daemon.context.tokens import estimate_tokens, part_tokens
 from daemon.context.windowing.blocks import CLEARED, Answer, Block
+from daemon.model.messages import ToolResultPart
 
 
 def results_cleared(blocks: Sequence[Block], sequences: frozenset[int]) -> list[Block]:
@@ -61,5 +62,6 @@ def to_prune(blocks: Sequence[Block], profile: ContextProfile) -> tuple[tuple[in
 def _freed(answer: Answer, profile: ContextProfile) -> int:
     if answer.result is None or answer.cleared or answer.call.name in profile.prune_protected_tools:
         return 0
-    stays = estimate_tokens(CLEARED) + sum(map(estimate_tokens, answer.rules.values()))
+    cleared = part_tokens(ToolResultPart(tool_call_id="", name="", content=CLEARED))
+    stays = cleared + sum(map(estimate_tokens, answer.rules.values()))
     return max(0, part_tokens(answer.result) - stays)

@@ -86,6 +86,11 @@ class GoalForest:
         """Children in order without abandoned ones: the ones that have numbers, from 1."""
         return [self.goals[i] for i in self._children.get(goal_id, ()) if i not in self._abandoned]
 
+    def next_open(self, goal_id: str | None) -> Goal | None:
+        """The first child that has not ended; None for the top level."""
+        children = (self.goals[i] for i in self._children.get(goal_id, ()))
+        return next((goal for goal in children if goal.status not in ENDED), None)
+
     def ancestors(self, goal_id: str) -> Iterator[Goal]:
         """Parent, grandparent, … of a goal; none of an unknown one."""
         goal = self.goals.get(goal_id)

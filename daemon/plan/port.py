@@ -191,13 +191,9 @@ class SessionPlan:
         tree = self._tree
         if tree.current_id is not None:
             return f"Focus: {tree.title(tree.current_id)}."
-        top = tree.live_children(None)
-        if not top:
-            return "The plan is empty."
-        following = next((goal for goal in top if goal.status != "completed"), None)
-        if following is None:
-            return "All goals of the plan are done."
-        return f"No goal has the focus. Next to do: {tree.title(following.id)}."
+        if (following := tree.next_open(None)) is not None:
+            return f"No goal has the focus. Next to do: {tree.title(following.id)}."
+        return "All goals of the plan are done." if tree.live_children(None) else "The plan is empty."
 
 
 def _focus(plan: PlanTree, goal: Goal, number: str) -> list[Change]:

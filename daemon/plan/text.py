@@ -8,6 +8,7 @@ shown, and the siblings of that.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -107,13 +108,24 @@ _Item = str | tuple[Goal, str, int]
 """A line, or a goal with its number and depth, still to be told."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """The live goals below one."""
+
+    goals: Sequence[Goal]
+    done: Sequence[int]
+    """How many of those before each place are completed."""
+    middle: int
+    """Place of the one that leads to the focus, or is to be done next."""
+
+
 class _Lines:
     """The lines of one tree, in more or less detail."""
 
     def __init__(self, tree: PlanTree) -> None:
         self._tree = tree
         self._detail = _Detail()
-        self._live: dict[str | None, list[Goal]] = {}
+        self._levels: dict[str | None, _Level] = {}
         self._way: list[Goal] = []
         """From the top to the current goal."""
         current = tree.goals.get(tree.current_id or "")
@@ -147,7 +159,7 @@ class _Lines:
 
     def _repeats(self, goal: Goal) -> bool:
         # A goal that was completed with its last child: its children say the same one line further down.
-        below = self._detail.below_done and self._children(goal.id)
+        below = self._detail.below_done and self._below_goal(goal.id).goals
         return bool(below) and goal.summary == self._tree.summary_of_children(goal.id)
 
     def _below(self, goal: Goal, number: str, depth: int) -> Iterator[_Item]:
@@ -164,51 +176,56 @@ class _Lines:
                 yield from self._level(goal.id, f"{number}.", depth + 1)
         elif detail.below_far:
             yield from self._level(goal.id, f"{number}.", depth + 1)
-        elif live := self._children(goal.id):
-            yield _folded(live, 1, f"{number}.", depth + 1, "goals")
+        else:
+            yield from self._folded(goal.id, 0, None, f"{number}.", depth + 1)
 
     def _level(self, parent: str | None, prefix: str, depth: int) -> Iterator[_Item]:
-        live = self._children(parent)
-        start, end = self._window(live)
-        if start:
-            yield _folded(live[:start], 1, prefix, depth, "more goals")
+        goals = self._below_goal(parent).goals
+        start, end = self._window(self._below_goal(parent))
+        yield from self._folded(parent, 0, start, prefix, depth)
         for place in range(start, end):
-            yield live[place], f"{prefix}{place + 1}", depth
-        if end < len(live):
-            yield _folded(live[end:], end + 1, prefix, depth, "more goals")
+            yield goals[place], f"{prefix}{place + 1}", depth
+        yield from self._folded(parent, end, None, prefix, depth)
 
-    def _window(self, live: Sequence[Goal]) -> tuple[int, int]:
-        """Which goals of a level are told: those around the one that leads to the focus, or is to be done next."""
-        near, count = self._detail.near, len(live)
+    def _window(self, level: _Level) -> tuple[int, int]:
+        """Which goals of a level are told: those around its middle."""
+        near, count = self._detail.near, len(level.goals)
         if near is None or count <= 2 * near + 1:
             return 0, count
-        middle = next((place for place, goal in enumerate(live) if goal.id in self._on_way), None)
-        if middle is None:
-            middle = next((place for place, goal in enumerate(live) if goal.status != "completed"), count - 1)
-        start, end = max(0, middle - near), min(count, middle + near + 1)
+        start, end = max(0, level.middle - near), min(count, level.middle + near + 1)
         # A line that says that one goal is left out is no shorter than the goal.
         return (0 if start == 1 else start), (count if end == count - 1 else end)
 
-    def _children(self, parent: str | None) -> list[Goal]:
-        if parent not in self._live:
-            self._live[parent] = self._tree.live_children(parent)
-        return self._live[parent]
+    def _folded(
+        self, parent: str | None, start: int, end: int | None, prefix: str, depth: int
+    ) -> Iterator[str]:
+        """One line for the goals of a level from ``start`` up to ``end`` (None: its end), if there are any."""
+        level = self._below_goal(parent)
+        end = len(level.goals) if end is None else end
+        if (count := end - start) <= 0:
+            return
+        done = level.done[end] - level.done[start]
+        how = "done" if done == count else "to do" if done == 0 else f"({done} done, {count - done} to do)"
+        what = "goal" if count == 1 else "goals"
+        more = "" if count == len(level.goals) else "more "
+        # Numbers, so that one of them can be focused; not where they would be most of the line.
+        first, last = f"{prefix}{start + 1}", f"{prefix}{end}"
+        span = "" if len(prefix) > 20 else f"{first}: " if count == 1 else f"{first}–{last}: "
+        yield f"{_indent(depth)}[…] {span}{count} {more}{what} {how}"
 
-
-def _folded(goals: Sequence[Goal], first: int, prefix: str, depth: int, what: str) -> str:
-    done = sum(goal.status == "completed" for goal in goals)
-    how = (
-        "done"
-        if done == len(goals)
-        else "to do"
-        if done == 0
-        else f"({done} done, {len(goals) - done} to do)"
-    )
-    # Numbers, so that one of them can be focused; not where they would be most of the line.
-    span = f"{prefix}{first}–{prefix}{first + len(goals) - 1}: " if len(prefix) <= 20 else ""
-    if len(goals) == 1:
-        span, what = f"{prefix}{first}: " if span else "", what.removesuffix("s")
-    return f"{_indent(depth)}[…] {span}{len(goals)} {what} {how}"
+    def _below_goal(self, parent: str | None) -> _Level:
+        # Told in less and less detail, a level is asked for again and again.
+        if (known := self._levels.get(parent)) is not None:
+            return known
+        goals = self._tree.live_children(parent)
+        done = [0, *itertools.accumulate(goal.status == "completed" for goal in goals)]
+        middle = next((place for place, goal in enumerate(goals) if goal.id in self._on_way), None)
+        if middle is None:
+            middle = next(
+                (place for place, goal in enumerate(goals) if goal.status != "completed"), len(goals)
+            )
+        level = self._levels[parent] = _Level(goals, done, min(middle, max(0, len(goals) - 1)))
+        return level
 
 
 def _indent(depth: int) -> str:

@@ -60,3 +60,11 @@ test("a tooltip has reason, summary, own and cumulative statistics and the previ
 test("nothing spent is not told", () => {
   assert.equal(stats(NO_STATS), "");
 });
+
+test("the rows of a large plan come without counting the whole plan for each", () => {
+  const goals = Array.from({ length: 5_000 }, (_, n) => goal(String(n), { parentId: n < 100 ? null : String(n % 100) }));
+  const large = { mission: "", currentId: "4999", goals };
+  assert.equal(rows({ tree: large, running: false }, null).length, 100);
+  assert.equal(goalNumbers(large), goalNumbers(large));
+  assert.equal(goalNumbers(large).get("4999"), "100.49");
+});

@@ -1,7 +1,7 @@
 /** What the model would be sent now, as a Markdown document to read, search and fold. Pure. */
 import { percent, short } from "../amounts";
 import type { ContextMessage, ContextPart, ContextResult, GoalTree, Part } from "../protocol.gen";
-import { goalNumbers } from "../session/numbers";
+import { goalNumbers, goalOf } from "../session/numbers";
 
 const LAYERS: Record<ContextPart["layer"], string> = {
   system: "System prompt",
@@ -42,7 +42,7 @@ function overview({ model, tokens, meter }: ContextResult): string {
   const limit = meter.compactAt > 0 ? `; compacted at ${short(meter.compactAt)}` : "";
   return (
     `Exactly what \`${oneLine(model)}\` would be sent if you said nothing more: about ${short(tokens)} tokens${fits}${limit}. ` +
-    "Counts of parts are estimates. Run **Goalwright: Show Context** again for the newest."
+    "Counts of parts are estimates. *Refresh*, in the title bar, brings it up to date."
   );
 }
 
@@ -68,7 +68,7 @@ function layered(system: readonly string[], parts: readonly ContextPart[]): stri
 }
 
 function messageLines(message: ContextMessage, index: number, tree: GoalTree): string[] {
-  const goal = tree.goals.find((one) => one.id === message.goalId);
+  const goal = goalOf(tree, message.goalId);
   const number = goal && (goalNumbers(tree).get(goal.id) ?? "abandoned");
   const about = [message.role, KINDS[message.kind], goal ? `goal ${number}` : "", glimpse(message.content), amount(message.tokens)];
   return [heading(3, `${index + 1} · ${about.filter(Boolean).join(" · ")}`), ...message.content.flatMap(partLines)];

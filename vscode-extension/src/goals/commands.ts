@@ -4,7 +4,7 @@ import { fileLines, headline } from "../history/words";
 import type { FileHistory } from "../history/model";
 import { ErrorCode, type Goal, type GoalResult, type GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { chain } from "../session/numbers";
+import { chain, goalOf } from "../session/numbers";
 import { nameOf } from "./words";
 import { step, type Place } from "./places";
 
@@ -118,7 +118,7 @@ export class GoalCommands {
   }
 
   private goal(goalId: string): Goal | undefined {
-    return this.tree.goals.find((one) => one.id === goalId);
+    return goalOf(this.tree, goalId);
   }
 
   private name(goal: Goal): string {

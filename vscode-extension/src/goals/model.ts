@@ -43,7 +43,7 @@ export function row(
   live: ReadonlySet<string>,
 ): GoalRow {
   const current = goal.id === context.tree.currentId;
-  const parent = context.tree.goals.some((other) => other.parentId === goal.id);
+  const parent = childrenOf(context.tree, goal.id).length > 0;
   const summary = oneLine(goal.summary ?? "");
   const status = STATUS_WORDS[goal.status];
   const label = number ? `${number} ${oneLine(goal.description)}` : oneLine(goal.description);

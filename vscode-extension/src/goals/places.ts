@@ -1,6 +1,6 @@
 /** Where goals can be moved to. Pure. */
 import type { Goal, GoalTree } from "../protocol.gen";
-import { chain, childrenOf } from "../session/numbers";
+import { chain, childrenOf, goalOf } from "../session/numbers";
 
 /** As in the request: under a parent (null: at the top), before a sibling (null: last). */
 export interface Place {
@@ -10,7 +10,7 @@ export interface Place {
 
 /** One further up or down among the siblings; undefined at the end of the line. Abandoned ones are passed over. */
 export function step(tree: GoalTree, goalId: string, by: "up" | "down"): Place | undefined {
-  const goal = tree.goals.find((one) => one.id === goalId);
+  const goal = goalOf(tree, goalId);
   if (!goal) return undefined;
   const { parentId } = goal;
   const siblings = childrenOf(tree, parentId);
@@ -30,7 +30,7 @@ export function step(tree: GoalTree, goalId: string, by: "up" | "down"): Place |
  * end of the top level. Undefined when that changes nothing, or would put it below itself.
  */
 export function drop(tree: GoalTree, goalId: string, onto: string | undefined): Place | undefined {
-  const goal = tree.goals.find((one) => one.id === goalId);
+  const goal = goalOf(tree, goalId);
   if (!goal) return undefined;
   if (onto === undefined) {
     const last = childrenOf(tree, null).at(-1);

@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
 import type { GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { chain, childrenOf, goalNumbers } from "../session/numbers";
+import { chain, childrenOf, goalNumbers, goalOf } from "../session/numbers";
 import type { Update } from "../session/state";
 import type { GoalCommands } from "./commands";
 import { oneLine, row, tooltip, type GoalRow } from "./model";
@@ -84,7 +84,7 @@ export class GoalsView
 
   /** Opens the way to a goal and selects it. */
   async show(goalId: string): Promise<void> {
-    if (!this.tree.goals.some((goal) => goal.id === goalId)) return;
+    if (!goalOf(this.tree, goalId)) return;
     this.refresh();
     // The row may have gone again in the meantime.
     await this.view.reveal(goalId, { select: true, focus: false }).then(undefined, () => undefined);
@@ -95,12 +95,12 @@ export class GoalsView
   }
 
   getParent(element: string): string | undefined {
-    return this.tree.goals.find((goal) => goal.id === element)?.parentId ?? undefined;
+    return goalOf(this.tree, element)?.parentId ?? undefined;
   }
 
   getTreeItem(element: string): vscode.TreeItem {
     const tree = this.tree;
-    const goal = tree.goals.find((candidate) => candidate.id === element);
+    const goal = goalOf(tree, element);
     if (!goal) return new vscode.TreeItem("");
     const live = new Set(chain(tree, tree.currentId).map((one) => one.id));
     const running = this.sessions.state?.session.status !== "idle";
@@ -121,7 +121,7 @@ export class GoalsView
   /** The tooltip, made when the pointer rests on a row: its numbers are then the newest, without a repaint for each. */
   resolveTreeItem(item: vscode.TreeItem, element: string): vscode.TreeItem {
     const { tree } = this;
-    const goal = tree.goals.find((one) => one.id === element);
+    const goal = goalOf(tree, element);
     const meter = this.sessions.state?.meter?.goals.find((one) => one.goalId === element);
     if (goal) item.tooltip = new vscode.MarkdownString(tooltip(goal, goalNumbers(tree).get(element), meter), true);
     return item;
@@ -161,10 +161,10 @@ export class GoalsView
 
   /** Opens the way to the current goal, without taking selection or focus. */
   private follow(): void {
-    const { currentId, goals } = this.tree;
+    const { currentId } = this.tree;
     const shown = `${this.sessions.sessionId}:${currentId}`;
     if (!currentId || !this.view.visible || this.shown === shown) return;
-    if (!goals.some((goal) => goal.id === currentId)) return;
+    if (!goalOf(this.tree, currentId)) return;
     this.shown = shown;
     // It fails when the row went away in between; the next event brings the next try.
     this.view.reveal(currentId, { select: false, focus: false, expand: true }).then(undefined, () => undefined);

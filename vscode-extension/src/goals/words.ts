@@ -1,6 +1,6 @@
 /** What is said about goals that the person changed. Pure. */
 import type { Event, Goal, GoalTree } from "../protocol.gen";
-import { goalNumbers } from "../session/numbers";
+import { goalNumbers, goalOf } from "../session/numbers";
 
 type GoalEvent = Extract<Event, { event: "goal_added" | "goal_updated" | "goal_moved" | "goal_removed" }>;
 
@@ -15,8 +15,8 @@ export function nameOf(goal: Goal, tree: GoalTree): string {
 /** The quiet line in the transcript, `You renamed goal 2 to “Publish”`; undefined for what the agent did itself. */
 export function goalLine(event: GoalEvent, before: GoalTree, after: GoalTree): string | undefined {
   if (!event.by) return undefined;
-  const old = before.goals.find((goal) => goal.id === idOf(event));
-  const now = after.goals.find((goal) => goal.id === idOf(event));
+  const old = goalOf(before, idOf(event));
+  const now = goalOf(after, idOf(event));
   const name = (goal: Goal | undefined, tree: GoalTree): string => (goal ? nameOf(goal, tree) : "");
   switch (event.event) {
     case "goal_added":

@@ -1,7 +1,7 @@
 /** What the meter shows: how full the context is, what the session took, and its limits. Pure. */
 import { limitOf, money, percent, short } from "../amounts";
 import type { Budget, Goal, GoalMeter, GoalTree, Meter, PermissionRequest, Usage } from "../protocol.gen";
-import { goalNumbers } from "../session/numbers";
+import { goalNumbers, goalOf } from "../session/numbers";
 
 /** From this share of the way to a compaction, or of a limit, the bar warns. */
 const NEARLY = 0.9;
@@ -115,7 +115,7 @@ export function currentGoal(
   meter: Meter,
   tree: GoalTree,
 ): { goal: Goal; number: string | undefined; meter: GoalMeter | undefined } | undefined {
-  const goal = tree.goals.find((one) => one.id === tree.currentId);
+  const goal = goalOf(tree, tree.currentId);
   if (!goal) return undefined;
   return { goal, number: goalNumbers(tree).get(goal.id), meter: meter.goals.find((one) => one.goalId === goal.id) };
 }

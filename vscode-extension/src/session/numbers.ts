@@ -1,16 +1,48 @@
 import type { Goal, GoalTree } from "../protocol.gen";
 
+interface Index {
+  byId: ReadonlyMap<string, Goal>;
+  children: ReadonlyMap<string | null, Goal[]>;
+  numbers: ReadonlyMap<string, string>;
+}
+
+/** Trees are never changed, only replaced: what is found out about one of them stays true. */
+const indexes = new WeakMap<GoalTree, Index>();
+
+function indexOf(tree: GoalTree): Index {
+  const known = indexes.get(tree);
+  if (known) return known;
+  const byId = new Map(tree.goals.map((goal) => [goal.id, goal]));
+  const children = new Map<string | null, Goal[]>();
+  for (const goal of tree.goals) {
+    const siblings = children.get(goal.parentId);
+    if (siblings) siblings.push(goal);
+    else children.set(goal.parentId, [goal]);
+  }
+  const index = { byId, children, numbers: numbersOf(children) };
+  indexes.set(tree, index);
+  return index;
+}
+
 /** Children of a goal (null: top level) in order. */
-export function childrenOf(tree: GoalTree, parentId: string | null): Goal[] {
-  return tree.goals.filter((goal) => goal.parentId === parentId);
+export function childrenOf(tree: GoalTree, parentId: string | null): readonly Goal[] {
+  return indexOf(tree).children.get(parentId) ?? [];
+}
+
+export function goalOf(tree: GoalTree, goalId: string | null | undefined): Goal | undefined {
+  return indexOf(tree).byId.get(goalId ?? "");
 }
 
 /** Display numbers by goal id: `1`, `2.1`, …; abandoned goals and what is below them have none. */
-export function goalNumbers(tree: GoalTree): Map<string, string> {
+export function goalNumbers(tree: GoalTree): ReadonlyMap<string, string> {
+  return indexOf(tree).numbers;
+}
+
+function numbersOf(children: Index["children"]): Map<string, string> {
   const numbers = new Map<string, string>();
   const walk = (parentId: string | null, prefix: string): void => {
     let next = 1;
-    for (const goal of childrenOf(tree, parentId)) {
+    for (const goal of children.get(parentId) ?? []) {
       if (goal.status === "abandoned") continue;
       const number = `${prefix}${next++}`;
       numbers.set(goal.id, number);
@@ -23,13 +55,7 @@ export function goalNumbers(tree: GoalTree): Map<string, string> {
 
 /** The goal and all above it, innermost first. Stops at a broken or circular link. */
 export function chain(tree: GoalTree, goalId: string | null): Goal[] {
-  const byId = new Map(tree.goals.map((goal) => [goal.id, goal]));
-  const found: Goal[] = [];
-  for (let id = goalId; id !== null; ) {
-    const goal = byId.get(id);
-    if (!goal || found.includes(goal)) break;
-    found.push(goal);
-    id = goal.parentId;
-  }
-  return found;
+  const found = new Set<Goal>();
+  for (let goal = goalOf(tree, goalId); goal && !found.has(goal); goal = goalOf(tree, goal.parentId)) found.add(goal);
+  return [...found];
 }

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import type { GoalTree } from "../../protocol.gen";
-import { goalNumbers } from "../../session/numbers";
+import { goalNumbers, goalOf } from "../../session/numbers";
 import { lines, type Line } from "../../session/lines";
 import type { SessionState } from "../../session/state";
 import type { Outgoing } from "../../session/controller";
@@ -108,7 +108,7 @@ function mark(goalId: string | undefined, tree: GoalTree): JSX.Element | null {
 }
 
 const GoalMark = memo(({ goalId, tree }: { goalId: string; tree: GoalTree }): JSX.Element | null => {
-  const goal = tree.goals.find((one) => one.id === goalId);
+  const goal = goalOf(tree, goalId);
   if (!goal) return null;
   const number = goalNumbers(tree).get(goalId);
   return (

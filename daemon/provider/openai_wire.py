@@ -6,10 +6,11 @@ Source: the chat completions API, and what servers that imitate it are known to 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from daemon.model.messages import FilePart, NotePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from daemon.model.messages import FilePart, Part, TextPart, ToolResultPart
 from daemon.provider.anthropic_wire import NO_OUTPUT, file_text, safe_input
 from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from daemon.provider.memo import Memo
@@ -25,33 +26,55 @@ def to_messages(request: ModelRequest, *, replay_reasoning: bool = False) -> lis
     """
     out = _system(request.system)
     said: list[Json] = []
-    for message in _ordered(request.messages):
+    images: list[Json] = []
+    for message in request.messages:
         known = _known.get(message, _message)
+        if message.role == "tool":
+            if said:
+                _add_user(out, said)
+            out += [made.copy() for made in known.messages]
+            images += known.images
+            continue
+        # Images that tools returned follow as a user message: a tool message can only hold text. They come behind the
+        # last result, because results must stand together after the calls.
+        said += images
+        images = []
         if message.role == "user":
-            said += known
-        elif known:
-            _add_user(out, said)
-            if message.role == "tool":
-                out += [made.copy() for made in known]
-            else:
-                out += [_assistant(made, replay_reasoning) for made in known]
+            said += known.messages
+        elif known.messages:
+            if said:
+                _add_user(out, said)
+            out += [_assistant(made, replay_reasoning) for made in known.messages]
+    said += images
     said += _user_parts([TextPart(text=request.tail)])
-    _add_user(out, said)
+    if said:
+        _add_user(out, said)
     return out
 
 
-def _message(message: PromptMessage) -> tuple[Json, ...]:
-    """What a message is made of: parts of a user's, the whole of another's. Shared by all requests with it."""
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a message becomes. Shared by all requests with it, so it goes into them as a copy."""
+
+    messages: tuple[Json, ...]
+    """Of a user's message its parts."""
+    images: tuple[Json, ...] = ()
+    """Of a tool's results."""
+
+
+def _message(message: PromptMessage) -> _Made:
     match message.role:
         case "user":
-            return _user_parts(message.content)
+            return _Made(_user_parts(message.content))
         case "assistant":
-            return _assistants(message)
+            return _Made(_assistants(message))
         case "tool":
-            return tuple(_result(part) for part in message.content if isinstance(part, ToolResultPart))
+            results = [part for part in message.content if part.type == "tool_result"]
+            images = [_user_part(image) for part in results for image in part.images]
+            return _Made(tuple(_result(part) for part in results), tuple(images))
 
 
-_known: Memo[PromptMessage, tuple[Json, ...]] = Memo()
+_known: Memo[PromptMessage, _Made] = Memo()
 
 
 def tools(specs: Iterable[ToolSpec]) -> list[Json]:
@@ -65,43 +88,19 @@ def tools(specs: Iterable[ToolSpec]) -> list[Json]:
     ]
 
 
-def _ordered(messages: Sequence[PromptMessage]) -> Iterable[PromptMessage]:
-    """Images that tools returned follow as a user message: a tool message can only hold text.
-
-    They come behind the last result, because results must stand together after the calls.
-    """
-    images: list[FilePart] = []
-    for message in messages:
-        if message.role != "tool" and images:
-            yield PromptMessage("user", tuple(images))
-            images = []
-        yield message
-        for part in message.content:
-            if isinstance(part, ToolResultPart):
-                images += part.images
-    if images:
-        yield PromptMessage("user", tuple(images))
-
-
 def _system(blocks: Iterable[SystemBlock]) -> list[Json]:
     text = "\n\n".join(block.text for block in blocks if block.text.strip())
     return [{"role": "system", "content": text}] if text else []
 
 
-def _user_parts(content: Iterable[object]) -> tuple[Json, ...]:
-    files = [_user_part(part) for part in content if isinstance(part, FilePart)]
-    texts = [
-        {"type": "text", "text": part.text}
-        for part in content
-        if isinstance(part, TextPart | NotePart) and part.text.strip()
-    ]
-    return (*files, *texts)
+def _user_parts(content: Iterable[Part]) -> tuple[Json, ...]:
+    files = [_user_part(part) for part in content if part.type == "file"]
+    texts = [part.text for part in content if part.type == "text" or part.type == "note"]
+    return (*files, *({"type": "text", "text": text} for text in texts if text.strip()))
 
 
 def _add_user(out: list[Json], said: list[Json]) -> None:
     """One message of all that was said: neighbours are joined, because some models insist on alternating roles."""
-    if not said:
-        return
     # Mere text as a string: simple servers know nothing else, and others glue the pieces together.
     only_text = all(part["type"] == "text" for part in said)
     content = "\n\n".join(part["text"] for part in said) if only_text else [part.copy() for part in said]
@@ -119,8 +118,8 @@ def _user_part(part: FilePart) -> Json:
 
 def _assistants(message: PromptMessage) -> tuple[Json, ...]:
     """The message, with its reasoning; none when it says nothing and calls nothing."""
-    text = "".join(part.text for part in message.content if isinstance(part, TextPart))
-    reasoning = "".join(part.text for part in message.content if isinstance(part, ReasoningPart))
+    text = "".join([part.text for part in message.content if part.type == "text"])
+    reasoning = "".join([part.text for part in message.content if part.type == "reasoning"])
     calls = [
         {
             "id": part.id,
@@ -128,7 +127,7 @@ def _assistants(message: PromptMessage) -> tuple[Json, ...]:
             "function": {"name": part.name, "arguments": json.dumps(safe_input(part), ensure_ascii=False)},
         }
         for part in message.content
-        if isinstance(part, ToolCallPart)
+        if part.type == "tool_call"
     ]
     if not calls and not text.strip():
         return ()

@@ -39,7 +39,9 @@ def _measure(stage: Stage) -> list[Measure]:
         short, long = (_took(_session(count, kind), max(3, stage.runs)) for count in (SHORT, LONG))
         for name in long:
             baseline = Baseline(f"after {SHORT}", statistics.median(short[name]))
-            target = TARGET_MS + baseline.value if name.startswith("request") else None
+            # The first one also reads the whole session; the others are what every step waits for.
+            every = name.startswith("request") and not name.endswith("(first)")
+            target = TARGET_MS + baseline.value if every else None
             found.append(Measure(f"{name}, {kind}", "ms", tuple(long[name]), target, baseline))
     return found
 
@@ -98,4 +100,8 @@ def _assembled(session: FakeSession, cache: WindowCache) -> dict[str, float]:
         name: (end - start) * 1000
         for name, (start, end) in zip(names, itertools.pairwise(times), strict=True)
     }
-    return found | {"request": sum(found.values()) - found["openai wire"]}
+    both = found["window"] + found["token count"]
+    return found | {
+        "request to Anthropic": both + found["anthropic wire"],
+        "request to others": both + found["openai wire"],
+    }

@@ -62,6 +62,12 @@ class Window:
         """For a request."""
         return tuple(entry.prompt for entry in self.entries)
 
+    def before(self, goal_id: str | None) -> int:
+        """How many messages stand before the first one of a goal; 0 when it has none."""
+        if goal_id is None:
+            return 0
+        return next((n for n, entry in enumerate(self.entries) if entry.goal_id == goal_id), 0)
+
 
 class WindowCache:
     """What a session keeps from one window to the next: it only saves time, with or without it all is the same.

@@ -115,11 +115,12 @@ class Assembly:
         if plan and settings.plan_placement == "system":
             system.append(SystemBlock(plan))
             plan = ""
-        messages = (window or self.window()).messages
+        window = window or self.window()
         return ModelRequest(
             model=self._session.model.partition("/")[2],
             system=tuple(system),
-            messages=(*messages, *extra),
+            messages=(*window.messages, *extra),
+            stays=window.before(self._state.plan.current_id),
             tools=self.tool_specs(),
             tail=plan if tail else "",
             max_tokens=settings.max_tokens,

@@ -124,7 +124,7 @@ class Compactor:
         promised = self._best_cut(profile, reason, target, prompt, _PLACEHOLDER, above)
         if promised is None or not (promised.after <= before * _WORTH_IT or self._wished(reason, promised)):
             return self._nothing(profile, before, reason)
-        self._session.notice("info", _begins(reason, before, profile), "compaction")
+        self._session.notice("info", _begins(reason, before, profile), "compaction_begins")
         try:
             asking = SummingUp(self._session, self._assembly)
             summary = await asking.ask(prompt, promised.keep_from, profile)
@@ -134,21 +134,26 @@ class Compactor:
             self._session.notice("warning", detail, "compaction")
             return Compacted(before, before, detail)
         cut = self._best_cut(profile, reason, target, prompt, summary.text, above) or promised
-        self._store(reason, prompt, summary, cut)
+        self._store(reason, prompt, summary, cut, before)
         after = self._assembly.tokens()
-        detail = _done(before, after, profile, summary, cut)
+        done = f"The context was compacted from {before:,} to {after:,} tokens."
+        self._session.notice("info", done, "compaction_done")
+        more = _worth_saying(profile, summary, cut)
         if reason != "manual" and (after > profile.compact_at or after > before * _LITTLE):
-            detail = f"{detail} {_too_little(after, profile)}"
+            more.append(_too_little(after, profile))
             self._told_at = after
-        self._session.notice("warning" if summary.fallback else "info", detail, "compaction")
-        return Compacted(before, after, detail)
+        if more:
+            self._session.notice("warning" if summary.fallback else "info", " ".join(more), "compaction")
+        return Compacted(before, after, " ".join([done, *more]))
 
     # -- inside --
 
     def _prune(self, profile: ContextProfile, before: int, target: int) -> bool:
         """Clear old tool results, when that alone is enough."""
         state = self._state
-        sequences, freed = prunable(state.messages, state.plan, state.marks, profile)
+        sequences, freed = prunable(
+            state.messages, state.plan, state.marks, profile, cache=self._session.window_cache
+        )
         if not sequences or before - freed * state.calibration > target:
             return False
         self._session.emit(
@@ -232,7 +237,13 @@ class Compactor:
         state = self._state
         sequence = state.next_sequence()
         start = (
-            keep_from(state.messages, state.plan, state.marks, replace(profile, keep_steps=kept))
+            keep_from(
+                state.messages,
+                state.plan,
+                state.marks,
+                replace(profile, keep_steps=kept),
+                cache=self._session.window_cache,
+            )
             if kept
             else sequence
         )
@@ -260,12 +271,17 @@ class Compactor:
             created_at=self._session.services.now(),
         )
 
-    def _store(self, reason: Reason, prompt: str, summary: Summary, cut: _Cut) -> None:
+    def _store(self, reason: Reason, prompt: str, summary: Summary, cut: _Cut, before: int) -> None:
         """All three in one go: a crash in between leaves what counts as nothing."""
 
         def mark(kind: _Kind) -> CompactionPart:
             return CompactionPart(
-                kind=kind, reason=reason, keep_from=cut.keep_from, cut_results=cut.cut_results
+                kind=kind,
+                reason=reason,
+                keep_from=cut.keep_from,
+                before=before,
+                after=cut.after,
+                cut_results=cut.cut_results,
             )
 
         add = self._recorder.add
@@ -309,20 +325,23 @@ def _begins(reason: Reason, before: int, profile: ContextProfile) -> str:
     return f"The context has {before:,} tokens: the model is asked to sum up the work so far ({why})."
 
 
-def _done(before: int, after: int, profile: ContextProfile, summary: Summary, cut: _Cut) -> str:
-    text = f"The context was compacted from {before:,} to {after:,} tokens."
+def _worth_saying(profile: ContextProfile, summary: Summary, cut: _Cut) -> list[str]:
+    """What is not as usual about a compaction."""
+    said: list[str] = []
     if summary.fallback:
-        text += f" No summary could be had from the model: {summary.fallback}"
-        text += " A list of what was done stands in its place."
-    if cut.kept_steps < profile.keep_steps:
-        text += (
-            f" Only {_last(cut.kept_steps)} fitted in as before."
-            if cut.kept_steps
-            else " Nothing else fitted in."
+        said.append(
+            f"No summary could be had from the model: {summary.fallback} A list of what was done stands in its place."
         )
+    if cut.kept_steps < profile.keep_steps:
+        kept = (
+            f"Only {_last(cut.kept_steps)} fitted in as before."
+            if cut.kept_steps
+            else "Nothing else fitted in."
+        )
+        said.append(kept)
     elif cut.cut_results:
-        text += " Long tool results of the last steps were shortened."
-    return text
+        said.append("Long tool results of the last steps were shortened.")
+    return said
 
 
 def _last(steps: int) -> str:

@@ -122,6 +122,9 @@ class CompactionPart(Model):
     """Why it was done, for the person: ``threshold``, ``overflow``, ``manual``."""
     keep_from: int = 0
     """Sequence of the first message that stays whole; on all three messages."""
+    before: int = 0
+    after: int = 0
+    """Estimated tokens of the next request before the compaction and after it, for the person."""
     cut_results: bool = False
     """Long tool results of the messages that stay are cut: they were too long for the window even so."""
 

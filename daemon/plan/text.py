@@ -30,7 +30,7 @@ _MARK = {"completed": "✓", "in_progress": "→", "pending": " "}
 class _Detail:
     """How much is told."""
 
-    summary: int = 120
+    summary: int = 80
     """Characters of a summary; 0: none. The whole of it stands in the context."""
     description: int = MAX_DESCRIPTION
     below_done: bool = False
@@ -46,10 +46,10 @@ class _Detail:
 _LESS_AND_LESS = (
     _Detail(),
     _Detail(near=12),
-    _Detail(120, 300, below_far=False, near=8, levels=16),
-    _Detail(120, 200, below_far=False, near=4, levels=10),
-    _Detail(100, 120, below_far=False, near=2, levels=8),
-    _Detail(80, 80, below_far=False, near=1, levels=6),
+    _Detail(80, 300, below_far=False, near=8, levels=16),
+    _Detail(80, 200, below_far=False, near=4, levels=10),
+    _Detail(80, 120, below_far=False, near=2, levels=8),
+    _Detail(60, 80, below_far=False, near=1, levels=6),
     _Detail(0, 60, below_far=False, near=0, levels=5),
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from daemon.model.messages import FilePart, Part, ReasoningPart, ToolCallPart, ToolResultPart
@@ -43,16 +43,12 @@ def build(request: ModelRequest, *, replay_thinking: bool = True) -> dict[str, A
     messages = to_messages(request.messages, replay_thinking=replay_thinking)
     tools = [_tool(tool) for tool in request.tools]
     free = MAX_BREAKPOINTS
-    if tools:
-        tools[-1]["cache_control"] = _EPHEMERAL
-        free -= 1
     # The last two, because the reader's lookup goes back from a breakpoint: what the previous call wrote is
     # found again at the second to last one.
     users = [message for message in messages if message["role"] == "user"][-2:]
     for message in users:
-        # On a copy: blocks are shared with the requests before and after this one.
-        message["content"][-1] = {**message["content"][-1], "cache_control": _EPHEMERAL}
-    free -= len(users)
+        _mark(message["content"], -1)
+    free -= len(users) + _mark_what_stays(messages, request, replay_thinking)
     _add_tail(messages, request.tail)
     args: dict[str, Any] = {"model": request.model, "messages": messages}
     system = _system(request.system, free)
@@ -60,7 +56,36 @@ def build(request: ModelRequest, *, replay_thinking: bool = True) -> dict[str, A
         args["system"] = system
     if tools:
         args["tools"] = tools
+        if not any("cache_control" in block for block in system):
+            # Else the breakpoint in the system prompt covers them: tools come before it.
+            tools[-1]["cache_control"] = _EPHEMERAL
     return args | _sampling(request, messages)
+
+
+def _mark(content: list[Block], at: int) -> None:
+    # On a copy: blocks are shared with the requests before and after this one.
+    content[at] = {**content[at], "cache_control": _EPHEMERAL}
+
+
+def _mark_what_stays(messages: Sequence[Block], request: ModelRequest, replay_thinking: bool) -> bool:
+    """A breakpoint behind ``request.stays``: so this prefix is still cached when the goal ends. Whether it is new."""
+    memo = _with_thinking if replay_thinking else _without_thinking
+    blocks_of = _blocks_of if replay_thinking else _blocks_but_thinking
+    last: Block | None = None
+    for message in reversed(request.messages[: request.stays]):
+        blocks = memo.get(message, blocks_of)
+        last = next((block for block in reversed(blocks) if block["type"] not in _THINKING), None)
+        if last is not None:
+            break
+    if last is None:
+        return False
+    for message in reversed(messages):
+        content: list[Block] = message["content"]
+        for at in range(len(content) - 1, -1, -1):
+            if content[at] is last:
+                _mark(content, at)
+                return True
+    return False  # it is the end of one of the last messages, and marked already
 
 
 def _add_tail(messages: list[Block], tail: str) -> None:

@@ -49,6 +49,8 @@ class ModelRequest:
     system: tuple[SystemBlock, ...]
     messages: tuple[PromptMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
+    stays: int = 0
+    """How many messages at the start stay as they are when the goal at work ends: a place for a cache breakpoint."""
     tail: str = ""
     """Text that changes from call to call (the current plan): sent at the very end of the last user-side message,
     behind the last cache breakpoint, so that it never spoils the cached prefix."""

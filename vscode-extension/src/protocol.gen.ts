@@ -126,6 +126,9 @@ export interface CompactionPart {
   reason: string;
   /** Sequence of the first message that stays whole; on all three messages. */
   keepFrom: number;
+  before: number;
+  /** Estimated tokens of the next request before the compaction and after it, for the person. */
+  after: number;
   /** Long tool results of the messages that stay are cut: they were too long for the window even so. */
   cutResults: boolean;
 }

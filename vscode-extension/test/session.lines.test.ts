@@ -6,7 +6,8 @@ import type { CompactionPart, Message, Part } from "../src/protocol.gen";
 import { event, loaded, message, meter, session, text } from "./fakes/protocol";
 
 const used = (input: number): Partial<Message> => ({ usage: { input, output: 10, cacheRead: 1_000, cacheWrite: 0 } });
-const part = (kind: CompactionPart["kind"], reason = "threshold"): Part => ({ type: "compaction", kind, reason, keepFrom: 9, cutResults: false });
+const part = (kind: CompactionPart["kind"], before = 142_000, after = 38_000): Part =>
+  ({ type: "compaction", kind, reason: "threshold", keepFrom: 9, before, after, cutResults: false });
 const summary = text('Here it is.\n<compact_summary>{"mission": "Ship it", "done": ["a", "b"], "empty": []}</compact_summary>');
 const before = [message("user", 1, [text("go")]), message("assistant", 2, [text("on it")], used(141_000))];
 const triple = [
@@ -14,10 +15,9 @@ const triple = [
   message("assistant", 4, [part("summary"), summary], used(150_000)),
   message("user", 5, [part("carried"), text("The person said: go")]),
 ];
-const shown = (messages: Message[], context: number | null = null) =>
-  lines(fromLoad(loaded({ messages })).items, context === null ? null : meter({ contextTokens: context }), true);
-const compactions = (messages: Message[], context: number | null = null) =>
-  shown(messages, context).filter((line): line is CompactionLine => line.kind === "compaction");
+const shown = (messages: Message[]) => lines(fromLoad(loaded({ messages })).items, true);
+const compactions = (messages: Message[]) =>
+  shown(messages).filter((line): line is CompactionLine => line.kind === "compaction");
 
 test("the three messages of a compaction are one line, with the tokens before and after", () => {
   const after = message("assistant", 6, [text("next")], used(37_000));
@@ -29,49 +29,51 @@ test("the three messages of a compaction are one line, with the tokens before an
   assert.match(line?.summary ?? "", /Here it is\.\n\n\*\*Mission\*\*\n\nShip it\n\n\*\*Done\*\*\n\n- a\n- b$/);
 });
 
-test("until the next answer the meter tells what is left", () => {
-  const [line] = compactions([...before, ...triple], 30_000);
-  assert.equal(line && compactionWords(line), "Context compacted (it was nearly full) · 142k → 30k tokens");
-  const [unknown] = compactions([...before, ...triple]);
-  assert.equal(unknown && compactionWords(unknown), "Context compacted (it was nearly full)");
-});
-
 test("each compaction has its own line", () => {
-  const second = triple.map((one, index) => ({ ...one, messageId: `n${index}`, sequence: 10 + index }));
-  const found = compactions([...before, ...triple, message("assistant", 6, [text("x")], used(99_000)), ...second], 20_000);
-  assert.deepEqual(found.map((line) => [line.before, line.after]), [[142_000, 100_000], [100_000, 20_000]]);
+  const second = [
+    message("user", 13, [part("request", 99_000, 20_000), text("Summarise.")]),
+    message("assistant", 14, [part("summary", 99_000, 20_000), summary]),
+    message("user", 15, [part("carried", 99_000, 20_000), text("The person said: go")]),
+  ];
+  const found = compactions([...before, ...triple, message("assistant", 6, [text("x")], used(99_000)), ...second]);
+  assert.deepEqual(found.map((line) => [line.before, line.after]), [[142_000, 38_000], [99_000, 20_000]]);
 });
 
 test("a compaction under way says so, one that was broken off is nothing", () => {
   const [line] = compactions([...before, triple[0] as Message]);
   assert.equal(line && compactionWords(line), "Compacting the context…");
   assert.deepEqual(compactions([...before, triple[0] as Message, message("user", 6, [text("again")])]), []);
-  assert.equal(lines(fromLoad(loaded({ messages: triple.slice(0, 1) })).items, null, false).length, 0, "nothing runs any more");
+  assert.equal(lines(fromLoad(loaded({ messages: triple.slice(0, 1) })).items, false).length, 0, "nothing runs any more");
 });
 
 test("of a compaction whose request was trimmed away the rest is a line", () => {
   assert.deepEqual(shown(triple.slice(1)).map((line) => line.kind), ["compaction"]);
 });
 
-const notice = (id: number, text: string, level: "info" | "warning" = "info") => event(id, "notice", { level, text, code: "compaction" });
+const notice = (id: number, text: string, code = "compaction", level: "info" | "warning" = "info") => event(id, "notice", { level, text, code });
 const said = (one: Message, id: number) => event(id, "message_added", { message: one, affectedGoals: [] });
-const live = (...updates: Update[]) => lines(updates.reduce(apply, fromLoad(loaded({ messages: before }))).items, null, true);
+const live = (...updates: Update[]) => lines(updates.reduce(apply, fromLoad(loaded({ messages: before }))).items, true);
 
 test("what the daemon tells of a compaction is told by its line", () => {
-  const begins = notice(1, "The context has 150,123 tokens: the model is asked to sum up the work so far (as you asked).");
+  const begins = notice(1, "The context has 150,123 tokens: the model is asked to sum up the work so far (as you asked).", "compaction_begins");
   assert.deepEqual(live(begins).map((line) => line.kind), ["message", "message", "compaction"]);
   const stored = triple.map((one, index) => said(one, index + 2));
   const done = "The context was compacted from 150,123 to 12,400 tokens.";
-  const all = live(begins, ...stored, notice(5, done));
+  const all = live(begins, ...stored, notice(5, done, "compaction_done"));
   assert.deepEqual(all.map((line) => line.kind), ["message", "message", "compaction"]);
-  assert.equal(compactionWords(all[2] as CompactionLine), "Context compacted (it was nearly full) · 150k → 12k tokens");
-  const more = live(begins, ...stored, notice(5, `${done} No summary could be had from the model.`, "warning")).at(-1);
+  assert.equal(compactionWords(all[2] as CompactionLine), "Context compacted (it was nearly full) · 142k → 38k tokens");
+  const more = live(
+    begins,
+    ...stored,
+    notice(5, done, "compaction_done"),
+    notice(6, "No summary could be had from the model.", "compaction", "warning"),
+  ).at(-1);
   assert.ok(more?.kind === "notice" && more.text === "No summary could be had from the model." && more.level === "warning");
 });
 
 test("a compaction that failed, or was stopped, leaves what was said about that", () => {
-  const begins = notice(1, "The context has 150,123 tokens: the model is asked to sum up the work so far (as you asked).");
-  const failed = live(begins, notice(2, "The context was not compacted: no credit.", "warning"));
+  const begins = notice(1, "The context has 150,123 tokens: the model is asked to sum up the work so far (as you asked).", "compaction_begins");
+  const failed = live(begins, notice(2, "The context was not compacted: no credit.", "compaction", "warning"));
   assert.deepEqual(failed.slice(2).map((line) => line.kind === "notice" && line.text), ["The context was not compacted: no credit."]);
   const stopped = live(begins, event(2, "turn_ended", { promptId: "p", stopReason: "canceled", detail: "" }));
   assert.deepEqual(stopped.slice(2).map((line) => line.kind === "notice" && line.text), ["Stopped."]);
@@ -79,7 +81,7 @@ test("a compaction that failed, or was stopped, leaves what was said about that"
 
 test("reasons are told in words, and unknown ones as they are", () => {
   const words = (reason: string): string =>
-    compactionWords({ kind: "compaction", key: "k", reason, before: undefined, after: undefined, summary: "s", carried: "" });
+    compactionWords({ kind: "compaction", key: "k", reason, before: 0, after: 0, summary: "s", carried: "" });
   assert.deepEqual(["manual", "overflow", "moon", ""].map(words), [
     "Context compacted (as you asked)",
     "Context compacted (it was too long for the model)",

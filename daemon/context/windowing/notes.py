@@ -45,8 +45,11 @@ def summary_text(plan: PlanTree, root: Goal) -> str:
 
 
 def attempts_text(plan: PlanTree, goal: Goal) -> str:
-    """What was tried before ``goal`` in its place, and why it failed."""
-    lines = ["<earlier_attempts>", f"Tried before in the place of: {_attribute(goal.description)}"]
+    """What was tried before ``goal`` in its place, and why it failed.
+
+    Without a word on ``goal`` itself: it may get another name, and this stands where the provider has it cached.
+    """
+    lines = ["<earlier_attempts>", "Tried before for what comes next, and given up:"]
     for attempt in plan.predecessors(goal.id):
         why = plain((attempt.summary or "no reason was given").strip())
         lines.append(f"- {_attribute(attempt.description)}: {_indented(why, 1)}")

@@ -64,9 +64,10 @@ class GoalTree:
         state = player.state
         window = build_window(state.messages, state.plan, state.marks, self.profile, cache=self._cache)
         plan = plan_to_prompt(state.plan) if state.plan.goals and self.placement != "on_demand" else ""
+        stays = window.before(state.plan.current_id)
         if self.placement == "system":
-            return self.frame.request(window.messages, system_plan=plan)
-        return self.frame.request(window.messages, tail=plan)
+            return self.frame.request(window.messages, stays=stays, system_plan=plan)
+        return self.frame.request(window.messages, stays=stays, tail=plan)
 
     def _mark(
         self, player: Player, *, history_before: int | None = None, pruned: tuple[int, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -126,18 +127,41 @@ def test_attachments_are_sent_as_what_they_are() -> None:
     assert "src/a.py" in content[5]["text"]
 
 
-def test_breakpoints_are_on_the_last_tool_the_system_prompt_and_the_last_two_user_messages() -> None:
+def test_breakpoints_are_on_the_system_prompt_with_the_tools_before_it_and_the_last_two_user_messages() -> (
+    None
+):
     tools = (READ, ToolSpec("edit", "", {"type": "object"}))
-    system = (SystemBlock("a", cache=True), SystemBlock("b", cache=True), SystemBlock("c"))
+    system = (SystemBlock("a", cache=True), SystemBlock("b", cache=True), SystemBlock("c", cache=True))
     talk = (user("a"), assistant("b"), user("c"), assistant(call("c1")), result("c1"))
     args = build(request(*talk, tools=tools, system=system))
-    assert marked(args) == ["tool edit", "system 1", "message 2.0", "message 4.0"]
+    assert marked(args) == ["system 1", "system 2", "message 2.0", "message 4.0"]
 
 
-def test_without_tools_the_system_prompt_gets_their_breakpoint() -> None:
-    system = (SystemBlock("a", cache=True), SystemBlock("b", cache=True), SystemBlock("c", cache=True))
-    args = build(request(user("a"), assistant("b"), user("c"), tools=(), system=system))
-    assert marked(args) == ["system 1", "system 2", "message 0.0", "message 2.0"]
+def test_without_a_breakpoint_in_the_system_prompt_the_last_tool_has_one() -> None:
+    tools = (READ, ToolSpec("edit", "", {"type": "object"}))
+    args = build(request(user("a"), tools=tools, system=(SystemBlock("a"),)))
+    assert marked(args) == ["tool edit", "message 0.0"]
+
+
+def test_what_stays_when_the_goal_ends_has_a_breakpoint_behind_it() -> None:
+    talk = [user("a"), assistant(call("c1")), result("c1"), user("note")]
+    for number in range(2, 5):
+        talk += [assistant(call(f"c{number}")), result(f"c{number}")]
+    system = (SystemBlock("a", cache=True), SystemBlock("b", cache=True))
+    args = build(replace(request(*talk, system=system), stays=3))
+    # Not behind the note, which is the goal's own, although it is sent in the same message.
+    assert marked(args) == ["system 1", "message 2.0", "message 6.0", "message 8.0"]
+    assert [block["type"] for block in args["messages"][2]["content"]] == ["tool_result", "text"]
+    again = build(replace(request(*talk, system=system), stays=0))
+    assert marked(again) == ["system 0", "system 1", "message 6.0", "message 8.0"]
+
+
+def test_what_stays_may_end_with_a_message_of_the_model() -> None:
+    thinking = assistant(ReasoningPart(text="hm", signature="s"), call("c1"))
+    talk = (user("a"), thinking, result("c1"), assistant(call("c2")), result("c2"), assistant("x"), user("b"))
+    assert marked(build(replace(request(*talk), stays=2)))[1] == "message 1.1"
+    # The end of one of the last two user messages has a breakpoint anyway.
+    assert marked(build(replace(request(user("a")), stays=1))) == ["system 0", "message 0.0"]
 
 
 def test_the_tail_stands_behind_the_last_breakpoint() -> None:

@@ -1,16 +1,15 @@
 /** The transcript's lines: the messages of a compaction are one of them. Pure. */
 import { short } from "../amounts";
-import { sent } from "../meter/model";
-import type { CompactionPart, Message, Meter } from "../protocol.gen";
+import type { CompactionPart, Message } from "../protocol.gen";
 import type { Item } from "./state";
 
 export interface CompactionLine {
   kind: "compaction";
   key: string;
   reason: string;
-  /** Tokens of the request before it, and of the one after it, as far as they are known. */
-  before: number | undefined;
-  after: number | undefined;
+  /** Estimated tokens of the request before it, and of the one after it. */
+  before: number;
+  after: number;
   /** Markdown; empty while the model still writes it. */
   summary: string;
   /** What was carried over word for word. */
@@ -23,57 +22,37 @@ export function compactionOf(message: Message): CompactionPart | undefined {
   return message.content.find((part) => part.type === "compaction");
 }
 
-/** How the daemon tells that it begins, and that it is done; what it says beyond that is worth a line of its own. */
-const BEGINS = /is asked to sum up/;
-const DONE = /^The context was compacted from ([\d,]+) to ([\d,]+) tokens\.\s*/;
-
 /** `running`: a turn is under way, so what has no end yet may still get one. */
-export function lines(items: readonly Item[], meter: Meter | null, running: boolean): Line[] {
+export function lines(items: readonly Item[], running: boolean): Line[] {
   const found: Line[] = [];
-  let asked: number | undefined;
   let open: CompactionLine | undefined;
-  const begin = (key: string, reason: string): CompactionLine => {
-    const line = { kind: "compaction" as const, key, reason, before: asked, after: undefined, summary: "", carried: "" };
+  const begin = (key: string): CompactionLine => {
+    const line = { kind: "compaction" as const, key, reason: "", before: 0, after: 0, summary: "", carried: "" };
     found.push(line);
     return line;
   };
   for (const item of items) {
-    const before = found.at(-1);
-    const last = before === open ? open : undefined;
+    const last = found.at(-1) === open ? open : undefined;
     if (item.kind === "notice") {
-      const done = item.code === "compaction" && DONE.exec(item.text);
-      if (done && last?.summary) {
-        [last.before, last.after] = [count(done[1]), count(done[2])];
-        const rest = item.text.slice(done[0].length);
-        if (rest) found.push({ ...item, text: rest });
-      } else if (item.code === "compaction" && BEGINS.test(item.text)) open = begin(item.key, "");
-      else found.push(item);
+      if (item.code === "compaction_begins") open = begin(item.key);
+      // That it is done, the line itself says.
+      else if (item.code !== "compaction_done" || !last?.summary) found.push(item);
       continue;
     }
     const { message } = item;
     const part = compactionOf(message);
-    if (part) {
-      const begun = last && (part.kind !== "request" || !last.summary) ? last : undefined;
-      open = begun ?? begin(item.key, part.reason);
-      open.reason = part.reason;
-      if (part.kind === "summary") open.summary = readableSummary(textOf(message));
-      if (part.kind === "carried") open.carried = textOf(message);
+    if (!part) {
+      found.push(item);
       continue;
     }
-    if (message.usage) {
-      asked = sent(message.usage);
-      if (open) open.after ??= asked;
-    }
-    found.push(item);
+    const begun = last && (part.kind !== "request" || !last.summary) ? last : undefined;
+    open = begun ?? begin(item.key);
+    Object.assign(open, { reason: part.reason, before: part.before, after: part.after });
+    if (part.kind === "summary") open.summary = readableSummary(textOf(message));
+    if (part.kind === "carried") open.carried = textOf(message);
   }
-  // Nothing was asked since: what the next request would hold is known all the same.
-  if (open?.summary && open.after === undefined) open.after = meter?.contextTokens;
   // What was broken off came to nothing.
   return found.filter((line) => line.kind !== "compaction" || line.summary !== "" || (running && line === found.at(-1)));
-}
-
-function count(digits: string | undefined): number {
-  return Number(digits?.replaceAll(",", ""));
 }
 
 const REASONS: Record<string, string> = {
@@ -86,7 +65,7 @@ const REASONS: Record<string, string> = {
 export function compactionWords({ reason, before, after, summary }: CompactionLine): string {
   if (!summary) return "Compacting the context…";
   const why = REASONS[reason] ?? reason;
-  const counts = before === undefined || after === undefined || after >= before ? "" : `${short(before)} → ${short(after)} tokens`;
+  const counts = after >= before ? "" : `${short(before)} → ${short(after)} tokens`;
   return [`Context compacted${why ? ` (${why})` : ""}`, counts].filter(Boolean).join(" · ");
 }
 

@@ -175,7 +175,9 @@ class Daemon:
         self._commands.wrote(path)
 
     def update_session(self, session: Session, updates: Mapping[str, Any]) -> None:
-        """Change title or model."""
+        """Change title, model or limits."""
+        if "budget" in updates:
+            session.raised_limits.clear()
         if updates:
             session.emit(SessionUpdated(trace_id=session.session_id, time=self.now(), updates=dict(updates)))
 

@@ -228,6 +228,8 @@ class Requests:
             _check_budget(params.budget)
             updates["budget"] = params.budget.model_dump()
         self._core.update_session(session, updates)
+        if params.model is not None or params.budget is not None:
+            (await prepared(session)).publish()  # another window, other limits
         return p.SessionResult(session=await self.info(session))
 
     async def edit_queue(self, params: p.QueueEditParams) -> p.Empty:

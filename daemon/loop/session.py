@@ -250,6 +250,9 @@ class Session:
             self._compaction = asyncio.create_task(Compactor(self, assembly).compact("manual", instructions))
             try:
                 return await self._compaction
+            except asyncio.CancelledError:
+                self.notice("info", "The compaction was canceled: the context is as it was.", "compaction")
+                raise
             finally:
                 self._compaction = None
                 assembly.publish()
@@ -281,6 +284,9 @@ class Session:
         """Cancel what runs, drop what waits, and write the last snapshot."""
         self._queue.clear("Goalwright was stopped.")
         self._closing = True
+        if self._compaction is not None:
+            self._compaction.cancel()
+            await asyncio.wait({self._compaction}, timeout=10)
         if self.running and self._worker is not None:
             self.cancel()
             await asyncio.wait({self._worker}, timeout=10)

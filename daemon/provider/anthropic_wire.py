@@ -20,6 +20,8 @@ MAX_BREAKPOINTS = 4
 MIN_THINKING = 1024
 """The API takes no smaller budget."""
 NO_OUTPUT = "(no output)"
+_SHORT_ANSWER = 4_096
+"""Tokens."""
 
 Thinking = Literal["none", "budget", "adaptive", "adaptive_default", "between_tools", "always"]
 """How a model thinks: never; with a budget; adaptive when asked; adaptive unless disabled, or unless set to
@@ -300,6 +302,9 @@ def _sampling(request: ModelRequest, messages: list[Block]) -> dict[str, Any]:
         args["thinking"] = {"type": "adaptive", "display": "summarized"}
         if budget > 0:
             args["output_config"] = {"effort": _effort(budget)}
+        elif request.max_tokens <= _SHORT_ANSWER:
+            # Thinking counts: with much of it nothing of a short answer would come.
+            args["output_config"] = {"effort": "low"}
         return args
     if how == "adaptive_default":
         args["thinking"] = {"type": "disabled"}

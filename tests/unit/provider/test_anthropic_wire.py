@@ -268,3 +268,11 @@ def test_a_long_mixed_conversation_is_what_the_api_accepts() -> None:
     for model in ("claude-haiku-4-5", "claude-sonnet-5-5", "claude-opus-5-5"):
         args = build(request(*talk, model=model, thinking_tokens=3000, tail="# plan"))
         check_anthropic(args, "2026-10-21")
+
+
+def test_a_model_that_always_thinks_thinks_little_before_a_short_answer() -> None:
+    short = build(replace(request(user("sum up"), model="claude-opus-5-5"), max_tokens=4_000))
+    assert short["output_config"] == {"effort": "low"}
+    assert "output_config" not in build(
+        replace(request(user("work"), model="claude-opus-5-5"), max_tokens=16_000)
+    )

@@ -35,7 +35,7 @@ class GoalFile:
 
 
 def _goal_text(goal: Goal) -> str:
-    return "\n".join(f"  {line}" for line in _dumps(goal.stored()).splitlines())
+    return "\n".join(f"  {line}" for line in _dumps(goal.stored()).split("\n"))
 
 
 def _dumps(value: object) -> str:

@@ -310,7 +310,7 @@ def test_after_abandoning_the_model_sees_the_reason_and_its_successor_tells_of_i
         'u: <goal_summary status="abandoned" goal="方案 B">\n同样\n</goal_summary>',
     ]
     s.step("3", "c")
-    told = "Tried before in the place of: 方案 C\n- 方案 A: 依赖问题\n- 方案 B: 同样"
+    told = "Tried before for what comes next, and given up:\n- 方案 A: 依赖问题\n- 方案 B: 同样"
     told = f"u: <earlier_attempts>\n{told}\n</earlier_attempts>"
     assert s.lines()[3:] == [told, "a: call 3", "t: 3=c"]
     s.done("C works")

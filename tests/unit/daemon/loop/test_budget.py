@@ -98,7 +98,9 @@ async def test_the_sessions_own_limits_outlive_the_daemon_and_ask_anew(tmp_path:
         assert (await turn).stop == "end_turn"
 
 
-async def test_a_limit_of_nothing_asks_before_the_first_call_and_once_is_enough_for_some(tmp_path: Path) -> None:
+async def test_a_limit_of_nothing_asks_before_the_first_call_and_once_is_enough_for_some(
+    tmp_path: Path,
+) -> None:
     async with daemon(tmp_path, "One.") as bench:
         session = bench.session()
         bench.core.update_session(session, {"budget": Budget(session_tokens=0).model_dump()})

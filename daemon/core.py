@@ -23,6 +23,7 @@ from daemon.config import Config, load_config
 from daemon.files.commands import CommandWatches
 from daemon.files.seen import no_editor
 from daemon.files.watch import FileWatch
+from daemon.loop.budget import withdraw_question
 from daemon.loop.recovery import close_what_is_open, read_state
 from daemon.loop.services import Models, Services
 from daemon.loop.session import Session
@@ -176,10 +177,10 @@ class Daemon:
 
     def update_session(self, session: Session, updates: Mapping[str, Any]) -> None:
         """Change title, model or limits."""
-        if "budget" in updates:
-            session.raised_limits.clear()
         if updates:
             session.emit(SessionUpdated(trace_id=session.session_id, time=self.now(), updates=dict(updates)))
+        if "budget" in updates:
+            withdraw_question(session, self.permissions)
 
     @property
     def running(self) -> list[Session]:

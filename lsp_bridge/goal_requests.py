@@ -1,4 +1,4 @@
-"""What the person can do to the plan: ``goalwright/goal/…``. Each answers with the plan as it is then."""
+"""What the person can do to the plan: ``goalwright/goal/…``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from daemon.model.permissions import FileDiff
 from daemon.plan.tree import PlanError
 from lsp_bridge import protocol as p
 from lsp_bridge.request_error import RequestError
+
+_AboutGoal = p.GoalRenameParams | p.GoalMoveParams | p.GoalParams | p.GoalDoneParams
 
 
 class GoalRequests:
@@ -40,27 +42,25 @@ class GoalRequests:
             )
         except PlanError as error:
             raise _wrong(error) from error
-        return _result(session, goal_id=added)
+        return _result(session, added)
 
     async def rename(self, params: p.GoalRenameParams) -> p.GoalResult:
         """Another description."""
-        return await self._changed(
-            params.session_id, lambda plan: plan.rename(params.goal_id, params.description)
-        )
+        return await self._changed(params, lambda plan: plan.rename(params.goal_id, params.description))
 
     async def move(self, params: p.GoalMoveParams) -> p.GoalResult:
         """Another place."""
         return await self._changed(
-            params.session_id, lambda plan: plan.move(params.goal_id, params.parent_id, params.before_id)
+            params, lambda plan: plan.move(params.goal_id, params.parent_id, params.before_id)
         )
 
     async def focus(self, params: p.GoalParams) -> p.GoalResult:
         """What the model is to work on."""
-        return await self._changed(params.session_id, lambda plan: plan.focus(params.goal_id))
+        return await self._changed(params, lambda plan: plan.focus(params.goal_id))
 
     async def done(self, params: p.GoalDoneParams) -> p.GoalResult:
         """Reached."""
-        return await self._changed(params.session_id, lambda plan: plan.done(params.goal_id, params.summary))
+        return await self._changed(params, lambda plan: plan.done(params.goal_id, params.summary))
 
     async def abandon(self, params: p.GoalAbandonParams) -> p.GoalResult:
         """Given up, maybe with what was changed for it."""
@@ -80,26 +80,25 @@ class GoalRequests:
                 p.HISTORY_CONFLICT,
                 f"{error}\n\nThe goal is still open: give it up without revertFiles to keep the files as they are.",
             ) from error
-        return _result(session, files=files)
+        return _result(session, params.goal_id, files)
 
     def _plan(self, session: Session) -> PersonPlan:
         return PersonPlan(session, self._client_name())
 
-    async def _changed(self, session_id: str, change: Callable[[PersonPlan], None]) -> p.GoalResult:
-        session = await self._core.session(session_id)
+    async def _changed(self, params: _AboutGoal, change: Callable[[PersonPlan], None]) -> p.GoalResult:
+        session = await self._core.session(params.session_id)
         try:
             change(self._plan(session))
         except PlanError as error:
             raise _wrong(error) from error
-        return _result(session)
+        return _result(session, params.goal_id)
 
 
 def _wrong(error: PlanError) -> RequestError:
     return RequestError(p.INVALID_PARAMS, str(error))
 
 
-def _result(
-    session: Session, *, goal_id: str | None = None, files: tuple[FileDiff, ...] = ()
-) -> p.GoalResult:
+def _result(session: Session, goal_id: str, files: tuple[FileDiff, ...] = ()) -> p.GoalResult:
     plan = session.state.plan
-    return p.GoalResult(goal_tree=plan.snapshot(), goal_numbers=plan.numbers(), goal_id=goal_id, files=files)
+    number = plan.number_of(goal_id) if goal_id in plan.goals else None
+    return p.GoalResult(goal_id=goal_id, number=number, current_id=plan.current_id, files=files)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from daemon.model.base import Model
-from daemon.model.goals import GoalTree
 from daemon.model.messages import Part
 from daemon.model.meters import Meter
 from daemon.model.permissions import FileDiff
@@ -68,13 +67,16 @@ class GoalAbandonParams(Model):
 
 
 class GoalResult(Model):
-    """The plan after the request. ``files``: what was taken back on disk."""
+    """What was done. The plan itself goes to everybody by events: a large one must not travel with each click."""
 
-    goal_tree: GoalTree
-    goal_numbers: dict[str, str]
-    goal_id: str | None = None
-    """The goal that was added."""
+    goal_id: str
+    """The goal that was added or changed."""
+    number: str | None
+    """Its display number now; None when it is in the plan no more."""
+    current_id: str | None
+    """The goal in focus now."""
     files: tuple[FileDiff, ...] = ()
+    """What was taken back on disk."""
 
 
 class ContextPart(Model):

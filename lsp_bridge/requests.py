@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pydantic.alias_generators import to_camel
+
 from daemon.agents.loader import UnknownAgent
 from daemon.config import Config
 from daemon.core import Daemon, memory_mb
@@ -361,6 +363,13 @@ class Requests:
 
 
 def _check_budget(budget: Budget) -> None:
+    if not budget.model_fields_set:
+        # An empty object, or a name that is none: taken as "no limits" it would take those of the settings away.
+        names = ", ".join(to_camel(name) for name in Budget.model_fields)
+        raise RequestError(
+            p.INVALID_PARAMS,
+            f"Name a limit: {names}. Null is no limit; those that are not named are none, too.",
+        )
     limits = {
         "money": (budget.session_usd, budget.goal_usd),
         "tokens": (budget.session_tokens, budget.goal_tokens),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from daemon.loop.spending import Overspent, overspent
+from daemon.model.events import SessionUpdated
 from daemon.model.permissions import PermissionRequest
 from daemon.model.traces import Budget
 from daemon.permission.rules import RuleSet
-from daemon.permission.service import Answer, CallInfo, CallPermission
+from daemon.permission.service import Answer, CallInfo, CallPermission, PermissionService
 from tools.base import PermissionAsk, PermissionDenied
 
 if TYPE_CHECKING:
@@ -61,13 +62,15 @@ async def keep_budget(session: Session) -> str:
     """
     state = session.state
     while True:
+        budget = budget_of(session)
+        lifted = {rule.pattern for rule in state.granted if rule.permission == "budget"}
         reached = overspent(
-            budget_of(session),
+            _without(budget, lifted),
             usage=state.trace.usage,
             cost=state.trace.total_cost,
             plan=state.plan,
             spending=state.spending,
-            raised=session.raised_limits,
+            raised=state.raised_limits,
         )
         if reached is None:
             return ""
@@ -88,12 +91,27 @@ async def keep_budget(session: Session) -> str:
         except PermissionDenied as denied:
             said = f" The person wrote: {denied.feedback}" if denied.feedback else ""
             return f"Stopped at the budget: {_whose(session, reached)} has used {reached.words}.{said}"
+        if budget_of(session) != budget:
+            continue  # that was the answer; maybe the new limit is reached, too
         if permission.decide("budget", target) == "allow":
-            session.raised_limits[reached.key] = float("inf")
-        else:
-            # A limit of zero asks at once; what it then gives must be something, or it would ask for ever.
-            base = _given(budget_of(session), reached) or max(reached.used, 1.0)
-            session.raised_limits[reached.key] = max(reached.limit, reached.used) + base
+            continue
+        # A limit of zero asks at once; what it then gives must be something, or it would ask for ever.
+        given = _given(budget, reached) or max(reached.used, 1.0)
+        limit = max(reached.limit, reached.used) + given
+        session.emit(
+            SessionUpdated(
+                trace_id=session.session_id,
+                time=session.services.now(),
+                updates={"raised_limits": {reached.key: limit}},
+            )
+        )
+
+
+def withdraw_question(session: Session, permissions: PermissionService) -> None:
+    """The limits are others now: what was asked about the old ones is settled by that."""
+    for request in permissions.pending(session.session_id):
+        if request.permission == "budget":
+            permissions.reply(request.request_id, "once", None, "the new limit")
 
 
 def _given(budget: Budget, reached: Overspent) -> float:
@@ -104,3 +122,9 @@ def _given(budget: Budget, reached: Overspent) -> float:
 def _whose(session: Session, reached: Overspent) -> str:
     goal = session.state.plan.goals.get(reached.goal_id or "")
     return "This session" if goal is None else f'The goal "{goal.description}"'
+
+
+def _without(budget: Budget, lifted: set[str]) -> Budget:
+    """The limits that "always" has not lifted: of the ``session``, of each ``goal``."""
+    gone = {f"{whose}_{unit}": None for whose in lifted & {"session", "goal"} for unit in ("usd", "tokens")}
+    return budget.model_copy(update=gone)

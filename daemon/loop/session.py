@@ -82,8 +82,6 @@ class Session:
         self.window_cache = WindowCache()
         self.metered_goal: str | None = None
         """The focus when the numbers were published last."""
-        self.raised_limits: dict[str, float] = {}
-        """Limits of the budget that the person put up by "once", see daemon.loop.budget."""
         self.history = SessionHistory(
             services.trace_folder(self.session_id) / "files",
             services.now,

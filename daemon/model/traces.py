@@ -54,6 +54,8 @@ class Carried(Model):
     """Tokens that the provider counts for each one of our estimate."""
     budget: Budget | None = None
     """The limits of this session, when they are not those of the settings."""
+    raised_limits: dict[str, float] = Field(default_factory=dict[str, float])
+    """Limits that the person put up when they were reached, see daemon.loop.spending."""
     notes: tuple[str, ...] = ()
     """What the model is told with the next prompt: the person undid changes of files, or redid them."""
 

@@ -71,8 +71,10 @@ async def goal(options: GoalOptions, launcher: Launcher, console: Console) -> in
         loaded = await asked.load()
         params = _params(options, loaded)
         done = await asked.request(f"goalwright/goal/{options.action}", **params)
+        after = await asked.load()
         if options.json:
-            console.write(json.dumps(done) + "\n")
+            plan = {key: after.get(key) for key in ("goalTree", "goalNumbers")}
+            console.write(json.dumps({**done, **plan}) + "\n")
             return
         files = mappings(done.get("files"))
         if options.dry_run:
@@ -87,7 +89,7 @@ async def goal(options: GoalOptions, launcher: Launcher, console: Console) -> in
         if options.revert_files:
             console.write("Taken back:\n" if files else "No file was taken back: none was changed for it.\n")
             show_files(console, files)
-        show_plan(console, {**done, "meter": loaded.get("meter")})
+        show_plan(console, after)
 
     return await about_session(
         options.workspace, options.session, launcher, console, work, as_json=options.json

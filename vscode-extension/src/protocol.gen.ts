@@ -419,12 +419,15 @@ export interface GoalRenameParams {
   description: string;
 }
 
-/** The plan after the request. `files`: what was taken back on disk. */
+/** What was done. The plan itself goes to everybody by events: a large one must not travel with each click. */
 export interface GoalResult {
-  goalTree: GoalTree;
-  goalNumbers: Record<string, string>;
-  /** The goal that was added. */
-  goalId: string | null;
+  /** The goal that was added or changed. */
+  goalId: string;
+  /** Its display number now; None when it is in the plan no more. */
+  number: string | null;
+  /** The goal in focus now. */
+  currentId: string | null;
+  /** What was taken back on disk. */
   files: FileDiff[];
 }
 

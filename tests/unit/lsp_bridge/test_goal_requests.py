@@ -66,10 +66,13 @@ class Person:
         }
 
     async def do(self, method: str, **params: Any) -> dict[str, Any]:
-        self.plan = await self.client.request(
+        done = await self.client.request(
             f"goalwright/goal/{method}", {"sessionId": self.session_id, **params}
         )
-        return self.plan
+        await self.load()
+        assert done["number"] == self.plan["goalNumbers"].get(done["goalId"])
+        assert done["currentId"] == self.plan["goalTree"]["currentId"]
+        return done
 
     async def refused(self, method: str, **params: Any) -> tuple[int, str]:
         error = await self.client.refused(
@@ -224,8 +227,8 @@ async def test_a_goal_is_given_up_with_the_changes_made_for_it_and_below_and_no_
         would = await me.do("abandon", goalId=docs, reason="", dryRun=True)
         assert "-eight\n+line 8" in would["files"][0]["diff"]
         assert me.goal(docs)["status"] == "in_progress"
-        await me.do("abandon", goalId=docs, reason=reason, revertFiles=True)
-        assert [file["path"] for file in me.plan["files"]] == ["a.py"]
+        done = await me.do("abandon", goalId=docs, reason=reason, revertFiles=True)
+        assert [file["path"] for file in done["files"]] == ["a.py"]
         assert (me.goal(docs)["status"], me.goal(docs)["summary"]) == ("abandoned", reason)
         assert me.file.read_text() == all_three.replace("line 1\n", "mine\n").replace("eight\n", "line 8\n")
         assert [note.split(".")[0] for note in me.session.state.notes] == [
@@ -238,8 +241,8 @@ async def test_a_goal_without_changes_of_files_is_given_up_all_the_same() -> Non
     async with served(goal(add=["Cart"], focus="1"), "Done.") as door:
         me = await person(door)
         await prompt(me)
-        await me.do("abandon", goalId=me.id("1"), reason="no", revertFiles=True)
-        assert (me.plan["files"], me.tree) == ([], {})
+        done = await me.do("abandon", goalId=me.id("1"), reason="no", revertFiles=True)
+        assert (done["files"], me.tree) == ([], {})
 
 
 async def test_a_conflict_leaves_files_and_plan_as_they_are() -> None:
@@ -272,6 +275,8 @@ async def test_limits_are_set_and_nonsense_is_refused() -> None:
         me = await person(door)
         params = {"sessionId": me.session_id}
         for wrong in (
+            {},
+            {"bogus": 1},
             {"sessionUsd": -1},
             {"goalTokens": -5},
             {"sessionUsd": float("nan")},

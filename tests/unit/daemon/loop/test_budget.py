@@ -9,6 +9,7 @@ from daemon.model.events import PermissionAsked
 from daemon.model.traces import Budget
 from tests.fakes.core import ALLOW_ALL, daemon
 from tests.fakes.models import Call
+from tests.fakes.waiting import until
 
 # Each call of the fake model costs one cent and 1 160 tokens.
 
@@ -107,6 +108,38 @@ async def test_a_limit_of_nothing_asks_before_the_first_call_and_once_is_enough_
         turn = asyncio.create_task(session.prompt("go"))
         await bench.asked()
         assert bench.models.requests == []
+        await bench.answer("once")
+        assert (await turn).stop == "end_turn"
+
+
+async def test_a_new_limit_answers_the_question_about_the_old_one(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "One.", "Two.") as bench:
+        session = bench.session(settings={"budget_usd": 0.01})
+        await session.prompt("go")
+        turn = asyncio.create_task(session.prompt("more"))
+        await bench.asked()
+        bench.core.update_session(session, {"budget": Budget(session_tokens=100).model_dump()})
+        await until(lambda: any("tokens" in r.title for r in bench.core.permissions.pending()), "asked anew")
+        assert len(bench.models.requests) == 1
+        bench.core.update_session(session, {"budget": Budget(session_usd=5).model_dump()})
+        assert (await turn).stop == "end_turn"
+        assert bench.core.permissions.pending() == []
+
+
+async def test_what_once_gave_is_not_forgotten_by_a_restart(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "One.", "Two.") as bench:
+        session = bench.session(settings={"budget_usd": 0.02})
+        await session.prompt("go")
+        bench.core.update_session(session, {"budget": Budget(session_tokens=1_160).model_dump()})
+        turn = asyncio.create_task(session.prompt("more"))
+        await bench.answer("once")
+        await turn
+        session_id = session.session_id
+    async with daemon(tmp_path, "Three.") as bench:
+        session = await bench.opened(session_id)
+        turn = asyncio.create_task(session.prompt("go on"))
+        asked = (await bench.asked())[0]
+        assert asked.title == "This session has used 2,320 of 2,320 tokens. Go on?"
         await bench.answer("once")
         assert (await turn).stop == "end_turn"
 

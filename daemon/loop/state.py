@@ -65,6 +65,8 @@ class SessionState:
         """Tokens that the provider counts for each one of our estimate."""
         self.budget = trace.carried.budget
         """The limits of this session, when they are not those of the settings."""
+        self.raised_limits = dict(trace.carried.raised_limits)
+        """Limits that the person put up by "once", see daemon.loop.budget."""
         self.spending = Spending()
         """Tokens by goal."""
         self.spending.recount(self.messages, self.plan)
@@ -129,8 +131,11 @@ class SessionState:
             updates = dict(event.updates)
             if "budget" in updates:
                 self.budget = Budget.model_validate(updates.pop("budget"))
+                self.raised_limits = {}
                 # Other limits are another question than the one that was answered by "always".
                 self.granted = [rule for rule in self.granted if rule.permission != "budget"]
+            if "raised_limits" in updates:
+                self.raised_limits = {**self.raised_limits, **updates.pop("raised_limits")}
             mission = updates.pop("mission", None)
             if isinstance(mission, str):
                 self.plan.mission = mission
@@ -156,6 +161,7 @@ class SessionState:
             history_before=self.marks.history_before,
             calibration=self.calibration,
             budget=self.budget,
+            raised_limits=self.raised_limits,
             notes=self.notes,
         )
         return self.trace.model_copy(update={"carried": carried})

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import cast
 
+from daemon.context.tags import attribute, plain
 from tools.base import ToolResult
 from tools.diff import shown_name
 
@@ -134,8 +135,9 @@ def instructions_of(metadata: Mapping[str, object]) -> dict[str, str]:
 
 
 def instruction_block(path: str, text: str) -> str:
-    """An instruction file as the model reads it, wherever it stands."""
-    return f'<instructions file="{path}">\n{text}\n</instructions>'
+    """An instruction file as the model reads it, wherever it stands: nothing in it ends it, or speaks for others."""
+    name = attribute(path, keep_spaces=True)
+    return f'<instructions file="{name}">\n{plain(text)}\n</instructions>'
 
 
 def _folders(paths: Iterable[str]) -> list[PurePosixPath]:

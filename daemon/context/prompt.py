@@ -16,6 +16,7 @@ from pathlib import Path
 
 from daemon.context.families.loader import provider_prompt
 from daemon.context.instructions import instruction_block, read_instructions
+from daemon.context.tags import attribute
 from daemon.provider.base import SystemBlock
 from tools.process import find_program
 
@@ -44,7 +45,7 @@ class Environment:
         """The environment layer."""
         return (
             "<environment>\n"
-            f"Workspace: {self.workspace}\n"
+            f"Workspace: {attribute(str(self.workspace), keep_spaces=True)}\n"
             f"Git repository: {'yes' if self.is_git else 'no'}\n"
             f"Platform: {platform.system()} {platform.machine()}\n"
             f"Shell: {self.shell}\n"

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
+from daemon.context.tags import plain_json
 from daemon.context.tokens import estimate_tokens
 
 MAX_SUMMARY_TOKENS = 4_000
@@ -113,8 +114,9 @@ def retry_prompt(problem: SummaryProblem) -> str:
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:
-    """A summary as it is stored and sent from then on."""
-    return f"<compact_summary>{json.dumps(summary, ensure_ascii=False, indent=1)}</compact_summary>"
+    """A summary as it is stored and sent from then on. Its values cannot end it, nor speak for the person."""
+    values = plain_json(json.dumps(summary, ensure_ascii=False, indent=1))
+    return f"<compact_summary>{values}</compact_summary>"
 
 
 def read_summary(text: str, agent: str) -> dict[str, Any] | SummaryProblem:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from daemon.context.tags import attribute, plain
 from daemon.model.goals import Goal
 from daemon.plan.tree import PlanTree
 
@@ -11,20 +10,10 @@ MAX_SUMMARY_NOTE = 24_000
 """Characters: with more than this, the summaries of goals below the ended one are cut."""
 _LEAST = 200
 """Characters that each of them keeps, as far as there is room at all."""
-_TAG = re.compile(r"<(/?\s*(?:goal_summary|earlier_attempts|instructions)\b)", re.IGNORECASE)
 
 GO_ON = "Go on."
 BEGINS = "What came before this is not known any more."
 IN_SUMMARY = "What these calls did is told in the summary of their goal."
-
-
-def plain(text: str) -> str:
-    """``text`` that cannot open or close one of our tags; all else as it was."""
-    return _TAG.sub(r"‹\1", text) if "<" in text else text
-
-
-def _attribute(text: str) -> str:
-    return plain(" ".join(text.split()).replace('"', "'"))
 
 
 def summary_text(plan: PlanTree, root: Goal) -> str:
@@ -41,7 +30,9 @@ def summary_text(plan: PlanTree, root: Goal) -> str:
             if root.status == "completed"
             else "It was given up without a reason."
         )
-    return f'<goal_summary status="{root.status}" goal="{_attribute(root.description)}">\n{body}\n</goal_summary>'
+    return (
+        f'<goal_summary status="{root.status}" goal="{attribute(root.description)}">\n{body}\n</goal_summary>'
+    )
 
 
 def attempts_text(plan: PlanTree, goal: Goal) -> str:
@@ -52,7 +43,7 @@ def attempts_text(plan: PlanTree, goal: Goal) -> str:
     lines = ["<earlier_attempts>", "Tried before for what comes next, and given up:"]
     for attempt in plan.predecessors(goal.id):
         why = plain((attempt.summary or "no reason was given").strip())
-        lines.append(f"- {_attribute(attempt.description)}: {_indented(why, 1)}")
+        lines.append(f"- {attribute(attempt.description)}: {_indented(why, 1)}")
     return "\n".join([*lines, "</earlier_attempts>"])
 
 
@@ -107,7 +98,7 @@ def _lines(below: _Below, limit: int | None) -> list[tuple[str, Goal]]:
             "completed": f": {words}" if words else "",
             "abandoned": f": given up: {words}" if words else ": given up",
         }.get(goal.status, f": not finished{f': {words}' if words else ''}")
-        found.append((f"{'  ' * min(depth, 8)}- {_attribute(goal.description)}{said}", goal))
+        found.append((f"{'  ' * min(depth, 8)}- {attribute(goal.description)}{said}", goal))
     return found
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from daemon.context.instructions import instruction_block, instructions_of
 from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
+from daemon.context.tags import said_block
 from daemon.context.tokens import estimate_tokens, message_tokens
 from daemon.context.windowing.notes import plain
 from daemon.context.windowing.standing import Standings
@@ -31,12 +32,16 @@ from daemon.model.messages import (
 from daemon.plan.tree import PlanTree
 from daemon.provider.base import PromptMessage
 
-MAX_SAID = 20_000
-"""Characters of one message of the person; of a longer one the middle is left out."""
 MAX_HANDED_OVER = 60_000
-"""The same for what another agent handed over, which is bounded by itself, see ``daemon.context.handover``."""
+"""Characters of what another agent handed over, which is bounded by itself, see ``daemon.context.handover``."""
 HANDOVER_TAGS = ("<init_to_execute_context>", "<execute_to_init_context>")
 """How a hand-over begins (source: seed 001)."""
+_LONGEST = 20_000
+"""Characters of one text in the short form of a window, see ``shortened``."""
+_SHORTEST = 500
+"""Tokens that are left of a long message of the person before whole messages are left out."""
+_AROUND = 25
+"""Tokens that the words around a message take, and those that tell how much is left out of it."""
 _OTHERS_SHARE = 0.4
 """Of the limit, kept for what is not the person's own words when there is not room for everything."""
 _ENDED = ("completed", "abandoned")
@@ -47,6 +52,43 @@ _MAX_DEPTH = 20
 _GO_ON = "Go on with the work where it stands. What is done need not be done again; files can be read again."
 
 
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a full compaction carries over, and how many messages of the person did not fit in."""
+
+    text: str
+    shortened: int = 0
+    """Only both ends of them are there."""
+    left_out: int = 0
+
+
+def carried_over(
+    messages: Sequence[Message],
+    plan: PlanTree,
+    keep_from: int,
+    limit_tokens: int,
+    *,
+    words_tokens: int = 0,
+    with_plan: bool = False,
+) -> Carried:
+    """The message that carries over what stays of the messages with a sequence below ``keep_from``.
+
+    ``words_tokens``: what the person's own words may take, when that is more than their share of ``limit_tokens``.
+    ``with_plan``: the plan does not come with each request, so the open goals are told here (source: seed 003).
+    """
+    blocks = ["Carried over word for word from the conversation before the summary:"]
+    verbatim, fitted = _verbatim(messages, plan, keep_from, limit_tokens, words_tokens)
+    blocks += verbatim
+    goals = open_goals(plan) if with_plan else []
+    if goals:
+        more = [f"[{len(goals) - _MAX_GOALS} more]"] if len(goals) > _MAX_GOALS else []
+        blocks += [
+            "## Open goals at this time; read_progress tells how they stand now",
+            "\n".join([*goals[:_MAX_GOALS], *more]),
+        ]
+    return Carried("\n\n".join([*blocks, _GO_ON]), fitted.shortened, fitted.left_out)
+
+
 def carried_text(
     messages: Sequence[Message],
     plan: PlanTree,
@@ -55,20 +97,8 @@ def carried_text(
     *,
     with_plan: bool = False,
 ) -> str:
-    """The message that carries over what stays of the messages with a sequence below ``keep_from``.
-
-    ``with_plan``: the plan does not come with each request, so the open goals are told here (source: seed 003).
-    """
-    blocks = ["Carried over word for word from the conversation before the summary:"]
-    blocks += verbatim_blocks(messages, plan, keep_from, limit_tokens)
-    goals = open_goals(plan) if with_plan else []
-    if goals:
-        more = [f"[{len(goals) - _MAX_GOALS} more]"] if len(goals) > _MAX_GOALS else []
-        blocks += [
-            "## Open goals at this time; read_progress tells how they stand now",
-            "\n".join([*goals[:_MAX_GOALS], *more]),
-        ]
-    return "\n\n".join([*blocks, _GO_ON])
+    """The text of ``carried_over`` when the person's words have no room of their own."""
+    return carried_over(messages, plan, keep_from, limit_tokens, with_plan=with_plan).text
 
 
 def verbatim_blocks(
@@ -77,9 +107,16 @@ def verbatim_blocks(
     """What must not be lost of the messages with a sequence below ``keep_from``, as paragraphs.
 
     Everything the person said, instruction files that tools showed, reasons of abandoned goals and summaries of
-    finished ones. Beyond ``limit_tokens`` (estimated) older things are left out and counted; of the person's words
-    the first message, which is the mission, and the newest ones stay.
+    finished ones. Beyond ``limit_tokens`` (estimated) of the person's longest messages both ends stay, then older
+    things are left out and counted; of the person's words the first message, which is the mission, and the newest
+    ones stay.
     """
+    return _verbatim(messages, plan, keep_from, limit_tokens, 0)[0]
+
+
+def _verbatim(
+    messages: Sequence[Message], plan: PlanTree, keep_from: int, limit_tokens: int, words_tokens: int
+) -> tuple[list[str], _Words]:
     older = [message for message in messages if message.sequence < keep_from]
     said = [text for message in older if (text := person_said(message))]
     rules = {path: instruction_block(path, text) for path, text in shown_instructions(older).items()}
@@ -87,11 +124,13 @@ def verbatim_blocks(
     given_up = [goal.texts for goal in ended if goal.status == "abandoned"]
     finished = [goal.texts for goal in ended if goal.status == "completed"]
     others = sum(_tokens(texts) for texts in (rules.values(), *given_up, *finished))
-    words = _fit_said(said, limit_tokens - min(others, int(limit_tokens * _OTHERS_SHARE)))
-    left = limit_tokens - _tokens(words)
+    for_others = min(others, int(limit_tokens * _OTHERS_SHARE))
+    words = _fit_said(said, max(limit_tokens - for_others, words_tokens))
+    # However much the person said: rules and reasons have their share.
+    left = max(limit_tokens - _tokens(words.blocks), for_others)
     blocks: list[str] = []
-    if words:
-        blocks += ["## What the person said, oldest first", *words]
+    if words.blocks:
+        blocks += ["## What the person said, oldest first", *words.blocks]
     if rules:
         texts = _fit_rules(rules, left)
         left -= _tokens(texts)
@@ -101,7 +140,7 @@ def verbatim_blocks(
             texts = _newest(groups, left)
             left -= _tokens(texts)
             blocks += [title, *texts]
-    return blocks
+    return blocks, words
 
 
 def shortened(messages: Sequence[PromptMessage], limit_tokens: int) -> tuple[PromptMessage, ...]:
@@ -111,7 +150,7 @@ def shortened(messages: Sequence[PromptMessage], limit_tokens: int) -> tuple[Pro
     ends. Calls and results are never parted. About ``limit_tokens`` (estimated) at most.
     """
     steps: list[list[PromptMessage]] = []
-    longest = max(400, min(MAX_SAID, limit_tokens))  # in characters: about a quarter of the limit
+    longest = max(400, min(_LONGEST, limit_tokens))  # in characters: about a quarter of the limit
     for message in messages:
         cut = PromptMessage(message.role, tuple(_cut_part(part, longest) for part in message.content))
         if message.role == "tool" and steps:
@@ -176,7 +215,7 @@ def open_goals(plan: PlanTree) -> list[str]:
 
 
 def person_said(message: Message) -> str:
-    """The person's own words in a message, with attachments by name; empty when it holds none."""
+    """The person's own words in a message, whole, with attachments by name; empty when it holds none."""
     if message.role != "user" or message.compaction() is not None:
         return ""
     text = "".join(
@@ -185,8 +224,7 @@ def person_said(message: Message) -> str:
         if isinstance(part, TextPart | SubtaskPart)
     )
     files = [f"[attached: {part.name}]" for part in message.content if isinstance(part, FilePart)]
-    limit = MAX_HANDED_OVER if text.startswith(HANDOVER_TAGS) else MAX_SAID
-    return "\n".join(filter(None, (cut_middle(text, limit), *files)))
+    return "\n".join(filter(None, (text, *files)))
 
 
 def cut_middle(text: str, length: int) -> str:
@@ -268,31 +306,62 @@ def _texts(plan: PlanTree, root: Goal, instead: Mapping[str, str]) -> list[str]:
     return texts or [plain(f"**{root.description}**")]
 
 
-def _said_block(text: str) -> str:
-    return f"<said>\n{text}\n</said>"
-
-
 def _tokens(texts: Iterable[str]) -> int:
     return sum(map(estimate_tokens, texts))
 
 
-def _fit_said(said: Sequence[str], limit: int) -> list[str]:
-    blocks = [_said_block(text) for text in said]
-    if _tokens(blocks) <= limit or not said:
-        return blocks
-    first = _said_block(_cut_to(said[0], limit // 2))
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What the person said, as blocks."""
+
+    blocks: list[str]
+    shortened: int = 0
+    left_out: int = 0
+
+
+def _fit_said(said: Sequence[str], limit: int) -> _Words:
+    """All of it; else the longest cut to one common length; else only the first one and the newest ones."""
+    blocks = [said_block(text) for text in said]
+    sizes = [estimate_tokens(block) for block in blocks]
+    if sum(sizes) <= limit or not said:
+        return _Words(blocks)
+    if (level := _level(sizes, limit)) >= _SHORTEST:
+        cut = [said_block(_cut_to(text, level - _AROUND)) for text in said]
+        return _Words(cut, shortened=sum(size > level for size in sizes))
+    return _ends(said, limit)
+
+
+def _level(sizes: Sequence[int], limit: int) -> int:
+    """The most that each may take so that all together stay within ``limit``."""
+    left = limit
+    for at, size in enumerate(ordered := sorted(sizes)):
+        share = left // (len(ordered) - at)
+        if size > share:
+            return share
+        left -= size
+    return left
+
+
+def _ends(said: Sequence[str], limit: int) -> _Words:
+    """The first one, which is the mission, and the newest ones."""
+    first = said_block(_cut_to(said[0], limit // 2))
     left = limit - estimate_tokens(first)
     newest: list[str] = []
+    kept: list[str] = []
     for text in reversed(said[1:]):
-        block = _said_block(text)
-        if not newest:  # what was said last is said in part rather than not at all
-            block = _said_block(_cut_to(text, left - 10))
+        # What was said last is said in part rather than not at all, and a long one does not hide those before it.
+        room = max(_SHORTEST, left // 2) if newest else left
+        block = said_block(_cut_to(text, room - _AROUND))
         if newest and estimate_tokens(block) > left:
             break
         newest.insert(0, block)
+        kept.insert(0, text)
         left -= estimate_tokens(block)
     dropped = len(said) - 1 - len(newest)
-    return [first, *([f"[{dropped} more left out here]"] if dropped else []), *newest]
+    texts = [said[0], *kept]
+    shortened = sum(said_block(text) != block for text, block in zip(texts, [first, *newest], strict=True))
+    note = [f"[{dropped} more left out here]"] if dropped else []
+    return _Words([first, *note, *newest], shortened, dropped)
 
 
 def _cut_to(text: str, limit: int) -> str:

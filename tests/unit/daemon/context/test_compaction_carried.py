@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.context.compaction import MAX_SAID, carried_text, cut_middle
+from daemon.context.compaction import carried_over, carried_text, cut_middle
 from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import SubtaskPart
 from tests.fakes.conversation import Conversation
@@ -57,14 +57,61 @@ def test_the_task_of_a_sub_agent_counts_as_what_was_asked() -> None:
     assert "Count the files." in carried(talk)
 
 
-def test_a_very_long_message_keeps_both_ends_and_says_how_much_is_missing() -> None:
+def test_a_very_long_message_stays_whole_while_there_is_room() -> None:
     talk = Conversation()
-    talk.user("BEGIN" + "x" * 30_000 + "END")
-    text = carried(talk)
-    assert "BEGIN" in text
-    assert "END" in text
-    assert "10,008 characters left out here" in text
-    assert len(text) < MAX_SAID + 500
+    long = "BEGIN " + "w" * 60_000 + " MIDDLE " + "v" * 60_000 + " END"
+    talk.user(long)
+    found = carried_over(talk.messages, talk.plan, talk.next, PLENTY)
+    assert long in found.text
+    assert (found.shortened, found.left_out) == (0, 0)
+
+
+def test_the_longest_messages_are_cut_first_and_counted() -> None:
+    talk = Conversation()
+    short = [f"remark {number} " + "word " * 20 for number in range(8)]
+    talk.user("MISSION " + "m" * 3_000 + " whole")
+    talk.user("BEGIN1 " + "x" * 40_000 + " END1")
+    for text in short:
+        talk.user(text)
+    talk.user("BEGIN2 " + "y" * 20_000 + " END2")
+    found = carried_over(talk.messages, talk.plan, talk.next, 6_000)
+    for text in ("MISSION " + "m" * 3_000 + " whole", "BEGIN1", "END1", "BEGIN2", "END2", *short):
+        assert text in found.text
+    assert found.text.count("characters left out here") == 2
+    assert (found.shortened, found.left_out) == (2, 0)
+    assert 5_000 < estimate_tokens(found.text) < 6_200
+
+
+def test_one_long_message_in_the_middle_does_not_hide_those_before_it() -> None:
+    talk = Conversation()
+    talk.user("THE MISSION")
+    for number in range(6):
+        talk.user(f"remark {number}")
+    talk.user("LONG " + "x" * 50_000)
+    for number in range(6, 12):
+        talk.user(f"remark {number} " + "word " * 40)
+    found = carried_over(talk.messages, talk.plan, talk.next, 1_000)
+    assert "remark 0" in found.text
+    assert (found.shortened, found.left_out) == (1, 0)
+    assert estimate_tokens(found.text) < 1_100
+
+
+def test_the_persons_words_may_have_more_room_than_the_rest() -> None:
+    talk = Conversation()
+    said = [f"BEGIN{number} " + "x" * 7_000 + f" END{number}" for number in range(5)]
+    for text in said:
+        talk.user(text)
+    for goal in talk.goals(*(f"goal {n}" for n in range(30))):
+        talk.focus(goal)
+        talk.step("read", {"file_path": "a"})
+        talk.done(f"summary of {goal}: " + "word " * 60)
+    found = carried_over(talk.messages, talk.plan, talk.next, 1_000, words_tokens=12_000)
+    for text in said:
+        assert text in found.text
+    assert (found.shortened, found.left_out) == (0, 0)
+    assert "older left out here" in found.text
+    assert "summary of" in found.text
+    assert estimate_tokens(found.text) < sum(map(estimate_tokens, said)) + 800
 
 
 def test_beyond_the_limit_the_mission_and_the_newest_words_stay_and_the_rest_is_counted() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from daemon.context.instructions import instruction_block, instructions_of
 from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
-from daemon.context.tags import said_block
+from daemon.context.tags import is_handover, said_block
 from daemon.context.tokens import estimate_tokens, message_tokens
 from daemon.context.windowing.notes import plain
 from daemon.context.windowing.standing import Standings
@@ -306,6 +306,11 @@ def _texts(plan: PlanTree, root: Goal, instead: Mapping[str, str]) -> list[str]:
     return texts or [plain(f"**{root.description}**")]
 
 
+def _block(text: str) -> str:
+    # What another agent handed over stands in tags of its own, and holds the person's words in theirs.
+    return text if is_handover(text) else said_block(text)
+
+
 def _tokens(texts: Iterable[str]) -> int:
     return sum(map(estimate_tokens, texts))
 
@@ -321,12 +326,12 @@ class _Words:
 
 def _fit_said(said: Sequence[str], limit: int) -> _Words:
     """All of it; else the longest cut to one common length; else only the first one and the newest ones."""
-    blocks = [said_block(text) for text in said]
+    blocks = [_block(text) for text in said]
     sizes = [estimate_tokens(block) for block in blocks]
     if sum(sizes) <= limit or not said:
         return _Words(blocks)
     if (level := _level(sizes, limit)) >= _SHORTEST:
-        cut = [said_block(_cut_to(text, level - _AROUND)) for text in said]
+        cut = [_block(_cut_to(text, level - _AROUND)) for text in said]
         return _Words(cut, shortened=sum(size > level for size in sizes))
     return _ends(said, limit)
 
@@ -344,14 +349,14 @@ def _level(sizes: Sequence[int], limit: int) -> int:
 
 def _ends(said: Sequence[str], limit: int) -> _Words:
     """The first one, which is the mission, and the newest ones."""
-    first = said_block(_cut_to(said[0], limit // 2))
+    first = _block(_cut_to(said[0], limit // 2))
     left = limit - estimate_tokens(first)
     newest: list[str] = []
     kept: list[str] = []
     for text in reversed(said[1:]):
         # What was said last is said in part rather than not at all, and a long one does not hide those before it.
         room = max(_SHORTEST, left // 2) if newest else left
-        block = said_block(_cut_to(text, room - _AROUND))
+        block = _block(_cut_to(text, room - _AROUND))
         if newest and estimate_tokens(block) > left:
             break
         newest.insert(0, block)
@@ -359,7 +364,7 @@ def _ends(said: Sequence[str], limit: int) -> _Words:
         left -= estimate_tokens(block)
     dropped = len(said) - 1 - len(newest)
     texts = [said[0], *kept]
-    shortened = sum(said_block(text) != block for text, block in zip(texts, [first, *newest], strict=True))
+    shortened = sum(_block(text) != block for text, block in zip(texts, [first, *newest], strict=True))
     note = [f"[{dropped} more left out here]"] if dropped else []
     return _Words([first, *note, *newest], shortened, dropped)
 

@@ -6,14 +6,25 @@ stands in this text and in the files it names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from daemon.context.compaction import HANDOVER_TAGS, cut_middle, open_goals, person_said, verbatim_blocks
+from daemon.context.compaction import cut_middle, open_goals, person_said, verbatim_blocks
 from daemon.context.summaries import SummaryProblem, read_summary, summary_text
+from daemon.context.tags import (
+    HANDOVER_TAGS,
+    is_handover,
+    one_each,
+    plain,
+    said_in,
+    within,
+    without,
+    without_said,
+)
 from daemon.context.tokens import estimate_tokens
-from daemon.model.messages import Message
+from daemon.model.messages import Message, TextPart
 from daemon.plan.tree import PlanTree
 
 Target = Literal["init", "execute"]
@@ -24,6 +35,14 @@ _MAX_FILES = 100
 _MAX_GOALS = 60
 _REPORT_SHARE = 0.2
 _SUMMARY_SHARE = 0.4
+_BEFORE_SHARE = 0.15
+_BEFORE = "handed_over"
+_LEFT_OVER = re.compile(
+    r"^(?:## What the person said, .*|## What the \w+ agent was handed over itself|\[\d+ more left out here\])$",
+    re.M,
+)
+"""What stands around words that were taken out."""
+_REPORT = "agent_report"
 _TAGS: Mapping[Target, str] = {"execute": HANDOVER_TAGS[0], "init": HANDOVER_TAGS[1]}
 _DUTY: Mapping[Target, str] = {
     "execute": "Carry the design out: read its files first. What waits for the person's decision is not decided.",
@@ -48,31 +67,57 @@ def handover_text(giving: Giving, target: Target, limit_tokens: int = HANDOVER_T
     """The text between ``<init_to_execute_context>`` or ``<execute_to_init_context>`` for the agent ``target``.
 
     Mission, what the person said, how goals ended and what is open, the newest summary with its key paths, the files
-    that were changed, and what the agent reported last.
+    that were changed, and what the agent reported last. Of what was handed over to the giving agent itself, the
+    person's words count as said here, and the rest is told apart from them, but not what was handed over before that:
+    so it does not grow from one agent to the other and back.
     """
+    messages, before = _unpacked(giving.messages)
     summary = newest_summary(giving.messages, giving.agent)
     shown_summary = "" if summary is None else summary_text(summary)
     report = last_report(giving.messages)
     parts: list[str] = [f"Handed over by the {giving.agent} agent; its session is {giving.trace_id}."]
-    first = next((said for message in giving.messages if (said := person_said(message))), "")
+    first = next((said for message in messages if (said := person_said(message))), "")
     if giving.plan.mission and giving.plan.mission not in first:  # else it comes in the person's own words
-        parts += ["## Mission", giving.plan.mission]
+        parts += ["## Mission", plain(giving.plan.mission)]
     ends: list[str] = []
+    if before:
+        ends += [
+            f"## What the {giving.agent} agent was handed over itself",
+            within(_BEFORE, _cut(before, int(limit_tokens * _BEFORE_SHARE))),
+        ]
     if shown_summary:
         ends += ["## Its summary of the work", _cut(shown_summary, int(limit_tokens * _SUMMARY_SHARE))]
     if still_open := open_goals(giving.plan):
-        ends += ["## Still open", *_first(still_open, _MAX_GOALS)]
+        ends += ["## Still open", _first(still_open, _MAX_GOALS)]
     if giving.changed_files:
         files = [f"- {path}" for path in giving.changed_files[-_MAX_FILES:]]
         left_out = len(giving.changed_files) - len(files)
-        ends += ["## Files it changed", "\n".join([*([f"[{left_out} more]"] if left_out else []), *files])]
+        ends += ["## Files it changed", one_each([*([f"[{left_out} more]"] if left_out else []), *files])]
     if report:
-        ends += ["## What it reported last", _cut(report, int(limit_tokens * _REPORT_SHARE))]
+        ends += [
+            "## What it reported last",
+            within(_REPORT, _cut(report, int(limit_tokens * _REPORT_SHARE))),
+        ]
     left = limit_tokens - sum(map(estimate_tokens, (*parts, *ends)))
-    everything = max((message.sequence for message in giving.messages), default=0) + 1
-    parts += verbatim_blocks(giving.messages, giving.plan, everything, max(left, limit_tokens // 5))
+    everything = max((message.sequence for message in messages), default=0) + 1
+    parts += verbatim_blocks(messages, giving.plan, everything, max(left, limit_tokens // 5))
     tag = _TAGS[target]
     return "\n\n".join([tag, *parts, *ends, f"</{tag[1:]}", _DUTY[target]])
+
+
+def _unpacked(messages: Sequence[Message]) -> tuple[Sequence[Message], str]:
+    """The messages with the person's own words in the place of a hand-over that they begin with, and its other words.
+
+    Only a session's first message is a hand-over; who pastes one later says it himself.
+    """
+    first = messages[0] if messages else None
+    if first is None or first.role != "user" or not is_handover(text := first.text()):
+        return messages, ""
+    said = [first.model_copy(update={"content": (TextPart(text=words),)}) for words in said_in(text)]
+    tag = next(tag for tag in HANDOVER_TAGS if text.startswith(tag))
+    inner = text[len(tag) :].rpartition(f"\n</{tag[1:]}\n")[0]
+    others = without(_BEFORE, without_said(inner))
+    return [*said, *messages[1:]], re.sub(r"\n{3,}", "\n\n", _LEFT_OVER.sub("", others)).strip()
 
 
 def newest_summary(messages: Sequence[Message], agent: str) -> dict[str, Any] | None:
@@ -116,9 +161,9 @@ def changed_paths(messages: Iterable[Message]) -> list[str]:
     return list(found)
 
 
-def _first(lines: Sequence[str], count: int) -> list[str]:
+def _first(lines: Sequence[str], count: int) -> str:
     more = len(lines) - count
-    return ["\n".join([*lines[:count], *([f"[{more} more]"] if more > 0 else [])])]
+    return one_each([*lines[:count], *([f"[{more} more]"] if more > 0 else [])])
 
 
 def _cut(text: str, limit: int) -> str:

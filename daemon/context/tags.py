@@ -59,7 +59,12 @@ def within(tag: str, text: str) -> str:
 
 
 def said_block(text: str) -> str:
-    """The person's own words: whatever they paste stays as it is, only the end cannot be in the middle of it."""
+    """The person's own words: whatever they paste stays as it is, only the end cannot be in the middle of it.
+
+    What another agent handed over says itself whose words are whose, so it stands for itself.
+    """
+    if is_handover(text):
+        return text
     return f"<said>\n{_END_OF_SAID.sub('‹', text) if '<' in text else text}\n</said>"
 
 

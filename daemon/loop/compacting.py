@@ -5,15 +5,17 @@ Source: seed 001, "Compact执行流程" and "边界条件处理"; the fallback w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from daemon.context.compaction import carried_text
+from daemon.context import pacing
+from daemon.context.compaction import Carried, carried_over, shown_instructions
 from daemon.context.profiles import ContextProfile
 from daemon.context.summaries import summary_prompt
 from daemon.context.tokens import estimate_tokens
-from daemon.context.window import Window, build_window, keep_from, prunable
+from daemon.context.window import Window, WindowCache, build_window, keep_from, prunable
+from daemon.loop import compaction_words as words
 from daemon.loop.recording import Recorder, new_message_id
 from daemon.loop.summing_up import Summary, SummingUp
 from daemon.model.events import ContextMarked
@@ -32,13 +34,23 @@ _ROLES: Mapping[_Kind, Role] = {"request": "user", "summary": "assistant", "carr
 _CARRIED_SHARE = 6
 """One part in this many of the trigger may be carried over word for word …"""
 _CARRIED_LEAST = 8_000
-"""… but also of a low trigger this many tokens, as far as the model's window allows."""
-_GROWTH = 0.1
-"""Of the trigger (of what a compaction left, when that was more): so much must have come before the next one."""
+"""… or this many tokens, as far as the model's window allows …"""
+_CARRIED_MINIMUM = 1_000
+"""… but of a low trigger no more than what is left of it, or this much."""
+_HISTORY_SHARE, _HISTORY_LEAST, _HISTORY_MINIMUM = 8, 6_000, 600
+"""The same for the step history."""
+_WORDS_SHARE = 3
+"""The person's own words may take one part in this many of the model's window more, whatever the trigger is."""
+_WORDS_OVERFLOW = 4
+"""But when the model took no more, one part in this many of what is aimed at."""
+_FILLED = 0.75
+"""Of the trigger: so far it is filled, so that there is room for work before the next compaction."""
+_FOR_CARRIED = 0.6
+"""Of what is left of that, as long as the summary is not known."""
 _WORTH_IT = 0.95
 """What would leave more than this share of the context is not done at all."""
-_LITTLE = 0.9
-"""A pass that leaves more than this share of the context, or more than the trigger, freed too little."""
+_STEPS_WORTH_IT = 0.8
+"""The last steps are only given up for what leaves less than this share."""
 _PRUNED_TO = 0.9
 """Of the trigger: clearing old results spoils the provider's cache, so it has to bring the context below this."""
 _OVERFLOW_TO = 0.6
@@ -57,26 +69,35 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
+class _Aim:
+    profile: ContextProfile
+    reason: Reason
+    prompt: str
+    before: int
+    target: int
+    """Tokens to come below."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Cut:
     """What of the messages stays whole, and the tokens of the request then."""
 
     keep_from: int
     cut_results: bool
-    carried: str
+    carried: Carried
     after: int
     kept_steps: int
 
 
 class Compactor:
-    """Of one session. Holds no state that matters: what was compacted is in the messages."""
+    """Of one session. Holds no state: what was compacted is in the messages, what was tried with the session."""
 
     def __init__(self, session: Session, assembly: Assembly) -> None:
         self._session = session
         self._state = session.state
         self._assembly = assembly
         self._recorder = Recorder(session)
-        self._told_at = 0
-        """Tokens at which the person was told that nothing helps."""
+        self._left_cache = WindowCache()
 
     async def make_room(self) -> None:
         """Before a model call: bring the context below the profile's trigger, when it is above it and that helps.
@@ -86,10 +107,11 @@ class Compactor:
         profile = self._assembly.profile
         before = self._assembly.tokens()
         if before <= profile.compact_at:
+            self._session.compacted_in_vain = None
             return
         if self._prune(profile, before, int(profile.compact_at * _PRUNED_TO)):
             return
-        if (left := self._left()) is not None and before < _next_try(left, profile):
+        if before < self._next_try(profile):
             return
         await self.compact("threshold")
 
@@ -114,34 +136,38 @@ class Compactor:
         """
         profile = self._assembly.profile
         before = self._assembly.tokens()
-        target = (
-            profile.compact_at
-            if reason != "overflow"
-            else min(profile.compact_at, int(before * _OVERFLOW_TO))
-        )
+        target = profile.compact_at
+        if reason == "overflow":
+            target = min(target, int(before * _OVERFLOW_TO))
         prompt = summary_prompt(self._session.agent.context, instructions=instructions)
-        above = before > target
-        promised = self._best_cut(profile, reason, target, prompt, _PLACEHOLDER, above)
+        aim = _Aim(profile, reason, prompt, before, target)
+        promised = self._best_cut(aim, _PLACEHOLDER)
         if promised is None or not (promised.after <= before * _WORTH_IT or self._wished(reason, promised)):
-            return self._nothing(profile, before, reason)
-        self._session.notice("info", _begins(reason, before, profile), "compaction_begins")
+            return self._nothing(aim)
+        self._session.notice("info", words.begins(reason, before, profile), "compaction_begins")
         try:
             asking = SummingUp(self._session, self._assembly)
-            summary = await asking.ask(prompt, promised.keep_from, profile)
+            summary = await asking.ask(prompt, profile)
         except ProviderError as error:
             # The next call would fail in the same way, and a summary without a model would be kept for ever.
             detail = f"The context was not compacted: {error}"
             self._session.notice("warning", detail, "compaction")
             return Compacted(before, before, detail)
-        cut = self._best_cut(profile, reason, target, prompt, summary.text, above) or promised
+        summary, cut = self._fitted(aim, asking, summary, promised)
+        if reason != "manual" and cut.after >= before:
+            return self._nothing(aim, words.thrown_away(before, cut.after))
+        told = self._told(profile)
         self._store(reason, prompt, summary, cut, before)
+        self._session.compacted_in_vain = None
         after = self._assembly.tokens()
-        done = f"The context was compacted from {before:,} to {after:,} tokens."
+        done = words.done(before, after)
         self._session.notice("info", done, "compaction_done")
-        more = _worth_saying(profile, summary, cut)
-        if reason != "manual" and (after > profile.compact_at or after > before * _LITTLE):
-            more.append(_too_little(after, profile))
-            self._told_at = after
+        more = words.unusual(
+            profile, summary.fallback, cut.kept_steps, cut.carried, cut_results=cut.cut_results
+        )
+        too_little = reason != "manual" and pacing.freed_too_little(before, after, profile.compact_at)
+        if too_little and not told:
+            more.append(words.too_little(profile, self._next_try(profile)))
         if more:
             self._session.notice("warning" if summary.fallback else "info", " ".join(more), "compaction")
         return Compacted(before, after, " ".join([done, *more]))
@@ -173,44 +199,106 @@ class Compactor:
         )
         return True
 
+    def _next_try(self, profile: ContextProfile) -> int:
+        """Tokens from which a compaction at the threshold is tried."""
+        most = self._most(profile)
+        left = self._left()
+        at = 0
+        if left is not None:
+            at = pacing.next_try(left, profile, most, pacing.doublings(self._in_vain(profile)))
+        vain = self._session.compacted_in_vain
+        if vain is not None and vain.profile == profile:
+            at = max(at, pacing.next_try(vain.tokens, profile, most, vain.tries - 1))
+        return at
+
+    def _most(self, profile: ContextProfile) -> int:
+        """What a request may have so that the answer fits in too."""
+        return max(profile.window - self._session.config.settings.max_tokens, profile.window // 4)
+
+    def _told(self, profile: ContextProfile) -> bool:
+        """The person knows that compactions free too little with these settings."""
+        vain = self._session.compacted_in_vain
+        return (vain is not None and vain.profile == profile) or bool(self._in_vain(profile))
+
+    def _in_vain(self, profile: ContextProfile) -> list[CompactionPart]:
+        marks = (message.compaction() for message in self._state.messages)
+        done = [mark for mark in marks if mark is not None and mark.kind == "carried"]
+        return pacing.in_vain(done, profile.compact_at)
+
     def _left(self) -> int | None:
         """Tokens that the last full compaction left, as the request would be now; None when there was none."""
         messages = self._state.messages
         for at in range(len(messages) - 1, -1, -1):
             if (mark := messages[at].compaction()) is not None and mark.kind == "carried":
-                return self._assembly.tokens(self._window(messages[: at + 1]))
+                return self._assembly.tokens(self._window(messages[: at + 1], self._left_cache))
         return None
 
     def _last_compaction(self) -> CompactionPart | None:
         marks = (message.compaction() for message in reversed(self._state.messages))
         return next((mark for mark in marks if mark is not None and mark.kind == "carried"), None)
 
-    def _window(self, messages: Sequence[Message]) -> Window:
+    def _window(self, messages: Sequence[Message], cache: WindowCache | None = None) -> Window:
         state = self._state
-        return build_window(messages, state.plan, state.marks, self._assembly.profile)
+        return build_window(messages, state.plan, state.marks, self._assembly.profile, cache=cache)
 
-    def _best_cut(
-        self, profile: ContextProfile, reason: Reason, target: int, prompt: str, summary: str, above: bool
-    ) -> _Cut | None:
-        """The mildest way that comes below ``target``; else the one that leaves least. None when all would stay.
+    def _best_cut(self, aim: _Aim, summary: str) -> _Cut | None:
+        """The mildest way that comes below the target; else the one that leaves least. None when all would stay.
 
         The last N steps stay whole; if that is too long, long results of them are cut; N is the same at every
-        compaction (source: seed 001). Only when the provider refused it even so, fewer steps stay.
+        compaction (source: seed 001). Only when the provider refused it even so, fewer steps stay, if that helps.
         """
-        steps = [profile.keep_steps]
-        if reason == "overflow":
-            steps += [n for n in (1, 0) if n < profile.keep_steps]
+        keep = aim.profile.keep_steps
+        steps = [keep]
+        if aim.reason == "overflow":
+            steps += [n for n in (1, 0) if n < keep]
         first = self._first_shown()
         found: list[_Cut] = []
         for kept in steps:
-            for cut_results in (False, True) if kept == profile.keep_steps else (True,):
-                cut = self._cut(profile, kept, cut_results, prompt, summary)
-                if cut.keep_from <= first and not (cut_results and above):
+            for cut_results in (False, True) if kept == keep else (True,):
+                cut = self._cut(aim, kept, cut_results, summary)
+                if cut.keep_from <= first and not (cut_results and aim.before > aim.target):
                     continue  # everything is within the last steps: only cutting can help
-                if cut.after <= target:
+                if kept < keep and cut.after > aim.before * _STEPS_WORTH_IT:
+                    continue
+                if cut.after <= aim.target:
                     return cut
                 found.append(cut)
         return min(found, key=lambda cut: cut.after, default=None)
+
+    def _fitted(self, aim: _Aim, asking: SummingUp, summary: Summary, promised: _Cut) -> tuple[Summary, _Cut]:
+        """The summary and the way to cut that goes with it. The step history is made as short as it must be."""
+        tried: list[tuple[Summary, _Cut]] = []
+        for text in self._texts(aim, asking, summary, promised):
+            cut = self._best_cut(aim, text)
+            if cut is None:  # with the placeholder a step less was worth it
+                cut = self._cut(aim, aim.profile.keep_steps, True, text)
+            tried.append((replace(summary, text=text), cut))
+            if cut.after <= aim.target:
+                return tried[-1]
+        for share in (_WORTH_IT, 1.0):
+            for found in tried:
+                if found[1].after < aim.before * share:
+                    return found
+        return min(tried, key=lambda found: found[1].after)
+
+    def _texts(self, aim: _Aim, asking: SummingUp, summary: Summary, promised: _Cut) -> Iterator[str]:
+        """The summary; or, without a model, histories of the steps, the fullest first."""
+        if not summary.fallback:
+            yield summary.text
+            return
+        profile = aim.profile
+        left = self._tokens_up_to(int(aim.target * _FILLED), promised.after) + estimate_tokens(_PLACEHOLDER)
+        limit = _within(
+            left,
+            max(profile.compact_at // _HISTORY_SHARE, min(_HISTORY_LEAST, profile.window // 10)),
+            _HISTORY_MINIMUM,
+        )
+        for part, earlier in ((1, True), (2, True), (4, True), (1, False), (4, False)):
+            yield asking.history(promised.keep_from, limit // part, earlier=earlier)
+
+    def _tokens_up_to(self, tokens: int, taken: int) -> int:
+        """What is left, as we estimate texts."""
+        return int((tokens - taken) / self._state.calibration)
 
     def _wished(self, reason: Reason, cut: _Cut) -> bool:
         """Who asks for it by hand may have other reasons than room; but some work must be there to sum up."""
@@ -233,33 +321,54 @@ class Compactor:
             1,
         )
 
-    def _cut(self, profile: ContextProfile, kept: int, cut_results: bool, prompt: str, summary: str) -> _Cut:
+    def _cut(self, aim: _Aim, kept: int, cut_results: bool, summary: str) -> _Cut:
         state = self._state
-        sequence = state.next_sequence()
-        start = (
-            keep_from(
-                state.messages,
-                state.plan,
-                state.marks,
-                replace(profile, keep_steps=kept),
-                cache=self._session.window_cache,
+        start = state.next_sequence()
+        if kept:
+            profile = replace(aim.profile, keep_steps=kept)
+            start = keep_from(
+                state.messages, state.plan, state.marks, profile, cache=self._session.window_cache
             )
-            if kept
-            else sequence
-        )
-        carried = carried_text(
+        # What goes is not seen in the window that is tried, so it need not be read: a session may be long.
+        older = [message for message in state.messages if message.sequence < start]
+        stays = state.messages[len(older) :]
+
+        def tokens(messages: Sequence[Message], carried: str) -> int:
+            trial = [*messages]
+            texts = (aim.prompt, summary, carried)
+            for number, (kind, text) in enumerate(zip(_ROLES, texts, strict=True), state.next_sequence()):
+                mark = CompactionPart(kind=kind, keep_from=start, cut_results=cut_results)
+                trial.append(self._message(_ROLES[kind], (mark, TextPart(text=text)), number))
+            return self._assembly.tokens(self._window(trial))
+
+        limit, words_limit = self._may_carry(aim, tokens(stays, ""), summary)
+        carried = carried_over(
             state.messages,
             state.plan,
             start,
-            _may_carry(profile),
+            limit,
+            words_tokens=words_limit,
             with_plan=self._session.config.settings.plan_placement == "on_demand",
         )
-        trial = [*state.messages]
-        for number, (kind, text) in enumerate(zip(_ROLES, (prompt, summary, carried), strict=True), sequence):
-            mark = CompactionPart(kind=kind, keep_from=start, cut_results=cut_results)
-            trial.append(self._message(_ROLES[kind], (mark, TextPart(text=text)), number))
-        after = self._assembly.tokens(self._window(trial))
+        rules = shown_instructions(older)  # they outlive the results they came with
+        after = tokens(state.messages if rules else stays, carried.text)
         return _Cut(start, cut_results, carried, after, kept)
+
+    def _may_carry(self, aim: _Aim, bare: int, summary: str) -> tuple[int, int]:
+        """Estimated tokens for what is carried over, and for the person's words; ``bare``: all else takes these."""
+        profile = aim.profile
+        left = self._tokens_up_to(int(aim.target * _FILLED), bare)
+        if summary is _PLACEHOLDER:
+            left = int(left * _FOR_CARRIED)
+        most = max(aim.target // _CARRIED_SHARE, min(_CARRIED_LEAST, profile.window // 8))
+        limit = _within(left, most, _CARRIED_MINIMUM)
+        if aim.reason == "overflow":  # nobody knows what the model takes
+            room = min(aim.target // _WORDS_OVERFLOW, left)
+        else:
+            room = min(
+                most + profile.window // _WORDS_SHARE, self._tokens_up_to(self._most(profile), bare) - limit
+            )
+        return limit, max(limit, room)
 
     def _message(self, role: Role, content: tuple[Part, ...], sequence: int) -> Message:
         return Message(
@@ -296,68 +405,26 @@ class Compactor:
             model=summary.model,
             duration_ms=summary.duration_ms,
         )
-        carried = (mark("carried"), TextPart(text=cut.carried))
-        add("user", carried, goal_id=None, tokens=estimate_tokens(cut.carried))
+        carried = (mark("carried"), TextPart(text=cut.carried.text))
+        add("user", carried, goal_id=None, tokens=estimate_tokens(cut.carried.text))
 
-    def _nothing(self, profile: ContextProfile, before: int, reason: Reason) -> Compacted:
-        if reason == "manual":
-            return Compacted(
-                before, before, "There is nothing to compact: all that is there are the last steps."
-            )
-        detail = f"The context has {before:,} tokens. {_too_little(before, profile)}"
-        # Not at each call again: the person has read it.
-        if not self._told_at or before >= _next_try(self._told_at, profile):
-            self._told_at = before
+    def _nothing(self, aim: _Aim, why: str = "") -> Compacted:
+        """Nothing is stored. ``why``: what came of asking the model; empty when it was not asked."""
+        profile, before = aim.profile, aim.before
+        if aim.reason == "manual":
+            return Compacted(before, before, words.NOTHING)
+        vain = self._session.compacted_in_vain
+        told = self._told(profile)
+        tries = vain.tries + 1 if vain is not None and vain.profile == profile else 1
+        self._session.compacted_in_vain = pacing.Vain(profile, before, tries)
+        said = why or f"The context has {before:,} tokens."
+        detail = f"{said} {words.too_little(profile, self._next_try(profile))}"
+        if not told:
             self._session.notice("warning", detail, "compaction")
+        elif why:  # the person was told that the model is asked
+            self._session.notice("info", why, "compaction")
         return Compacted(before, before, detail)
 
 
-def _may_carry(profile: ContextProfile) -> int:
-    return max(profile.compact_at // _CARRIED_SHARE, min(_CARRIED_LEAST, profile.window // 8))
-
-
-def _begins(reason: Reason, before: int, profile: ContextProfile) -> str:
-    why = {
-        "threshold": f"it is compacted above {profile.compact_at:,}",
-        "overflow": "the model takes no more",
-        "manual": "as you asked",
-    }[reason]
-    return f"The context has {before:,} tokens: the model is asked to sum up the work so far ({why})."
-
-
-def _worth_saying(profile: ContextProfile, summary: Summary, cut: _Cut) -> list[str]:
-    """What is not as usual about a compaction."""
-    said: list[str] = []
-    if summary.fallback:
-        said.append(
-            f"No summary could be had from the model: {summary.fallback} A list of what was done stands in its place."
-        )
-    if cut.kept_steps < profile.keep_steps:
-        kept = (
-            f"Only {_last(cut.kept_steps)} fitted in as before."
-            if cut.kept_steps
-            else "Nothing else fitted in."
-        )
-        said.append(kept)
-    elif cut.cut_results:
-        said.append("Long tool results of the last steps were shortened.")
-    return said
-
-
-def _last(steps: int) -> str:
-    return "the last step" if steps == 1 else f"the last {steps} steps"
-
-
-def _next_try(left: int, profile: ContextProfile) -> int:
-    """Tokens at which a context that could only be brought down to ``left`` is compacted again."""
-    return left + int(max(profile.compact_at, left) * _GROWTH)
-
-
-def _too_little(after: int, profile: ContextProfile) -> str:
-    again = _next_try(after, profile)
-    return (
-        f"What cannot be left out ({_last(profile.keep_steps)}, your own words, instructions and tools) takes about "
-        f"that much; the context is compacted above {profile.compact_at:,} tokens, and it is tried again at "
-        f"{again:,}. To make room, set keep_steps lower or compact_at_tokens higher, or begin a new session for the "
-        "rest of the work."
-    )
+def _within(left: int, most: int, least: int) -> int:
+    return max(min(left, most), min(least, most))

@@ -16,6 +16,7 @@ from daemon.agents.loader import AgentProfile
 from daemon.config import Config
 from daemon.context.prompt import Layer
 from daemon.context.tokens import estimate_tokens
+from daemon.context.pacing import Vain
 from daemon.context.window import WindowCache
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Version
@@ -79,7 +80,13 @@ class Session:
         """The message that is coming in right now."""
         self.layers: list[Layer] = []
         """The system prompt as the last turn began with it; see Assembly.prepare."""
+        self.frame: tuple[list[Layer], tuple[str, ...], int] | None = None
+        """Tokens of the system prompt and the tools, see Assembly."""
+        self.plan_text: tuple[tuple[int, str], str] | None = None
+        """The plan for the model, and of which state of it."""
         self.window_cache = WindowCache()
+        self.compacted_in_vain: Vain | None = None
+        """Compactions that were tried and not stored."""
         self.metered_goal: str | None = None
         """The focus when the numbers were published last."""
         self.history = SessionHistory(

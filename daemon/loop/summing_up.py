@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from daemon.loop.assembly import Assembly
     from daemon.loop.session import Session
 
-_HISTORY_SHARE = 8
-"""One part in this many of the trigger may be taken by the step history …"""
-_HISTORY_LEAST = 6_000
-"""… but also of a low trigger this many tokens, as far as the model's window allows."""
 _SHOWN_AGAIN = 8_000
 """Characters of an answer that cannot be used which the model sees again."""
 _NO_ACCESS = ("no_key", "auth")
@@ -42,7 +38,10 @@ _NO_ACCESS = ("no_key", "auth")
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is to stand for the past. ``fallback``: why no model wrote it, in words for the person; else empty."""
+    """What is to stand for the past. ``fallback``: why no model wrote it, in words for the person; else empty.
+
+    With a fallback ``text`` is empty: see ``SummingUp.history``.
+    """
 
     text: str
     fallback: str = ""
@@ -69,16 +68,14 @@ class SummingUp:
         self._assembly = assembly
         self._spent = _Spent()
 
-    async def ask(self, prompt: str, keep_from: int, profile: ContextProfile) -> Summary:
-        """The answer to ``prompt`` behind the next request. ``keep_from``: from there on messages stay whole.
+    async def ask(self, prompt: str, profile: ContextProfile) -> Summary:
+        """The answer to ``prompt`` behind the next request.
 
         Raises ProviderError when the key is missing or refused: then no call can be made at all.
         """
         started = time.monotonic()
         agent = self._session.agent.context
         text, problem = await self._asked(prompt, agent, profile)
-        if problem:
-            text = self._without_model(keep_from, profile)
         return Summary(
             text=text,
             fallback=problem,
@@ -157,10 +154,12 @@ class SummingUp:
             spent.cost = cost + (spent.cost or 0.0)
         spent.model = complete.model or self._session.model
 
-    def _without_model(self, keep_from: int, profile: ContextProfile) -> str:
-        """The step history; what a model wrote at an earlier compaction still says more than that."""
+    def history(self, keep_from: int, limit: int, *, earlier: bool = True) -> str:
+        """The step history, of about ``limit`` tokens, of what comes before ``keep_from``.
+
+        ``earlier``: what a model wrote at an earlier compaction stands before it; it still says more than that.
+        """
         state = self._session.state
-        limit = max(profile.compact_at // _HISTORY_SHARE, min(_HISTORY_LEAST, profile.window // 10))
         before = next(
             (
                 (mark.keep_from, message.text())
@@ -171,12 +170,12 @@ class SummingUp:
             ),
             None,
         )
-        start, earlier = before or (0, "")
+        start, summary = before if before and earlier else (0, "")
         told = [message for message in state.messages if message.sequence < start and person_said(message)]
         since = [message for message in state.messages if start <= message.sequence < keep_from]
         # The turn under way began before that, and its work is listed under what the person asked for.
         history = to_history_string(state.plan, [*told[-1:], *since], limit)
-        return "\n\n".join(filter(None, (earlier, history))) or "Nothing was done yet."
+        return "\n\n".join(filter(None, (summary, history))) or "Nothing was done yet."
 
 
 def _user(text: str) -> PromptMessage:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from daemon.context.marks import Marks
 from daemon.context.profiles import ContextProfile, profile_for
 from daemon.context.prompt import Environment, Layer, prompt_layers, system_blocks
-from daemon.context.tokens import request_tokens
+from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.context.window import Window, build_window
 from daemon.loop.budget import budget_of
 from daemon.model.messages import Usage
@@ -22,6 +23,7 @@ from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import PlanTree
 from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from daemon.provider.pricing import model_info
+from tools.base import Tool
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -92,18 +94,21 @@ class Assembly:
 
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """The tools on offer: those that the rules do not forbid outright."""
+        return tuple(ToolSpec(tool.name, tool.description, tool.schema()) for tool in self._offered())
+
+    def _offered(self) -> list[Tool[Any]]:
         rules = self._session.rules
-        return tuple(
-            ToolSpec(tool.name, tool.description, tool.schema())
-            for tool in self._session.services.tools.values()
-            if rules.offered(tool.permission)
-        )
+        return [tool for tool in self._session.services.tools.values() if rules.offered(tool.permission)]
 
     def plan(self) -> str:
         """The plan for the model; empty when there is none, or when the model reads it on demand."""
-        if self._session.config.settings.plan_placement == "on_demand" or not self._state.plan.goals:
+        plan = self._state.plan
+        if self._session.config.settings.plan_placement == "on_demand" or not plan.goals:
             return ""
-        return plan_to_prompt(self._state.plan)
+        now = (plan.revision, plan.mission)
+        if self._session.plan_text is None or self._session.plan_text[0] != now:
+            self._session.plan_text = (now, plan_to_prompt(plan))
+        return self._session.plan_text[1]
 
     def request(
         self, window: Window | None = None, *, extra: tuple[PromptMessage, ...] = (), tail: bool = True
@@ -129,13 +134,24 @@ class Assembly:
             env={**self._session.env, "GOALWRIGHT_WORKSPACE": str(self._session.services.workspace)},
         )
 
-    def estimate(self, request: ModelRequest) -> int:
-        """Tokens of a request by our own count, uncalibrated."""
-        return request_tokens(request).total
+    def estimate(self, window: Window) -> int:
+        """Tokens of the request with these messages by our own count, uncalibrated. Asked several times a step."""
+        return window.tokens + self._frame() + estimate_tokens(self.plan())
 
     def tokens(self, window: Window | None = None) -> int:
         """Tokens of the next request, calibrated by what the provider counted for those before."""
-        return round(self.estimate(self.request(window)) * self._state.calibration)
+        return round(self.estimate(window or self.window()) * self._state.calibration)
+
+    def _frame(self) -> int:
+        """Tokens of the system prompt and the tools; counted once a turn, or when other tools are on offer."""
+        session = self._session
+        names = tuple(tool.name for tool in self._offered())
+        if session.frame is None or session.frame[0] is not session.layers or session.frame[1] != names:
+            alone = replace(
+                self.request(Window((), 0), tail=False), system=tuple(system_blocks(session.layers))
+            )
+            session.frame = (session.layers, names, request_tokens(alone).total)
+        return session.frame[2]
 
     def publish(self, window: Window | None = None) -> None:
         """Tell the listeners the session's numbers: those of the goals at work, which are what changed."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from daemon.model.messages import Message, ToolCallPart
 
@@ -17,19 +18,19 @@ def same_call(one: ToolCallPart, other: ToolCallPart) -> bool:
 
 def is_doomed(messages: Sequence[Message], call: ToolCallPart) -> bool:
     """Whether ``call`` (already in the last message) is the third identical one in a row, across goals."""
-    earlier: list[ToolCallPart] = []
-    for message in reversed(messages):
-        if message.compaction() is not None:
-            continue  # nobody said anything in between
-        if message.role == "user":
-            break
-        if message.role == "assistant":
-            earlier.extend(reversed(message.tool_calls()))
-    position = next((i for i, other in enumerate(earlier) if other.id == call.id), None)
-    if position is None:
-        return False
-    last = earlier[position : position + REPEATS]
+    row = itertools.dropwhile(lambda other: other.id != call.id, _calls_backwards(messages))
+    last = list(itertools.islice(row, REPEATS))
     return len(last) == REPEATS and all(same_call(call, other) for other in last)
+
+
+def _calls_backwards(messages: Sequence[Message]) -> Iterator[ToolCallPart]:
+    """The calls since the person said something, the newest first. Lazily: a turn may be long."""
+    for message in reversed(messages):
+        if message.role == "user":
+            if message.compaction() is None:
+                return
+        elif message.role == "assistant":
+            yield from reversed(message.tool_calls())
 
 
 def _canonical(call: ToolCallPart) -> str:

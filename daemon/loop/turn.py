@@ -115,7 +115,7 @@ class Turn:
     def _stream(self) -> AsyncGenerator[ProviderEvent, None]:
         window = self._assembly.window()
         request = self._assembly.request(window)
-        self._estimated = self._assembly.estimate(request)
+        self._estimated = self._assembly.estimate(window)
         self._assembly.publish(window)
         stream = self._services.models.stream(self._model, request)
         return unique_call_ids(stream, self._state.call_ids.__contains__)

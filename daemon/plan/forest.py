@@ -46,6 +46,8 @@ class GoalForest:
         self._own: set[str | None] = set()
         """Parents whose list of children no copy shares."""
         self._abandoned: set[str] = set()
+        self.revision = 0
+        """Grows with each change but counts: what is made of the plan is the same as long as it is."""
         self.last_id = last_id
         """Number of the newest id; those of removed goals are not given again."""
         self.replaceable: str | None = None
@@ -227,6 +229,7 @@ class GoalForest:
 
     def apply(self, change: Change) -> None:
         """Make a change that was planned on this state of the tree (or is replayed in the same order)."""
+        self.revision += 1
         if isinstance(change, Added):
             self._insert(change.goal, change.index)
         elif isinstance(change, Updated):

@@ -7,6 +7,7 @@ bytes more. Newer models count more than these, so the estimate is at the low en
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from daemon.model.messages import (
@@ -103,6 +104,11 @@ def calibrated(ratio: float, counted: int, estimated: int) -> float:
         return ratio
     newest = min(max(counted / estimated, _LEAST), _MOST)
     return min(max(ratio + (newest - ratio) * _NEWEST, _LEAST), _MOST)
+
+
+def stored_calibration(ratio: float) -> float:
+    """A ratio that was read from a file, within the same bounds; 1.0 when it is no number."""
+    return min(max(ratio, _LEAST), _MOST) if math.isfinite(ratio) else 1.0
 
 
 _known_tokens: Memo[PromptMessage, int] = Memo()

@@ -5,12 +5,15 @@ The live session and the replay after a crash run the same ``apply``, so they ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import cast
 
+from pydantic import ValidationError
+
 from daemon.context.instructions import instructions_of
 from daemon.context.marks import Marks
+from daemon.context.tokens import stored_calibration
 from daemon.loop.notes import with_note
 from daemon.loop.spending import Spending, added
 from daemon.model.events import (
@@ -32,10 +35,13 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.messages import Message, NotePart, Part
+from daemon.model.messages import Message, NotePart, Part, Usage
 from daemon.model.permissions import PermissionRequest, Rule
 from daemon.model.traces import Budget, Carried, QueuedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
+
+_NAMES = ("title", "summary", "model")
+"""What events change of the metadata; its numbers are counted, and its id and place never change."""
 
 
 class SessionState:
@@ -61,7 +67,7 @@ class SessionState:
         """What the model is to be told with the next prompt."""
         self.marks = Marks(frozenset(trace.carried.pruned), trace.carried.history_before)
         """What of the past is no longer sent."""
-        self.calibration = trace.carried.calibration
+        self.calibration = stored_calibration(trace.carried.calibration)
         """Tokens that the provider counts for each one of our estimate."""
         self.budget = trace.carried.budget
         """The limits of this session, when they are not those of the settings."""
@@ -126,20 +132,11 @@ class SessionState:
                     for pattern in request.suggestions
                 ]
         elif isinstance(event, SessionCreated):
-            self.trace = event.trace
+            # Its id becomes a path, and a log may have been written by anybody.
+            kept = {"trace_id": self.trace.trace_id, "carried": Carried()}
+            self.trace = event.trace.model_copy(update=kept)
         elif isinstance(event, SessionUpdated):
-            updates = dict(event.updates)
-            if "budget" in updates:
-                self.budget = Budget.model_validate(updates.pop("budget"))
-                self.raised_limits = {}
-                # Other limits are another question than the one that was answered by "always".
-                self.granted = [rule for rule in self.granted if rule.permission != "budget"]
-            if "raised_limits" in updates:
-                self.raised_limits = {**self.raised_limits, **updates.pop("raised_limits")}
-            mission = updates.pop("mission", None)
-            if isinstance(mission, str):
-                self.plan.mission = mission
-            self.trace = self.trace.model_copy(update=updates)
+            self._update(event.updates)
         self.trace = self.trace.model_copy(update={"last_event_id": event.event_id, "updated_at": event.time})
 
     def disown(self) -> None:
@@ -147,7 +144,14 @@ class SessionState:
         self.granted.clear()
         self.queue = ()
         self.notes = ()
-        self.trace = self.trace.model_copy(update={"model": None})
+        self.budget = None
+        self.raised_limits = {}
+        self.calibration = 1.0
+        usage, cost = Usage(), 0.0
+        for message in self.messages:
+            usage = usage if message.usage is None else added(usage, message.usage)
+            cost += message.cost or 0.0
+        self.trace = self.trace.model_copy(update={"model": None, "usage": usage, "total_cost": cost})
 
     def carrying(self) -> Trace:
         """The metadata for a snapshot."""
@@ -210,6 +214,29 @@ class SessionState:
                 "message_count": self.trace.message_count + 1,
             }
         )
+
+    def _update(self, updates: Mapping[str, object]) -> None:
+        """Take what is known and fits; a log that is damaged, or somebody else's, may say anything here."""
+        if "budget" in updates:
+            try:
+                self.budget = Budget.model_validate(updates["budget"])
+            except ValidationError:
+                self.budget = None
+            self.raised_limits = {}
+            # Other limits are another question than the one that was answered by "always".
+            self.granted = [rule for rule in self.granted if rule.permission != "budget"]
+        raised = updates.get("raised_limits")
+        if isinstance(raised, Mapping):
+            items = cast("Mapping[str, object]", raised).items()
+            limits = {key: float(limit) for key, limit in items if isinstance(limit, int | float)}
+            self.raised_limits = {**self.raised_limits, **limits}
+        mission = updates.get("mission")
+        if isinstance(mission, str):
+            self.plan.mission = mission
+        names = {name: value for name in _NAMES if isinstance(value := updates.get(name), str)}
+        if updates.get("model", "") is None:
+            self.trace = self.trace.model_copy(update={"model": None})
+        self.trace = self.trace.model_copy(update=names)
 
     def _count(self, message: Message) -> None:
         if message.compaction() is not None:

@@ -5,10 +5,39 @@ One model, two spellings: ``snake_case`` in the store (the seeds' formats) and `
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_camel
+
+_MOST = 10**15
+
+
+def _counted(value: object) -> object:
+    if type(value) is int and 0 <= value <= _MOST:
+        return value
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return value  # pydantic says that it is no number
+    if isinstance(value, float) and not math.isfinite(value):
+        return 0
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return min(max(value, 0), _MOST)
+    return value
+
+
+def _spent(value: float) -> float:
+    return min(max(value, 0.0), float(_MOST)) if math.isfinite(value) else 0.0
+
+
+Count = Annotated[int, BeforeValidator(_counted)]
+"""A number of tokens, messages or milliseconds. What is none (negative, NaN) is read as 0, not refused: a damaged
+trace still opens, and one that somebody forged does not take off what was used."""
+Cost = Annotated[float, AfterValidator(_spent)]
+"""US dollars, read in the same way."""
 
 
 class Model(BaseModel):

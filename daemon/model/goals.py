@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from daemon.model.base import Model
+from daemon.model.base import Cost, Count, Model
 
 GoalStatus = Literal["pending", "in_progress", "completed", "abandoned"]
 GoalType = Literal["normal", "explore_start", "explore_merge"]
@@ -15,9 +15,9 @@ GoalType = Literal["normal", "explore_start", "explore_merge"]
 class GoalStats(Model):
     """What working on a goal took."""
 
-    message_count: int = 0
-    total_tokens: int = 0
-    total_cost: float = 0.0
+    message_count: Count = 0
+    total_tokens: Count = 0
+    total_cost: Cost = 0.0
     """US dollars."""
     preview: str | None = None
     """Tool calls in short, e.g. ``read → edit × 2``."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field
 
-from daemon.model.base import Model
+from daemon.model.base import Cost, Count, Model
 
 Role = Literal["user", "assistant", "tool"]
 StopReason = Literal["end_turn", "max_tokens", "tool_use", "canceled", "error", "permission_denied"]
@@ -155,10 +155,10 @@ Part = Annotated[
 class Usage(Model):
     """Tokens of one model call, as the provider counted them. ``input`` excludes the cached ones."""
 
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
+    input: Count = 0
+    output: Count = 0
+    cache_read: Count = 0
+    cache_write: Count = 0
 
     @property
     def total(self) -> int:
@@ -178,12 +178,12 @@ class Message(Model):
     tool_call_id: str | None = None
     content: tuple[Part, ...]
     description: str = ""
-    tokens: int | None = None
-    cost: float | None = None
+    tokens: Count | None = None
+    cost: Cost | None = None
     created_at: datetime
     model: str | None = None
     usage: Usage | None = None
-    duration_ms: int | None = None
+    duration_ms: Count | None = None
 
     def text(self) -> str:
         """All text parts joined."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from daemon.model.base import Model
+from daemon.model.base import Cost, Count, Model
 from daemon.model.messages import StopReason, Usage
 from daemon.model.permissions import Rule
 
@@ -41,14 +41,14 @@ class Carried(Model):
     granted: tuple[Rule, ...] = ()
     """What the person allowed for the rest of the session by "always"."""
     queue: tuple[QueuedPrompt, ...] = ()
-    last_goal_id: int = 0
+    last_goal_id: Count = 0
     """Ids of goals that left the plan are not given again."""
     replaceable_goal: str | None = None
     """The abandoned goal whose place the next goal at its level takes."""
     replaced_goals: dict[str, str] = Field(default_factory=dict[str, str])
     """The abandoned goal that a goal took the place of, by the id of the new one."""
     pruned: tuple[int, ...] = ()
-    history_before: int = 0
+    history_before: Count = 0
     """Marks on the context, see ContextMarked."""
     calibration: float = 1.0
     """Tokens that the provider counts for each one of our estimate."""
@@ -72,9 +72,9 @@ class Trace(Model):
     model: str | None = None
     created_at: datetime
     updated_at: datetime
-    message_count: int = 0
+    message_count: Count = 0
     usage: Usage = Usage()
-    total_cost: float = 0.0
+    total_cost: Cost = 0.0
     last_event_id: int = 0
     last_stop_reason: StopReason | None = None
     running: bool = False

@@ -14,6 +14,10 @@ export const ErrorCode = {
 
 export type Action = "allow" | "ask" | "deny";
 
+export type Cost = number;
+
+export type Count = number;
+
 export type Event =
   | SessionCreated
   | SessionUpdated
@@ -89,18 +93,20 @@ export interface Carried {
   granted: Rule[];
   queue: QueuedPrompt[];
   /** Ids of goals that left the plan are not given again. */
-  lastGoalId: number;
+  lastGoalId: Count;
   /** The abandoned goal whose place the next goal at its level takes. */
   replaceableGoal: string | null;
   /** The abandoned goal that a goal took the place of, by the id of the new one. */
   replacedGoals: Record<string, string>;
   pruned: number[];
   /** Marks on the context, see ContextMarked. */
-  historyBefore: number;
+  historyBefore: Count;
   /** Tokens that the provider counts for each one of our estimate. */
   calibration: number;
   /** The limits of this session, when they are not those of the settings. */
   budget: Budget | null;
+  /** Limits that the person put up when they were reached, see daemon.loop.spending. */
+  raisedLimits: Record<string, number>;
   /** What the model is told with the next prompt: the person undid changes of files, or redid them. */
   notes: string[];
 }
@@ -433,10 +439,10 @@ export interface GoalResult {
 
 /** What working on a goal took. */
 export interface GoalStats {
-  messageCount: number;
-  totalTokens: number;
+  messageCount: Count;
+  totalTokens: Count;
   /** US dollars. */
-  totalCost: number;
+  totalCost: Cost;
   /** Tool calls in short, e.g. `read → edit × 2`. */
   preview: string | null;
 }
@@ -550,12 +556,12 @@ export interface Message {
   toolCallId: string | null;
   content: Part[];
   description: string;
-  tokens: number | null;
-  cost: number | null;
+  tokens: Count | null;
+  cost: Cost | null;
   createdAt: string;
   model: string | null;
   usage: Usage | null;
-  durationMs: number | null;
+  durationMs: Count | null;
 }
 
 /** A message is complete and stored. */
@@ -1004,9 +1010,9 @@ export interface Trace {
   model: string | null;
   createdAt: string;
   updatedAt: string;
-  messageCount: number;
+  messageCount: Count;
   usage: Usage;
-  totalCost: number;
+  totalCost: Cost;
   lastEventId: number;
   lastStopReason: StopReason | null;
   /** A turn was under way when this was written: after a crash the log knows more than the snapshot. */
@@ -1038,10 +1044,10 @@ export interface TurnStarted {
 
 /** Tokens of one model call, as the provider counted them. `input` excludes the cached ones. */
 export interface Usage {
-  input: number;
-  output: number;
-  cacheRead: number;
-  cacheWrite: number;
+  input: Count;
+  output: Count;
+  cacheRead: Count;
+  cacheWrite: Count;
 }
 
 /** Requests of a client, by method. */

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from daemon.context.tokens import stored_calibration
+from daemon.loop.budget import budget_of
 from daemon.model.events import Notice
 from daemon.model.permissions import Rule
-from daemon.model.traces import Carried, QueuedPrompt
+from daemon.model.traces import Budget, Carried, QueuedPrompt
 from daemon.store.base import StoreError, UnknownTrace
 from daemon.store.files import FileTraceStore
 from tests.fakes.core import daemon
@@ -137,3 +141,97 @@ async def test_a_session_whose_folder_is_deleted_says_so_and_stops(tmp_path: Pat
         result = await session.prompt("and now?")
         assert result.stop == "error"
         assert "was deleted" in result.detail
+
+
+def change_meta(folder: Path, session_id: str, change: Callable[[dict[str, Any]], object]) -> None:
+    meta = folder / "workspace" / ".trace" / session_id / "meta.json"
+    raw = json.loads(meta.read_text())
+    change(raw)
+    meta.write_text(json.dumps(raw))
+
+
+def log_more(folder: Path, session_id: str, **event: Any) -> None:
+    """Forge an event at the end of the log; the snapshot is gone, so the log is replayed."""
+    trace = folder / "workspace" / ".trace" / session_id
+    (trace / "meta.json").unlink(missing_ok=True)
+    lines = (trace / "events.jsonl").read_text().splitlines()
+    last = json.loads(lines[-1])
+    event = {"event_id": last["event_id"] + 1, "trace_id": session_id, "time": last["time"], **event}
+    (trace / "events.jsonl").write_text("\n".join([*lines, json.dumps(event)]) + "\n")
+
+
+LIMIT: Mapping[str, Any] = {"budget_tokens": 10}
+
+
+async def test_the_limits_of_the_person_hold_in_a_session_that_came_with_the_folder(tmp_path: Path) -> None:
+    folder, session_id = await brought_along(tmp_path)
+
+    def forge_numbers(raw: dict[str, Any]) -> None:
+        raw["carried"] |= {"budget": Budget().stored(), "raised_limits": {"session tokens": 1e9}}
+        raw |= {"total_cost": -1e6, "usage": {"input": -(10**9), "output": 0}}
+
+    change_meta(folder, session_id, forge_numbers)
+    async with daemon(folder, check=False, command_line=LIMIT) as bench:
+        session = await bench.opened(session_id)
+        state = session.state
+        assert budget_of(session).session_tokens == LIMIT["budget_tokens"]
+        assert state.raised_limits == {}
+        assert state.trace.total_cost >= 0
+        counted = [message.usage.total for message in state.messages if message.usage is not None]
+        assert state.trace.usage.total == sum(counted) > 0
+        assert state.carrying().carried.budget is None
+
+
+@pytest.mark.parametrize(
+    "updates",
+    [
+        {"budget": {}},
+        {"budget": {"session_tokens": None}, "raised_limits": {"session tokens": 1e9}},
+        {"budget": "none", "raised_limits": "none"},
+        {"total_cost": -1e6, "usage": {"input": -(10**9)}, "title": 3, "model": "scripted//tmp/evil.json"},
+        {"trace_id": "../../elsewhere", "workspace": "/", "running": "?", "carried": 0},
+    ],
+    ids=lambda updates: ",".join(updates),
+)
+async def test_neither_do_events_in_its_log_change_limits_numbers_or_place(
+    tmp_path: Path, updates: dict[str, Any]
+) -> None:
+    folder, session_id = await brought_along(tmp_path)
+    log_more(folder, session_id, event="session_updated", updates=updates)
+    async with daemon(folder, check=False, command_line=LIMIT) as bench:
+        session = await bench.opened(session_id)
+        assert budget_of(session).session_tokens == LIMIT["budget_tokens"]
+        assert session.state.raised_limits == {}
+        trace = session.state.trace
+        assert (trace.trace_id, trace.title, trace.model) == (session_id, "hi", None)
+        assert trace.usage.total > 0
+        assert trace.total_cost >= 0
+
+
+async def test_a_second_beginning_in_the_log_does_not_lead_elsewhere(tmp_path: Path) -> None:
+    folder, session_id = await brought_along(tmp_path)
+    first = (folder / "workspace" / ".trace" / session_id / "events.jsonl").read_text().splitlines()[0]
+    trace = json.loads(first)["trace"] | {"trace_id": "../../elsewhere"}
+    log_more(folder, session_id, event="session_created", trace=trace)
+    async with daemon(folder, check=False) as bench:
+        assert (await bench.opened(session_id)).session_id == session_id
+
+
+@pytest.mark.parametrize("ratio", [float("nan"), float("inf"), -5, 0, 1e12])
+async def test_no_calibration_in_a_file_stops_a_session_or_makes_it_blind(
+    tmp_path: Path, ratio: float
+) -> None:
+    folder, session_id = await brought_along(tmp_path)
+    change_meta(folder, session_id, lambda raw: raw["carried"].update(calibration=ratio))
+    async with daemon(folder, check=False) as bench:
+        assert (await bench.opened(session_id)).state.calibration == 1.0
+    # One of the person's own keeps what it learned, within bounds.
+    async with daemon(tmp_path, "Hello.", check=False) as bench:
+        session = bench.session()
+        await session.prompt("hi")
+        session_id = session.session_id
+    change_meta(tmp_path, session_id, lambda raw: raw["carried"].update(calibration=ratio))
+    async with daemon(tmp_path, check=False) as bench:
+        found = (await bench.opened(session_id)).state.calibration
+        assert found == stored_calibration(ratio)
+        assert 0.5 <= found <= 3

@@ -14,9 +14,9 @@ from typing import Literal
 
 from daemon.agents.loader import AgentProfile
 from daemon.config import Config
+from daemon.context.pacing import Vain
 from daemon.context.prompt import Layer
 from daemon.context.tokens import estimate_tokens
-from daemon.context.pacing import Vain
 from daemon.context.window import WindowCache
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Version

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import enum
+import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from daemon.model.events import AffectedGoal
 from daemon.model.goals import Goal
+from daemon.model.messages import whole_characters
 
 MAX_GOALS_AT_ONCE = 50
 MAX_DESCRIPTION = 500
@@ -16,6 +19,12 @@ MAX_SUMMARY = 8_000
 """Also of a reason for goals that are added."""
 MAX_DEPTH = 50
 """Each message is counted for all goals above its own, and stored with their numbers."""
+
+
+_JOINERS = "\u200c\u200d"
+"""ZWNJ and ZWJ: within a word they belong to it, e.g. in Persian and in emoji."""
+_BLANK = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and signs that look like nothing."""
 
 
 class PlanError(Exception):
@@ -71,3 +80,19 @@ class Moved:
 
 
 Change = Added | Updated | Moved | Removed
+
+
+def one_line(text: str) -> str:
+    """A description as it is kept: one line without control and format characters; empty when nothing is to be seen.
+
+    It reaches terminals and lists, where those would turn, hide or forge what stands around it.
+    """
+    text = re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", whole_characters(text))
+    if not text.isascii():
+        text = "".join(sign for sign in text if sign in _JOINERS or unicodedata.category(sign) != "Cf")
+    line = " ".join(word for raw in text.split() if (word := raw.strip(_JOINERS)))
+    return line if any(map(_is_seen, line)) else ""
+
+
+def _is_seen(sign: str) -> bool:
+    return sign not in _BLANK and unicodedata.category(sign)[0] not in "MZ" and sign not in _JOINERS

@@ -8,7 +8,6 @@ What always holds: above an open goal all goals are open, and the focus is an op
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from daemon.model.events import AffectedGoal
@@ -27,6 +26,7 @@ from daemon.plan.changes import (
     PlanError,
     Removed,
     Updated,
+    one_line,
 )
 from daemon.plan.counting import extended_preview, joined, parted
 from daemon.plan.forest import ENDED, GoalForest
@@ -57,7 +57,7 @@ class PlanTree(GoalForest):
         Added under the focus (the default), the first goal at the level of one that was just abandoned takes its
         place in the order and the focus (seed 000, "回溯": plan B stands where plan A stood).
         """
-        texts = [text for text in map(_one_line, descriptions) if text]
+        texts = [text for text in map(one_line, descriptions) if text]
         if not texts:
             raise PlanError("A goal needs a description: say in a few words what will be achieved.")
         if len(texts) > MAX_GOALS_AT_ONCE:
@@ -150,7 +150,7 @@ class PlanTree(GoalForest):
     def plan_rename(self, goal: Goal, description: str) -> list[Change]:
         """Another description for an open goal; that of an ended one stands in the context, whose bytes must stay."""
         goal = self._open(goal, "its description is part of what was said")
-        text = _one_line(description)
+        text = one_line(description)
         if not text:
             raise PlanError("A goal needs a description: say in a few words what will be achieved.")
         _check_description(text)
@@ -271,11 +271,6 @@ class PlanTree(GoalForest):
                     status="in_progress" if begins else None,
                     cumulative_stats=joined(above.cumulative_stats, moved) if counts else None,
                 )
-
-
-def _one_line(text: str) -> str:
-    """Without control characters (they would reach terminals) and line breaks."""
-    return " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", whole_characters(text)).split())
 
 
 def _check_description(text: str) -> None:

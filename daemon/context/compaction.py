@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from daemon.context.instructions import instruction_block, instructions_of
 from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
-from daemon.context.tags import is_handover, said_block
+from daemon.context.tags import is_handover, one_each, said_block, within
 from daemon.context.tokens import estimate_tokens, message_tokens
 from daemon.context.windowing.notes import plain
 from daemon.context.windowing.standing import Standings
@@ -84,7 +84,7 @@ def carried_over(
         more = [f"[{len(goals) - _MAX_GOALS} more]"] if len(goals) > _MAX_GOALS else []
         blocks += [
             "## Open goals at this time; read_progress tells how they stand now",
-            "\n".join([*goals[:_MAX_GOALS], *more]),
+            one_each([*goals[:_MAX_GOALS], *more]),
         ]
     return Carried("\n\n".join([*blocks, _GO_ON]), fitted.shortened, fitted.left_out)
 
@@ -139,7 +139,8 @@ def _verbatim(
         if groups:
             texts = _newest(groups, left)
             left -= _tokens(texts)
-            blocks += [title, *texts]
+            # In a tag, so that nothing in them can pass for another heading of ours.
+            blocks += [title, within("goal_summaries", "\n\n".join(texts))]
     return blocks, words
 
 

@@ -59,12 +59,7 @@ def within(tag: str, text: str) -> str:
 
 
 def said_block(text: str) -> str:
-    """The person's own words: whatever they paste stays as it is, only the end cannot be in the middle of it.
-
-    What another agent handed over says itself whose words are whose, so it stands for itself.
-    """
-    if is_handover(text):
-        return text
+    """The person's own words: whatever they paste stays as it is, only the end cannot be in the middle of it."""
     return f"<said>\n{_END_OF_SAID.sub('‹', text) if '<' in text else text}\n</said>"
 
 

@@ -6,6 +6,7 @@ state it is about: the names in it are those of the moment.
 
 from __future__ import annotations
 
+from daemon.context.tags import plain
 from daemon.loop.goal_events import GoalEvent
 from daemon.model.events import (
     FilesRestored,
@@ -126,7 +127,7 @@ def notes_text(notes: tuple[str, ...]) -> str:
             lines.append(READ_AGAIN)
     if not all(about_files):
         lines.append(PLAN_COUNTS)
-    return "\n".join(lines)
+    return plain("\n".join(lines))
 
 
 def _moved(event: GoalMoved, plan: PlanTree) -> str:

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from daemon.context.tags import plain
 from daemon.model.goals import Goal
 from daemon.plan.changes import MAX_DESCRIPTION
 from daemon.plan.tree import PlanTree
@@ -66,7 +67,7 @@ def plan_to_prompt(tree: PlanTree) -> str:
         head.append(f"**Current**: {number} {tree.goals[tree.current_id].description}")
     taken = sum(map(len, head)) + len(head) + len("\n**Progress**:\n")
     progress = _bounded(tree, _LESS_AND_LESS, MAX_PLAN - taken)
-    return "\n".join([*head, "", "**Progress**:", *progress] if progress else head)
+    return plain("\n".join([*head, "", "**Progress**:", *progress] if progress else head))
 
 
 def progress_text(tree: PlanTree) -> str:

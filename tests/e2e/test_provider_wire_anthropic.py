@@ -49,7 +49,9 @@ async def test_a_claude_request_is_what_the_api_wants(claude: AnthropicProvider)
     assert sent.json["thinking"] == {"type": "adaptive", "display": "summarized"}
     assert sent.json["max_tokens"] == 9000
     assert sent.json["stream"] is True
-    assert sent.json["tools"][-1]["cache_control"] == {"type": "ephemeral"}
+    # The tools come before the system prompt, whose breakpoint covers them.
+    assert "cache_control" not in sent.json["tools"][-1]
+    assert sent.json["system"][-1]["cache_control"] == {"type": "ephemeral"}
     assert sent.headers["x-api-key"] == KEY
     assert sent.headers["x-stainless-retry-count"] == "0"
 

@@ -55,6 +55,16 @@ def in_vain(done: Sequence[CompactionPart], trigger: int) -> list[CompactionPart
     return found
 
 
+def ever_in_vain(done: Sequence[CompactionPart], trigger: int) -> bool:
+    """Whether there was one at this trigger that freed too little, so that the person was told."""
+    return any(
+        mark.reason == "threshold"
+        and mark.before > trigger
+        and freed_too_little(mark.before, mark.after, trigger)
+        for mark in done
+    )
+
+
 def doublings(row: Sequence[CompactionPart]) -> int:
     """How often the growth that is asked for has doubled after those that freed too little."""
     return max(sum(mark.after > _FAIR * mark.before for mark in row) - 1, 0)

@@ -41,6 +41,8 @@ _HISTORY_SHARE, _HISTORY_LEAST, _HISTORY_MINIMUM = 8, 6_000, 600
 """The same for the step history."""
 _WORDS_SHARE = 3
 """The person's own words may take one part in this many of the model's window more, whatever the trigger is."""
+_WORDS_UP_TO = 0.85
+"""Of what the model takes: the rest is for the work."""
 _WORDS_OVERFLOW = 4
 """But when the model took no more, one part in this many of what is aimed at."""
 _FILLED = 0.75
@@ -165,7 +167,7 @@ class Compactor:
         more = words.unusual(
             profile, summary.fallback, cut.kept_steps, cut.carried, cut_results=cut.cut_results
         )
-        too_little = reason != "manual" and pacing.freed_too_little(before, after, profile.compact_at)
+        too_little = reason == "threshold" and pacing.freed_too_little(before, after, profile.compact_at)
         if too_little and not told:
             more.append(words.too_little(profile, self._next_try(profile)))
         if more:
@@ -203,9 +205,10 @@ class Compactor:
         """Tokens from which a compaction at the threshold is tried."""
         most = self._most(profile)
         left = self._left()
-        at = 0
+        at = profile.compact_at
         if left is not None:
-            at = pacing.next_try(left, profile, most, pacing.doublings(self._in_vain(profile)))
+            row = pacing.in_vain(self._done(), profile.compact_at)
+            at = max(at, pacing.next_try(left, profile, most, pacing.doublings(row)))
         vain = self._session.compacted_in_vain
         if vain is not None and vain.profile == profile:
             at = max(at, pacing.next_try(vain.tokens, profile, most, vain.tries - 1))
@@ -218,12 +221,13 @@ class Compactor:
     def _told(self, profile: ContextProfile) -> bool:
         """The person knows that compactions free too little with these settings."""
         vain = self._session.compacted_in_vain
-        return (vain is not None and vain.profile == profile) or bool(self._in_vain(profile))
+        if vain is not None and vain.profile == profile:
+            return True
+        return pacing.ever_in_vain(self._done(), profile.compact_at)
 
-    def _in_vain(self, profile: ContextProfile) -> list[CompactionPart]:
+    def _done(self) -> list[CompactionPart]:
         marks = (message.compaction() for message in self._state.messages)
-        done = [mark for mark in marks if mark is not None and mark.kind == "carried"]
-        return pacing.in_vain(done, profile.compact_at)
+        return [mark for mark in marks if mark is not None and mark.kind == "carried"]
 
     def _left(self) -> int | None:
         """Tokens that the last full compaction left, as the request would be now; None when there was none."""
@@ -363,11 +367,10 @@ class Compactor:
         most = max(aim.target // _CARRIED_SHARE, min(_CARRIED_LEAST, profile.window // 8))
         limit = _within(left, most, _CARRIED_MINIMUM)
         if aim.reason == "overflow":  # nobody knows what the model takes
-            room = min(aim.target // _WORDS_OVERFLOW, left)
+            room = max(aim.target // _WORDS_OVERFLOW, most)
         else:
-            room = min(
-                most + profile.window // _WORDS_SHARE, self._tokens_up_to(self._most(profile), bare) - limit
-            )
+            room = self._tokens_up_to(int(self._most(profile) * _WORDS_UP_TO), bare) - limit
+            room = min(most + profile.window // _WORDS_SHARE, room)
         return limit, max(limit, room)
 
     def _message(self, role: Role, content: tuple[Part, ...], sequence: int) -> Message:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from daemon.context.instructions import instruction_block, instructions_of
 from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
@@ -60,6 +60,8 @@ class Carried:
     shortened: int = 0
     """Only both ends of them are there."""
     left_out: int = 0
+    rules: bool = False
+    """There are instructions of folders among what goes."""
 
 
 def carried_over(
@@ -86,7 +88,7 @@ def carried_over(
             "## Open goals at this time; read_progress tells how they stand now",
             one_each([*goals[:_MAX_GOALS], *more]),
         ]
-    return Carried("\n\n".join([*blocks, _GO_ON]), fitted.shortened, fitted.left_out)
+    return Carried("\n\n".join([*blocks, _GO_ON]), fitted.shortened, fitted.left_out, fitted.rules)
 
 
 def carried_text(
@@ -141,7 +143,7 @@ def _verbatim(
             left -= _tokens(texts)
             # In a tag, so that nothing in them can pass for another heading of ours.
             blocks += [title, within("goal_summaries", "\n\n".join(texts))]
-    return blocks, words
+    return blocks, replace(words, rules=bool(rules))
 
 
 def shortened(messages: Sequence[PromptMessage], limit_tokens: int) -> tuple[PromptMessage, ...]:
@@ -241,7 +243,7 @@ def shown_instructions(messages: Iterable[Message]) -> dict[str, str]:
     """Instruction files by path that tool results showed; the newest text of each."""
     found: dict[str, str] = {}
     for message in messages:
-        if (result := message.tool_result()) is not None:
+        if message.role == "tool" and (result := message.tool_result()) is not None:
             found.update(instructions_of(result.metadata))
     return found
 
@@ -323,6 +325,7 @@ class _Words:
     blocks: list[str]
     shortened: int = 0
     left_out: int = 0
+    rules: bool = False
 
 
 def _fit_said(said: Sequence[str], limit: int) -> _Words:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from daemon.context import pacing
-from daemon.context.compaction import Carried, carried_over, shown_instructions
+from daemon.context.compaction import Carried, carried_over
 from daemon.context.profiles import ContextProfile
 from daemon.context.summaries import summary_prompt
 from daemon.context.tokens import estimate_tokens
@@ -334,8 +334,7 @@ class Compactor:
                 state.messages, state.plan, state.marks, profile, cache=self._session.window_cache
             )
         # What goes is not seen in the window that is tried, so it need not be read: a session may be long.
-        older = [message for message in state.messages if message.sequence < start]
-        stays = state.messages[len(older) :]
+        stays = [message for message in state.messages if message.sequence >= start]
 
         def tokens(messages: Sequence[Message], carried: str) -> int:
             trial = [*messages]
@@ -354,8 +353,8 @@ class Compactor:
             words_tokens=words_limit,
             with_plan=self._session.config.settings.plan_placement == "on_demand",
         )
-        rules = shown_instructions(older)  # they outlive the results they came with
-        after = tokens(state.messages if rules else stays, carried.text)
+        # Rules outlive the results they came with, so these must be read as well.
+        after = tokens(state.messages if carried.rules else stays, carried.text)
         return _Cut(start, cut_results, carried, after, kept)
 
     def _may_carry(self, aim: _Aim, bare: int, summary: str) -> tuple[int, int]:

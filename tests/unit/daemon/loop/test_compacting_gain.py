@@ -254,7 +254,7 @@ async def test_a_step_history_is_made_shorter_until_it_is_a_gain(tmp_path: Path)
 
 async def test_at_a_small_context_that_is_called_too_long_the_last_steps_stay(tmp_path: Path) -> None:
     models = Worker(2)
-    async with running(tmp_path, models, lines=5) as core:
+    async with running(tmp_path, models, lines=65) as core:
         session = core.new_session(model="fake/model")
         settled(core, session, 100_000)
         await session.prompt("Read")

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 
 from daemon.context.instructions import instruction_block, instructions_of
 from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
-from daemon.context.tags import is_handover, one_each, said_block, within
+from daemon.context.tags import is_handover, one_each, plain, said_block, within
 from daemon.context.tokens import estimate_tokens, message_tokens
-from daemon.context.windowing.notes import plain
 from daemon.context.windowing.standing import Standings
 from daemon.model.goals import Goal
 from daemon.model.messages import (
@@ -32,10 +31,6 @@ from daemon.model.messages import (
 from daemon.plan.tree import PlanTree
 from daemon.provider.base import PromptMessage
 
-MAX_HANDED_OVER = 60_000
-"""Characters of what another agent handed over, which is bounded by itself, see ``daemon.context.handover``."""
-HANDOVER_TAGS = ("<init_to_execute_context>", "<execute_to_init_context>")
-"""How a hand-over begins (source: seed 001)."""
 _LONGEST = 20_000
 """Characters of one text in the short form of a window, see ``shortened``."""
 _SHORTEST = 500

@@ -38,6 +38,11 @@ INIT = ContextProfile("init", window=200_000, compact_at=150_000, keep_steps=3, 
 EXECUTE = ContextProfile("execute", window=1_000_000, compact_at=700_000, keep_steps=5, history="always")
 
 
+def room(window: int, max_tokens: int) -> int:
+    """Tokens a request may have so that an answer of ``max_tokens`` fits into the window too."""
+    return max(window - max_tokens, window // 4)
+
+
 def profile_for(
     name: str,
     window: int,
@@ -57,7 +62,7 @@ def profile_for(
         base = ContextProfile(name, window, int(window * (0.75 if window <= 200_000 else 0.7)), steps)
     share = base.compact_at / base.window
     taken = min(base.window, window)
-    trigger = min(int(taken * share), max(window - max_tokens, window // 4))
+    trigger = min(int(taken * share), room(window, max_tokens))
     return replace(
         base,
         window=window,

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 from daemon.context.marks import Marks
 from daemon.context.profiles import ContextProfile
-from daemon.context.tokens import estimate_tokens
 from daemon.context.windowing.blocks import CLEARED, INTERRUPTED, Block, Kind, Rules, WindowMessage, note
 from daemon.context.windowing.cutting import since_compaction
 from daemon.context.windowing.goals import GoalCompaction
@@ -42,7 +41,6 @@ __all__ = [
     "WindowCache",
     "WindowMessage",
     "build_window",
-    "estimate_tokens",
     "keep_from",
     "prunable",
 ]

@@ -72,14 +72,7 @@ class Assembly:
         )
         if limit is None and name not in ("init", "execute") and info.long_from is not None:
             cheap = int(info.long_from * _LONG_PRICE_MARGIN)
-            if cheap < found.compact_at:
-                found = profile_for(
-                    name,
-                    window,
-                    max_tokens=settings.max_tokens,
-                    compact_at=cheap,
-                    keep_steps=found.keep_steps,
-                )
+            return replace(found, compact_at=min(found.compact_at, cheap))
         return found
 
     def window(self, marks: Marks | None = None) -> Window:
@@ -147,9 +140,8 @@ class Assembly:
         session = self._session
         names = tuple(tool.name for tool in self._offered())
         if session.frame is None or session.frame[0] is not session.layers or session.frame[1] != names:
-            alone = replace(
-                self.request(Window((), 0), tail=False), system=tuple(system_blocks(session.layers))
-            )
+            system = tuple(system_blocks(session.layers))
+            alone = ModelRequest(model="", system=system, messages=(), tools=self.tool_specs())
             session.frame = (session.layers, names, request_tokens(alone).total)
         return session.frame[2]
 

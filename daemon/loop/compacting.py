@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from daemon.context import pacing
 from daemon.context.compaction import Carried, carried_over
-from daemon.context.profiles import ContextProfile
+from daemon.context.profiles import ContextProfile, room
 from daemon.context.summaries import summary_prompt
 from daemon.context.tokens import estimate_tokens
 from daemon.context.window import Window, WindowCache, build_window, keep_from, prunable
@@ -216,7 +216,7 @@ class Compactor:
 
     def _most(self, profile: ContextProfile) -> int:
         """What a request may have so that the answer fits in too."""
-        return max(profile.window - self._session.config.settings.max_tokens, profile.window // 4)
+        return room(profile.window, self._session.config.settings.max_tokens)
 
     def _told(self, profile: ContextProfile) -> bool:
         """The person knows that compactions free too little with these settings."""
@@ -238,8 +238,8 @@ class Compactor:
         return None
 
     def _last_compaction(self) -> CompactionPart | None:
-        marks = (message.compaction() for message in reversed(self._state.messages))
-        return next((mark for mark in marks if mark is not None and mark.kind == "carried"), None)
+        done = self._done()
+        return done[-1] if done else None
 
     def _window(self, messages: Sequence[Message], cache: WindowCache | None = None) -> Window:
         state = self._state

@@ -197,8 +197,7 @@ class SessionState:
         message = event.message
         if message.role == "user" and message.compaction() is None:
             self.turn_has_prompt = True
-            if message.compaction() is None:
-                self.notes = ()  # it carries them
+            self.notes = ()  # it carries them
         self.messages.append(message)
         self._count(message)
         self.call_ids.update(call.id for call in message.tool_calls())

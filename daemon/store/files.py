@@ -24,9 +24,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from daemon.model.events import Event, SessionCreated, SessionUpdated
 from daemon.model.goals import GoalTree
-from daemon.model.messages import Message, whole_characters
+from daemon.model.messages import Message
 from daemon.model.traces import Trace
 from daemon.store.base import EventT, NewerFormat, StoreError, UnknownTrace, refuse_newer
+from daemon.store.encoding import json_text
 from daemon.store.goal_file import GoalFile
 
 log = logging.getLogger(__name__)
@@ -91,7 +92,7 @@ class FileTraceStore:
         handle = self._log(trace_id)
         event_id = self._last_ids[trace_id] + 1
         numbered = event.model_copy(update={"event_id": event_id})
-        line = _encoded(numbered.stored()) + b"\n"
+        line = json_text(numbered.stored()).encode() + b"\n"
         if os.fstat(handle.fileno()).st_nlink == 0:
             self.close(trace_id)
             raise StoreError(
@@ -277,12 +278,6 @@ class FileTraceStore:
         return handle
 
 
-def _encoded(value: object, indent: int | None = None) -> bytes:
-    separators = (",", ":") if indent is None else None
-    text = json.dumps(value, ensure_ascii=False, separators=separators, indent=indent)
-    return whole_characters(text).encode()
-
-
 def _write_all(handle: IO[bytes], data: bytes) -> None:
     # An unbuffered file takes what fits: a full disk shows first as a short write, only then as an error.
     rest = memoryview(data)
@@ -318,7 +313,7 @@ def _sequence_of(name: str) -> int:
 
 
 def _write_json(path: Path, value: object) -> None:
-    _write_file(path, _encoded(value, indent=1))
+    _write_file(path, json_text(value, indent=1).encode())
 
 
 def _write_file(path: Path, data: bytes) -> None:

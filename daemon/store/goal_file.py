@@ -6,10 +6,8 @@ bytes; encoding 5 000 of them takes 100 ms, looking them up 2 ms.
 
 from __future__ import annotations
 
-import json
-
 from daemon.model.goals import Goal, GoalTree
-from daemon.model.messages import whole_characters
+from daemon.store.encoding import json_text
 
 
 class GoalFile:
@@ -25,7 +23,7 @@ class GoalFile:
             before = self._known.get(goal.id)
             known[goal.id] = before if before is not None and before[0] is goal else (goal, _goal_text(goal))
         self._known = known
-        head = _dumps(tree.model_copy(update={"goals": []}).stored())
+        head = json_text(tree.model_copy(update={"goals": []}).stored(), indent=1)
         if not known:
             return head.encode()
         goals = ",\n".join(text for _, text in known.values())
@@ -35,8 +33,4 @@ class GoalFile:
 
 
 def _goal_text(goal: Goal) -> str:
-    return "\n".join(f"  {line}" for line in _dumps(goal.stored()).split("\n"))
-
-
-def _dumps(value: object) -> str:
-    return whole_characters(json.dumps(value, ensure_ascii=False, indent=1))
+    return "\n".join(f"  {line}" for line in json_text(goal.stored(), indent=1).split("\n"))

@@ -13,6 +13,7 @@ from daemon.context.compaction import cut_middle, person_said
 from daemon.context.tokens import estimate_tokens
 from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
+from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
 
 _LABELS = {"completed": "完成", "in_progress": "进行中", "pending": "待做", "abandoned": "放弃"}
@@ -135,8 +136,8 @@ def _key_argument(call: ToolCallPart | None) -> str:
 
 
 def _one_line(text: str, length: int) -> str:
-    line = " ".join(text[: 4 * length].split())
-    return line if len(line) <= length else line[: length - 1].rstrip() + "…"
+    # Most of a long text is never looked at.
+    return cut_line(text[: 4 * length], length)
 
 
 def _tokens(texts: Iterable[str]) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from daemon.model.messages import Message
 from daemon.model.traces import Trace
+from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
 
 TITLE_LENGTH = 60
@@ -18,7 +19,7 @@ def names_after(prompt: str, trace: Trace, plan: PlanTree) -> dict[str, str]:
     """What the first prompt of a session settles: its title and its mission."""
     names: dict[str, str] = {}
     if not trace.title:
-        names["title"] = one_line(prompt, TITLE_LENGTH) or "Untitled"
+        names["title"] = cut_line(prompt, TITLE_LENGTH) or "Untitled"
     if not plan.mission:
         names["mission"] = prompt.strip()[:MISSION_LENGTH]
     return names
@@ -28,11 +29,5 @@ def summary_of(messages: Sequence[Message]) -> str:
     """The last thing the agent said, in one line; empty when it said nothing yet."""
     for message in reversed(messages):
         if message.role == "assistant" and message.compaction() is None and (text := message.text()):
-            return one_line(text, SUMMARY_LENGTH)
+            return cut_line(text, SUMMARY_LENGTH)
     return ""
-
-
-def one_line(text: str, length: int) -> str:
-    """``text`` without line breaks, cut to ``length`` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= length else line[: length - 1].rstrip() + "…"

@@ -16,6 +16,7 @@ from daemon.model.events import (
     GoalUpdated,
     RestoredFile,
 )
+from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
 
 MAX_NOTES = 20
@@ -159,12 +160,11 @@ def _name(plan: PlanTree, goal_id: str | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f'"{_short(text, _MAX_NAME)}"'
+    return f'"{cut_line(text, _MAX_NAME)}"'
 
 
-def _short(text: str, limit: int = _MAX_WORDS) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+def _short(text: str) -> str:
+    return cut_line(text, _MAX_WORDS)
 
 
 def _ended(words: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from daemon.model.permissions import Rule, RuleSource
+from daemon.model.permissions import Mode, Rule, RuleSource
 from daemon.permission.rules import SHIPPED, rules_from_config
 
 WORKSPACE_FILE = Path(".goalwright") / "config.json"
@@ -22,6 +22,23 @@ MAX_FILE = 1_000_000
 """Bytes of a configuration file."""
 
 Action = Literal["allow", "ask", "deny"]
+
+
+class Hook(BaseModel):
+    """A program that is told of a key moment: JSON on its stdin, and on its stdout what it has to say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: tuple[str, ...] = Field(min_length=1, description="Program and arguments; no shell.")
+    tools: str = Field(
+        default="*",
+        description="For tool.execute.*: only these tools, as wildcards joined by |, e.g. edit|write.",
+    )
+    timeout_s: float = Field(default=10.0, gt=0, le=600, description="Seconds until it is killed.")
+    on_failure: Literal["continue", "deny"] = Field(
+        default="continue",
+        description="What its failure means for the tool call (or prompt) it was asked about.",
+    )
 
 
 class Settings(BaseModel):
@@ -38,6 +55,30 @@ class Settings(BaseModel):
         default=None,
         description='Rules: {"bash": "ask", "edit": {"*.lock": "deny"}}. The last rule that matches decides; a '
         "workspace's file can only make things stricter.",
+    )
+    mode: Mode = Field(
+        default="ask",
+        description="What passes unasked. ask: what rules allow; accept-edits: edits of the workspace, too; plan: "
+        "nothing is changed; auto: whatever no rule of yours asks about, in a trusted folder only.",
+    )
+    permission_timeout_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="Seconds after which a question that nobody answers is refused; without it, it waits for ever.",
+    )
+    sandbox: Literal["off", "workspace-write", "read-only"] = Field(
+        default="off",
+        description="Run commands in a sandbox (bwrap on Linux), without a question: the workspace writable or not, "
+        "the rest of the disk read-only, no network.",
+    )
+    sandbox_network: bool = Field(default=False, description="Commands in the sandbox may use the network.")
+    sandbox_writable: tuple[str, ...] = Field(
+        default=(), description="More folders that commands in the sandbox may write, e.g. ~/.cache/pip."
+    )
+    hooks: dict[str, tuple[Hook, ...]] = Field(
+        default_factory=dict[str, tuple[Hook, ...]],
+        description="Programs that are told of key moments, by name: session.start, session.end, prompt.submit, "
+        "tool.execute.before, tool.execute.after, permission.asked, compaction.before, goal.completed.",
     )
     max_tokens: int = Field(
         default=16_000, ge=256, le=1_000_000, description="Most tokens the model may answer with."
@@ -96,6 +137,8 @@ class Config:
     settings: Settings = field(default_factory=lambda: Settings())
     base_rules: tuple[Rule, ...] = SHIPPED
     workspace_rules: tuple[Rule, ...] = ()
+    trusted: bool = False
+    """The workspace's file counts in full; else it can only tighten permissions."""
     problems: tuple[str, ...] = ()
     """What was left out, for the person to know."""
     blocking: tuple[str, ...] = ()
@@ -111,6 +154,7 @@ class Config:
             settings=Settings.model_validate(merged),
             base_rules=(*self.base_rules, *rules),
             workspace_rules=self.workspace_rules,
+            trusted=self.trusted,
             problems=(*self.problems, *problems),
             blocking=(*self.blocking, *_misnamed(values, name), *(f"{name}: {text}" for text in wrong)),
         )

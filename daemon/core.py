@@ -35,6 +35,7 @@ from daemon.permission.service import PermissionService
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
+from daemon.trust import TrustedFolders
 from tools.base import Diagnostics, Tool
 from tools.registry import builtin_tools, run_tool
 from tools.writing.recovery import recover
@@ -66,6 +67,7 @@ class Daemon:
         self.state_folder = state_folder
         self.now = now
         self.bus = Bus()
+        self.trusted = TrustedFolders(state_folder)
         self.permissions = PermissionService(now)
         self.diagnostics = diagnostics
         self.started = time.monotonic()
@@ -101,6 +103,7 @@ class Daemon:
             unsaved_text=unsaved_text,
             write_unsaved=write_unsaved,
             on_read=self._watch.add,
+            trust=lambda: self.trusted.trust(self.workspace),
             watch_command=self._commands.watch,
             expect_command=self._commands.expect,
             note_write=self._commands.wrote,

@@ -16,7 +16,7 @@ from daemon.model.events import Delta, Event
 from daemon.model.goals import GoalTree
 from daemon.model.messages import FilePart, Message, Part, StopReason
 from daemon.model.meters import Meter
-from daemon.model.permissions import FileAnswer, FileDiff, PermissionRequest, Reply
+from daemon.model.permissions import FileDiff, Mode, PermissionRequest, Trust
 from daemon.model.traces import Budget, QueuedPrompt, SessionStatus, Trace
 from lsp_bridge.handshake import BUSY as BUSY
 from lsp_bridge.handshake import CONFIG_BROKEN as CONFIG_BROKEN
@@ -29,6 +29,22 @@ from lsp_bridge.handshake import STORE_FAILED as STORE_FAILED
 from lsp_bridge.handshake import UNAUTHORIZED as UNAUTHORIZED
 from lsp_bridge.handshake import UNKNOWN_REQUEST as UNKNOWN_REQUEST
 from lsp_bridge.handshake import UNKNOWN_SESSION as UNKNOWN_SESSION
+from lsp_bridge.permission_protocol import JobInfo as JobInfo
+from lsp_bridge.permission_protocol import JobKillParams as JobKillParams
+from lsp_bridge.permission_protocol import JobListResult as JobListResult
+from lsp_bridge.permission_protocol import JobResult as JobResult
+from lsp_bridge.permission_protocol import PermissionContentParams as PermissionContentParams
+from lsp_bridge.permission_protocol import PermissionContentResult as PermissionContentResult
+from lsp_bridge.permission_protocol import PermissionExplainParams as PermissionExplainParams
+from lsp_bridge.permission_protocol import PermissionExplainResult as PermissionExplainResult
+from lsp_bridge.permission_protocol import PermissionForgetParams as PermissionForgetParams
+from lsp_bridge.permission_protocol import PermissionForgetResult as PermissionForgetResult
+from lsp_bridge.permission_protocol import PermissionListParams as PermissionListParams
+from lsp_bridge.permission_protocol import PermissionListResult as PermissionListResult
+from lsp_bridge.permission_protocol import PermissionReplyParams as PermissionReplyParams
+from lsp_bridge.permission_protocol import PermissionReplyResult as PermissionReplyResult
+from lsp_bridge.permission_protocol import PermissionRulesParams as PermissionRulesParams
+from lsp_bridge.permission_protocol import PermissionRulesResult as PermissionRulesResult
 from lsp_bridge.plan_protocol import CompactResult as CompactResult
 from lsp_bridge.plan_protocol import ContextMessage as ContextMessage
 from lsp_bridge.plan_protocol import ContextPart as ContextPart
@@ -60,6 +76,9 @@ class SessionInfo(Model):
     """The scripted demo model answers, not a real one."""
     foreign: bool = False
     """The session came with the folder: it was not begun by this user on this machine."""
+    mode: Mode = "ask"
+    """What passes unasked, for this client."""
+    trust: Trust = "unknown"
 
 
 class InitializationOptions(Model):
@@ -68,8 +87,9 @@ class InitializationOptions(Model):
     protocol_version: int = PROTOCOL_VERSION
     client: str = "editor"
     """Shown where it matters who answered a request, e.g. ``VS Code``, ``terminal``."""
-    trusted: bool = False
-    """The person trusts this folder (VS Code's workspace trust)."""
+    trusted: bool | None = None
+    """Whether the person trusts this folder (VS Code's workspace trust); null: the editor has no say in it, and
+    ``goalwright trust`` has."""
     can_save: bool = False
     """The client answers ``goalwright/editor/save`` (``{"uri": …}`` → ``{"saved": bool}``): a file with unsaved changes
     there can be changed in its buffer and saved."""
@@ -216,51 +236,7 @@ class SessionSetParams(Model):
     title: str | None = None
     model: str | None = None
     budget: Budget | None = None
-
-
-class PermissionListParams(Model):
-    """Pending requests of one session or of all."""
-
-    session_id: str | None = None
-
-
-class PermissionListResult(Model):
-    """Oldest first."""
-
-    requests: tuple[PermissionRequest, ...]
-
-
-class PermissionContentParams(Model):
-    """The full text of both sides of a proposed change, for a diff editor."""
-
-    request_id: str
-    path: str
-    """As in ``FileDiff.path``."""
-
-
-class PermissionContentResult(Model):
-    """``null`` on a side: the file does not exist there. ``binary``: no text to show."""
-
-    before: str | None
-    after: str | None
-    binary: bool = False
-
-
-class PermissionReplyParams(Model):
-    """The person's answer. ``feedback`` with ``reject`` lets the turn go on with it."""
-
-    request_id: str
-    reply: Reply
-    feedback: str | None = None
-    files: tuple[FileAnswer, ...] = ()
-    """With ``once`` and ``always``: files of which only some hunks, or an edited text, are accepted."""
-
-
-class PermissionReplyResult(Model):
-    """``accepted`` is false when somebody else was first; ``by`` says who."""
-
-    accepted: bool
-    by: str = ""
+    mode: Mode | None = None
 
 
 class HistoryFile(Model):
@@ -342,6 +318,9 @@ class DaemonStatus(Model):
     notice: str = ""
     """What to tell the person about the model, e.g. how to set a key."""
     trace_folder: str
+    trust: Trust = "unknown"
+    sandbox: str = ""
+    """Where commands run, in words; empty: as they are, after a question."""
     memory_mb: float | None = None
 
 
@@ -396,6 +375,11 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/permission/list": (PermissionListParams, PermissionListResult),
     "goalwright/permission/content": (PermissionContentParams, PermissionContentResult),
     "goalwright/permission/reply": (PermissionReplyParams, PermissionReplyResult),
+    "goalwright/permission/rules": (PermissionRulesParams, PermissionRulesResult),
+    "goalwright/permission/forget": (PermissionForgetParams, PermissionForgetResult),
+    "goalwright/permission/explain": (PermissionExplainParams, PermissionExplainResult),
+    "goalwright/job/list": (PermissionListParams, JobListResult),
+    "goalwright/job/kill": (JobKillParams, JobResult),
 }
 """Requests of a client, by method."""
 

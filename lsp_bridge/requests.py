@@ -40,7 +40,7 @@ class ClientState:
     """What is known of one connection's client since ``initialize``."""
 
     name: str = "client"
-    trusted: bool = False
+    trusted: bool | None = None
     can_save: bool = False
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     env: dict[str, str] = field(default_factory=dict[str, str], repr=False)

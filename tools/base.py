@@ -17,26 +17,14 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
 
-Action = Literal["allow", "ask", "deny"]
+from tools.access import Access, Action, Suggestion
+from tools.errors import PermissionDenied as PermissionDenied
+from tools.errors import ToolError as ToolError
+from tools.jobs import Jobs, NoJobs
+from tools.sandbox import SandboxPolicy
+
 Verdict = Literal["clean", "problems", "no_fresh_answer", "no_server"]
 ChangeKind = Literal["create", "update", "delete"]
-
-
-class ToolError(Exception):
-    """An expected failure, in words the model can act on. It becomes a tool result with ``is_error``."""
-
-
-class PermissionDenied(Exception):
-    """A rule or the person said no. ``feedback`` is what the person wrote with the refusal, if anything.
-
-    ``by_rule``: nobody was asked, so the model may go on another way; a person's plain no ends the turn.
-    """
-
-    def __init__(self, reason: str, feedback: str | None = None, *, by_rule: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.feedback = feedback
-        self.by_rule = by_rule
 
 
 class ToolInput(BaseModel):
@@ -130,17 +118,30 @@ class ProposedFile:
 class PermissionAsk:
     """A question to the permission service: may ``permission`` be used on all of ``targets``?
 
-    ``targets`` are what rules match: a path relative to the workspace with ``/`` (absolute when outside of
-    it) for files, the command line for ``bash``. ``suggestions`` are the patterns that the answer "always"
-    would remember (source: conventions.md, permission rules of OpenCode).
+    ``targets`` are what rules match, see ``Access``. ``suggestions`` are what the answer "always" would remember
+    (source: conventions.md, permission rules of OpenCode).
     """
 
     permission: str
     targets: tuple[str, ...]
     title: str
-    suggestions: tuple[str, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
     proposal: tuple[ProposedFile, ...] = ()
     detail: str = ""
+    accesses: tuple[Access, ...] = ()
+    """What the call would do besides, e.g. the files that a command reads and writes."""
+    warnings: tuple[str, ...] = ()
+    """What cannot be taken back, in words: "git reset --hard throws away changes that are not committed". No mode
+    and no sandbox lets that pass unasked."""
+    read_only: bool = False
+    """A command that is known to change nothing."""
+    contained: bool = False
+    """It would run in a sandbox, which keeps it from what is protected."""
+
+    @property
+    def all_accesses(self) -> tuple[Access, ...]:
+        """Everything that has to be allowed."""
+        return (*(Access(self.permission, target) for target in self.targets), *self.accesses)
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
@@ -339,6 +340,12 @@ class ToolContext:
     """Private folder, outside of the workspace, with what is being written now: for recovery after a crash."""
     on_output: Callable[[str], None] = lambda text: None
     """Live output (bash) for the display; may be dropped for a slow client."""
+    jobs: Jobs = field(default_factory=NoJobs)
+    """Commands in the background."""
+    sandbox: SandboxPolicy = field(default_factory=SandboxPolicy)
+    """Where commands run."""
+    redact: Callable[[str], str] = lambda text: text
+    """Takes secrets out of what is kept, e.g. full outputs in ``scratch``."""
 
 
 InputT = TypeVar("InputT", bound=ToolInput)

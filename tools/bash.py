@@ -12,6 +12,7 @@ from typing import BinaryIO, TypeVar
 from pydantic import Field
 
 from tools import command_line, process
+from tools.access import suggestions
 from tools.base import CommandChange, PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.diff import shown_name
 from tools.paths import rule_target
@@ -60,7 +61,7 @@ class BashTool(Tool[BashInput]):
                 permission="bash",
                 targets=targets,
                 title=args.description.strip() or f"Run {command.splitlines()[0][:100]}",
-                suggestions=command_line.suggestions(targets),
+                suggestions=suggestions("bash", command_line.suggestions(targets)),
                 detail=command,
             )
         )

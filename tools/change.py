@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+from tools.access import suggestions
 from tools.base import (
     Counts,
     DiagnosticsReport,
@@ -304,7 +305,7 @@ def _question(proposal: Sequence[ProposedFile], targets: Iterable[str]) -> Permi
         permission="edit",
         targets=targets,
         title=f"{verb} {what} (+{added} -{removed})",
-        suggestions=folder_patterns(targets),
+        suggestions=suggestions("edit", folder_patterns(targets)),
         proposal=tuple(proposal),
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import Field
 
 from tools import search
+from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.glob_pattern import compile_glob, split_base
 from tools.paths import ask_outside, resolve, rule_target
@@ -37,8 +38,9 @@ class GlobTool(Tool[GlobInput]):
             base, pattern = split_base(pattern)
         target = resolve(base, ctx)
         await ask_outside(target, ctx, is_dir=True)
+        everything = suggestions(self.permission, ("*",))
         await ctx.permission.ask(
-            PermissionAsk(self.permission, (args.pattern,), f"Find files {args.pattern}", suggestions=("*",))
+            PermissionAsk(self.permission, (args.pattern,), f"Find files {args.pattern}", everything)
         )
         if not target.path.is_dir():
             raise ToolError(f"{target.rule} is not a folder.")

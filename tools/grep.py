@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import Field
 
 from tools import search
+from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.glob import newest_first
 from tools.glob_pattern import compile_glob
@@ -39,7 +40,8 @@ class GrepTool(Tool[GrepInput]):
         if not is_file and not target.path.is_dir():
             raise ToolError(f"{target.rule} does not exist.")
         await ask_outside(target, ctx, is_dir=not is_file)
-        ask = PermissionAsk(self.permission, (args.pattern,), f"Search {args.pattern}", suggestions=("*",))
+        everything = suggestions(self.permission, ("*",))
+        ask = PermissionAsk(self.permission, (args.pattern,), f"Search {args.pattern}", everything)
         await ctx.permission.ask(ask)
         if is_file:
             await ask_read(target, ctx)

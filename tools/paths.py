@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.access import suggestions
 from tools.base import PermissionAsk, ToolContext, ToolError
 
 
@@ -65,7 +66,7 @@ async def ask_outside(target: Target, ctx: ToolContext, *, is_dir: bool = False)
             permission="external_directory",
             targets=(pattern,),
             title=f"Use {target.path.as_posix()}, which is outside of the workspace",
-            suggestions=(pattern,) if _is_plain(folder_name) else (),
+            suggestions=suggestions("external_directory", (pattern,) if _is_plain(folder_name) else ()),
         )
     )
 
@@ -77,7 +78,7 @@ async def ask_read(target: Target, ctx: ToolContext, permission: str = "read") -
             permission=permission,
             targets=(target.rule,),
             title=f"{permission.capitalize()} {target.rule}",
-            suggestions=folder_patterns([target.rule]),
+            suggestions=suggestions(permission, folder_patterns([target.rule])),
         )
     )
 

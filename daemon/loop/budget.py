@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from daemon.loop.spending import Overspent, overspent
 from daemon.model.events import SessionUpdated
-from daemon.model.permissions import PermissionRequest
+from daemon.model.permissions import Grant, PermissionRequest, Scope
 from daemon.model.traces import Budget
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import Answer, CallInfo, CallPermission, PermissionService
+from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied
 
 if TYPE_CHECKING:
@@ -37,9 +38,17 @@ class _BudgetAsker:
         """See Asker."""
         self._session.asked(request)
 
-    def replied(self, request: PermissionRequest, answer: Answer, feedback: str | None, by: str) -> None:
-        """See Asker."""
-        self._session.replied(request, answer, feedback, by)
+    def replied(
+        self,
+        request: PermissionRequest,
+        answer: Answer,
+        feedback: str | None,
+        by: str,
+        remembered: tuple[Grant, ...] | None = None,
+        scope: Scope = "session",
+    ) -> None:
+        """See Asker. A limit is one session's, however the answer was meant."""
+        self._session.replied(request, answer, feedback, by, None, "session")
 
 
 def budget_of(session: Session) -> Budget:
@@ -79,7 +88,7 @@ async def keep_budget(session: Session) -> str:
             permission="budget",
             targets=(target,),
             title=f"{_whose(session, reached)} has used {reached.words}. Go on?",
-            suggestions=(target,),
+            suggestions=suggestions("budget", (target,)),
             detail="Once: the same amount again. Always: no such limit in this session any more. "
             "Refuse: the run stops here, and everything is kept.",
         )

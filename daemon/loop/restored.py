@@ -10,6 +10,7 @@ from daemon.files.changes import FileSetChange
 from daemon.files.versions import Action
 from daemon.model.events import RestoredFile
 from daemon.model.permissions import FileDiff
+from tools.access import suggestions
 from tools.base import FileChange, PermissionAsk, ProposedFile
 from tools.diff import limited, shown_name
 from tools.paths import folder_patterns
@@ -79,7 +80,7 @@ def revert_question(planned: Planned, name: Callable[[Path], str]) -> Permission
         permission="edit",
         targets=targets,
         title=f"Take back {planned.target} (+{added} -{removed})",
-        suggestions=folder_patterns(targets),
+        suggestions=suggestions("edit", folder_patterns(targets)),
         proposal=planned.proposal,
     )
 

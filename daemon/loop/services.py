@@ -13,6 +13,7 @@ from daemon.bus import Bus
 from daemon.config import Config
 from daemon.files.history import WatchCommand
 from daemon.model.messages import Usage
+from daemon.model.permissions import Rule, Trust
 from daemon.permission.service import PermissionService
 from daemon.provider.base import ModelRequest, ProviderEvent
 from daemon.store.base import TraceStore
@@ -53,6 +54,10 @@ class Services:
     unsaved_text: Callable[[Path], str | None]
     write_unsaved: Callable[[Path, str, str], Awaitable[None]]
     on_read: Callable[[Path], None]
+    grants: Callable[[], tuple[tuple[Rule, ...], tuple[Rule, ...]]] = lambda: ((), ())
+    """What the person granted everywhere, and in this workspace."""
+    trust: Callable[[], Trust] = lambda: "unknown"
+    """Of the workspace, when no client says it."""
     watch_command: WatchCommand | None = None
     """See tools.base.FileHistory; None: what commands change is not looked at."""
     expect_command: Callable[[], None] = lambda: None

@@ -44,7 +44,7 @@ from daemon.model.events import (
 )
 from daemon.model.goals import GoalTree
 from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
-from daemon.model.permissions import PermissionRequest
+from daemon.model.permissions import Grant, Mode, PermissionRequest, Scope, Trust
 from daemon.model.traces import QueuedPrompt, SessionStatus, Trace
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import Answer
@@ -72,6 +72,8 @@ class Session:
         self.services = services
         self.config: Config = services.config()
         """The settings in force: the files', and over them those of the client that prompted last."""
+        self.trust: Trust = services.trust()
+        """Of the folder; what the client says that prompted last."""
         self.env: dict[str, str] = {}
         """Provider variables of the client that prompted last; in memory only."""
         self.default_model = ""
@@ -167,15 +169,40 @@ class Session:
     @property
     def rules(self) -> RuleSet:
         """The rules that hold now."""
+        granted, granted_here = self.services.grants()
         return RuleSet(
-            self.config.base_rules, self.config.workspace_rules, self.state.granted, self.agent.rules
+            self.config.base_rules,
+            self.config.workspace_rules,
+            self.state.granted,
+            self.agent.rules,
+            trusted=self.config.trusted,
+            granted=granted,
+            granted_here=granted_here,
+            mode=self.mode,
+            trust=self.trust,
         )
+
+    @property
+    def mode(self) -> Mode:
+        """What may pass unasked."""
+        if self.trust == "restricted":
+            return "plan"
+        mode = self.state.trace.mode or self.config.settings.mode
+        return "ask" if mode == "auto" and self.trust != "trusted" else mode
 
     def asked(self, request: PermissionRequest) -> None:
         """See Asker."""
         self.emit(PermissionAsked(trace_id=self.session_id, time=self.services.now(), request=request))
 
-    def replied(self, request: PermissionRequest, answer: Answer, feedback: str | None, by: str) -> None:
+    def replied(
+        self,
+        request: PermissionRequest,
+        answer: Answer,
+        feedback: str | None,
+        by: str,
+        remembered: tuple[Grant, ...] | None = None,
+        scope: Scope = "session",
+    ) -> None:
         """See Asker."""
         self.emit(
             PermissionReplied(
@@ -185,6 +212,8 @@ class Session:
                 reply=answer,
                 feedback=feedback,
                 by=by,
+                remembered=remembered,
+                scope=scope,
             )
         )
 

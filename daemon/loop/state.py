@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 from pydantic import ValidationError
 
@@ -28,6 +28,7 @@ from daemon.model.events import (
     MessageDiscarded,
     MessagePartAdded,
     PermissionAsked,
+    PermissionForgotten,
     PermissionReplied,
     QueueChanged,
     SessionCreated,
@@ -36,7 +37,7 @@ from daemon.model.events import (
     TurnStarted,
 )
 from daemon.model.messages import Message, NotePart, Part, Usage
-from daemon.model.permissions import PermissionRequest, Rule
+from daemon.model.permissions import Mode, PermissionRequest, Rule
 from daemon.model.traces import Budget, Carried, QueuedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
 
@@ -126,11 +127,15 @@ class SessionState:
             self.pending[event.request.request_id] = event.request
         elif isinstance(event, PermissionReplied):
             request = self.pending.pop(event.request_id, None)
-            if request is not None and event.reply == "always":
+            if request is not None and event.reply == "always" and event.scope == "session":
+                grants = request.suggestions if event.remembered is None else event.remembered
                 self.granted += [
-                    Rule(permission=request.permission, pattern=pattern, action="allow", source="session")
-                    for pattern in request.suggestions
+                    Rule(permission=grant.permission, pattern=grant.pattern, action="allow", source="session")
+                    for grant in grants
                 ]
+        elif isinstance(event, PermissionForgotten):
+            gone = {(grant.permission, grant.pattern) for grant in event.grants}
+            self.granted = [rule for rule in self.granted if (rule.permission, rule.pattern) not in gone]
         elif isinstance(event, SessionCreated):
             # Its id becomes a path, and a log may have been written by anybody.
             kept = {"trace_id": self.trace.trace_id, "carried": Carried()}
@@ -151,7 +156,9 @@ class SessionState:
         for message in self.messages:
             usage = usage if message.usage is None else added(usage, message.usage)
             cost += message.cost or 0.0
-        self.trace = self.trace.model_copy(update={"model": None, "usage": usage, "total_cost": cost})
+        self.trace = self.trace.model_copy(
+            update={"model": None, "mode": None, "usage": usage, "total_cost": cost}
+        )
 
     def carrying(self) -> Trace:
         """The metadata for a snapshot."""
@@ -224,6 +231,9 @@ class SessionState:
             self.raised_limits = {}
             # Other limits are another question than the one that was answered by "always".
             self.granted = [rule for rule in self.granted if rule.permission != "budget"]
+        if "mode" in updates:
+            mode = next((known for known in get_args(Mode) if known == updates["mode"]), None)
+            self.trace = self.trace.model_copy(update={"mode": mode})
         raised = updates.get("raised_limits")
         if isinstance(raised, Mapping):
             items = cast("Mapping[str, object]", raised).items()

@@ -10,7 +10,6 @@ from daemon.context.instructions import NestedInstructions, files_at_work, with_
 from daemon.context.marks import Marks
 from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM
 from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
-from daemon.files.seen import SessionFiles
 from daemon.loop.assembly import Assembly
 from daemon.loop.budget import keep_budget
 from daemon.loop.call_ids import unique_call_ids
@@ -19,6 +18,7 @@ from daemon.loop.notes import notes_text
 from daemon.loop.recording import Recorder, new_message_id
 from daemon.loop.restoring import Restorer
 from daemon.loop.step import Received, StepOutcome, run_step
+from daemon.loop.tool_context import call_permission, tool_context
 from daemon.model.events import (
     ContextMarked,
     Delta,
@@ -40,7 +40,7 @@ from daemon.model.messages import (
     ToolResultPart,
     Usage,
 )
-from daemon.permission.service import CallInfo, CallPermission
+from daemon.permission.service import CallPermission
 from daemon.plan.port import SessionPlan
 from daemon.provider.base import (
     ProviderError,
@@ -263,34 +263,9 @@ class Turn:
 
     def tool_context(self, call: ToolCallPart) -> ToolContext:
         """See StepHost."""
-        services = self._services
-        info = CallInfo(call.id, call.name, goal_id=self._state.plan.current_id)
-        permission = CallPermission(services.permissions, self._session, info)
-        return ToolContext(
-            workspace=services.workspace,
-            tool_call_id=call.id,
-            permission=permission,
-            files=SessionFiles(
-                self._state.seen_files, services.unsaved_text, services.on_read, services.write_unsaved
-            ),
-            history=self._session.history,
-            diagnostics=services.diagnostics,
-            plan=SessionPlan(
-                self._state.plan, self._record.goal, lambda goal: self._revert(goal, permission)
-            ),
-            scratch=services.trace_folder(self._id) / "output",
-            journal=services.journal,
-            on_output=lambda text: self._session.delta(
-                Delta(
-                    trace_id=self._id,
-                    kind="tool_output",
-                    message_id="",
-                    tool_call_id=call.id,
-                    name=call.name,
-                    text=text,
-                )
-            ),
-        )
+        permission = call_permission(self._session, call)
+        plan = SessionPlan(self._state.plan, self._record.goal, lambda goal: self._revert(goal, permission))
+        return tool_context(self._session, call, permission, plan)
 
     async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult:
         """See StepHost."""

@@ -14,7 +14,7 @@ from pydantic import Field
 from daemon.model.base import Model
 from daemon.model.goals import Goal, GoalStats, GoalStatus
 from daemon.model.messages import Message, Part, Role, StopReason
-from daemon.model.permissions import PermissionRequest, Reply
+from daemon.model.permissions import Grant, PermissionRequest, Reply, Scope
 from daemon.model.traces import QueuedPrompt, Trace
 
 
@@ -185,6 +185,17 @@ class PermissionReplied(_Event):
     reply: Reply | Literal["canceled"]
     feedback: str | None = None
     by: str = ""
+    remembered: tuple[Grant, ...] | None = None
+    """What "always" remembers; None: the request's suggestions."""
+    scope: Scope = "session"
+
+
+class PermissionForgotten(_Event):
+    """The person took back what was allowed for the session; grants of a wider scope are no part of it."""
+
+    event: Literal["permission_forgotten"] = "permission_forgotten"
+    grants: tuple[Grant, ...]
+    by: str = ""
 
 
 class FileChanged(_Event):
@@ -254,6 +265,7 @@ Event = Annotated[
     | ToolStarted
     | PermissionAsked
     | PermissionReplied
+    | PermissionForgotten
     | FileChanged
     | FilesRestored
     | ModelRetry

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, cast
+
+from pydantic import model_validator
 
 from daemon.model.base import Model
 
 Action = Literal["allow", "ask", "deny"]
 Reply = Literal["once", "always", "reject"]
-RuleSource = Literal["shipped", "user", "workspace", "editor", "session", "agent"]
+RuleSource = Literal[
+    "shipped", "user", "editor", "workspace", "granted", "session", "mode", "agent", "protected"
+]
+"""Where a rule stands: ``granted`` are those that the person let us remember for the workspace or for all of them,
+``mode`` and ``protected`` are no rules of a file but what the mode and the protection of secrets decide."""
+Scope = Literal["session", "workspace", "user"]
+"""For how long and where the answer "always" holds: this session, this workspace, everything the person works on."""
+Mode = Literal["ask", "accept-edits", "plan", "auto"]
+"""``ask``: as the rules say. ``accept-edits``: edits of the workspace pass. ``plan``: nothing is changed. ``auto``:
+what only general rules ask about passes, in a trusted folder."""
+Trust = Literal["trusted", "unknown", "restricted"]
+"""Of the workspace's folder. ``restricted``: an editor says that the person does not trust it, so nothing is changed
+or run there; ``unknown``: nobody said anything, so what it brings along is neither obeyed nor executed."""
 
 
 class Rule(Model):
@@ -19,6 +33,39 @@ class Rule(Model):
     pattern: str
     action: Action
     source: RuleSource = "shipped"
+    file: str = ""
+    """The file it stands in, for the person; empty when it stands in none."""
+
+
+class Grant(Model):
+    """Something that is allowed without asking."""
+
+    permission: str
+    pattern: str
+
+
+class StoredGrant(Grant):
+    """A grant as it is kept."""
+
+    grant_id: str
+    scope: Scope
+    granted_at: datetime | None = None
+    by: str = ""
+    """Who answered, e.g. ``VS Code``."""
+    title: str = ""
+    """The question that was answered so."""
+
+
+class Reason(Model):
+    """Why one thing that a call would do is allowed, asked about or denied."""
+
+    permission: str
+    target: str
+    action: Action
+    rule: Rule
+    """The rule that decides."""
+    why: str = ""
+    """Where it comes from ("argument of cat"), or why rules cannot see more."""
 
 
 class FileDiff(Model):
@@ -64,9 +111,27 @@ class PermissionRequest(Model):
     title: str
     detail: str = ""
     files: tuple[FileDiff, ...] = ()
-    suggestions: tuple[str, ...] = ()
-    """Patterns that the answer "always" remembers for this session. None: "always" means "once", because a target
-    itself must not become a pattern (it may hold wildcards)."""
+    suggestions: tuple[Grant, ...] = ()
+    """What the answer "always" remembers, when the person does not change it. None: "always" is not offered, because
+    a target itself must not become a pattern (it may hold wildcards)."""
     rule: Rule
     """The rule that made it a question."""
+    reasons: tuple[Reason, ...] = ()
+    """Everything in it that is asked about, with its rule."""
+    warnings: tuple[str, ...] = ()
+    """What could not be taken back, in words."""
     created_at: datetime
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_old(cls, value: object) -> object:
+        """Until version 0.1 suggestions were patterns of the request's own permission."""
+        if not isinstance(value, dict):
+            return value
+        fields = cast("dict[str, Any]", value)
+        old = fields.get("suggestions") or ()
+        if not any(isinstance(entry, str) for entry in old):
+            return fields
+        permission = fields.get("permission")
+        grants = [{"permission": permission, "pattern": entry} for entry in old]
+        return fields | {"suggestions": grants}

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from daemon.model.base import Cost, Count, Model
 from daemon.model.messages import StopReason, Usage
-from daemon.model.permissions import Rule
+from daemon.model.permissions import Mode, Rule
 
 SessionStatus = Literal["idle", "running", "waiting"]
 """``waiting``: a turn is under way and needs an answer of the person."""
@@ -70,6 +70,8 @@ class Trace(Model):
     workspace: str
     agent: str = "build"
     model: str | None = None
+    mode: Mode | None = None
+    """What may pass unasked; None: as the settings say."""
     created_at: datetime
     updated_at: datetime
     message_count: Count = 0

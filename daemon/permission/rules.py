@@ -10,10 +10,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from daemon.model.permissions import Action, Rule, RuleSource
+from daemon.model.permissions import Action, Mode, Reason, Rule, RuleSource, Trust
+from tools.base import PermissionAsk
 
 _STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
 
@@ -65,6 +67,23 @@ def last_match(rules: Sequence[Rule], permission: str, target: str) -> Rule | No
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision about a whole call. ``reasons``: each thing it would do, the strictest first."""
+
+    reasons: tuple[Reason, ...]
+
+    @property
+    def action(self) -> Action:
+        """The strictest of all."""
+        return self.reasons[0].action
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that decides."""
+        return self.reasons[0].rule
+
+
 class RuleSet:
     """All layers of one session, ready to be asked."""
 
@@ -74,7 +93,17 @@ class RuleSet:
         workspace: Iterable[Rule] = (),
         session: Iterable[Rule] = (),
         agent: Iterable[Rule] = (),
+        *,
+        trusted: bool = False,
+        granted: Iterable[Rule] = (),
+        granted_here: Iterable[Rule] = (),
+        mode: Mode = "ask",
+        trust: Trust = "unknown",
     ) -> None:
+        """From weak to strong: ``base`` (shipped, the user's, the editor's), ``granted`` by the person everywhere,
+        ``workspace`` (its own file: it can only tighten unless it is ``trusted``), ``granted_here`` and in this
+        ``session``, and the ``agent``'s limits. Grants answer questions and lift no prohibition.
+        """
         self._base = tuple(base)
         self._workspace = tuple(workspace)
         self._session = tuple(session)
@@ -95,6 +124,23 @@ class RuleSet:
         if granted is not None and found.action != "deny":
             found = granted
         return last_match(self._agent, permission, target) or found
+
+    def judge(self, ask: PermissionAsk) -> Verdict:
+        """The decision about everything that a call would do."""
+        reasons: list[Reason] = []
+        for access in ask.all_accesses:
+            rule = self.decide(access.permission, access.target)
+            reasons.append(
+                Reason(
+                    permission=access.permission,
+                    target=access.target,
+                    action=rule.action,
+                    rule=rule,
+                    why=access.why,
+                )
+            )
+        reasons.sort(key=lambda reason: -_STRICTNESS[reason.action])
+        return Verdict(tuple(reasons))
 
     def decide_all(self, permission: str, targets: Sequence[str]) -> Rule:
         """The strictest decision over all targets."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from daemon.model.permissions import FileAnswer, FileDiff, PermissionRequest, Reply
+from daemon.model.permissions import FileAnswer, FileDiff, Grant, PermissionRequest, Reply, Scope
 from daemon.permission.rules import RuleSet
 from tools.base import Action, Approval, FileChange, PermissionAsk, PermissionDenied, ProposedFile, ToolError
 from tools.diff import limited
@@ -41,7 +41,15 @@ class Asker(Protocol):
         """Record and publish a new request."""
         ...
 
-    def replied(self, request: PermissionRequest, answer: Answer, feedback: str | None, by: str) -> None:
+    def replied(
+        self,
+        request: PermissionRequest,
+        answer: Answer,
+        feedback: str | None,
+        by: str,
+        remembered: tuple[Grant, ...] | None = None,
+        scope: Scope = "session",
+    ) -> None:
         """Record and publish an answer; from "always" on, ``rules`` include what the request suggested."""
         ...
 
@@ -100,7 +108,7 @@ class PermissionService:
             title=ask.title,
             detail=ask.detail,
             files=tuple(_shown(file) for file in ask.proposal),
-            suggestions=ask.suggestions,
+            suggestions=tuple(Grant(permission=s.permission, pattern=s.pattern) for s in ask.suggestions),
             rule=rule,
             created_at=self.now(),
         )

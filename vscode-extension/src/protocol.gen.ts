@@ -35,6 +35,7 @@ export type Event =
   | ToolStarted
   | PermissionAsked
   | PermissionReplied
+  | PermissionForgotten
   | FileChanged
   | FilesRestored
   | ModelRetry
@@ -43,6 +44,8 @@ export type Event =
 export type GoalStatus = "pending" | "in_progress" | "completed" | "abandoned";
 
 export type GoalType = "normal" | "explore_start" | "explore_merge";
+
+export type Mode = "ask" | "accept-edits" | "plan" | "auto";
 
 export type Part =
   | TextPart
@@ -59,11 +62,24 @@ export type Reply = "once" | "always" | "reject";
 
 export type Role = "user" | "assistant" | "tool";
 
-export type RuleSource = "shipped" | "user" | "workspace" | "editor" | "session" | "agent";
+export type RuleSource =
+  | "shipped"
+  | "user"
+  | "editor"
+  | "workspace"
+  | "granted"
+  | "session"
+  | "mode"
+  | "agent"
+  | "protected";
+
+export type Scope = "session" | "workspace" | "user";
 
 export type SessionStatus = "idle" | "running" | "waiting";
 
 export type StopReason = "end_turn" | "max_tokens" | "tool_use" | "canceled" | "error" | "permission_denied";
+
+export type Trust = "trusted" | "unknown" | "restricted";
 
 /** A goal whose numbers or status changed as a consequence. Ancestors carry no `self_stats`. */
 export interface AffectedGoal {
@@ -212,6 +228,9 @@ export interface DaemonStatus {
   /** What to tell the person about the model, e.g. how to set a key. */
   notice: string;
   traceFolder: string;
+  trust: Trust;
+  /** Where commands run, in words; empty: as they are, after a question. */
+  sandbox: string;
   memoryMb: number | null;
 }
 
@@ -470,6 +489,12 @@ export interface GoalUpdated {
   by: string;
 }
 
+/** Something that is allowed without asking. */
+export interface Grant {
+  permission: string;
+  pattern: string;
+}
+
 /** What one tool call changed. A change that was `undone` can be redone. */
 export interface HistoryChange {
   changeId: string;
@@ -532,8 +557,11 @@ export interface InitializationOptions {
   protocolVersion?: number;
   /** Shown where it matters who answered a request, e.g. `VS Code`, `terminal`. */
   client?: string;
-  /** The person trusts this folder (VS Code's workspace trust). */
-  trusted?: boolean;
+  /**
+   * Whether the person trusts this folder (VS Code's workspace trust); null: the editor has no say in it, and
+   * `goalwright trust` has.
+   */
+  trusted?: boolean | null;
   /**
    * The client answers `goalwright/editor/save` (`{"uri": …}` → `{"saved": bool}`): a file with unsaved changes
    * there can be changed in its buffer and saved.
@@ -543,6 +571,32 @@ export interface InitializationOptions {
   settings?: Record<string, unknown>;
   /** Provider variables of the client's environment; used for its prompts, kept in memory only. */
   env?: Record<string, string>;
+}
+
+/** A command in the background. `exit_code` is null while it runs. */
+export interface JobInfo {
+  jobId: string;
+  sessionId: string;
+  command: string;
+  startedAt: string;
+  exitCode: number | null;
+  outputFile: string | null;
+}
+
+/** Stop a background command with all its processes. */
+export interface JobKillParams {
+  sessionId: string;
+  jobId: string;
+}
+
+/** Oldest first; those that ended lately are in it. */
+export interface JobListResult {
+  jobs: JobInfo[];
+}
+
+/** The job as it is now. */
+export interface JobResult {
+  job: JobInfo;
 }
 
 /** One message of a trace, with the fields of seed 000. */
@@ -673,6 +727,43 @@ export interface PermissionContentResult {
   binary: boolean;
 }
 
+/** What would happen, and why: for a path (`permission` read, edit, …) or a command line (`bash`). */
+export interface PermissionExplainParams {
+  permission: string;
+  target: string;
+  sessionId?: string | null;
+}
+
+/** `reasons`: each thing that would be done, the strictest first. */
+export interface PermissionExplainResult {
+  action: Action;
+  reasons: Reason[];
+  warnings: string[];
+}
+
+/** Take grants back. */
+export interface PermissionForgetParams {
+  grantIds: string[];
+  /** For grants of the session. */
+  sessionId?: string | null;
+}
+
+/** Those that were there. */
+export interface PermissionForgetResult {
+  forgotten: StoredGrant[];
+}
+
+/** The person took back what was allowed for the session; grants of a wider scope are no part of it. */
+export interface PermissionForgotten {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "permission_forgotten";
+  grants: Grant[];
+  by: string;
+}
+
 /** Pending requests of one session or of all. */
 export interface PermissionListParams {
   sessionId?: string | null;
@@ -694,6 +785,9 @@ export interface PermissionReplied {
   reply: Reply | "canceled";
   feedback: string | null;
   by: string;
+  /** What "always" remembers; None: the request's suggestions. */
+  remembered: Grant[] | null;
+  scope: Scope;
 }
 
 /** The person's answer. `feedback` with `reject` lets the turn go on with it. */
@@ -703,6 +797,10 @@ export interface PermissionReplyParams {
   feedback?: string | null;
   /** With `once` and `always`: files of which only some hunks, or an edited text, are accepted. */
   files?: FileAnswer[];
+  /** With `always`: what to remember, as the person edited it; null: the request's suggestions. */
+  grants?: Grant[] | null;
+  /** With `always`: where that holds. */
+  scope?: Scope;
 }
 
 /** `accepted` is false when somebody else was first; `by` says who. */
@@ -725,13 +823,33 @@ export interface PermissionRequest {
   detail: string;
   files: FileDiff[];
   /**
-   * Patterns that the answer "always" remembers for this session. None: "always" means "once", because a target
-   * itself must not become a pattern (it may hold wildcards).
+   * What the answer "always" remembers, when the person does not change it. None: "always" is not offered, because
+   * a target itself must not become a pattern (it may hold wildcards).
    */
-  suggestions: string[];
+  suggestions: Grant[];
   /** The rule that made it a question. */
   rule: Rule;
+  /** Everything in it that is asked about, with its rule. */
+  reasons: Reason[];
+  /** What could not be taken back, in words. */
+  warnings: string[];
   createdAt: string;
+}
+
+/** `session_id`: with what was granted in this session, and its agent's limits. */
+export interface PermissionRulesParams {
+  sessionId?: string | null;
+}
+
+/**
+ * What holds now. `grants`: what the person granted, which can be taken back; `rules`: all others, weak to
+ * strong.
+ */
+export interface PermissionRulesResult {
+  grants: StoredGrant[];
+  rules: Rule[];
+  mode: Mode;
+  trust: Trust;
 }
 
 /** Prompts that wait, in order. */
@@ -758,6 +876,17 @@ export interface QueuedPrompt {
   steer: boolean;
 }
 
+/** Why one thing that a call would do is allowed, asked about or denied. */
+export interface Reason {
+  permission: string;
+  target: string;
+  action: Action;
+  /** The rule that decides. */
+  rule: Rule;
+  /** Where it comes from ("argument of cat"), or why rules cannot see more. */
+  why: string;
+}
+
 /** What the model thought. `signature` and `redacted` go back to the provider unchanged. */
 export interface ReasoningPart {
   type: "reasoning";
@@ -780,6 +909,8 @@ export interface Rule {
   pattern: string;
   action: Action;
   source: RuleSource;
+  /** The file it stands in, for the person; empty when it stands in none. */
+  file: string;
 }
 
 /** Compact the context now. `instructions`: what to keep, in the person's words. */
@@ -831,6 +962,9 @@ export interface SessionInfo {
   demo: boolean;
   /** The session came with the folder: it was not begun by this user on this machine. */
   foreign: boolean;
+  /** What passes unasked, for this client. */
+  mode: Mode;
+  trust: Trust;
 }
 
 /** Newest first. */
@@ -930,6 +1064,7 @@ export interface SessionSetParams {
   title?: string | null;
   model?: string | null;
   budget?: Budget | null;
+  mode?: Mode | null;
 }
 
 /** Notification `goalwright/session/update`: a stored event. */
@@ -946,6 +1081,19 @@ export interface SessionUpdated {
   time: string;
   event: "session_updated";
   updates: Record<string, unknown>;
+}
+
+/** A grant as it is kept. */
+export interface StoredGrant {
+  permission: string;
+  pattern: string;
+  grantId: string;
+  scope: Scope;
+  grantedAt: string | null;
+  /** Who answered, e.g. `VS Code`. */
+  by: string;
+  /** The question that was answered so. */
+  title: string;
 }
 
 /** Parts of an unfinished message: complete ones, and the text so far of the one that grows. */
@@ -1008,6 +1156,8 @@ export interface Trace {
   workspace: string;
   agent: string;
   model: string | null;
+  /** What may pass unasked; None: as the settings say. */
+  mode: Mode | null;
   createdAt: string;
   updatedAt: string;
   messageCount: Count;
@@ -1079,6 +1229,11 @@ export interface Requests {
   "goalwright/permission/list": { params: PermissionListParams; result: PermissionListResult };
   "goalwright/permission/content": { params: PermissionContentParams; result: PermissionContentResult };
   "goalwright/permission/reply": { params: PermissionReplyParams; result: PermissionReplyResult };
+  "goalwright/permission/rules": { params: PermissionRulesParams; result: PermissionRulesResult };
+  "goalwright/permission/forget": { params: PermissionForgetParams; result: PermissionForgetResult };
+  "goalwright/permission/explain": { params: PermissionExplainParams; result: PermissionExplainResult };
+  "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
+  "goalwright/job/kill": { params: JobKillParams; result: JobResult };
 }
 
 /** Notifications of the daemon, by method. */

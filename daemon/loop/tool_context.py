@@ -1,0 +1,48 @@
+"""What a tool gets of its session: the implementations of the ports in ``tools.base``, put together for one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from daemon.files.seen import SessionFiles
+from daemon.model.events import Delta
+from daemon.model.messages import ToolCallPart
+from daemon.permission.service import CallInfo, CallPermission
+from tools.base import Plan, ToolContext
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+
+
+def call_permission(session: Session, call: ToolCallPart) -> CallPermission:
+    """The permission service for one call."""
+    info = CallInfo(call.id, call.name, goal_id=session.state.plan.current_id)
+    return CallPermission(session.services.permissions, session, info)
+
+
+def tool_context(session: Session, call: ToolCallPart, permission: CallPermission, plan: Plan) -> ToolContext:
+    """Everything that ``call`` may use."""
+    services, session_id = session.services, session.session_id
+    return ToolContext(
+        workspace=services.workspace,
+        tool_call_id=call.id,
+        permission=permission,
+        files=SessionFiles(
+            session.state.seen_files, services.unsaved_text, services.on_read, services.write_unsaved
+        ),
+        history=session.history,
+        diagnostics=services.diagnostics,
+        plan=plan,
+        scratch=services.trace_folder(session_id) / "output",
+        journal=services.journal,
+        on_output=lambda text: session.delta(
+            Delta(
+                trace_id=session_id,
+                kind="tool_output",
+                message_id="",
+                tool_call_id=call.id,
+                name=call.name,
+                text=text,
+            )
+        ),
+    )

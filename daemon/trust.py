@@ -1,0 +1,62 @@
+"""Which folders the person trusts: what they bring along (settings, hooks, instructions) then counts.
+
+Kept where no repository can put anything: ``trusted.json`` in the state folder. An editor that knows better (VS Code's
+workspace trust) has the word for its own prompts, see ``lsp_bridge.protocol.InitializationOptions``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import cast
+
+from daemon.model.permissions import Trust
+
+
+class TrustedFolders:
+    """The list of trusted folders; a folder below a trusted one is trusted. Reads the disk on each call."""
+
+    def __init__(self, state_folder: Path) -> None:
+        self._file = state_folder / "trusted.json"
+
+    def trust(self, workspace: Path) -> Trust:
+        """``trusted`` or ``unknown``. ``workspace``: absolute, resolved."""
+        folders = self.folders()
+        return "trusted" if any(workspace.is_relative_to(folder) for folder in folders) else "unknown"
+
+    def folders(self) -> list[Path]:
+        """All of them; none when the list is damaged."""
+        try:
+            value: object = json.loads(self._file.read_text("utf-8"))
+        except (OSError, ValueError):
+            return []
+        entries = cast("list[object]", value) if isinstance(value, list) else []
+        paths = [Path(entry) for entry in entries if isinstance(entry, str)]
+        return [path for path in paths if path.is_absolute()]
+
+    def add(self, workspace: Path) -> None:
+        """Trust a folder. Raises OSError."""
+        if workspace not in (known := self.folders()):
+            self._write([*known, workspace])
+
+    def remove(self, workspace: Path) -> bool:
+        """Trust a folder no longer; False when it was not in the list itself. Raises OSError."""
+        known = self.folders()
+        if workspace not in known:
+            return False
+        self._write([folder for folder in known if folder != workspace])
+        return True
+
+    def _write(self, folders: list[Path]) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        text = json.dumps([str(folder) for folder in folders], indent=2) + "\n"
+        handle, name = tempfile.mkstemp(prefix="trusted-", dir=self._file.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(name).replace(self._file)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise

@@ -1,0 +1,1 @@
+"""Shell command lines as permission rules see them: parsed with the real grammar, judged command by command."""

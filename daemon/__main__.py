@@ -92,6 +92,8 @@ async def _client_command(args: argparse.Namespace) -> int:
         return await _history(args, console)
     if args.command in ("goals", "goal"):
         return await _plan(args, console)
+    if args.command in ("permissions", "mode", "trust", "jobs"):
+        return await _permissions(args, console)
     if args.command in ("context", "compact", "budget"):
         return await _context(args, console)
 
@@ -114,6 +116,7 @@ async def _run(args: argparse.Namespace, console: Console) -> int:
         workspace=args.workspace,
         task=args.task,
         model=args.model,
+        mode=args.mode,
         session=args.session,
         resume_last=args.resume_last,
         yes=args.yes,
@@ -176,6 +179,32 @@ async def _context(args: argparse.Namespace, console: Console) -> int:
         return await limits.compact(kept, _launcher(args), console)
     options = limits.BudgetOptions(args.workspace, args.session, _limits(args), args.json)
     return await limits.budget(options, _launcher(args), console)
+
+
+async def _permissions(args: argparse.Namespace, console: Console) -> int:
+    from lsp_bridge.terminal import permissions as p
+
+    if args.command == "trust":
+        return p.trust(args.workspace, console, remove=args.remove, as_json=args.json)
+    launcher = _launcher(args)
+    if args.command == "mode":
+        return await p.mode(
+            p.ModeOptions(args.workspace, args.session, args.mode, args.json), launcher, console
+        )
+    if args.command == "jobs":
+        return await p.jobs(
+            p.JobOptions(args.workspace, args.session, args.kill, args.json), launcher, console
+        )
+    options = p.PermissionOptions(
+        action=args.action or "list",
+        workspace=args.workspace,
+        session=args.session,
+        ids=tuple(getattr(args, "ids", ())),
+        permission=getattr(args, "permission", ""),
+        target=getattr(args, "target", ""),
+        json=args.json,
+    )
+    return await p.permissions(options, launcher, console)
 
 
 def _limits(args: argparse.Namespace) -> tuple[tuple[str, float | None], ...]:

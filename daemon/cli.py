@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage] - has no public name
 
+MODES = ("ask", "accept-edits", "plan", "auto")
 NO_LIMIT = "none"
 """In place of an amount: there is to be no such limit."""
 
@@ -33,6 +34,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         "--continue", dest="resume_last", action="store_true", help="go on with the newest session"
     )
     run.add_argument("--yes", action="store_true", help="allow everything the agent asks for, once each")
+    run.add_argument("--mode", choices=MODES, help="what passes unasked (default: as the session has it)")
     run.add_argument("--json", action="store_true", help="one JSON object a line on stdout, the result last")
     run.add_argument("--no-color", action="store_true", help="plain text (NO_COLOR does the same)")
     run.add_argument("-v", "--verbose", action="store_true", help="show the model's reasoning, too")
@@ -81,6 +83,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
     _plan_commands(commands)
     _context_commands(commands)
+    _permission_commands(commands)
 
     stop = commands.add_parser("stop", help="end the daemon of this workspace")
     _workspace(stop)
@@ -189,6 +192,47 @@ def _context_commands(commands: _Commands) -> None:
     budget.add_argument("--none", action="store_true", help="no limits but those given with it")
     _workspace(budget)
     _json(budget)
+
+
+def _permission_commands(commands: _Commands) -> None:
+    permissions = commands.add_parser(
+        "permissions", help="show what was granted and which rules hold; take grants back; explain a decision"
+    )
+    permissions.add_argument("--session", metavar="ID", help="the session (default: the newest, if any)")
+    _workspace(permissions)
+    _json(permissions)
+    actions = permissions.add_subparsers(dest="action", metavar="action")
+    forget = actions.add_parser("forget", help="take grants back")
+    forget.add_argument("ids", metavar="NUMBER", nargs="+", help="as the list shows them, or their ids")
+    explain = actions.add_parser("explain", help="what would happen, and which rule of which file decides")
+    explain.add_argument("permission", metavar="PERMISSION", help="read, edit, bash, …")
+    explain.add_argument("target", metavar="TARGET", help="a path, or a command line in one argument")
+    for action in (forget, explain):
+        # Without a default of their own, which would undo what stands before the action.
+        action.add_argument("--session", metavar="ID", default=argparse.SUPPRESS, help="the session")
+        action.add_argument(
+            "--workspace", metavar="FOLDER", type=Path, default=argparse.SUPPRESS, help="the folder"
+        )
+        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="for programs")
+
+    mode = commands.add_parser("mode", help="show or set what passes unasked in a session")
+    mode.add_argument("mode", nargs="?", choices=MODES)
+    mode.add_argument("--session", metavar="ID", help="the session (default: the newest)")
+    _workspace(mode)
+    _json(mode)
+
+    trust = commands.add_parser(
+        "trust", help="let this folder's own settings, hooks and instructions (AGENTS.md) count"
+    )
+    trust.add_argument("--remove", action="store_true", help="trust it no longer")
+    _workspace(trust)
+    _json(trust)
+
+    jobs = commands.add_parser("jobs", help="list what the agent's commands left running in the background")
+    jobs.add_argument("--kill", metavar="ID", help="stop this one")
+    jobs.add_argument("--session", metavar="ID", help="the session (default: the newest, if any)")
+    _workspace(jobs)
+    _json(jobs)
 
 
 def _task(parser: argparse.ArgumentParser, task: str | None) -> str:

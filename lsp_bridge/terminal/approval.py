@@ -13,11 +13,13 @@ from typing import Any, Protocol
 
 from daemon.runtime import state_dir
 from lsp_bridge.client import Client, RpcError
-from lsp_bridge.handshake import INVALID_PARAMS, UNKNOWN_REQUEST
+from lsp_bridge.handshake import INVALID_PARAMS, STORE_FAILED, UNKNOWN_REQUEST
+from lsp_bridge.terminal.always import Remembered, remembered
 from lsp_bridge.terminal.loose import mapping, mappings, string
 from lsp_bridge.terminal.parts import EditText, FileAnswers, can_choose, choose
+from lsp_bridge.terminal.questions import question_lines, suggestion_words
 from lsp_bridge.terminal.text import one_line, shown_line
-from lsp_bridge.terminal.view import TextView, rule_words, suggestion_words
+from lsp_bridge.terminal.view import TextView
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Answer:
     reply: str
     feedback: str | None = None
     files: FileAnswers = field(default_factory=FileAnswers)
+    remember: Remembered | None = None
+    """With ``always``: what to remember, when that is not simply what was suggested."""
 
 
 class Answerer(Protocol):
@@ -83,7 +87,7 @@ class RefuseAll:
             return Answer("reject")
         self._warn(
             f"Refused, because there is no terminal to ask on: {shown_line(string(request.get('title')))}\n"
-            f"  {rule_words(request)}"
+            + "\n".join(f"  {line}" for line in question_lines(request))
         )
         if not self._told:
             self._told = True
@@ -130,7 +134,10 @@ class AskPerson:
             if choice in ("y", "yes"):
                 return Answer("once")
             if choice in ("a", "always") and patterns:
-                return Answer("always")
+                if is_budget(request):
+                    return Answer("always")
+                if kept := await remembered(request, rest.strip(), self._reader.ask, self._view.line):
+                    return Answer("always", remember=kept)
             if choice in ("n", "no"):
                 return Answer("reject")
             if choice in ("f", "feedback"):
@@ -222,11 +229,14 @@ class Approver:
             params["feedback"] = answer.feedback
         if answer.files:
             params["files"] = answer.files
+        if answer.remember is not None:
+            params |= {"grants": list(answer.remember.grants), "scope": answer.remember.scope}
         try:
             result = await self._client.request("goalwright/permission/reply", params)
         except RpcError as error:
-            if error.code == INVALID_PARAMS and answer.files:
-                # What was chosen cannot be written, e.g. a character the file's encoding lacks: ask again.
+            if error.code in (INVALID_PARAMS, STORE_FAILED) and (answer.files or answer.remember is not None):
+                # What was chosen cannot be written, e.g. a character the file's encoding lacks, or a pattern cannot
+                # be remembered: the request still waits, so ask again.
                 self._note(one_line(str(error)))
                 self._waiting.setdefault(request_id, request)
                 return

@@ -27,14 +27,15 @@ class Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A connection, and the session that a command is about."""
+    """A connection, and the session that a command is about; empty when it needs none and there is none."""
 
     client: Client
     session: str
 
     async def request(self, method: str, timeout_s: float = REQUEST_S, **params: Any) -> dict[str, Any]:
         """A request about the session. Raises what ``Client.request`` raises."""
-        return await self.client.request(method, {"sessionId": self.session, **params}, timeout_s)
+        about = {"sessionId": self.session} if self.session else {}
+        return await self.client.request(method, {**about, **params}, timeout_s)
 
     async def load(self) -> dict[str, Any]:
         """The session's state, without messages."""
@@ -49,14 +50,20 @@ async def about_session(
     work: Callable[[Asked], Awaitable[None]],
     *,
     as_json: bool,
+    needed: bool = True,
 ) -> int:
     """Connect, find the session (None: the newest of this person), do ``work``, and return the exit code.
+
+    ``needed``: without a session it cannot be done.
 
     Expected failures are told on stderr, with ``as_json`` as ``{"error": {"code", "message"}}`` on stdout.
     """
     try:
         async with _connected(workspace, launcher) as client:
-            await work(Asked(client, session or await _newest(client, workspace)))
+            found = session or await _newest(client)
+            if needed and not found:
+                raise Failed(f"There is no session in {workspace} yet.")
+            await work(Asked(client, found))
         return EXIT_OK
     except (Failed, LaunchError, RpcError, RequestTimeout, ConnectionLost) as error:
         if as_json:
@@ -76,8 +83,8 @@ async def _connected(workspace: Path, launcher: Launcher) -> AsyncGenerator[Clie
         await client.close()
 
 
-async def _newest(client: Client, workspace: Path) -> str:
-    """The newest session of this person; one that came with the folder is only taken by its name."""
+async def _newest(client: Client) -> str:
+    """The newest session of this person, or none; one that came with the folder is only taken by its name."""
     params: dict[str, Any] = {"limit": 50}
     while True:
         listed = await client.request("goalwright/session/list", params, REQUEST_S)
@@ -87,7 +94,7 @@ async def _newest(client: Client, workspace: Path) -> str:
             if session.get("foreign") is not True:
                 return params["before"]
         if listed.get("more") is not True or not sessions:
-            raise Failed(f"There is no session in {workspace} yet.")
+            return ""
 
 
 def goal_by_number(loaded: dict[str, Any], number: str) -> str:

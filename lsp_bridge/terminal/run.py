@@ -35,6 +35,8 @@ class RunOptions:
     workspace: Path
     task: str
     model: str | None = None
+    mode: str | None = None
+    """What passes unasked; None: as the session has it."""
     session: str | None = None
     """Go on with this session."""
     resume_last: bool = False
@@ -216,13 +218,17 @@ class _Run:
         session_id = options.session
         if options.resume_last:
             session_id = await self._newest(client)
+        params = {"model": options.model} if options.model else {}
         if session_id is None:
-            params = {"model": options.model} if options.model else {}
             created = await client.request("goalwright/session/new", params)
-            return string(mapping(mapping(created.get("session")).get("trace")).get("traceId"))
-        if options.model:
-            params = {"sessionId": session_id, "model": options.model}
-            await client.request("goalwright/session/set", params)
+            session_id, params = (
+                string(mapping(mapping(created.get("session")).get("trace")).get("traceId")),
+                {},
+            )
+        if options.mode:
+            params["mode"] = options.mode
+        if params:
+            await client.request("goalwright/session/set", {"sessionId": session_id, **params})
         return session_id
 
     async def _newest(self, client: Client) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from lsp_bridge.terminal.goal_lines import GoalLines
 from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string, strings
+from lsp_bridge.terminal.questions import question_lines, warning_lines
 from lsp_bridge.terminal.text import Cleaner, Style, clean, fit, one_line, shown, shown_line
 from lsp_bridge.terminal.totals import Outcome as Outcome
 from lsp_bridge.terminal.totals import Totals as Totals
@@ -187,7 +188,10 @@ class TextView:
         for file in mappings(request.get("files")):
             if diff := string(file.get("diff")):
                 self.line(style.diff(diff))
-        self.line(style.dim(f"  {rule_words(request)}"))
+        for warning in warning_lines(request):
+            self.line(style.red(f"  {warning}"))
+        for line in question_lines(request):
+            self.line(style.dim(f"  {line}"))
 
     def diff(self, text: str) -> None:
         """A piece of a diff."""
@@ -308,21 +312,6 @@ class TextView:
         if self._live:
             self.end_line()  # the same screen, most likely
         self._tell(paint(text))
-
-
-def rule_words(request: dict[str, Any]) -> str:
-    """The rule that asked, in words."""
-    rule = mapping(request.get("rule"))
-    source = string(rule.get("source")) or "shipped"
-    permission, pattern = string(rule.get("permission")) or "*", string(rule.get("pattern")) or "*"
-    return shown_line(
-        f"asked by the {source} rule: {permission} {pattern} → {string(rule.get('action')) or 'ask'}"
-    )
-
-
-def suggestion_words(request: dict[str, Any]) -> str:
-    """The patterns that "always" would allow."""
-    return ", ".join(shown_line(pattern) for pattern in strings(request.get("suggestions")))
 
 
 def diagnostics_lines(content: str) -> list[str]:

@@ -202,7 +202,7 @@ def test_always_is_not_asked_again(goalwright: CommandLine) -> None:
         goalwright, "run", "twice", "--model", goalwright.script([*CHANGE[:2], back, CHANGE[2]])
     )
     terminal.expect(QUESTION)
-    terminal.type("a\n")
+    terminal.type("a s\n")
     assert terminal.end() == 0
     assert terminal.screen.count(QUESTION) == 1
     assert content(goalwright) == "limit = 3\nprint(limit)\n"

@@ -107,7 +107,7 @@ class Turn:
             "permission": "edit",
             "targets": ["a.py"],
             "title": "edit a.py",
-            "suggestions": ["src/**"],
+            "suggestions": [{"permission": "edit", "pattern": "src/**"}],
             "rule": rule,
             **fields,
         }

@@ -333,7 +333,7 @@ BUDGET: dict[str, Any] = {
     "permission": "budget",
     "title": "This session has used $5.02 of $5.00. Go on?",
     "targets": ["session"],
-    "suggestions": ["session"],
+    "suggestions": [{"permission": "budget", "pattern": "session"}],
 }
 
 
@@ -398,7 +398,7 @@ ASKED = "[f]eedback: "
 async def test_person_sees_the_diff_and_the_rule_and_accepts(terminal: Terminal) -> None:
     terminal.fake.script = edit_with_permission
     assert await answering(Person(terminal), ("y\n", ASKED)) == 0
-    assert "? edit a.py\n-old\n+new\n  asked by the shipped rule: edit * → ask\n" in terminal.text
+    assert "? edit a.py\n-old\n+new\n  asked because of the built-in rule edit: * → ask\n" in terminal.text
     assert "Apply? [y]es once / [a]lways (src/**) / [n]o / [f]eedback: " in terminal.text
     assert "Done: once" in terminal.text
 
@@ -407,7 +407,14 @@ async def test_person_sees_the_diff_and_the_rule_and_accepts(terminal: Terminal)
     ("typed", "reply"),
     [
         ("YES\n", {"reply": "once"}),
-        ("a\n", {"reply": "always"}),
+        (
+            "a w\n",
+            {
+                "reply": "always",
+                "grants": [{"permission": "edit", "pattern": "src/**"}],
+                "scope": "workspace",
+            },
+        ),
         ("n\n", {"reply": "reject"}),
         ("\x04", {"reply": "reject"}),
         ("f use a set\n", {"reply": "reject", "feedback": "use a set"}),
@@ -417,6 +424,38 @@ async def test_each_answer_has_its_reply(terminal: Terminal, typed: str, reply: 
     terminal.fake.script = edit_with_permission
     await answering(Person(terminal), (typed, ASKED))
     assert terminal.fake.params("goalwright/permission/reply") == [{"requestId": "r1", **reply}]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "where", "grants", "scope"),
+    [
+        ("\n", "\n", ["src/**"], "session"),
+        ("src/a.py\n", "e\n", ["src/a.py"], "user"),
+        ("  \n", "nowhere\n", ["src/**"], None),
+    ],
+)
+async def test_what_always_remembers_can_be_edited(
+    terminal: Terminal, pattern: str, where: str, grants: list[str], scope: str | None
+) -> None:
+    terminal.fake.script = edit_with_permission
+    answers = [("a\n", ASKED), (pattern, "edit: src/** ▸ "), (where, "(Enter: session): ")]
+    if scope is None:
+        answers.append(("w\n", "(Enter: session): "))
+    await answering(Person(terminal), *answers)
+    assert terminal.fake.params("goalwright/permission/reply") == [
+        {
+            "requestId": "r1",
+            "reply": "always",
+            "grants": [{"permission": "edit", "pattern": pattern} for pattern in grants],
+            "scope": scope or "workspace",
+        }
+    ]
+
+
+async def test_to_remember_nothing_is_to_be_asked_again(terminal: Terminal) -> None:
+    terminal.fake.script = edit_with_permission
+    await answering(Person(terminal), ("a\n", ASKED), ("-\n", "edit: src/** ▸ "), ("y\n", ASKED))
+    assert terminal.fake.params("goalwright/permission/reply") == [{"requestId": "r1", "reply": "once"}]
 
 
 async def test_feedback_is_asked_for_and_the_turn_goes_on(terminal: Terminal) -> None:

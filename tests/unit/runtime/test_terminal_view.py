@@ -11,8 +11,9 @@ from daemon.loop.goal_events import goal_event
 from daemon.model.goals import Goal, GoalTree
 from daemon.plan.tree import PlanError, PlanTree
 from lsp_bridge.terminal.goal_lines import GoalLines, display_numbers
+from lsp_bridge.terminal.questions import suggestion_words
 from lsp_bridge.terminal.text import Style
-from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, diagnostics_lines, suggestion_words
+from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, diagnostics_lines
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -221,7 +222,7 @@ def test_request_shows_diff_and_the_rule_that_asked() -> None:
     screen = Screen()
     rule = {"permission": "edit", "pattern": "*", "action": "ask", "source": "shipped"}
     screen.view.request({"title": "edit a.py", "rule": rule, "files": [{"diff": "-a\n+b\n"}]})
-    assert screen.lines == ["? edit a.py", "-a", "+b", "  asked by the shipped rule: edit * → ask"]
+    assert screen.lines == ["? edit a.py", "-a", "+b", "  asked because of the built-in rule edit: * → ask"]
 
 
 def test_request_hides_nothing_of_what_is_approved() -> None:
@@ -234,7 +235,9 @@ def test_request_hides_nothing_of_what_is_approved() -> None:
         line for line in screen.lines if "␛]; touch PWNED;␇" not in line or "touch TAIL" not in line
     ] == []
     assert len(screen.lines) == 4
-    assert suggestion_words({"suggestions": [evil, "a\nb"]}).endswith("; touch TAIL, a␊b")
+    grants = [{"permission": "bash", "pattern": pattern} for pattern in (evil, "a\nb")]
+    request = {"permission": "bash", "suggestions": grants}
+    assert suggestion_words(request).endswith("; touch TAIL, a␊b")
 
 
 def test_retry_and_notice_are_told() -> None:

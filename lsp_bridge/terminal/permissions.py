@@ -1,0 +1,225 @@
+"""``goalwright permissions``, ``mode``, ``trust`` and ``jobs``: what may happen unasked, and what runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from daemon.runtime import state_dir
+from lsp_bridge.launch import Launcher
+from lsp_bridge.terminal.asking import Asked, Failed, about_session
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.loose import mapping, mappings, string, strings
+from lsp_bridge.terminal.questions import reason_lines, rule_words
+from lsp_bridge.terminal.run import EXIT_FAILED, EXIT_OK
+from lsp_bridge.terminal.text import clean, shown_line
+
+_SCOPES = {"session": "this session", "workspace": "this workspace", "user": "everywhere"}
+_TRUST = {
+    "trusted": "trusted: its settings, hooks and instructions count",
+    "unknown": "not trusted: its settings can only tighten, its instructions are not obeyed (`goalwright trust`)",
+    "restricted": "restricted by the editor: nothing is changed or run",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionOptions:
+    """``action``: list, forget (``ids``) or explain (``permission``, ``target``).
+
+    ``session`` None: the newest, if there is one.
+    """
+
+    action: str
+    workspace: Path
+    session: str | None = None
+    ids: tuple[str, ...] = ()
+    permission: str = ""
+    target: str = ""
+    json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModeOptions:
+    """``mode`` None: show it."""
+
+    workspace: Path
+    session: str | None = None
+    mode: str | None = None
+    json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """``kill``: the id of a job to stop; None: list them."""
+
+    workspace: Path
+    session: str | None = None
+    kill: str | None = None
+    json: bool = False
+
+
+async def permissions(options: PermissionOptions, launcher: Launcher, console: Console) -> int:
+    """List what is granted and the rules, take grants back, or explain a decision; returns the exit code."""
+    work = {"forget": _forget, "explain": _explain}.get(options.action, _list)
+
+    async def do(asked: Asked) -> None:
+        found = await work(options, asked)
+        if options.json:
+            console.write(json.dumps(found) + "\n")
+        else:
+            _SHOW[options.action](found, console)
+
+    return await _about(options.workspace, options.session, launcher, console, do, as_json=options.json)
+
+
+async def _list(options: PermissionOptions, asked: Asked) -> dict[str, Any]:
+    return await asked.request("goalwright/permission/rules")
+
+
+async def _forget(options: PermissionOptions, asked: Asked) -> dict[str, Any]:
+    known = mappings((await asked.request("goalwright/permission/rules")).get("grants"))
+    ids = [string(grant.get("grantId")) for grant in known]
+    wanted = [_grant_id(text, ids) for text in options.ids]
+    return await asked.request("goalwright/permission/forget", grantIds=wanted)
+
+
+def _grant_id(text: str, ids: list[str]) -> str:
+    """A grant by its id, or by its number in the list."""
+    if text in ids:
+        return text
+    if text.isdecimal() and 0 < int(text) <= len(ids):
+        return ids[int(text) - 1]
+    raise Failed(f"There is no grant {text}. `goalwright permissions` lists them with their numbers.")
+
+
+async def _explain(options: PermissionOptions, asked: Asked) -> dict[str, Any]:
+    return await asked.request(
+        "goalwright/permission/explain", permission=options.permission, target=options.target
+    )
+
+
+def _show_list(found: dict[str, Any], console: Console) -> None:
+    style = console.style
+    trust = string(found.get("trust"))
+    console.write(f"mode {string(found.get('mode'))}; this folder is {_TRUST.get(trust, trust)}\n")
+    grants = mappings(found.get("grants"))
+    console.write("\nGranted (goalwright permissions forget NUMBER takes one back):\n")
+    for number, grant in enumerate(grants, 1):
+        scope = _SCOPES.get(string(grant.get("scope")), string(grant.get("scope")))
+        when = string(grant.get("grantedAt"))[:16].replace("T", " ")
+        about = ", ".join(filter(None, [scope, when, string(grant.get("by"))]))
+        what = shown_line(f"{string(grant.get('permission'))}: {string(grant.get('pattern'))}")
+        console.write(f"{number:>4}  {what}  {style.dim(shown_line(f'({about})'))}\n")
+    if not grants:
+        console.write("      nothing\n")
+    console.write("\nRules, from weak to strong; the last that matches decides:\n")
+    for rule in mappings(found.get("rules")):
+        console.write(f"      {rule_words(rule)}\n")
+
+
+def _show_forgotten(found: dict[str, Any], console: Console) -> None:
+    for grant in mappings(found.get("forgotten")):
+        what = shown_line(f"{string(grant.get('permission'))}: {string(grant.get('pattern'))}")
+        console.write(f"Asked about again: {what}\n")
+
+
+def _show_explained(found: dict[str, Any], console: Console) -> None:
+    console.write(f"{string(found.get('action'))}\n")
+    for line in reason_lines(found.get("reasons")):
+        console.write(f"  {line}\n")
+    for warning in strings(found.get("warnings")):
+        console.write(console.style.red(f"  ! {shown_line(warning)}") + "\n")
+
+
+_SHOW: dict[str, Callable[[dict[str, Any], Console], None]] = {
+    "list": _show_list,
+    "forget": _show_forgotten,
+    "explain": _show_explained,
+}
+
+
+async def mode(options: ModeOptions, launcher: Launcher, console: Console) -> int:
+    """Show or set what passes unasked in a session; returns the exit code."""
+
+    async def do(asked: Asked) -> None:
+        if options.mode is None:
+            info = mapping((await asked.load()).get("session"))
+        else:
+            info = mapping((await asked.request("goalwright/session/set", mode=options.mode)).get("session"))
+        found = {"sessionId": asked.session, "mode": info.get("mode"), "trust": info.get("trust")}
+        console.write(json.dumps(found) + "\n" if options.json else f"{clean(string(info.get('mode')))}\n")
+
+    return await about_session(
+        options.workspace, options.session, launcher, console, do, as_json=options.json
+    )
+
+
+async def jobs(options: JobOptions, launcher: Launcher, console: Console) -> int:
+    """List the commands in the background, or stop one; returns the exit code."""
+
+    async def do(asked: Asked) -> None:
+        if options.kill is None:
+            found = await asked.request("goalwright/job/list")
+            entries = mappings(found.get("jobs"))
+        else:
+            found = await asked.request("goalwright/job/kill", jobId=options.kill)
+            entries = [mapping(found.get("job"))]
+        if options.json:
+            console.write(json.dumps(found) + "\n")
+            return
+        for job in entries:
+            console.write(_job_line(job) + "\n")
+        if not entries:
+            console.write("Nothing runs in the background.\n")
+
+    return await _about(options.workspace, options.session, launcher, console, do, as_json=options.json)
+
+
+def _job_line(job: dict[str, Any]) -> str:
+    code = job.get("exitCode")
+    state = "running" if code is None else f"ended, exit code {code}"
+    output = string(job.get("outputFile"))
+    return shown_line(
+        f"{string(job.get('jobId'))}  {state}  {string(job.get('command'))}{f'  → {output}' if output else ''}"
+    )
+
+
+def trust(workspace: Path, console: Console, *, remove: bool = False, as_json: bool = False) -> int:
+    """Trust a folder, or no longer; returns the exit code. Needs no daemon: one that runs reads the list again."""
+    from daemon.trust import TrustedFolders
+
+    folders = TrustedFolders(state_dir())
+    folder = workspace.resolve()
+    try:
+        changed = folders.remove(folder) if remove else folders.trust(folder) != "trusted"
+        if not remove:
+            folders.add(folder)
+    except OSError as error:
+        console.warn(f"{state_dir()} cannot be written: {error.strerror or error}.")
+        return EXIT_FAILED
+    now = folders.trust(folder)
+    if as_json:
+        console.write(json.dumps({"folder": str(folder), "trust": now}) + "\n")
+        return EXIT_OK
+    if remove and now == "trusted":
+        above = next(f for f in folders.folders() if folder.is_relative_to(f))
+        console.warn(f"{shown_line(str(folder))} is still trusted, because {shown_line(str(above))} is.")
+        return EXIT_FAILED
+    words = "was" if not changed else "is now"
+    console.write(f"{shown_line(str(folder))} {words} {_TRUST[now]}.\n")
+    return EXIT_OK
+
+
+async def _about(
+    workspace: Path,
+    session: str | None,
+    launcher: Launcher,
+    console: Console,
+    work: Callable[[Asked], Awaitable[None]],
+    *,
+    as_json: bool,
+) -> int:
+    return await about_session(workspace, session, launcher, console, work, as_json=as_json, needed=False)

@@ -1,0 +1,85 @@
+"""A permission request in words: what asks, what cannot be taken back, what "always" would remember."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lsp_bridge.terminal.loose import mapping, mappings, string, strings
+from lsp_bridge.terminal.text import shown_line
+
+_WHOSE = {
+    "shipped": "the built-in rule",
+    "user": "your rule",
+    "editor": "your editor's setting",
+    "workspace": "this folder's rule",
+    "granted": "what you granted",
+    "session": "what you granted in this session",
+    "mode": "the mode",
+    "agent": "the agent's limit",
+    "protected": "the protection of",
+}
+_MAX_REASONS = 12
+SCOPES = {
+    "s": ("session", "this session"),
+    "w": ("workspace", "this workspace"),
+    "e": ("user", "everything I work on"),
+}
+"""Where "always" may hold: the letter to type, the word on the wire, the word for people."""
+
+
+def rule_words(rule: dict[str, Any]) -> str:
+    """A rule with its place, e.g. ``your rule bash: git push * → ask (~/.goalwright/config.json)``."""
+    source = string(rule.get("source")) or "shipped"
+    permission, pattern = string(rule.get("permission")) or "*", string(rule.get("pattern")) or "*"
+    whose = _WHOSE.get(source, f"the {source} rule")
+    file = string(rule.get("file"))
+    place = f" ({file})" if file else ""
+    return shown_line(f"{whose} {permission}: {pattern} → {string(rule.get('action')) or 'ask'}{place}")
+
+
+def asked_by(request: dict[str, Any]) -> str:
+    """The rule that made the whole a question."""
+    return f"asked because of {rule_words(mapping(request.get('rule')))}"
+
+
+def reason_lines(reasons: object) -> list[str]:
+    """Each thing that would be done, with the rule that decides about it."""
+    entries = mappings(reasons)
+    lines = [_reason(entry) for entry in entries[:_MAX_REASONS]]
+    if len(entries) > _MAX_REASONS:
+        lines.append(f"… and {len(entries) - _MAX_REASONS} more")
+    return lines
+
+
+def _reason(entry: dict[str, Any]) -> str:
+    what = shown_line(f"{string(entry.get('permission'))} {string(entry.get('target'))}")
+    why = shown_line(string(entry.get("why")))
+    return f"{what}{f' ({why})' if why else ''}: {rule_words(mapping(entry.get('rule')))}"
+
+
+def question_lines(request: dict[str, Any]) -> list[str]:
+    """Why it is asked: one line, or one for each thing in it when there are several."""
+    if len(mappings(request.get("reasons"))) > 1:
+        return ["asked because of", *(f"  {line}" for line in reason_lines(request.get("reasons")))]
+    why = [shown_line(string(reason.get("why"))) for reason in mappings(request.get("reasons"))]
+    return [asked_by(request) + "".join(f" ({text})" for text in why if text)]
+
+
+def warning_lines(request: dict[str, Any]) -> list[str]:
+    """What could not be taken back."""
+    return [f"! {shown_line(text)}" for text in strings(request.get("warnings"))]
+
+
+def suggested(request: dict[str, Any]) -> list[tuple[str, str]]:
+    """What "always" would remember: permission and pattern."""
+    grants = mappings(request.get("suggestions"))
+    return [(string(grant.get("permission")), string(grant.get("pattern"))) for grant in grants]
+
+
+def suggestion_words(request: dict[str, Any]) -> str:
+    """The patterns that "always" would allow; those of another permission than the request's with its name."""
+    own = string(request.get("permission"))
+    return ", ".join(
+        shown_line(pattern if permission == own else f"{permission} {pattern}")
+        for permission, pattern in suggested(request)
+    )

@@ -1,4 +1,4 @@
-"""Running programs so that nothing of them is left: own session, no stdin, everything killed at the end.
+"""Running programs so that nothing of them is left: own session, no stdin (or ours), everything killed at the end.
 
 On Linux what left the session (``setsid``, a daemon that forks twice) is found by a mark in its environment, or
 as the child of a process that is found. Out of reach is what clears its environment *and* has lost its parent.
@@ -78,6 +78,8 @@ class _Protocol(asyncio.SubprocessProtocol):
             self.enough.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd == 0:
+            return  # it does not read (any more) what it is fed
         self._open -= 1
         if self._open == 0:
             self.closed.set()
@@ -102,14 +104,17 @@ async def run(
     cwd: Path,
     env: Mapping[str, str],
     on_output: Callable[[int, bytes], bool | None],
-    timeout_s: float,
+    timeout_s: float | None,
     merge_stderr: bool = False,
     grace_s: float = KILL_GRACE_S,
+    feed: Callable[[asyncio.WriteTransport], None] | None = None,
 ) -> Ended:
     """Run a program to its end, or until ``timeout_s``, ``on_output`` returning False, or cancellation.
 
-    ``on_output(fd, data)`` gets stdout (1) and stderr (2) as they come. When this returns or raises, the program
-    and all processes that it started are dead (see the module). Raises OSError when it cannot be started.
+    ``on_output(fd, data)`` gets stdout (1) and stderr (2) as they come. ``feed`` is given its stdin as soon as it
+    runs, to write to and to close; what it does not read is dropped. Without ``feed`` there is no stdin. When this
+    returns or raises, the program and all processes that it started are dead (see the module). Raises OSError when
+    it cannot be started.
     """
     family = _Family(uuid.uuid4().hex)
     # A Goalwright started by Goalwright keeps the marks above it: what it starts belongs to both.
@@ -120,7 +125,7 @@ async def run(
         loop.subprocess_exec(
             lambda: _Protocol(on_output, 1 if merge_stderr else 2),
             *argv,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
             cwd=cwd,
@@ -137,6 +142,8 @@ async def run(
     try:
         if canceled:
             raise asyncio.CancelledError
+        if feed is not None:
+            feed(cast("asyncio.WriteTransport", transport.get_pipe_transport(0)))
         timed_out = not await _first([protocol.exited, protocol.enough], timeout_s)
         if protocol.exited.is_set():
             await _first([protocol.closed, protocol.enough], LINGER_S)
@@ -152,7 +159,7 @@ async def run(
     return Ended(-signal.SIGTERM if code is None else code, timed_out, background)
 
 
-async def _first(events: Sequence[asyncio.Event], timeout_s: float) -> bool:
+async def _first(events: Sequence[asyncio.Event], timeout_s: float | None) -> bool:
     """Whether one of the events came in time."""
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:

@@ -29,10 +29,8 @@ async def remembered(
     be kept (Enter), replaced by another pattern, or left out (``-``).
     """
     if said.lower() in SCOPES:
-        grants = [
-            {"permission": permission, "pattern": pattern} for permission, pattern in suggested(request)
-        ]
-        return Remembered(tuple(kept), SCOPES[said.lower()][0])
+        kept = tuple(_grant(permission, pattern) for permission, pattern in suggested(request))
+        return Remembered(kept, SCOPES[said.lower()][0])
     tell("  Without asking, from now on (Enter keeps a pattern, or type another, - leaves it out):")
     grants: list[dict[str, str]] = []
     for permission, pattern in suggested(request):
@@ -41,7 +39,7 @@ async def remembered(
             return None
         typed = line.strip()
         if typed != "-":
-            grants.append({"permission": permission, "pattern": typed or pattern})
+            grants.append(_grant(permission, typed or pattern))
     if not grants:
         tell("  Nothing would be remembered.")
         return None
@@ -53,3 +51,7 @@ async def remembered(
         letter = line.strip().lower()[:1] or "s"
         if letter in SCOPES:
             return Remembered(tuple(grants), SCOPES[letter][0])
+
+
+def _grant(permission: str, pattern: str) -> dict[str, str]:
+    return {"permission": permission, "pattern": pattern}

@@ -42,6 +42,10 @@ def usage_error(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (["goal", "abandon", "1"], "--reason"),
         (["goal", "done", "1"], "--summary"),
         (["goal", "rename", "1"], "DESCRIPTION"),
+        (["run", "x", "--mode", "yolo"], "invalid choice"),
+        (["permissions", "explain", "bash"], "TARGET"),
+        (["permissions", "forget"], "NUMBER"),
+        (["mode", "fast"], "invalid choice"),
         (["budget", "--usd", "much"], "'much' is not an amount of US dollars"),
         (["budget", "--usd", "nan"], "not an amount"),
         (["budget", "--usd=-1"], "not an amount"),
@@ -75,11 +79,27 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> No
         "context",
         "compact",
         "budget",
+        "permissions",
+        "mode",
+        "trust",
+        "jobs",
     ):
         with pytest.raises(SystemExit) as caught:
             parse([command, "--help"])
         assert caught.value.code == 0
         assert f"goalwright {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["permissions", "--session", "s", "--json", "explain", "bash", "git push"],
+        ["permissions", "explain", "bash", "git push", "--json", "--session", "s"],
+    ],
+)
+def test_options_may_stand_before_or_after_the_action(argv: list[str]) -> None:
+    args = parse(argv)
+    assert (args.action, args.session, args.json, args.target) == ("explain", "s", True, "git push")
 
 
 class Piped(io.TextIOWrapper):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -12,13 +11,12 @@ import pytest
 
 from daemon.__main__ import _limits  # pyright: ignore[reportPrivateUsage] - what the command line means
 from daemon.cli import parse
-from lsp_bridge.launch import Launcher
 from lsp_bridge.terminal.amounts import money, share, tokens
-from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.context import ContextOptions, context
 from lsp_bridge.terminal.limits import BudgetOptions, CompactOptions, budget, compact
 from lsp_bridge.terminal.plan import GoalOptions, GoalsOptions, goal, goals
-from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse
+from tests.fakes.daemon_server import FakeDaemon
+from tests.fakes.terminal import Terminal
 
 
 def a_goal(goal_id: str, description: str, parent: str | None = None, **more: Any) -> dict[str, Any]:
@@ -57,36 +55,6 @@ METER: dict[str, Any] = {
         {"goalId": "1", "usage": {"input": 10_000, "output": 2_000, "cacheRead": 300, "cacheWrite": 0}}
     ],
 }
-
-
-class Terminal:
-    def __init__(self, fake: FakeDaemon, home: Path) -> None:
-        self.fake = fake
-        self.launcher = Launcher(home=home, command=("/bin/false",))
-        self.out, self.err = io.StringIO(), io.StringIO()
-        self.console = Console(out=self.out, err=self.err)
-        self.workspace = fake.paths.workspace
-        self.answers: dict[str, dict[str, Any]] = {}
-
-    def answer(self, method: str, result: dict[str, Any]) -> None:
-        async def handler(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
-            return result
-
-        self.fake.handlers[method] = handler
-
-    def refuse(self, method: str, code: int, words: str) -> None:
-        async def handler(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
-            raise Refuse(code, words)
-
-        self.fake.handlers[method] = handler
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.getvalue().splitlines()
-
-    @property
-    def told(self) -> str:
-        return self.err.getvalue()
 
 
 @pytest.fixture

@@ -1,0 +1,164 @@
+"""``goalwright permissions``, ``mode``, ``trust`` and ``jobs`` against a daemon without a mind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.trust import TrustedFolders
+from lsp_bridge.terminal.permissions import (
+    JobOptions,
+    ModeOptions,
+    PermissionOptions,
+    jobs,
+    mode,
+    permissions,
+    trust,
+)
+from tests.fakes.daemon_server import FakeDaemon
+from tests.fakes.terminal import Terminal
+
+ASK_PUSH = {
+    "permission": "bash",
+    "pattern": "git push *",
+    "action": "ask",
+    "source": "user",
+    "file": "~/.goalwright/config.json",
+}
+RULES: dict[str, Any] = {
+    "mode": "accept-edits",
+    "trust": "unknown",
+    "grants": [
+        {
+            "grantId": "g1",
+            "permission": "bash",
+            "pattern": "git log *\x1b[2J",
+            "scope": "workspace",
+            "grantedAt": "2026-01-02T03:04:05Z",
+            "by": "VS Code",
+        },
+        {"grantId": "g2", "permission": "edit", "pattern": "src/*", "scope": "session"},
+    ],
+    "rules": [ASK_PUSH],
+}
+
+
+@pytest.fixture
+async def terminal(tmp_path: Path) -> AsyncGenerator[Terminal]:
+    async with FakeDaemon(tmp_path, tmp_path / "home") as fake:
+        terminal = Terminal(fake, tmp_path / "home")
+        terminal.answer("goalwright/permission/rules", RULES)
+        yield terminal
+
+
+async def run(terminal: Terminal, **options: Any) -> int:
+    asked = PermissionOptions(workspace=terminal.workspace, **options)
+    return await permissions(asked, terminal.launcher, terminal.console)
+
+
+async def test_grants_are_listed_with_numbers_and_rules_with_their_files(terminal: Terminal) -> None:
+    assert await run(terminal, action="list") == 0
+    text = terminal.out.getvalue()
+    assert "mode accept-edits; this folder is not trusted" in text
+    assert "   1  bash: git log *␛[2J  (this workspace, 2026-01-02 03:04, VS Code)" in terminal.lines
+    assert "   2  edit: src/*  (this session)" in terminal.lines
+    assert "      your rule bash: git push * → ask (~/.goalwright/config.json)" in terminal.lines
+
+
+async def test_a_session_is_not_needed_and_is_named_when_there_is_one(terminal: Terminal) -> None:
+    await run(terminal, action="list")
+    terminal.fake.sessions.append({"trace": {"traceId": "s1"}, "foreign": False})
+    await run(terminal, action="list", json=True)
+    assert terminal.fake.params("goalwright/permission/rules") == [{}, {"sessionId": "s1"}]
+
+
+@pytest.mark.parametrize(("ids", "sent"), [(("2", "1"), ["g2", "g1"]), (("g1",), ["g1"])])
+async def test_grants_are_taken_back_by_number_or_id(
+    terminal: Terminal, ids: tuple[str, ...], sent: list[str]
+) -> None:
+    terminal.answer("goalwright/permission/forget", {"forgotten": RULES["grants"][1:]})
+    assert await run(terminal, action="forget", ids=ids) == 0
+    assert terminal.fake.params("goalwright/permission/forget") == [{"grantIds": sent}]
+    assert terminal.lines == ["Asked about again: edit: src/*"]
+
+
+@pytest.mark.parametrize("wrong", ["3", "0", "x", "-1"])
+async def test_a_grant_that_is_not_there_takes_nothing_back(terminal: Terminal, wrong: str) -> None:
+    assert await run(terminal, action="forget", ids=("1", wrong)) == 1
+    assert f"There is no grant {wrong}" in terminal.told
+    assert terminal.fake.params("goalwright/permission/forget") == []
+
+
+async def test_a_decision_is_explained_part_by_part(terminal: Terminal) -> None:
+    reasons = [
+        {"permission": "bash", "target": "git push", "action": "ask", "rule": ASK_PUSH, "why": ""},
+        {"permission": "read", "target": ".env", "action": "ask", "why": "argument of cat", "rule": {}},
+    ]
+    terminal.answer(
+        "goalwright/permission/explain", {"action": "ask", "reasons": reasons, "warnings": ["It is gone."]}
+    )
+    assert await run(terminal, action="explain", permission="bash", target="git push; cat .env") == 0
+    assert terminal.lines == [
+        "ask",
+        "  bash git push: your rule bash: git push * → ask (~/.goalwright/config.json)",
+        "  read .env (argument of cat): the built-in rule *: * → ask",
+        "  ! It is gone.",
+    ]
+
+
+async def test_the_mode_is_shown_and_set(terminal: Terminal) -> None:
+    terminal.fake.sessions.append({"trace": {"traceId": "s1"}, "foreign": False})
+    terminal.answer("goalwright/session/load", {"session": {"mode": "ask"}})
+    terminal.answer("goalwright/session/set", {"session": {"mode": "plan"}})
+    assert await mode(ModeOptions(terminal.workspace), terminal.launcher, terminal.console) == 0
+    assert await mode(ModeOptions(terminal.workspace, mode="plan"), terminal.launcher, terminal.console) == 0
+    assert terminal.lines == ["ask", "plan"]
+    assert terminal.fake.params("goalwright/session/set") == [{"sessionId": "s1", "mode": "plan"}]
+
+
+async def test_what_the_daemon_refuses_is_told(terminal: Terminal) -> None:
+    terminal.fake.sessions.append({"trace": {"traceId": "s1"}, "foreign": False})
+    terminal.refuse("goalwright/session/set", -32602, "auto needs a trusted folder: `goalwright trust`.")
+    assert await mode(ModeOptions(terminal.workspace, mode="auto"), terminal.launcher, terminal.console) == 1
+    assert "goalwright trust" in terminal.told
+
+
+async def test_jobs_are_listed_and_stopped(terminal: Terminal) -> None:
+    running = {"jobId": "job_1", "command": "npm run dev", "exitCode": None, "outputFile": "/x/1.txt"}
+    terminal.answer("goalwright/job/list", {"jobs": [running]})
+    terminal.answer("goalwright/job/kill", {"job": {**running, "exitCode": -15}})
+    assert await jobs(JobOptions(terminal.workspace), terminal.launcher, terminal.console) == 0
+    assert await jobs(JobOptions(terminal.workspace, kill="job_1"), terminal.launcher, terminal.console) == 0
+    assert terminal.lines == [
+        "job_1  running  npm run dev  → /x/1.txt",
+        "job_1  ended, exit code -15  npm run dev  → /x/1.txt",
+    ]
+
+
+def test_a_folder_is_trusted_and_no_longer(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOALWRIGHT_HOME", str(tmp_path / "state"))
+    folder = tmp_path / "project"
+    (folder / "below").mkdir(parents=True)
+    known = TrustedFolders(tmp_path / "state")
+    assert trust(folder, terminal.console) == 0
+    assert known.trust(folder / "below") == "trusted"
+    assert known.trust(tmp_path) == "unknown"
+    assert trust(folder / "below", terminal.console, remove=True) == 1
+    assert "still trusted, because" in terminal.told
+    assert trust(folder, terminal.console, remove=True, as_json=True) == 0
+    assert json.loads(terminal.lines[-1]) == {"folder": str(folder), "trust": "unknown"}
+
+
+@pytest.mark.parametrize("text", ["", "{", "null", '["relative", 7]', "[]"])
+def test_a_damaged_list_trusts_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "trusted.json").write_text(text)
+    known = TrustedFolders(tmp_path)
+    assert known.trust(tmp_path / "relative") == "unknown"
+    known.add(tmp_path / "x")
+    assert known.folders() == [tmp_path / "x"]

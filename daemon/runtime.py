@@ -298,14 +298,17 @@ def private_folder(path: Path) -> None:
             ) from error
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Write ``path`` atomically with mode 0600."""
+def write_private(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Write ``path`` atomically with mode 0600. ``durable``: it also survives a loss of power."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(path)
     except OSError:
         temporary.unlink(missing_ok=True)

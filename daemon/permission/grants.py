@@ -1,0 +1,241 @@
+"""What the person allowed for good: for one workspace, or for all of them (source: issue 5, "Replies and always").
+
+Two JSON files in the state folder, never in a repository, which could bring its own. Several daemons share the one
+for all workspaces: it is read again whenever it has changed, and written under a lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Collection, Generator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from pydantic import ValidationError
+
+from daemon.model.permissions import Grant, Rule, Scope, StoredGrant
+from daemon.runtime import write_private
+from daemon.store.base import StoreError
+from daemon.store.encoding import json_text
+
+FORMAT = 1
+MOST = 1_000
+"""Grants of one file: each decision looks at all of them."""
+MAX_FILE = 4_000_000
+"""Bytes."""
+LOCK_WAIT_S = 2.0
+"""Others hold the lock for the few milliseconds that a small file takes."""
+
+Lasting = Literal["workspace", "user"]
+Stamp = tuple[int, int, int]
+_UNREAD: Stamp = (-1, -1, -1)
+
+
+class GrantsNotStored(StoreError):
+    """The grants could not be changed and are as they were; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    grants: tuple[StoredGrant, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    problem: str = ""
+    """What of the file does not count, in words."""
+    newer: bool = False
+    """A newer version wrote it: it is left alone."""
+
+
+@dataclass(slots=True)
+class _GrantFile:
+    path: Path
+    scope: Lasting
+    _stamp: Stamp | None = _UNREAD
+    """Of what was read; None: there is no file."""
+    _content: _Content = field(default_factory=_Content)
+
+    def read(self) -> _Content:
+        """What it holds; looks at the disk, and reads it only when it has changed."""
+        stamp = self._stat()
+        if stamp != self._stamp:
+            # The stamp is taken first: what is written in between is seen with the next look.
+            self._content = _Content() if stamp is None else self._load()
+            self._stamp = stamp
+        return self._content
+
+    @contextlib.contextmanager
+    def changed(self) -> Generator[list[StoredGrant]]:
+        """The grants as a list to change; written when the block ends well. Raises GrantsNotStored."""
+        import filelock
+
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = filelock.FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=0o600)
+            with lock.acquire(timeout=LOCK_WAIT_S, poll_interval=0.01):
+                self._stamp = _UNREAD  # what another daemon wrote just now must not be lost
+                content = self.read()
+                if content.newer:
+                    raise GrantsNotStored(content.problem)
+                grants = list(content.grants)
+                yield grants
+                if grants != list(content.grants):
+                    self._write(grants, keep_old=bool(content.problem))
+        except filelock.Timeout:
+            raise GrantsNotStored(
+                f"{self.path} is being changed by another Goalwright for too long: try again in a moment."
+            ) from None
+        except OSError as error:
+            raise GrantsNotStored(
+                f"{self.path} cannot be written ({error.strerror or error}): free the way to it, or allow it for "
+                "this session only."
+            ) from error
+
+    def _write(self, grants: Sequence[StoredGrant], *, keep_old: bool) -> None:
+        if keep_old:
+            # It may hold what somebody wrote by hand, or what only a newer version can read.
+            shutil.copy2(self.path, self.path.with_name(f"{self.path.name}.damaged-{uuid.uuid4().hex[:8]}"))
+        entries = [{k: v for k, v in grant.stored().items() if k != "scope"} for grant in grants]
+        text = json_text({"format": FORMAT, "grants": entries}, indent=1) + "\n"
+        write_private(self.path, text.encode(), durable=True)
+        self._stamp = _UNREAD
+
+    def _stat(self) -> Stamp | None:
+        try:
+            info = self.path.stat()
+        except OSError:
+            return None
+        return info.st_mtime_ns, info.st_size, info.st_ino
+
+    def _load(self) -> _Content:
+        try:
+            if self.path.exists() and not self.path.is_file():
+                return self._bad("it is not a file")
+            with self.path.open("rb") as file:
+                data = file.read(MAX_FILE + 1)
+            if len(data) > MAX_FILE:
+                return self._bad(f"it has more than {MAX_FILE:,} bytes")
+            value: object = json.loads(data.decode("utf-8-sig"))
+        except FileNotFoundError:
+            return _Content()
+        except (OSError, ValueError, RecursionError) as error:
+            return self._bad(str(error))
+        fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        written = fields.get("format")
+        if isinstance(written, int) and written > FORMAT:
+            problem = f"{self.path} was written by a newer Goalwright: update this one to use and change it."
+            return _Content(problem=problem, newer=True)
+        entries = fields.get("grants")
+        if not isinstance(entries, list):
+            return self._bad("it has no list of grants")
+        return self._of(cast("list[object]", entries))
+
+    def _of(self, entries: Sequence[object]) -> _Content:
+        grants: dict[str, StoredGrant] = {}
+        for entry in entries[:MOST]:
+            try:
+                grant = StoredGrant.model_validate(
+                    {**cast("dict[str, Any]", entry), "scope": self.scope}
+                    if isinstance(entry, dict)
+                    else entry
+                )
+            except (ValidationError, RecursionError):
+                continue
+            grants.setdefault(grant.grant_id, grant)
+        wrong = len(entries) - len(grants)
+        problem = (
+            f"{self.path}: {wrong} of {len(entries)} grants cannot be read and do not count." if wrong else ""
+        )
+        found = tuple(grants.values())
+        return _Content(found, tuple(_rule(grant, self.path) for grant in found), problem)
+
+    def _bad(self, why: str) -> _Content:
+        return _Content(
+            problem=f"{self.path} cannot be read ({why}): what you allowed there does not count. Put it right or "
+            "delete it; when something new is to be stored, it is kept beside as a copy."
+        )
+
+
+class GrantStore:
+    """The grants that outlive a session. All calls are quick enough for the event loop."""
+
+    def __init__(self, everywhere: Path, here: Path, now: Callable[[], datetime]) -> None:
+        """``everywhere`` and ``here``: the files for all workspaces and for this one."""
+        self._files: dict[Lasting, _GrantFile] = {
+            "user": _GrantFile(everywhere, "user"),
+            "workspace": _GrantFile(here, "workspace"),
+        }
+        self._now = now
+
+    def rules(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+        """What is allowed everywhere, and here. Reads the files only when they have changed."""
+        return self._files["user"].read().rules, self._files["workspace"].read().rules
+
+    def all(self) -> list[StoredGrant]:
+        """Those for everywhere first, each the oldest first."""
+        return [grant for file in self._files.values() for grant in file.read().grants]
+
+    def problems(self) -> tuple[str, ...]:
+        """What of the files does not count, in words for the person."""
+        return tuple(file.read().problem for file in self._files.values() if file.read().problem)
+
+    def add(
+        self, grants: Sequence[Grant], scope: Scope, *, by: str = "", title: str = ""
+    ) -> tuple[StoredGrant, ...]:
+        """Remember grants for good; returns those that are new, in their order.
+
+        ``scope``: workspace or user. Raises GrantsNotStored: then none of them is kept.
+        """
+        if scope == "session":
+            raise ValueError("what holds for a session is kept in its log")
+        added: list[StoredGrant] = []
+        with self._files[scope].changed() as stored:
+            known = {(grant.permission, grant.pattern) for grant in stored}
+            for grant in grants:
+                key = (grant.permission, grant.pattern)
+                if key not in known:
+                    known.add(key)
+                    added.append(self._stored(grant, scope, by, title))
+            if len(stored) + len(added) > MOST:
+                raise GrantsNotStored(
+                    f"{self._files[scope].path} has {len(stored)} grants already, and {MOST} are the limit: take some "
+                    "back (`goalwright permissions`) or allow something more general."
+                )
+            stored += added
+        return tuple(added)
+
+    def forget(self, ids: Collection[str]) -> tuple[StoredGrant, ...]:
+        """Take grants back; returns those that were there. Raises GrantsNotStored."""
+        gone: list[StoredGrant] = []
+        for file in self._files.values():
+            if not any(grant.grant_id in ids for grant in file.read().grants):
+                continue
+            with file.changed() as stored:
+                gone += [grant for grant in stored if grant.grant_id in ids]
+                stored[:] = [grant for grant in stored if grant.grant_id not in ids]
+        return tuple(gone)
+
+    def _stored(self, grant: Grant, scope: Lasting, by: str, title: str) -> StoredGrant:
+        return StoredGrant(
+            grant_id=f"grant_{uuid.uuid4().hex[:12]}",
+            permission=grant.permission,
+            pattern=grant.pattern,
+            scope=scope,
+            granted_at=self._now(),
+            by=by,
+            title=title,
+        )
+
+
+def _rule(grant: StoredGrant, path: Path) -> Rule:
+    return Rule(
+        permission=grant.permission,
+        pattern=grant.pattern,
+        action="allow",
+        source="granted",
+        file=os.fspath(path),
+    )

@@ -14,7 +14,10 @@ import type { GoalsView } from "./goals/view";
 import { nameOf } from "./goals/words";
 import { restore, step } from "./history/commands";
 import type { FileHistory } from "./history/model";
-import type { PermissionRequest, Reply } from "./protocol.gen";
+import type { PermissionCommands } from "./permission/commands";
+import type { Answer } from "./permission/grants";
+import { showJobs } from "./permission/jobs";
+import type { PermissionRequest } from "./protocol.gen";
 import type { SessionController } from "./session/controller";
 
 export interface Parts {
@@ -28,13 +31,14 @@ export interface Parts {
   goals: GoalsView;
   goalCommands: GoalCommands;
   contexts: ContextCommands;
+  permissions: PermissionCommands;
   tell: (error: unknown) => Promise<void>;
   log: vscode.LogOutputChannel;
 }
 
 /** All commands of the manifest, and two that only buttons use (`connect`, `downloadPython`). */
 export function registerCommands(parts: Parts): vscode.Disposable {
-  const { daemon, sessions, chat, history, contexts, log } = parts;
+  const { daemon, sessions, chat, history, contexts, permissions, log } = parts;
   const commands: Record<string, (...args: unknown[]) => unknown> = {
     focusChat: () => chat.focus(),
     newSession: async () => {
@@ -43,8 +47,8 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     },
     openSession: () => chooseSession(parts),
     cancel: () => sessions.cancel(),
-    accept: (uri) => answer(parts, uri, "once"),
-    reject: (uri) => answer(parts, uri, "reject"),
+    accept: (uri) => answer(parts, uri, { reply: "once" }),
+    reject: (uri) => answer(parts, uri, { reply: "reject" }),
     rejectWithFeedback: (uri) => rejectWithFeedback(parts, uri),
     openDiff: async () => {
       const request = parts.review.target();
@@ -58,6 +62,9 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     showContext: () => contexts.show(),
     refreshContext: (uri) => contexts.refresh(uri),
     setBudget: () => contexts.setBudget(),
+    setMode: () => permissions.setMode(),
+    managePermissions: () => permissions.manage(),
+    showJobs: () => showJobs(daemon, sessions),
     showLog: () => log.show(),
     restartDaemon: async () => {
       await daemon.stop();
@@ -123,15 +130,15 @@ export function problemTeller(daemon: Daemon, log: vscode.LogOutputChannel): (er
   };
 }
 
-async function answer(parts: Parts, uri: unknown, reply: Reply, feedback?: string): Promise<void> {
+async function answer(parts: Parts, uri: unknown, given: Answer): Promise<void> {
   const request = parts.review.target(proposal(uri));
-  if (request) await send(parts, request, reply, feedback);
+  if (request) await send(parts, request, given);
 }
 
 /** Sends an answer. Why it was not taken stands on the card too, but the chat may be out of sight. */
-async function send({ review, log }: Parts, request: PermissionRequest, reply: Reply, feedback?: string): Promise<void> {
+async function send({ review, log }: Parts, request: PermissionRequest, given: Answer): Promise<void> {
   try {
-    await review.answer(request, reply, feedback);
+    await review.answer(request, given);
   } catch (error) {
     const { message } = asProblem(error);
     log.warn(`answer: ${message}`);
@@ -163,7 +170,7 @@ async function rejectWithFeedback(parts: Parts, uri: unknown): Promise<void> {
     prompt: "Tell Goalwright what to do instead; the turn goes on with it.",
     ignoreFocusOut: true,
   });
-  if (feedback !== undefined) await send(parts, request, "reject", feedback);
+  if (feedback !== undefined) await send(parts, request, { reply: "reject", feedback });
 }
 
 /** The document whose title bar was clicked; a key press brings none. */

@@ -11,6 +11,7 @@ import { Review } from "./diff/review";
 import { GoalCommands } from "./goals/commands";
 import { GoalsView } from "./goals/view";
 import { FileHistory } from "./history/model";
+import { PermissionCommands } from "./permission/commands";
 import { SessionController } from "./session/controller";
 import { StatusItem } from "./status/item";
 
@@ -34,7 +35,8 @@ export function activate(context: vscode.ExtensionContext): void {
   const tell = problemTeller(daemon, log);
   const goals = new GoalsView(sessions, goalCommands, (error) => void tell(error));
   const contexts = new ContextCommands({ daemon, sessions });
-  const parts = { daemon, sessions, chat, review, history, surrounding, installation, goals, goalCommands, contexts, tell, log };
+  const permissions = new PermissionCommands({ daemon, sessions, defaultMode: () => surrounding.defaultMode });
+  const parts = { daemon, sessions, chat, review, history, surrounding, installation, goals, goalCommands, contexts, permissions, tell, log };
   context.subscriptions.push(
     log,
     daemon,

@@ -168,7 +168,7 @@ test("an answer given elsewhere is told to whoever shows the request", async () 
   sessions.onDidAnswer(({ request: one, by }) => answered.push(`${one.requestId} ${by}`));
   await sessions.open("s1");
   daemon.tell(event(1, "permission_asked", { request: request("r1") }));
-  daemon.tell(event(2, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "terminal" }));
+  daemon.tell(event(2, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "terminal", remembered: null, scope: "session" }));
   assert.deepEqual(answered, ["r1 terminal"]);
 });
 
@@ -186,14 +186,14 @@ test("who comes second with an answer is told who was first", async () => {
   const { daemon, sessions } = make();
   await sessions.open("s1");
   daemon.answers["permission/reply"] = () => ({ accepted: false, by: "terminal" });
-  await sessions.reply("r1", "once");
+  await sessions.reply("r1", { reply: "once" });
   assert.deepEqual(shown, ["Already answered by terminal."]);
 });
 
 test("blank feedback is no feedback", async () => {
   const { daemon, sessions } = make();
   await sessions.open("s1");
-  await sessions.reply("r1", "reject", "  ");
+  await sessions.reply("r1", { reply: "reject", feedback: "  " });
   assert.deepEqual(daemon.asked.at(-1)?.[1], { requestId: "r1", reply: "reject", feedback: null });
 });
 
@@ -201,10 +201,10 @@ test("what is accepted in part goes along with the answer, and the caller learns
   const { daemon, sessions } = make();
   await sessions.open("s1");
   const files = [{ path: "a.py", hunks: [0] }];
-  assert.equal(await sessions.reply("r1", "once", undefined, files), true);
+  assert.equal(await sessions.reply("r1", { reply: "once" }, files), true);
   assert.deepEqual(daemon.asked.at(-1)?.[1], { requestId: "r1", reply: "once", feedback: null, files });
   daemon.answers["permission/reply"] = () => ({ accepted: false, by: "terminal" });
-  assert.equal(await sessions.reply("r1", "once"), false);
+  assert.equal(await sessions.reply("r1", { reply: "once" }), false);
 });
 
 test("an answer that the daemon does not take is thrown, for the card to show", async () => {
@@ -213,7 +213,7 @@ test("an answer that the daemon does not take is thrown, for the card to show", 
   daemon.answers["permission/reply"] = () => {
     throw Object.assign(new Error("a.py has no hunk 7"), { code: -32602 });
   };
-  await assert.rejects(sessions.reply("r1", "once"), /no hunk 7/);
+  await assert.rejects(sessions.reply("r1", { reply: "once" }), /no hunk 7/);
   assert.deepEqual(shown, []);
 });
 

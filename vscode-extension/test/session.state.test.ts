@@ -47,7 +47,7 @@ test("a tool call goes from pending to done", () => {
   const asked = state([event(3, "permission_asked", { request: request("r1", { toolCallId: "c1" }) })], running);
   assert.equal(toolView(asked, part).state, "waiting for approval");
   assert.equal(asked.session.status, "waiting");
-  const allowed = state([event(4, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "VS Code" })], asked);
+  const allowed = state([event(4, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "VS Code", remembered: null, scope: "session" })], asked);
   assert.equal(toolView(allowed, part).state, "running");
   assert.equal(allowed.session.status, "running");
   const answer = result("c1", { title: "a.py +1 -1", metadata: { path: "a.py", added: 1, removed: 1, diff: "d", verdict: "clean" } });

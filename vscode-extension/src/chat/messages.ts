@@ -1,7 +1,8 @@
 /** What the extension host and the webview say to each other. */
 import type { ActionId } from "../daemon/problems";
 import type { Choice } from "../diff/choice";
-import type { HistoryChange, Reply, SessionMessagesResult } from "../protocol.gen";
+import type { Answer } from "../permission/grants";
+import type { HistoryChange, Mode, SessionMessagesResult } from "../protocol.gen";
 import type { Outgoing } from "../session/controller";
 import type { SessionState, Update } from "../session/state";
 
@@ -22,12 +23,19 @@ export interface Surrounding {
   folderNote: string;
   recent: readonly { id: string; title: string; when: string; busy: boolean }[];
   keys: { accept: string; reject: string };
+  /** Of a new session. */
+  mode: Mode;
+  /** VS Code's restricted mode: the person does not trust the folder. */
+  restricted: boolean;
 }
 
 /** What the person chose of each pending request that was touched, by request. */
 export type Choices = Readonly<Record<string, Choice>>;
 /** What can be undone and redone, by tool call. */
 export type Changes = Readonly<Record<string, HistoryChange>>;
+
+/** Commands that the page's buttons run. */
+export type PageCommand = "setMode" | "managePermissions" | "manageTrust";
 
 /** What the meter's buttons do: commands of the same names. */
 export type MeterAction = "compact" | "showContext" | "setBudget";
@@ -54,7 +62,7 @@ export type FromWebview =
   | { type: "ready" }
   | { type: "prompt"; text: string }
   | { type: "cancel" }
-  | { type: "reply"; requestId: string; reply: Reply; feedback?: string }
+  | { type: "reply"; requestId: string; answer: Answer }
   | { type: "openDiff"; requestId: string; path?: string }
   | { type: "choose"; requestId: string; path: string; hunk?: number; accepted: boolean }
   | { type: "discardEdits"; requestId: string; path: string }
@@ -65,6 +73,7 @@ export type FromWebview =
   | { type: "openSession"; sessionId: string }
   | { type: "moreSessions" }
   | { type: "action"; id: ActionId }
+  | { type: "command"; command: PageCommand }
   | { type: "meter"; action: MeterAction }
   | { type: "openLink"; href: string }
   | { type: "openFile"; path: string; line?: number; column?: number }

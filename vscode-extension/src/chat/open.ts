@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import * as path from "node:path";
 import * as vscode from "vscode";
-import { workspaceFolder } from "../daemon/environment";
+import { expand, workspaceFolder } from "../daemon/environment";
 import { target } from "./links";
 
 /** Follows a link of an answer. */
@@ -11,10 +11,11 @@ export async function openLink(href: string): Promise<void> {
   if (where.kind === "file") await openFile(where.path, where.line, where.column);
 }
 
-/** A file by its name, which is relative to the folder Goalwright works in or absolute. */
+/** A file by its name, which is relative to the folder Goalwright works in, absolute, or below the home (`~/`). */
 export function fileUri(name: string): vscode.Uri | undefined {
   const folder = workspaceFolder()?.uri.fsPath;
-  const file = path.isAbsolute(name) ? name : folder && path.join(folder, name);
+  const whole = expand(name, undefined);
+  const file = path.isAbsolute(whole) ? whole : folder && path.join(folder, whole);
   return file ? vscode.Uri.file(file) : undefined;
 }
 

@@ -1,8 +1,8 @@
 import * as vscode from "vscode";
 import type { Daemon, DaemonState } from "../daemon/daemon";
-import { workspaceFolder } from "../daemon/environment";
+import { configuredMode, workspaceFolder } from "../daemon/environment";
 import { ACTIONS, type ActionId } from "../daemon/problems";
-import type { SessionInfo } from "../protocol.gen";
+import type { Mode, SessionInfo } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import type { Surrounding } from "./messages";
 import { ago } from "./time";
@@ -16,6 +16,7 @@ export class SurroundingModel implements vscode.Disposable {
   private readonly disposables: vscode.Disposable[];
   private recent: readonly SessionInfo[] = [];
   private installing = false;
+  private mode: Mode | undefined;
 
   constructor(
     private readonly daemon: Daemon,
@@ -25,12 +26,15 @@ export class SurroundingModel implements vscode.Disposable {
       this.changed,
       daemon.onDidChangeState((state) => {
         this.fire();
-        if (state.phase === "connected") void this.readRecent();
+        if (state.phase !== "connected") return;
+        void this.readRecent();
+        void this.readMode();
       }),
       sessions.onDidChange((change) => {
         if (change.kind === "reset" && !sessions.state && daemon.state.phase === "connected") void this.readRecent();
       }),
       vscode.workspace.onDidChangeWorkspaceFolders(() => this.fire()),
+      vscode.workspace.onDidGrantWorkspaceTrust(() => this.fire()),
     ];
   }
 
@@ -56,7 +60,14 @@ export class SurroundingModel implements vscode.Disposable {
         busy: now !== "idle",
       })),
       keys: mac ? { accept: "⌥⌘Y", reject: "⌥⌘N" } : { accept: "Shift+Alt+Y", reject: "Shift+Alt+N" },
+      mode: this.defaultMode,
+      restricted: folder !== undefined && !vscode.workspace.isTrusted,
     };
+  }
+
+  /** The mode that a new session starts in. */
+  get defaultMode(): Mode {
+    return this.mode ?? configuredMode() ?? "ask";
   }
 
   setInstalling(installing: boolean): void {
@@ -74,6 +85,16 @@ export class SurroundingModel implements vscode.Disposable {
       this.fire();
     } catch {
       // A list for convenience only; Open Session… tells what is wrong.
+    }
+  }
+
+  private async readMode(): Promise<void> {
+    try {
+      this.mode = (await this.daemon.request("goalwright/permission/rules", {})).mode;
+      this.fire();
+    } catch {
+      // Until a session says its own mode, the setting is as good a guess.
+      this.mode = undefined;
     }
   }
 

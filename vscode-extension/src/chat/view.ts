@@ -4,18 +4,24 @@ import { ACTIONS, asProblem } from "../daemon/problems";
 import type { Review } from "../diff/review";
 import { restore, step } from "../history/commands";
 import type { FileHistory } from "../history/model";
-import type { PermissionRequest, Reply } from "../protocol.gen";
+import type { Answer } from "../permission/grants";
+import type { PermissionRequest } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import type { Update } from "../session/state";
 import { add } from "./batch";
 import { page } from "./html";
-import type { FromWebview, MeterAction, ToWebview } from "./messages";
+import type { FromWebview, MeterAction, PageCommand, ToWebview } from "./messages";
 import { openFile, openLink } from "./open";
 import type { SurroundingModel } from "./surrounding";
 
 /** Text that streams is posted to the webview at most this often. */
 const FRAME_MS = 16;
 const METER_ACTIONS: readonly MeterAction[] = ["compact", "showContext", "setBudget"];
+const PAGE_COMMANDS: Readonly<Record<PageCommand, string>> = {
+  setMode: "goalwright.setMode",
+  managePermissions: "goalwright.managePermissions",
+  manageTrust: "workbench.trust.manage",
+};
 
 interface Shown {
   daemon: Daemon;
@@ -120,7 +126,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       case "cancel":
         return sessions.cancel();
       case "reply":
-        return this.answer(message.requestId, message.reply, message.feedback);
+        return this.answer(message.requestId, message.answer);
       case "openDiff": {
         const request = this.pending(message.requestId);
         if (request) await review.open(request, message.path);
@@ -159,6 +165,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         if (action) await vscode.commands.executeCommand(action.command, ...(action.args ?? []));
         return;
       }
+      case "command":
+        if (Object.hasOwn(PAGE_COMMANDS, message.command)) await vscode.commands.executeCommand(PAGE_COMMANDS[message.command]);
+        return;
       case "meter":
         if (METER_ACTIONS.includes(message.action)) await vscode.commands.executeCommand(`goalwright.${message.action}`, "meter");
         return;
@@ -176,14 +185,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     return this.parts.sessions.state?.pending.find((request) => request.requestId === requestId);
   }
 
-  private async answer(requestId: string, reply: Reply, feedback: string | undefined): Promise<void> {
+  private async answer(requestId: string, answer: Answer): Promise<void> {
     const request = this.pending(requestId);
     if (!request) {
-      await this.parts.sessions.reply(requestId, reply, feedback);
+      await this.parts.sessions.reply(requestId, answer);
       return;
     }
     try {
-      await this.parts.review.answer(request, reply, feedback);
+      await this.parts.review.answer(request, answer);
     } catch (error) {
       // The card shows why, beside what it is about.
       this.parts.log.warn(`answer: ${asProblem(error).message}`);

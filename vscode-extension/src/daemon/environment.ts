@@ -1,7 +1,7 @@
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
-import type { InitializationOptions } from "../protocol.gen";
+import type { InitializationOptions, Mode } from "../protocol.gen";
 import { PROTOCOL_VERSION } from "../protocol.gen";
 import type { Installation } from "./install";
 import { Problem } from "./problems";
@@ -14,6 +14,23 @@ export function workspaceFolder(): vscode.WorkspaceFolder | undefined {
 
 export function setting(name: "python" | "basePython" | "model"): string {
   return vscode.workspace.getConfiguration("goalwright").get<string>(name, "").trim();
+}
+
+/** The value that says: as in config.json. */
+const UNSET = "default";
+
+/** The mode of new sessions, when VS Code's settings have one. */
+export function configuredMode(): Mode | undefined {
+  const mode = vscode.workspace.getConfiguration("goalwright").get<Mode | typeof UNSET>("mode", UNSET);
+  return mode === UNSET ? undefined : mode;
+}
+
+/** What of VS Code's settings the daemon is told, under the names of config.json. What is not set there is not sent. */
+function daemonSettings(): Record<string, unknown> {
+  const model = setting("model");
+  const mode = configuredMode();
+  const sandbox = vscode.workspace.getConfiguration("goalwright").get<string>("sandbox", UNSET);
+  return { ...(model ? { model } : {}), ...(mode ? { mode } : {}), ...(sandbox === UNSET ? {} : { sandbox }) };
 }
 
 /** `~` and `${workspaceFolder}` written out, as people are used to in settings that hold a path. */
@@ -42,13 +59,12 @@ export async function findPython(installation: Installation): Promise<string> {
 }
 
 export function initializationOptions(): InitializationOptions {
-  const model = setting("model");
   return {
     protocolVersion: PROTOCOL_VERSION,
     client: "VS Code",
     trusted: vscode.workspace.isTrusted,
     canSave: true,
-    settings: model ? { model } : {},
+    settings: daemonSettings(),
     env: providerEnvironment(process.env),
   };
 }

@@ -1,7 +1,8 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { asProblem } from "../daemon/problems";
-import type { FileAnswer, FileDiff, PermissionContentResult, PermissionRequest, Reply } from "../protocol.gen";
+import type { Answer } from "../permission/grants";
+import type { FileAnswer, FileDiff, PermissionContentResult, PermissionRequest } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { answers, choose, edit, fileChoice, hunksOf, isEmpty, selected, units, type Choice } from "./choice";
 import { Drafts } from "./drafts";
@@ -136,17 +137,17 @@ export class Review implements vscode.Disposable {
    * Sends the answer, with what was chosen and edited. Throws what the daemon says when it does not take it; the choice
    * stays, with the words on the card.
    */
-  answer(request: PermissionRequest, reply: Reply, feedback?: string): Promise<void> {
-    return this.inOrder(() => this.send(request, reply, feedback));
+  answer(request: PermissionRequest, answer: Answer): Promise<void> {
+    return this.inOrder(() => this.send(request, answer));
   }
 
-  private async send(request: PermissionRequest, reply: Reply, feedback: string | undefined): Promise<void> {
+  private async send(request: PermissionRequest, answer: Answer): Promise<void> {
     const { requestId } = request;
     try {
       this.setError(request, "");
-      const { files, texts } = reply === "reject" ? { files: [], texts: new Map<string, string>() } : await this.files(request);
+      const { files, texts } = answer.reply === "reject" ? { files: [], texts: new Map<string, string>() } : await this.files(request);
       this.ours.add(requestId);
-      const first = await this.sessions.reply(requestId, reply, feedback, files);
+      const first = await this.sessions.reply(requestId, answer, files);
       if (!first) this.quietly(this.offer(texts, ""));
     } catch (error) {
       this.ours.delete(requestId);

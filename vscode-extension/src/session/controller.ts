@@ -2,11 +2,11 @@ import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
 import { asProblem } from "../daemon/problems";
 import type { Daemon } from "../daemon/daemon";
+import type { Answer } from "../permission/grants";
 import {
   ErrorCode,
   type FileAnswer,
   type PermissionRequest,
-  type Reply,
   type SessionInfo,
   type SessionLoadResult,
   type SessionMessagesResult,
@@ -161,9 +161,11 @@ export class SessionController implements vscode.Disposable {
    * Answers a request; the first answer wins, wherever it was given. `files`: what is accepted in part or as edited.
    * False when this answer does not count, which the person is then told. Throws what the daemon says against it.
    */
-  async reply(requestId: string, reply: Reply, feedback?: string, files: FileAnswer[] = []): Promise<boolean> {
+  async reply(requestId: string, answer: Answer, files: FileAnswer[] = []): Promise<boolean> {
+    const { reply, feedback, grants, scope } = answer;
+    const remember = reply === "always" && grants ? { grants, scope: scope ?? "session" } : {};
     try {
-      const params = { requestId, reply, feedback: feedback?.trim() || null, ...(files.length > 0 ? { files } : {}) };
+      const params = { requestId, reply, feedback: feedback?.trim() || null, ...(files.length > 0 ? { files } : {}), ...remember };
       const { accepted, by } = await this.daemon.request("goalwright/permission/reply", params);
       if (!accepted) void vscode.window.showInformationMessage(`Already answered${by ? ` by ${by}` : ""}.`);
       return accepted;

@@ -10,6 +10,7 @@ import type {
   Message,
   Meter,
   Part,
+  PermissionReplied,
   PermissionRequest,
   QueuedPrompt,
   SessionInfo,
@@ -20,7 +21,8 @@ import type {
 } from "../protocol.gen";
 import { goalLine } from "../goals/words";
 import { restoredLine } from "../history/words";
-import { merged } from "../meter/model";
+import { forgottenLine, rememberedLine } from "../permission/words";
+import { isBudget, merged } from "../meter/model";
 import { applyToGoals } from "./goals";
 import { camelKeys, finishOf, stopNotice } from "./read";
 
@@ -187,7 +189,9 @@ function applyEvent(state: SessionState, event: Event): SessionState {
     case "permission_asked":
       return withStatus({ ...next, pending: [...without(next.pending, event.request.requestId), event.request] }, "waiting");
     case "permission_replied":
-      return replied(next, event.requestId, event.reply === "reject");
+      return withRemembered(replied(next, event.requestId, event.reply === "reject"), event, state.pending);
+    case "permission_forgotten":
+      return withNotice(next, event.eventId, "info", forgottenLine(event.grants), "granted");
     case "model_retry":
       return { ...next, retry: { attempt: event.attempt, delayS: event.delayS, reason: event.reason } };
     case "notice":
@@ -295,6 +299,14 @@ function replied(state: SessionState, requestId: string, rejected: boolean): Ses
   return rejected ? withProgress(next, request.toolCallId, { denied: true }) : next;
 }
 
+/** What need not be asked again from now on is worth a line. */
+function withRemembered(state: SessionState, { eventId, requestId, reply, remembered, scope }: PermissionReplied, before: readonly PermissionRequest[]): SessionState {
+  const request = before.find((one) => one.requestId === requestId);
+  const grants = remembered ?? request?.suggestions ?? [];
+  if (reply !== "always" || grants.length === 0 || (request && isBudget(request))) return state;
+  return withNotice(state, eventId, "info", rememberedLine(grants, scope), "granted");
+}
+
 function without(pending: readonly PermissionRequest[], requestId: string): PermissionRequest[] {
   return pending.filter((request) => request.requestId !== requestId);
 }
@@ -311,7 +323,8 @@ function withStatus(state: SessionState, status: SessionInfo["status"]): Session
 function withTrace(state: SessionState, updates: Record<string, unknown>): SessionState {
   const { demo, ...rest } = updates;
   const trace = { ...state.session.trace, ...rest };
-  const session = { ...state.session, trace, model: trace.model ?? state.session.model };
+  const { model, mode } = state.session;
+  const session = { ...state.session, trace, model: trace.model ?? model, mode: trace.mode ?? mode };
   return { ...state, session: typeof demo === "boolean" ? { ...session, demo } : session };
 }
 

@@ -30,8 +30,9 @@ export class StatusItem implements vscode.Disposable {
     this.shown = key;
     this.item.text = `$(${words.icon}) Goalwright`;
     if (words.state !== "idle") this.item.text += `: ${words.state}`;
-    this.item.tooltip = words.tooltip;
-    this.item.accessibilityInformation = { label: `Goalwright: ${words.state}` };
+    if (words.mode) this.item.text += ` · ${words.mode}`;
+    this.item.tooltip = words.mode ? `${words.tooltip}\nMode: ${words.mode}` : words.tooltip;
+    this.item.accessibilityInformation = { label: `Goalwright: ${words.state}${words.mode ? `, mode ${words.mode}` : ""}` };
     this.item.backgroundColor = words.alarm ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
   }
 }

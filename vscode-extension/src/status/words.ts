@@ -1,4 +1,5 @@
 import type { DaemonState } from "../daemon/daemon";
+import { modeWords } from "../permission/words";
 import type { SessionState } from "../session/state";
 
 export interface StatusWords {
@@ -7,10 +8,18 @@ export interface StatusWords {
   tooltip: string;
   /** Worth a coloured background. */
   alarm: boolean;
+  /** The mode by its name, when it is not the usual one. */
+  mode?: string;
 }
 
 /** What the status bar says. Pure. */
 export function statusWords(daemon: DaemonState, session: SessionState | undefined): StatusWords {
+  const words = stateWords(daemon, session);
+  const mode = session?.session.mode ?? "ask";
+  return daemon.phase === "connected" && mode !== "ask" ? { ...words, mode: modeWords(mode).label } : words;
+}
+
+function stateWords(daemon: DaemonState, session: SessionState | undefined): StatusWords {
   switch (daemon.phase) {
     case "idle":
       return { icon: "circle-outline", state: "not started", tooltip: "Open the chat to start Goalwright.", alarm: false };

@@ -8,9 +8,12 @@ import type {
   Meter,
   Part,
   PermissionRequest,
+  Reason,
   Role,
+  Rule,
   SessionInfo,
   SessionLoadResult,
+  StoredGrant,
   ToolResultPart,
   Trace,
 } from "../../src/protocol.gen";
@@ -42,6 +45,8 @@ export function session(over: Partial<SessionInfo> = {}): SessionInfo {
     demo: false,
     foreign: false,
     model: "demo/demo",
+    mode: "ask",
+    trust: "trusted",
     ...over,
   };
 }
@@ -132,11 +137,25 @@ export function request(requestId: string, over: Partial<PermissionRequest> = {}
     title: "Edit a.py (+1 -1)",
     detail: "",
     files: [file("a.py")],
-    suggestions: ["a.py"],
-    rule: { permission: "edit", pattern: "*", action: "ask", source: "shipped" },
+    suggestions: [{ permission: "edit", pattern: "a.py" }],
+    rule: rule("edit", "*"),
+    reasons: [],
+    warnings: [],
     createdAt: TIME,
     ...over,
   };
+}
+
+export function rule(permission: string, pattern: string, over: Partial<Rule> = {}): Rule {
+  return { permission, pattern, action: "ask", source: "shipped", file: "", ...over };
+}
+
+export function reason(permission: string, target: string, over: Partial<Reason> = {}): Reason {
+  return { permission, target, action: "ask", rule: rule(permission, "*"), why: "", ...over };
+}
+
+export function grant(grantId: string, over: Partial<StoredGrant> = {}): StoredGrant {
+  return { grantId, permission: "bash", pattern: "git log *", scope: "session", grantedAt: TIME, by: "VS Code", title: "Run git log", ...over };
 }
 
 export function file(path: string, over: Partial<FileDiff> = {}): FileDiff {

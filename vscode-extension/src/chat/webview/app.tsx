@@ -9,6 +9,7 @@ import { Welcome } from "./welcome";
 import { post, save } from "./host";
 import { Icon } from "./icons";
 import { MeterPanel } from "./meter";
+import { Restricted } from "./mode";
 import { Queue } from "./queue";
 import { useScroll } from "./scroll";
 import { EMPTY, reduce, type ViewState } from "./store";
@@ -90,6 +91,7 @@ export function App(): JSX.Element {
         {session && <Approval requests={session.pending} choices={view.choices} keys={surrounding.keys} />}
         {session && <Queue queue={session.queue} />}
         {session?.meter && <MeterPanel meter={session.meter} tree={session.goalTree} />}
+        {surrounding.restricted && <Restricted />}
         <Composer key={composerKey} view={view} field={field} onSent={toEnd} />
       </footer>
       <Announcer view={view} />
@@ -144,7 +146,7 @@ function Announcer({ view }: { view: ViewState }): JSX.Element {
   const { session } = view;
   const asked = session?.pending[0];
   const text = asked
-    ? `${isBudget(asked) ? "Budget reached" : "Approval needed"}: ${asked.title}`
+    ? [`${isBudget(asked) ? "Budget reached" : "Approval needed"}: ${asked.title}`, ...asked.warnings].join(". ")
     : session?.session.status === "running"
       ? "Goalwright is working"
       : session && session.items.length > 0

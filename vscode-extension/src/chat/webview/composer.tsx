@@ -2,6 +2,7 @@ import type { JSX, RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { post, save, saved } from "./host";
 import { Icon } from "./icons";
+import { ModeButton } from "./mode";
 import { isBusy, type ViewState } from "./store";
 
 interface ComposerProps {
@@ -57,6 +58,16 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
         }}
       />
       <div class="composer-bar">
+        <ModeButton mode={view.session?.session.mode ?? view.surrounding.mode} />
+        <button
+          type="button"
+          class="symbol"
+          aria-label="Permissions"
+          title="Permissions: what was granted, and the rules"
+          onClick={() => post({ type: "command", command: "managePermissions" })}
+        >
+          <Icon name="shield" />
+        </button>
         <span class="model" title={model}>
           {model.split("/").at(-1)}
         </span>

@@ -31,6 +31,9 @@ const PATHS = {
       <circle cx="8" cy="8" r="1.6" fill="currentColor" stroke="none" />
     </>
   ),
+  shield: <path d="M8 1.8l5 1.9v4c0 3.1-2.1 5.4-5 6.5-2.9-1.1-5-3.4-5-6.5v-4z" />,
+  plan: <path d="M3 3.5h3.2c1 0 1.8.8 1.8 1.8v7.5c0-.8-.7-1.4-1.6-1.4H3zM13 3.5H9.8c-1 0-1.8.8-1.8 1.8v7.5c0-.8.7-1.4 1.6-1.4H13z" />,
+  auto: <path d="M9.2 1.8L3.8 9h3.7l-.7 5.2L12.2 7H8.5z" />,
   fold: <path d="M8 2v3.5M5.8 3.8L8 6l2.2-2.2M8 14v-3.5M5.8 12.2L8 10l2.2 2.2M3 8h10" />,
   warning: <path d="M8 2.8l5.8 10.4H2.2zM8 6.8v3M8 11.5v.2" />,
   info: (

@@ -204,7 +204,7 @@ function Reasoning({ id, part, growing }: { id: string; part: ReasoningPart; gro
   );
 }
 
-const ICONS: Record<string, IconName> = { files_restored: "undo", goal_changed: "goal" };
+const ICONS: Record<string, IconName> = { files_restored: "undo", goal_changed: "goal", granted: "shield" };
 
 /** An error is announced at once, everything else when the reader has a moment. */
 export function NoticeLine({ level, text, code = "" }: { level: Level; text: string; code?: string }): JSX.Element {

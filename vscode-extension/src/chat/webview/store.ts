@@ -24,6 +24,8 @@ export const EMPTY: ViewState = {
     folder: "",
     folderNote: "",
     recent: [],
+    mode: "ask",
+    restricted: false,
     keys: { accept: "", reject: "" },
   },
   session: null,

@@ -1,0 +1,109 @@
+import type { JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { changed, grantsOf, isBroad, type GrantDraft } from "../../permission/grants";
+import { SCOPES, verb } from "../../permission/words";
+import type { Grant, Scope } from "../../protocol.gen";
+import { Box } from "./box";
+import { Icon } from "./icons";
+import { visibleLine } from "./visible";
+
+interface AlwaysProps {
+  drafts: readonly GrantDraft[];
+  scope: Scope;
+  disabled: boolean;
+  onDrafts: (drafts: GrantDraft[]) => void;
+  onScope: (scope: Scope) => void;
+  onAccept: (grants: Grant[]) => void;
+  onClose: () => void;
+}
+
+/** What is to be remembered, and where: shown and changed before it counts. */
+export function Always({ drafts, scope, disabled, onDrafts, onScope, onAccept, onClose }: AlwaysProps): JSX.Element {
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => form.current?.querySelector<HTMLInputElement>("input[type=text]")?.focus(), []);
+  const grants = grantsOf(drafts);
+  const ready = grants.length > 0 && !disabled;
+  const where = SCOPES.find((one) => one.scope === scope);
+  return (
+    <form
+      ref={form}
+      class="extra always"
+      aria-label="What to remember"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (ready) onAccept(grants);
+      }}
+      onKeyDown={(event) => {
+        if (event.key !== "Escape") return;
+        event.preventDefault();
+        onClose();
+      }}
+    >
+      <p>Do not ask again for:</p>
+      <ul class="patterns" aria-label="Patterns to remember">
+        {drafts.map((draft, index) => (
+          <Pattern key={index} draft={draft} number={index + 1} onChange={(change) => onDrafts(changed(drafts, index, change))} />
+        ))}
+      </ul>
+      <p class="rule">
+        <code>*</code> stands for anything, <code>?</code> for one character.
+      </p>
+      <div class="scopes" role="radiogroup" aria-label="Where it holds">
+        {SCOPES.map((one) => (
+          <label key={one.scope} class={one.scope === scope ? "scope chosen" : "scope"} title={one.explanation}>
+            <input type="radio" name="scope" value={one.scope} checked={one.scope === scope} onChange={() => onScope(one.scope)} />
+            {one.label}
+          </label>
+        ))}
+      </div>
+      <p class="rule" aria-live="polite">
+        {`${where?.explanation ?? ""} You can take it back by “Goalwright: Permissions…”.`}
+      </p>
+      <button type="submit" class="primary" disabled={!ready} title={grants.length === 0 ? "Choose at least one pattern" : ""}>
+        Accept and remember
+      </button>
+    </form>
+  );
+}
+
+interface PatternProps {
+  draft: GrantDraft;
+  number: number;
+  onChange: (change: Partial<Pick<GrantDraft, "pattern" | "chosen">>) => void;
+}
+
+function Pattern({ draft, number, onChange }: PatternProps): JSX.Element {
+  const { permission, pattern, chosen } = draft;
+  const kind = verb(permission).replace(/:$/, "");
+  // A field shows nothing of what has no shape.
+  const hidden = visibleLine(pattern) === pattern ? "" : visibleLine(pattern);
+  return (
+    <li class={chosen ? "" : "left-out"}>
+      <Box label={`Remember pattern ${number}`} checked={chosen} onChange={(value) => onChange({ chosen: value })} />
+      <span class="kind">{kind}</span>
+      <input
+        type="text"
+        class="pattern"
+        aria-label={`Pattern ${number}: ${kind}`}
+        spellcheck={false}
+        autocomplete="off"
+        value={pattern}
+        onInput={(event) => onChange({ pattern: event.currentTarget.value })}
+      />
+      {hidden && (
+        <p class="pattern-note">
+          <Icon name="warning" />
+          <span>
+            Has characters that cannot be seen: <code>{hidden}</code>
+          </span>
+        </p>
+      )}
+      {isBroad(draft) && (
+        <p class="pattern-note" role="status">
+          <Icon name="warning" />
+          <span>{`This allows everything that it ${kind}.`}</span>
+        </p>
+      )}
+    </li>
+  );
+}

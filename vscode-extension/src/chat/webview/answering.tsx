@@ -1,0 +1,90 @@
+/** What all questions have in common: their head, an answer that is sent once, and why it was not taken. */
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Choice } from "../../diff/choice";
+import type { Answer } from "../../permission/grants";
+import type { PermissionRequest } from "../../protocol.gen";
+import { post } from "./host";
+import { Icon } from "./icons";
+import { visible, visibleLine } from "./visible";
+
+/** After this time the buttons work again, should an answer have got lost. */
+const PATIENCE_MS = 5_000;
+
+export interface CardProps {
+  request: PermissionRequest;
+  choice: Choice;
+  count: number;
+  keys: { accept: string; reject: string };
+}
+
+/** Sends the answer once; the buttons wait for what comes of it. */
+export function useReply({ requestId }: PermissionRequest, { error }: Choice): [boolean, (answer: Answer) => void] {
+  const [sent, setSent] = useState(false);
+  useEffect(() => {
+    const timer = sent ? setTimeout(() => setSent(false), PATIENCE_MS) : undefined;
+    return () => clearTimeout(timer);
+  }, [sent]);
+  useEffect(() => {
+    if (error) setSent(false);
+  }, [error]);
+  const reply = (answer: Answer): void => {
+    setSent(true);
+    post({ type: "reply", requestId, answer });
+  };
+  return [sent, reply];
+}
+
+export function Head({ request, count }: Pick<CardProps, "request" | "count">): JSX.Element {
+  const { title, branchId } = request;
+  return (
+    <header>
+      <Icon name="waiting" />
+      <h2>{visibleLine(title)}</h2>
+      {branchId && (
+        <span class="chip branch" title="A sub-agent asks, on a branch of this session">
+          <span class="only-spoken">asked by </span>
+          {visibleLine(branchId)}
+        </span>
+      )}
+      {count > 1 && <span class="dim count">{`1 of ${count}`}</span>}
+    </header>
+  );
+}
+
+export function Refused({ error }: { error: string }): JSX.Element | null {
+  if (!error) return null;
+  return (
+    <p class="refused" role="alert">
+      <Icon name="warning" />
+      <span>{visible(error)}</span>
+    </p>
+  );
+}
+
+export function Feedback({ disabled, send }: { disabled: boolean; send: (text: string) => void }): JSX.Element {
+  const [text, setText] = useState("");
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  const ready = text.trim() !== "" && !disabled;
+  return (
+    <div class="extra">
+      <textarea
+        ref={field}
+        rows={2}
+        aria-label="Feedback"
+        placeholder="What should Goalwright do instead? It goes on with your answer."
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          if (ready) send(text);
+        }}
+      />
+      <button type="button" class="primary" disabled={!ready} onClick={() => send(text)}>
+        Send feedback
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,39 @@
+import type { JSX } from "preact";
+import { modeWords } from "../../permission/words";
+import type { Mode } from "../../protocol.gen";
+import { post } from "./host";
+import { Icon, type IconName } from "./icons";
+
+const ICONS: Readonly<Record<Mode, IconName>> = { ask: "waiting", "accept-edits": "edit", plan: "plan", auto: "auto" };
+
+/** What passes without a question, always in view; a click chooses. */
+export function ModeButton({ mode }: { mode: Mode }): JSX.Element {
+  const { label, detail } = modeWords(mode);
+  return (
+    <button
+      type="button"
+      class={`mode mode-${mode}`}
+      aria-label={`Mode: ${label}`}
+      aria-haspopup="menu"
+      title={`${label}: ${detail}`}
+      onClick={() => post({ type: "command", command: "setMode" })}
+    >
+      <Icon name={Object.hasOwn(ICONS, mode) ? ICONS[mode] : "waiting"} />
+      <span>{label}</span>
+      <Icon name="chevron" />
+    </button>
+  );
+}
+
+/** One line above the composer: in VS Code's restricted mode nothing can be changed, and how to end that. */
+export function Restricted(): JSX.Element {
+  return (
+    <div class="restricted" role="status">
+      <Icon name="shield" />
+      <span>Restricted mode: Goalwright only reads here.</span>
+      <button type="button" class="quiet" onClick={() => post({ type: "command", command: "manageTrust" })}>
+        Manage Workspace Trust
+      </button>
+    </div>
+  );
+}

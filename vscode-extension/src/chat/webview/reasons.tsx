@@ -1,0 +1,79 @@
+/** Why a question is one: the rule behind each thing that would be done, and what cannot be taken back. */
+import type { JSX } from "preact";
+import { reasonLines, type ReasonLine } from "../../permission/words";
+import type { PermissionRequest } from "../../protocol.gen";
+import { useOpen } from "./hooks";
+import { post } from "./host";
+import { Icon } from "./icons";
+import { visibleLine } from "./visible";
+
+/** So many lines are shown at once; the others on demand. */
+const SHOWN = 5;
+
+export function Warnings({ warnings }: { warnings: readonly string[] }): JSX.Element | null {
+  if (warnings.length === 0) return null;
+  return (
+    <ul class="warnings" aria-label="Warnings">
+      {warnings.map((warning) => (
+        <li key={warning}>
+          <Icon name="warning" />
+          <span>{visibleLine(warning)}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+export function Reasons({ request }: { request: PermissionRequest }): JSX.Element {
+  const [open, toggle] = useOpen(`reasons-${request.requestId}`);
+  const lines = reasonLines(request);
+  const [only] = lines;
+  if (lines.length === 1 && only && !only.target) {
+    return (
+      <p class="rule">
+        Asked because of <RuleName line={only} />
+      </p>
+    );
+  }
+  // One more line takes no more room than the button that hides it.
+  const shown = open || lines.length <= SHOWN + 1 ? lines : lines.slice(0, SHOWN);
+  return (
+    <div class="reasons">
+      <ul aria-label="Why it is asked">
+        {shown.map((line, index) => (
+          <li key={index}>
+            <span class="reason-what">
+              <span class="dim">{line.verb}</span> <code>{visibleLine(line.target)}</code>
+            </span>
+            <span class="rule">
+              <RuleName line={line} />
+            </span>
+          </li>
+        ))}
+      </ul>
+      {lines.length > SHOWN + 1 && (
+        <button type="button" class="quiet" aria-expanded={open} onClick={toggle}>
+          {open ? "Show less" : `Show all ${lines.length}`}
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** The rule in words, and the way to the file it stands in. */
+function RuleName({ line: { rule, file, why } }: { line: ReasonLine }): JSX.Element {
+  return (
+    <>
+      {visibleLine(rule)}
+      {file && (
+        <>
+          {" in "}
+          <button type="button" class="path" title={`Open ${visibleLine(file)}`} onClick={() => post({ type: "openFile", path: file })}>
+            {visibleLine(file)}
+          </button>
+        </>
+      )}
+      {why && ` · ${visibleLine(why)}`}
+    </>
+  );
+}

@@ -1,0 +1,142 @@
+import * as vscode from "vscode";
+import { openFile } from "../chat/open";
+import type { Daemon } from "../daemon/daemon";
+import { asProblem } from "../daemon/problems";
+import type { Mode, PermissionRulesResult, Rule, StoredGrant } from "../protocol.gen";
+import type { SessionController } from "../session/controller";
+import { grantRow, MODES, modeWords, ruleRow, trustWords } from "./words";
+
+const SHOWN_MS = 4_000;
+const TRUST = "Manage Workspace Trust";
+const REMOVE: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("trash"), tooltip: "Remove" };
+const OPEN: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("go-to-file"), tooltip: "Open the file it stands in" };
+
+interface Parts {
+  daemon: Daemon;
+  sessions: SessionController;
+  /** The mode of a session that is not there yet. */
+  defaultMode: () => Mode;
+}
+
+interface Item extends vscode.QuickPickItem {
+  grant?: StoredGrant;
+  rule?: Rule;
+}
+
+/** What may be done without a question: the mode, what was granted, and the rules. */
+export class PermissionCommands {
+  constructor(private readonly parts: Parts) {}
+
+  /** Chooses the mode of the session on display. Throws what the daemon says, but for a lack of trust. */
+  async setMode(): Promise<void> {
+    const { daemon, sessions, defaultMode } = this.parts;
+    const now = sessions.state?.session.mode ?? defaultMode();
+    const items = MODES.map(({ mode, label, icon, detail }) => ({
+      label: `$(${icon}) ${label}`,
+      description: mode === now ? "current" : "",
+      detail,
+      mode,
+    }));
+    const picked = await vscode.window.showQuickPick(items, {
+      title: "Mode of this session",
+      placeHolder: "What may pass without a question?",
+      matchOnDetail: true,
+    });
+    if (!picked || (picked.mode === now && sessions.state)) return;
+    try {
+      const sessionId = await sessions.ensure();
+      await daemon.request("goalwright/session/set", { sessionId, mode: picked.mode });
+    } catch (error) {
+      // The daemon says that the folder is not trusted; here is where that can be changed.
+      if (vscode.workspace.isTrusted) throw error;
+      const choice = await vscode.window.showErrorMessage(asProblem(error).message, TRUST);
+      if (choice === TRUST) await vscode.commands.executeCommand("workbench.trust.manage");
+      return;
+    }
+    vscode.window.setStatusBarMessage(`Goalwright: mode ${modeWords(picked.mode).label}`, SHOWN_MS);
+  }
+
+  /** Lists what was granted, to be taken back, and the rules below it. Resolves when the list is closed. */
+  async manage(): Promise<void> {
+    const pick = vscode.window.createQuickPick<Item>();
+    pick.title = "Permissions";
+    pick.placeholder = "What was granted, and the rules in force";
+    pick.matchOnDescription = true;
+    pick.matchOnDetail = true;
+    pick.busy = true;
+    const closed = new Promise<void>((resolve) => pick.onDidHide(resolve));
+    let failure: unknown;
+    const run = async (work: () => Promise<unknown>): Promise<void> => {
+      pick.busy = true;
+      try {
+        await work();
+      } catch (error) {
+        failure ??= error;
+        pick.hide();
+      }
+      pick.busy = false;
+    };
+    const load = async (): Promise<void> => {
+      const { sessionId } = this.parts.sessions;
+      const found = await this.parts.daemon.request("goalwright/permission/rules", sessionId ? { sessionId } : {});
+      pick.title = `Permissions · mode ${modeWords(found.mode).label} · ${trustWords(found.trust)}`;
+      pick.items = itemsOf(found, Date.now());
+    };
+    pick.onDidTriggerItemButton(({ item: { grant, rule } }) => {
+      if (grant) void run(() => this.forget(grant).then(load));
+      else if (rule) void run(() => open(rule)).then(() => pick.hide());
+    });
+    pick.onDidAccept(() => {
+      const [item] = pick.selectedItems;
+      if (item?.rule) {
+        const { rule } = item;
+        pick.hide();
+        void run(() => open(rule));
+      } else if (item?.grant) {
+        const { grant } = item;
+        // The keyboard's way to the row's button.
+        pick.hide();
+        void this.askToForget(grant);
+      }
+    });
+    pick.show();
+    await run(load);
+    await closed;
+    pick.dispose();
+    if (failure !== undefined) throw failure;
+  }
+
+  private async askToForget(grant: StoredGrant): Promise<void> {
+    const { label, description, detail } = grantRow(grant, Date.now());
+    const question = `Ask again for ${label}?`;
+    const choice = await vscode.window.showWarningMessage(question, { modal: true, detail: `${description}\n${detail}` }, "Remove Permission");
+    if (choice !== undefined) await this.forget(grant).catch((error: unknown) => vscode.window.showErrorMessage(asProblem(error).message));
+    await this.manage();
+  }
+
+  private async forget({ grantId, scope, permission, pattern }: StoredGrant): Promise<void> {
+    const { sessionId } = this.parts.sessions;
+    const session = scope === "session" && sessionId ? { sessionId } : {};
+    await this.parts.daemon.request("goalwright/permission/forget", { grantIds: [grantId], ...session });
+    vscode.window.setStatusBarMessage(`Goalwright: asks again for ${permission}: ${pattern}`, SHOWN_MS);
+  }
+}
+
+/** The rows: what can be taken back, newest first, then the rules, the strongest first. */
+function itemsOf({ grants, rules }: PermissionRulesResult, now: number): Item[] {
+  const separator = (label: string): Item => ({ label, kind: vscode.QuickPickItemKind.Separator });
+  const newest = [...grants].sort((a, b) => (b.grantedAt ?? "").localeCompare(a.grantedAt ?? ""));
+  return [
+    separator("Granted by you"),
+    ...newest.map((grant): Item => ({ ...grantRow(grant, now), iconPath: new vscode.ThemeIcon("pass"), buttons: [REMOVE], grant })),
+    ...(grants.length === 0 ? [{ label: "Nothing yet", detail: "“Always…” on a question adds something here." }] : []),
+    separator("Rules in force, the strongest first"),
+    ...[...rules].reverse().map((rule): Item => ({ ...ruleRow(rule), buttons: rule.file ? [OPEN] : [], rule })),
+  ];
+}
+
+async function open({ source, file }: Rule): Promise<void> {
+  if (file) await openFile(file);
+  else if (source === "editor") await vscode.commands.executeCommand("workbench.action.openSettings", "goalwright");
+  else vscode.window.setStatusBarMessage("Goalwright: this rule is built in; a rule of your own overrules it", SHOWN_MS);
+}

@@ -1,0 +1,61 @@
+import * as vscode from "vscode";
+import { openFile } from "../chat/open";
+import type { Daemon } from "../daemon/daemon";
+import type { JobInfo } from "../protocol.gen";
+import type { SessionController } from "../session/controller";
+import { jobRow } from "./words";
+
+const KILL: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("debug-stop"), tooltip: "Stop" };
+const OPEN: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("output"), tooltip: "Open its output" };
+
+interface Item extends vscode.QuickPickItem {
+  job?: JobInfo;
+}
+
+/** Lists the session's commands in the background, to look at their output or to stop them. Throws what the daemon says. */
+export async function showJobs(daemon: Daemon, sessions: SessionController): Promise<void> {
+  const pick = vscode.window.createQuickPick<Item>();
+  pick.title = "Background Jobs";
+  pick.placeholder = "Enter opens the output";
+  pick.matchOnDescription = true;
+  pick.busy = true;
+  const closed = new Promise<void>((resolve) => pick.onDidHide(resolve));
+  let failure: unknown;
+  const load = async (): Promise<void> => {
+    const { sessionId } = sessions;
+    const { jobs } = await daemon.request("goalwright/job/list", sessionId ? { sessionId } : {});
+    pick.items = jobs.length > 0 ? [...jobs].reverse().map((job) => itemOf(job, Date.now())) : [{ label: "No command runs in the background." }];
+  };
+  const run = async (work: () => Promise<unknown>): Promise<void> => {
+    pick.busy = true;
+    try {
+      await work();
+    } catch (error) {
+      failure ??= error;
+      pick.hide();
+    }
+    pick.busy = false;
+  };
+  const show = (job: JobInfo | undefined): void => {
+    if (!job?.outputFile) return;
+    const { outputFile } = job;
+    pick.hide();
+    void openFile(outputFile);
+  };
+  pick.onDidTriggerItemButton(({ item: { job }, button }) => {
+    if (button !== KILL) return show(job);
+    if (job) void run(() => daemon.request("goalwright/job/kill", { sessionId: job.sessionId, jobId: job.jobId }).then(load));
+  });
+  pick.onDidAccept(() => show(pick.selectedItems[0]?.job));
+  pick.show();
+  await run(load);
+  await closed;
+  pick.dispose();
+  if (failure !== undefined) throw failure;
+}
+
+function itemOf(job: JobInfo, now: number): Item {
+  const buttons = [...(job.exitCode === null ? [KILL] : []), ...(job.outputFile ? [OPEN] : [])];
+  const icon = job.exitCode === null ? "loading~spin" : job.exitCode === 0 ? "pass" : "error";
+  return { ...jobRow(job, now), iconPath: new vscode.ThemeIcon(icon), buttons, job };
+}

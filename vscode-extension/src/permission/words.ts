@@ -1,0 +1,171 @@
+/** Permissions in words: the rule that asks, modes, scopes, lists. Pure. */
+import type { JobInfo, Mode, PermissionRequest, Reason, Rule, RuleSource, Scope, StoredGrant, Trust } from "../protocol.gen";
+import { ago } from "../chat/time";
+
+const WHOSE: Readonly<Record<RuleSource, string>> = {
+  shipped: "built-in rule",
+  user: "your rule",
+  editor: "your VS Code setting",
+  workspace: "this folder's rule",
+  granted: "what you granted",
+  session: "what you granted in this session",
+  mode: "the mode",
+  agent: "the agent's rule",
+  protected: "protected",
+};
+
+/** Whose rule it is; what a newer daemon calls otherwise stays as it is. */
+export function whose({ source }: Rule): string {
+  return Object.hasOwn(WHOSE, source) ? WHOSE[source] : source;
+}
+
+/** `built-in rule bash: * → ask`; `protected: secrets`. */
+export function ruleWords(rule: Rule): string {
+  // What is protected is no rule of a list: its pattern says what it is.
+  if (rule.source === "protected") return `protected: ${rule.pattern}`;
+  return `${whose(rule)} ${rule.permission}: ${rule.pattern} → ${rule.action}`;
+}
+
+const VERBS: Readonly<Record<string, string>> = {
+  read: "reads",
+  edit: "changes",
+  bash: "runs",
+  ls: "lists",
+  glob: "looks for",
+  grep: "searches",
+  webfetch: "fetches",
+  task: "starts",
+  external_directory: "reaches outside of this folder:",
+  doom_loop: "does again:",
+};
+
+/** What a permission is about, before its target: `reads`, `runs`. */
+export function verb(permission: string): string {
+  return Object.hasOwn(VERBS, permission) ? (VERBS[permission] ?? "") : `${permission}:`;
+}
+
+export interface ReasonLine {
+  /** What would be done, `reads .env`; empty when the card says nothing else anyway. */
+  verb: string;
+  target: string;
+  rule: string;
+  /** The file the rule stands in. */
+  file: string;
+  /** Where it comes from, `argument of cat`. */
+  why: string;
+}
+
+/** What of a request is asked about, each with its rule. */
+export function reasonLines(request: PermissionRequest): ReasonLine[] {
+  const { reasons, permission, targets, rule } = request;
+  const all: readonly Reason[] =
+    reasons.length > 0 ? reasons : [{ permission, target: targets.length === 1 ? (targets[0] ?? "") : "", action: rule.action, rule, why: "" }];
+  return all.map((reason) => {
+    const obvious = all.length === 1 && (reason.target === "" || (reason.permission === permission && targets.length <= 1 && targets[0] === reason.target));
+    return {
+      verb: obvious ? "" : verb(reason.permission),
+      target: obvious ? "" : reason.target,
+      rule: ruleWords(reason.rule),
+      file: reason.rule.file,
+      why: reason.why,
+    };
+  });
+}
+
+export interface ScopeWords {
+  scope: Scope;
+  label: string;
+  explanation: string;
+}
+
+export const SCOPES: readonly ScopeWords[] = [
+  { scope: "session", label: "This session", explanation: "Holds in this session, also after a restart." },
+  {
+    scope: "workspace",
+    label: "This workspace",
+    explanation: "Holds in all sessions in this folder, for you, on this machine. Nothing is written into the folder.",
+  },
+  { scope: "user", label: "Everywhere", explanation: "Holds in every folder you open, for you, on this machine." },
+];
+
+export function scopeLabel(scope: Scope): string {
+  return SCOPES.find((one) => one.scope === scope)?.label ?? scope;
+}
+
+export interface ModeWords {
+  mode: Mode;
+  label: string;
+  /** Of VS Code's own icons. */
+  icon: string;
+  detail: string;
+}
+
+const ASK: ModeWords = { mode: "ask", label: "Ask", icon: "question", detail: "Asks before it changes a file or runs a command, unless a rule allows it." };
+
+export const MODES: readonly ModeWords[] = [
+  ASK,
+  { mode: "accept-edits", label: "Accept edits", icon: "edit", detail: "Changes files of this folder without a question. Commands still ask." },
+  { mode: "plan", label: "Plan", icon: "book", detail: "Reads and plans; nothing is changed." },
+  {
+    mode: "auto",
+    label: "Auto",
+    icon: "zap",
+    detail: "Does what no rule of yours asks about, in a folder you trust. Secrets and what cannot be taken back still ask.",
+  },
+];
+
+/** A mode in words; one that only a newer daemon knows is shown by its name. */
+export function modeWords(mode: Mode): ModeWords {
+  return MODES.find((one) => one.mode === mode) ?? { ...ASK, mode, label: mode };
+}
+
+const TRUST: Readonly<Record<Trust, string>> = {
+  trusted: "trusted folder",
+  unknown: "folder not trusted",
+  restricted: "restricted mode",
+};
+
+export function trustWords(trust: Trust): string {
+  return Object.hasOwn(TRUST, trust) ? TRUST[trust] : trust;
+}
+
+/** The words of a row in a list. */
+export interface Row {
+  label: string;
+  description: string;
+  detail: string;
+}
+
+/** `bash: git log *`, where it holds, and when by whom it was granted. `now` in milliseconds. */
+export function grantRow(grant: StoredGrant, now: number): Row {
+  const { grantedAt, by, title } = grant;
+  const when = grantedAt ? ago(grantedAt, now) : "";
+  const given = [when, by && `by ${by}`].filter(Boolean).join(" ");
+  return {
+    label: `${grant.permission}: ${grant.pattern}`,
+    description: scopeLabel(grant.scope),
+    detail: [given && `Granted ${given}`, title].filter(Boolean).join(" — "),
+  };
+}
+
+export function ruleRow(rule: Rule): Row {
+  return { label: `${rule.permission}: ${rule.pattern}`, description: `${rule.action} · ${whose(rule)}`, detail: rule.file };
+}
+
+/** A command in the background: what it is, how it goes, and where its output stands. */
+export function jobRow(job: JobInfo, now: number): Row {
+  const began = ago(job.startedAt, now);
+  const state = job.exitCode === null ? "running" : job.exitCode === 0 ? "done" : `ended with ${job.exitCode}`;
+  return { label: job.command.replace(/\s+/g, " "), description: [state, began && `started ${began}`].filter(Boolean).join(" · "), detail: job.outputFile ?? "" };
+}
+
+/** `You took back: bash: git log *`. */
+export function forgottenLine(grants: readonly { permission: string; pattern: string }[]): string {
+  return `You took back: ${grants.map(({ permission, pattern }) => `${permission}: ${pattern}`).join(", ")}`;
+}
+
+/** `From now on without a question, in this workspace: bash: git log *`. */
+export function rememberedLine(grants: readonly { permission: string; pattern: string }[], scope: Scope): string {
+  const where = { session: "in this session", workspace: "in this workspace", user: "everywhere" }[scope];
+  return `From now on without a question ${where}: ${grants.map(({ permission, pattern }) => `${permission}: ${pattern}`).join(", ")}`;
+}

@@ -23,6 +23,7 @@ from daemon.config import Config, load_config
 from daemon.files.commands import CommandWatches
 from daemon.files.seen import no_editor
 from daemon.files.watch import FileWatch
+from daemon.hooks.service import Hooks
 from daemon.loop.budget import withdraw_question
 from daemon.loop.recovery import close_what_is_open, read_state
 from daemon.loop.services import Models, Services
@@ -85,11 +86,13 @@ class Daemon:
         self._commands = CommandWatches(
             self.workspace, self.store.root, self._private("copies"), self._changed_outside
         )
+        self._hooks = Hooks(self.workspace, state_folder)
         self._tools: dict[str, Tool[Any]] = builtin_tools()
         self._services = Services(
             workspace=self.workspace,
             store=self.store,
             bus=self.bus,
+            hooks=self._hooks,
             permissions=self.permissions,
             tools=self._tools,
             run_tool=run_tool,
@@ -214,6 +217,7 @@ class Daemon:
     async def close(self) -> None:
         """Cancel all turns, store everything, let go of everything."""
         await asyncio.gather(*(session.close() for session in self._sessions.values()))
+        await self._hooks.close()
         await self._watch.close()
         await self._commands.close()
         for task in set(self._tasks):

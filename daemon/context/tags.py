@@ -22,6 +22,7 @@ OURS = (
     "handed_over",
     "agent_report",
     "environment",
+    "hook_context",
 )
 """Names of the tags."""
 HANDOVER_TAGS = ("<init_to_execute_context>", "<execute_to_init_context>")

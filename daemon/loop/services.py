@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from daemon.bus import Bus
 from daemon.config import Config
 from daemon.files.history import WatchCommand
+from daemon.hooks.service import Hooks
 from daemon.model.messages import Usage
 from daemon.model.permissions import Rule, Trust
 from daemon.permission.service import PermissionService
@@ -39,6 +40,7 @@ class Services:
     workspace: Path
     store: TraceStore
     bus: Bus
+    hooks: Hooks
     permissions: PermissionService
     tools: Mapping[str, Tool[Any]]
     run_tool: Callable[..., Awaitable[Any]]

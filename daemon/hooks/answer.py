@@ -1,0 +1,142 @@
+"""What hooks are called, what they may answer, and how they fail. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final, Literal, cast, get_args
+
+from daemon.model.messages import whole_characters
+from daemon.model.words import cut_line
+
+HookName = Literal[
+    "session.start",
+    "session.end",
+    "prompt.submit",
+    "tool.execute.before",
+    "tool.execute.after",
+    "permission.asked",
+    "compaction.before",
+    "goal.completed",
+]
+NAMES: Final[tuple[HookName, ...]] = get_args(HookName)
+
+Failure = Literal["missing", "start", "timeout", "exit", "crash", "output", "answer", "error"]
+"""Ways to fail: a person is told once of each."""
+
+MAX_OUTPUT = 64 * 1024
+"""Bytes that a hook may answer with."""
+MAX_REASON = 2_000
+"""Characters."""
+MAX_CONTEXT = 20_000
+"""Characters."""
+
+_KEYS: Mapping[HookName, frozenset[str]] = {
+    "prompt.submit": frozenset({"decision", "reason", "context"}),
+    "tool.execute.before": frozenset({"decision", "reason", "arguments", "context"}),
+    "compaction.before": frozenset({"context"}),
+}
+"""What counts of an answer. Hooks that are not in here only watch: what they print is not read."""
+
+
+class HookFailed(Exception):
+    """A hook did not do its part. The text continues "the hook x": "took longer than 10 s and was stopped"."""
+
+    def __init__(self, kind: Failure, text: str) -> None:
+        super().__init__(text)
+        self.kind: Failure = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a hook had to say; nothing, as a rule."""
+
+    denied: bool = False
+    reason: str = ""
+    arguments: dict[str, Any] | None = None
+    """The arguments to go on with, when they are to be others."""
+    context: str = ""
+    """For the model."""
+
+
+NOTHING = Answer()
+
+
+def only_watches(name: HookName) -> bool:
+    """Whether nobody waits for the answers of these hooks."""
+    return name not in _KEYS
+
+
+def may_deny(name: HookName) -> bool:
+    """Whether these hooks are asked for a decision."""
+    return "decision" in _KEYS.get(name, ())
+
+
+def denial(reason: str) -> Answer:
+    """A refusal. Whoever is refused must learn something, so there is always a reason."""
+    return Answer(denied=True, reason=reason.strip()[:MAX_REASON] or "it gave no reason.")
+
+
+def concerns(tools: str, tool: str) -> bool:
+    """Whether ``tools`` (wildcards joined by ``|``) covers the tool."""
+    return tools == "*" or any(fnmatchcase(tool, pattern.strip()) for pattern in tools.split("|"))
+
+
+def read_text(name: HookName, text: str) -> Answer:
+    """The answer in what a program printed. Raises HookFailed."""
+    if only_watches(name) or not text.strip():
+        return NOTHING
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        raise HookFailed("answer", f"printed what is not JSON: {cut_line(text[:400], 80)}") from None
+    return read_value(name, value)
+
+
+def read_value(name: HookName, value: object) -> Answer:
+    """An answer that is JSON already. Raises HookFailed.
+
+    What is not known is a failure and not ignored: a refusal with a slip of the pen in it must not pass for consent.
+    """
+    if only_watches(name) or value is None:
+        return NOTHING
+    if not isinstance(value, dict):
+        raise HookFailed("answer", f"answered with {_kind(value)} instead of a JSON object")
+    # Half characters cannot be stored; JSON can write them all the same.
+    fields = cast("dict[str, Any]", json.loads(whole_characters(json.dumps(value, ensure_ascii=False))))
+    if unknown := sorted(set(fields) - _KEYS[name]):
+        known = ", ".join(sorted(_KEYS[name]))
+        raise HookFailed(
+            "answer", f"answered with {cut_line(', '.join(unknown), 80)}; {name} may say {known}"
+        )
+    decision = fields.get("decision")
+    if decision not in (None, "continue", "deny"):
+        raise HookFailed(
+            "answer",
+            f"decided {cut_line(str(decision), 40)!r}: a hook may deny, it cannot allow what rules ask about",
+        )
+    reason, context, arguments = fields.get("reason"), fields.get("context"), fields.get("arguments")
+    if not isinstance(reason, str | None) or not isinstance(context, str | None):
+        raise HookFailed("answer", "answered with a reason or context that is not text")
+    if not isinstance(arguments, dict | None):
+        raise HookFailed(
+            "answer", f"answered with arguments that are {_kind(arguments)} instead of an object"
+        )
+    if decision == "deny":
+        return denial(reason or "")
+    return Answer(
+        arguments=cast("dict[str, Any] | None", arguments), context=(context or "").strip()[:MAX_CONTEXT]
+    )
+
+
+def _kind(value: object) -> str:
+    names = {
+        "list": "an array",
+        "str": "a string",
+        "bool": "true or false",
+        "int": "a number",
+        "float": "a number",
+    }
+    return names.get(type(value).__name__, type(value).__name__)

@@ -1,0 +1,68 @@
+"""Hooks that are Python functions: entry points of what is installed beside Goalwright.
+
+``[project.entry-points."goalwright.hooks"]`` with ``"tool.execute.before" = "package.module:function"``. Who may
+install into the daemon's own environment can change the daemon itself, so these need no further trust.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from daemon.hooks.answer import NAMES, HookName
+
+log = logging.getLogger(__name__)
+
+GROUP = "goalwright.hooks"
+STRICT = ".strict"
+"""Behind the name of the hook: when the function fails, the answer is no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One function."""
+
+    hook: HookName
+    value: str
+    """``module:attribute``."""
+    package: str = ""
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All functions by hook, and what is wrong, in words for the person."""
+
+    entries: Mapping[HookName, tuple[Entry, ...]] = field(default_factory=dict[HookName, tuple[Entry, ...]])
+    problems: tuple[str, ...] = ()
+
+
+def discover() -> Found:
+    """Look through what is installed; nothing of it is imported. Reads the disk: call it in a thread. Never raises."""
+    # Takes 50 ms to import, and is only wanted when the first session begins.
+    from importlib.metadata import entry_points
+
+    try:
+        points = list(entry_points(group=GROUP))
+    except Exception as error:  # broken metadata of any package may raise anything
+        log.exception("entry points cannot be read")
+        return Found(problems=(f"Python hooks were not looked for: {error}",))
+    found: dict[HookName, list[Entry]] = {}
+    problems: list[str] = []
+    for point in points:
+        package = point.dist.name if point.dist is not None else ""
+        name = point.name.removesuffix(STRICT)
+        hook: HookName | None = next((known for known in NAMES if known == name), None)
+        if hook is None:
+            problems.append(unknown(point.name, f"the package {package}"))
+            continue
+        found.setdefault(hook, []).append(Entry(hook, point.value, package, point.name.endswith(STRICT)))
+    for entries in found.values():
+        entries.sort(key=lambda entry: (entry.package, entry.value))
+    return Found({hook: tuple(entries) for hook, entries in found.items()}, tuple(problems))
+
+
+def unknown(name: str, where: str) -> str:
+    """What the person is told of a hook that does not exist."""
+    return f"{where[:1].upper()}{where[1:]} has a hook named {name!r}, which there is not. Hooks: {', '.join(NAMES)}."

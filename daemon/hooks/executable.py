@@ -1,0 +1,149 @@
+"""Hooks that are programs of the configuration: JSON on stdin, JSON (or nothing) on stdout.
+
+The exit code 2 refuses, with stderr as the reason, as users of Claude Code know it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from daemon.config import Hook
+from daemon.hooks.answer import MAX_OUTPUT, Answer, HookFailed, HookName, denial, may_deny, read_text
+from daemon.model.words import cut_line
+from tools.process import find_program, run, scrubbed_environment
+
+_DENIES = 2
+_MAX_ERRORS = 4_000
+"""Bytes of stderr that are kept."""
+_GRACE_S = 0.5
+"""Between TERM and KILL: whoever waits for a hook has waited long enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executable:
+    """One program, in one workspace."""
+
+    hook: Hook
+    workspace: Path
+    trusted: bool
+    """Programs of the workspace may be run."""
+
+    @property
+    def label(self) -> str:
+        """As the person knows it."""
+        return cut_line(shlex.join(self.hook.command), 80)
+
+    @property
+    def tools(self) -> str:
+        """See Hook."""
+        return self.hook.tools
+
+    @property
+    def denies_on_failure(self) -> bool:
+        """See Hook."""
+        return self.hook.on_failure == "deny"
+
+    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> Answer:
+        """Run it to its end. Raises HookFailed; on cancellation nothing of it is left."""
+        printed, errors = bytearray(), bytearray()
+
+        def heard(fd: int, data: bytes) -> bool:
+            if fd == 2:
+                errors.extend(data[: _MAX_ERRORS - len(errors)])
+                return True
+            printed.extend(data[: MAX_OUTPUT + 1 - len(printed)])
+            return len(printed) <= MAX_OUTPUT
+
+        told = json.dumps(payload, default=str).encode()
+        try:
+            ended = await run(
+                [self._program(), *self._arguments()],
+                cwd=self.workspace,
+                env=self._environment(name),
+                on_output=heard,
+                timeout_s=self.hook.timeout_s,
+                grace_s=_GRACE_S,
+                feed=lambda pipe: (pipe.write(told), pipe.close())[1],
+            )
+        except (OSError, ValueError) as error:
+            raise HookFailed("start", f"could not be started: {error}") from error
+        if len(printed) > MAX_OUTPUT:
+            raise HookFailed("output", f"printed more than {MAX_OUTPUT // 1024} KB and was stopped")
+        if ended.timed_out:
+            raise HookFailed("timeout", f"took longer than {self.hook.timeout_s:g} s and was stopped")
+        said = errors.decode("utf-8", "replace").strip()
+        if ended.exit_code == _DENIES and may_deny(name):
+            return denial(said)
+        if ended.exit_code < 0:
+            raise HookFailed("crash", f"was killed by signal {-ended.exit_code}")
+        if ended.exit_code:
+            why = f": {cut_line(said, 300)}" if said else ""
+            raise HookFailed("exit", f"failed with exit code {ended.exit_code}{why}")
+        return read_text(name, printed.decode("utf-8", "replace"))
+
+    def _program(self) -> str:
+        """The program's full path. Raises HookFailed.
+
+        A workspace could bring a program of any name along, so it is looked for elsewhere; unless the workspace is
+        trusted, or the (trusted) configuration names that very file.
+        """
+        name = self.hook.command[0]
+        path = Path(name).expanduser() if name.startswith("~") else Path(name)
+        if path.is_absolute():
+            return str(path)
+        if len(path.parts) > 1:
+            if not self.trusted:
+                raise HookFailed(
+                    "missing",
+                    "lies in a folder that is not trusted: name it by its full path, or trust the folder",
+                )
+            return str(self.workspace / path)
+        found = find_program(name, self.workspace) or (shutil.which(name) if self.trusted else None)
+        if found is None:
+            where = "on PATH" if self.trusted else "on PATH outside of the workspace, which is not trusted"
+            raise HookFailed("missing", f"was not found {where}")
+        return found
+
+    def _arguments(self) -> tuple[str, ...]:
+        """What it is called with. Raises HookFailed: ``python hook.py`` would run the workspace's own ``hook.py``."""
+        arguments = self.hook.command[1:]
+        for argument in () if self.trusted else arguments:
+            path = Path(argument)
+            if not path.is_absolute() and _is_file(self.workspace / path):
+                raise HookFailed(
+                    "missing",
+                    f"is called with {cut_line(argument, 80)}, a file of a folder that is not trusted: name it by its "
+                    "full path, or trust the folder",
+                )
+        return arguments
+
+    def _environment(self, name: HookName) -> dict[str, str]:
+        env = scrubbed_environment(os.environ)
+        env |= {"GOALWRIGHT_HOOK": name, "GOALWRIGHT_WORKSPACE": str(self.workspace)}
+        if not self.trusted:
+            # Its current folder is the workspace: neither it nor what it starts is to find programs there.
+            env["PYTHONSAFEPATH"] = "1"
+            for variable in ("PATH", "PYTHONPATH"):
+                if (value := env.get(variable)) is not None:
+                    env[variable] = os.pathsep.join(filter(self._is_outside, value.split(os.pathsep)))
+        return env
+
+    def _is_outside(self, folder: str) -> bool:
+        path = Path(folder)
+        return path.is_absolute() and not (
+            path.is_relative_to(self.workspace) or Path(os.path.realpath(path)).is_relative_to(self.workspace)
+        )
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # e.g. a name that is too long, or a null character in it
+        return False

@@ -1,0 +1,115 @@
+"""The process in which Python hooks run: ``python -I -m daemon.hooks.host <workspace>``, JSON lines in and out.
+
+Apart from the daemon, so that a function that hangs, calls ``os._exit`` or eats memory takes nothing else with it.
+One call at a time, so that it is known which function it was. Imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import queue
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO, cast
+
+MAX_ANSWER = 64 * 1024
+"""Bytes; as daemon.hooks.answer.MAX_OUTPUT, which is not imported here."""
+MAX_MEMORY = 4 * 1024**3
+"""Bytes of address space."""
+
+
+def main() -> None:
+    """Serve until stdin ends."""
+    if len(sys.argv) > 1:
+        from daemon.safe_path import protect
+
+        protect(sys.argv[1], through_current_folder=False)
+    calls, answers = _own_pipes()
+    _be_modest()
+    waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in calls:
+            waiting.put(line)
+        os._exit(0)  # the daemon has gone; the main thread may hang in a hook
+
+    threading.Thread(target=read, daemon=True).start()
+    serve(waiting.get, answers)
+
+
+def serve(next_line: Callable[[], bytes], answers: BinaryIO) -> None:
+    """Answer calls for ever."""
+    functions: dict[str, Callable[[object], object]] = {}
+    loop = asyncio.new_event_loop()
+    while True:
+        call = cast("dict[str, object]", json.loads(next_line()))
+        try:
+            value = str(call["function"])
+            if value not in functions:
+                functions[value] = _load(value)
+            answer = functions[value](call["payload"])
+            if inspect.isawaitable(answer):
+                answer = loop.run_until_complete(_awaited(answer))
+            reply = _line({"id": call["id"], "answer": answer})
+            if len(reply) > MAX_ANSWER:
+                raise ValueError(f"its answer has more than {MAX_ANSWER // 1024} KB")
+        except BaseException as error:  # SystemExit, too: a hook does not end the process for others
+            last = "".join(traceback.format_exception_only(error)).strip()
+            shown = "".join(traceback.format_exception(error))
+            reply = _line({"id": call["id"], "error": last[:2_000], "traceback": shown[-8_000:]})
+        answers.write(reply)
+        answers.flush()
+
+
+async def _awaited(answer: object) -> object:
+    return await cast("asyncio.Future[object]", answer)
+
+
+def _load(value: str) -> Callable[[object], object]:
+    from importlib.metadata import EntryPoint
+
+    function: object = EntryPoint(name="hook", value=value, group="goalwright.hooks").load()
+    if not callable(function):
+        raise TypeError(f"{value} is no function")
+    return cast("Callable[[object], object]", function)
+
+
+def _line(message: Mapping[str, object]) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def _own_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Our ends of the pipes, out of reach: what hooks print must not pass for an answer."""
+    calls, answers = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    return os.fdopen(calls, "rb"), os.fdopen(answers, "wb")
+
+
+def _be_modest() -> None:
+    """When memory runs out it is this process that fails, not the daemon or the editor."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    try:
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        most = MAX_MEMORY if hard == resource.RLIM_INFINITY else min(MAX_MEMORY, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    except (OSError, ValueError):
+        pass  # not every system has such a limit
+    try:
+        Path("/proc/self/oom_score_adj").write_text("1000", "ascii")
+    except OSError:
+        pass  # Linux only
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""The daemon's side of the process in which Python hooks run (``daemon.hooks.host``).
+
+It is started when the first function is to be called, serves one call at a time, and is killed, with all that it
+started, when a function does not answer. The next call begins a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from daemon.hooks.answer import MAX_OUTPUT, Answer, Failure, HookFailed, HookName, read_value
+from daemon.hooks.entry_points import Entry
+from daemon.model.words import cut_line
+from tools.process import Ended, run, scrubbed_environment
+from tools.shielding import finish
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S = 10.0
+"""Seconds until a function that does not answer is given up; as the default of programs."""
+_GRACE_S = 0.3
+_MAX_LINE = 2 * MAX_OUTPUT
+"""Bytes: an answer, or an error with its traceback."""
+_LONGEST_PAUSE_S = 60.0
+
+
+def host_command(workspace: Path) -> tuple[str, ...]:
+    """How the process is started: isolated, so that neither the workspace nor variables add to its modules."""
+    return (sys.executable, "-I", "-m", "daemon.hooks.host", str(workspace))
+
+
+@dataclass(slots=True)
+class _Process:
+    """One life of the process."""
+
+    running: asyncio.Task[Ended]
+    pipe: asyncio.Future[asyncio.WriteTransport]
+    heard: bytearray = field(default_factory=bytearray)
+    reply: asyncio.Future[dict[str, Any]] | None = None
+    number: int = 0
+    too_much: bool = False
+
+
+@dataclass(slots=True)
+class _Pause:
+    """After failures in a row: until when a function is not called, and why."""
+
+    failures: int
+    until: float
+    kind: Failure
+
+
+class PythonHost:
+    """Starts, feeds and ends the process. Holds none until it is needed."""
+
+    def __init__(self, command: Sequence[str], cwd: Path, clock: Callable[[], float]) -> None:
+        self._command = tuple(command)
+        self._cwd = cwd
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._process: _Process | None = None
+        self._pauses: dict[Entry, _Pause] = {}
+        self._calls = 0
+        self.started = 0
+        """How many times a process was started."""
+
+    async def call(self, entry: Entry, payload: Mapping[str, Any], timeout_s: float) -> object:
+        """What the function answers. Raises HookFailed; after a cancellation the process is gone."""
+        async with self._turn:
+            pause = self._pauses.get(entry)
+            if pause is not None and (left := pause.until - self._clock()) > 0:
+                raise HookFailed(
+                    pause.kind,
+                    f"failed {pause.failures} times in a row and is not called for another {left:.0f} s",
+                )
+            try:
+                answer = await self._call(entry, payload, timeout_s)
+            except HookFailed as failed:
+                if failed.kind in ("timeout", "crash", "start", "output"):
+                    self._pause(entry, failed.kind)
+                raise
+            self._pauses.pop(entry, None)
+            return answer
+
+    async def close(self) -> None:
+        """End the process."""
+        async with self._turn:
+            await self._kill()
+
+    # -- inside --
+
+    async def _call(self, entry: Entry, payload: Mapping[str, Any], timeout_s: float) -> object:
+        process = self._process
+        if process is None or process.running.done():
+            process = await self._start()
+        self._calls += 1
+        process.number = self._calls
+        process.reply = reply = asyncio.get_running_loop().create_future()
+        line = json.dumps({"id": self._calls, "function": entry.value, "payload": payload}, default=str)
+        try:
+            process.pipe.result().write(line.encode() + b"\n")
+            await asyncio.wait(
+                {reply, process.running}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not reply.done():
+                raise self._failure(process, timeout_s)
+        finally:
+            process.reply = None
+            if not reply.done():
+                await self._kill()
+        message = reply.result()
+        if "error" in message:
+            log.warning("hook %s failed: %s", entry.value, message.get("traceback", ""))
+            raise HookFailed("error", f"failed: {cut_line(str(message['error']), 300)}")
+        return message.get("answer")
+
+    async def _start(self) -> _Process:
+        pipe: asyncio.Future[asyncio.WriteTransport] = asyncio.get_running_loop().create_future()
+        running = asyncio.create_task(
+            run(
+                self._command,
+                cwd=self._cwd,
+                env=scrubbed_environment(os.environ),
+                on_output=lambda fd, data: self._hear(process, fd, data),
+                timeout_s=None,
+                grace_s=_GRACE_S,
+                feed=pipe.set_result,
+            ),
+            name="Python hooks",
+        )
+        process = self._process = _Process(running, pipe)
+        self.started += 1
+        try:
+            await asyncio.wait({pipe, running}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self._kill()
+            raise
+        if not pipe.done():
+            self._process = None
+            error = running.exception()
+            if not isinstance(error, OSError | ValueError | None):
+                raise error
+            raise HookFailed("start", f"could not be called: its process did not start ({error})")
+        return process
+
+    def _hear(self, process: _Process, fd: int, data: bytes) -> bool:
+        if fd != 1:
+            return True
+        process.heard.extend(data)
+        while (end := process.heard.find(b"\n")) >= 0:
+            line = bytes(process.heard[:end])
+            del process.heard[: end + 1]
+            self._take(process, line)
+        process.too_much = len(process.heard) > _MAX_LINE
+        return not process.too_much
+
+    def _take(self, process: _Process, line: bytes) -> None:
+        try:
+            value: object = json.loads(line)
+        except (ValueError, RecursionError):
+            return  # no answer of ours; the call then runs out of time
+        if not isinstance(value, dict):
+            return
+        message = cast("dict[str, Any]", value)
+        reply = process.reply
+        if reply is not None and not reply.done() and message.get("id") == process.number:
+            reply.set_result(message)
+
+    def _failure(self, process: _Process, timeout_s: float) -> HookFailed:
+        if not process.running.done():
+            return HookFailed("timeout", f"took longer than {timeout_s:g} s and was stopped")
+        if process.too_much:
+            return HookFailed("output", f"answered with more than {MAX_OUTPUT // 1024} KB and was stopped")
+        if (error := process.running.exception()) is not None:
+            return HookFailed("crash", f"ended its process: {error}")
+        code = process.running.result().exit_code
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return HookFailed("crash", f"ended its process {how}")
+
+    def _pause(self, entry: Entry, kind: Failure) -> None:
+        known = self._pauses.get(entry)
+        failures = 1 if known is None else known.failures + 1
+        # Once is an accident: then it is tried again at once.
+        pause_s = 0.0 if failures == 1 else min(2.0 ** (failures - 2), _LONGEST_PAUSE_S)
+        self._pauses[entry] = _Pause(failures, self._clock() + pause_s, kind)
+
+    async def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.running.cancel()
+        # Whoever is canceled a second time must not leave the process behind.
+        if await finish(process.running):
+            raise asyncio.CancelledError
+        if not process.running.cancelled() and (error := process.running.exception()) is not None:
+            log.warning("the process of the Python hooks: %s", error)
+
+
+@dataclass(frozen=True, slots=True)
+class PythonHook:
+    """One function."""
+
+    entry: Entry
+    host: PythonHost
+    timeout_s: float = TIMEOUT_S
+
+    @property
+    def label(self) -> str:
+        """As the person knows it."""
+        return f"{self.entry.value} ({self.entry.package})" if self.entry.package else self.entry.value
+
+    @property
+    def tools(self) -> str:
+        """All of them: a function can look at the name itself."""
+        return "*"
+
+    @property
+    def denies_on_failure(self) -> bool:
+        """See Entry."""
+        return self.entry.strict
+
+    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> Answer:
+        """Call it. Raises HookFailed."""
+        return read_value(name, await self.host.call(self.entry, payload, self.timeout_s))

@@ -1,0 +1,361 @@
+"""The hooks of one session: who is asked at which moment, what they are told, and what becomes of their answers.
+
+Hooks only make things stricter. Arguments that one changes are validated and judged by the rules like any others, and
+nothing that a hook says answers a question to the person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from daemon.context.tags import within
+from daemon.hooks.answer import NAMES, Answer, HookFailed, HookName, concerns, may_deny, only_watches
+from daemon.hooks.entry_points import unknown
+from daemon.hooks.executable import Executable
+from daemon.model.events import Event, GoalUpdated, PermissionAsked
+from daemon.model.messages import FilePart, ToolCallPart
+from daemon.model.permissions import PermissionRequest
+from daemon.model.traces import QueuedPrompt
+from daemon.model.words import cut_line
+from daemon.store.base import StoreError
+from tools.base import PermissionDenied, ToolResult
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+
+log = logging.getLogger(__name__)
+
+MAX_WAITING = 256
+"""Moments that hooks have still to be told of; more are dropped."""
+DRAIN_S = 2.0
+"""How long the end of a session waits for that."""
+TAG = "hook_context"
+"""In which the model reads what hooks say, see daemon.context.tags."""
+_CODE = "hook"
+"""Of notices."""
+_MAX_SHOWN = 2_000
+"""Characters of changed arguments that the model is shown."""
+
+
+class Asked(Protocol):
+    """One hook: a program or a function."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def tools(self) -> str: ...
+    @property
+    def denies_on_failure(self) -> bool: ...
+    async def ask(self, name: HookName, payload: Mapping[str, Any]) -> Answer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What all hooks for one moment came to. ``refusal``: why not, in words; empty when nobody objects."""
+
+    refusal: str = ""
+    by: str = ""
+    context: str = ""
+    """For the model, in tags; empty for nothing."""
+    changes: tuple[dict[str, Any], ...] = ()
+    """Of arguments: ``by`` whom, what was ``set`` and what was ``removed``."""
+
+
+class SessionHooks:
+    """Of one session. Made with it; holds nothing as long as there are no hooks."""
+
+    __slots__ = ("_closed", "_dropped", "_ready", "_session", "_started", "_told", "_waiting", "_watching")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._waiting: deque[tuple[HookName, dict[str, Any]]] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._told: set[tuple[str, ...]] = set()
+        self._ready = False
+        self._started = False
+        self._closed = False
+        self._dropped = 0
+
+    # -- what there is --
+
+    async def learn(self) -> None:
+        """Before anybody is asked: look for functions, and say what is wrong with the names."""
+        await self._session.services.hooks.learn()
+        self._ready = True
+        problems = list(self._session.services.hooks.found.problems)
+        for name in self._session.config.settings.hooks:
+            if name not in NAMES:
+                problems.append(unknown(name, "the configuration"))
+        for problem in problems:
+            self._tell_once(problem, (problem,))
+
+    def wants(self, name: HookName) -> bool:
+        """Whether there are hooks for this moment, as far as is known."""
+        services = self._session.services.hooks
+        return name in services.found.entries or bool(self._session.config.settings.hooks.get(name))
+
+    def around(self, tool: str) -> bool:
+        """Whether there are hooks around calls of this tool."""
+        return any(
+            self.wants(name) and bool(self._hooks(name, tool))
+            for name in ("tool.execute.before", "tool.execute.after")
+        )
+
+    def _hooks(self, name: HookName, tool: str | None = None) -> list[Asked]:
+        """All for one moment, in order: functions, then programs."""
+        session = self._session
+        services = session.services.hooks
+        hooks: list[Asked] = [services.callable(entry) for entry in services.functions(name)]
+        trusted = session.trust == "trusted"
+        for hook in session.config.settings.hooks.get(name, ()):
+            hooks.append(Executable(hook, session.services.workspace, trusted))
+        return [hook for hook in hooks if tool is None or concerns(hook.tools, tool)]
+
+    # -- moments that are waited for --
+
+    async def submitted(self, prompt: QueuedPrompt, attachments: tuple[FilePart, ...] = ()) -> Said:
+        """The person has sent a prompt: may it be worked on, and what is there to add?"""
+        names = [file.name for file in attachments]
+        payload = {"prompt_id": prompt.prompt_id, "prompt": prompt.text, "attachments": names}
+        said = await self._ask("prompt.submit", payload)
+        if said.refusal:
+            # Wherever the prompt came from, the person sees why nothing follows.
+            self._session.notice("warning", said.refusal, _CODE)
+        return said
+
+    async def compacting(self, reason: str, tokens: int, instructions: str) -> str:
+        """What is to be said to the model that sums up, in tags; empty for nothing."""
+        if not self._ready:
+            await self.learn()
+        if not self.wants("compaction.before"):
+            return ""
+        payload = {"reason": reason, "tokens": tokens, "instructions": instructions}
+        return (await self._ask("compaction.before", payload)).context
+
+    async def run_tool(
+        self, call: ToolCallPart, run: Callable[[ToolCallPart], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        """``run`` the call, or as the hooks change it, or not at all. Passes on what ``run`` raises."""
+        try:
+            arguments = call.arguments()
+        except ValueError:
+            return await run(call)  # it says what is wrong with them
+        said = await self._ask(
+            "tool.execute.before",
+            {"tool": call.name, "tool_call_id": call.id, "arguments": arguments},
+            call.name,
+        )
+        if said.refusal:
+            return ToolResult(
+                f"Permission denied. {said.refusal}",
+                title="denied",
+                metadata={"denied": True, "hook": {"denied_by": said.by}},
+                is_error=True,
+            )
+        if said.changes:
+            arguments = _changed(arguments, said.changes)
+            call = call.model_copy(update={"input": json.dumps(arguments)})
+        result = await self._run_changed(call, said, run)
+        self.watch(
+            "tool.execute.after",
+            {
+                "tool": call.name,
+                "tool_call_id": call.id,
+                "arguments": arguments,
+                "result": {
+                    "content": result.content,
+                    "title": result.title,
+                    "is_error": result.is_error,
+                    "metadata": dict(result.metadata),
+                },
+            },
+        )
+        return _with(result, said)
+
+    async def _run_changed(
+        self, call: ToolCallPart, said: Said, run: Callable[[ToolCallPart], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        try:
+            return await run(call)
+        except (PermissionDenied, asyncio.CancelledError) as error:
+            if said.changes:
+                # There is no result that could tell it.
+                words = _in_words(said.changes)
+                self._session.notice("info", f"{call.name}: {words}", _CODE)
+                if isinstance(error, PermissionDenied) and error.by_rule:
+                    raise PermissionDenied(f"{error.reason} {words}", error.feedback, by_rule=True) from error
+            raise
+
+    async def _ask(self, name: HookName, payload: dict[str, Any], tool: str | None = None) -> Said:
+        """Ask one after the other; each is told the arguments as those before it left them."""
+        contexts: list[str] = []
+        changes: list[dict[str, Any]] = []
+        full = self._payload(name, payload)
+        for hook in self._hooks(name, tool):
+            answer = await self._answer(hook, name, full)
+            if answer is None:
+                if hook.denies_on_failure and may_deny(name):
+                    return Said(f"The hook {hook.label}, which has to agree, failed.", hook.label)
+                continue
+            if answer.denied:
+                return Said(f"The hook {hook.label} refused this: {answer.reason}", hook.label)
+            if answer.context:
+                contexts.append(f"The hook {hook.label} says:\n{answer.context}")
+            if answer.arguments is not None and (change := _change(full["arguments"], answer.arguments)):
+                changes.append({"by": hook.label, **change})
+                full = {**full, "arguments": answer.arguments}
+        context = within(TAG, "\n\n".join(contexts)) if contexts else ""
+        return Said(context=context, changes=tuple(changes))
+
+    async def _answer(self, hook: Asked, name: HookName, payload: Mapping[str, Any]) -> Answer | None:
+        """None: it failed, and the person was told."""
+        try:
+            return await hook.ask(name, payload)
+        except HookFailed as failed:
+            log.warning("hook %s (%s) %s", hook.label, name, failed)
+            then = "" if only_watches(name) else " It went on without it."
+            if hook.denies_on_failure and may_deny(name):
+                then = " It has to agree, so this was not done."
+            text = f"The hook {hook.label} ({name}) {failed}.{then}"
+            self._tell_once(text, (hook.label, name, failed.kind))
+            return None
+
+    # -- moments that are only watched --
+
+    def begin(self) -> None:
+        """The session begins to work: the first time in this daemon its hooks are told."""
+        if not self._started:
+            self._started = True
+            trace = self._session.state.trace
+            source = "resumed" if self._session.state.messages else "new"
+            self.watch(
+                "session.start", {"source": source, "agent": trace.agent, "model": self._session.model}
+            )
+
+    def seen(self, event: Event) -> None:
+        """Something happened in the session."""
+        if isinstance(event, PermissionAsked):
+            self.watch("permission.asked", _asked(event.request))
+        elif isinstance(event, GoalUpdated):
+            done = [event.goal_id] if event.updates.get("status") == "completed" else []
+            done += [other.goal_id for other in event.affected_goals if other.status == "completed"]
+            for goal_id in done:
+                goal = self._session.state.plan.goals[goal_id]
+                said = {"id": goal.id, "description": goal.description, "summary": goal.summary or ""}
+                self.watch("goal.completed", {"goal_id": goal.id, "goal": said, "by": event.by})
+
+    def watch(self, name: HookName, payload: dict[str, Any]) -> None:
+        """Tell the hooks as soon as they can listen; nobody waits for them."""
+        if self._closed or (self._ready and not self.wants(name)):
+            return
+        if self._waiting is None:
+            self._waiting = deque()
+        if len(self._waiting) >= MAX_WAITING:
+            self._dropped += 1
+            text = f"The hooks are too slow: {name} and others are not told of everything that happens."
+            self._tell_once(text, ("dropped",))
+            return
+        self._waiting.append((name, self._payload(name, payload)))
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(
+                self._tell_watchers(self._waiting), name=f"hooks of {self._session.session_id}"
+            )
+
+    async def _tell_watchers(self, waiting: deque[tuple[HookName, dict[str, Any]]]) -> None:
+        if not self._ready:
+            await self.learn()
+        while waiting:
+            name, payload = waiting.popleft()
+            tool = payload["tool"] if name == "tool.execute.after" else None
+            for hook in self._hooks(name, tool):
+                try:
+                    await self._answer(hook, name, payload)
+                except Exception:
+                    # The next one is not to miss its moment for it.
+                    log.exception("hook %s (%s)", hook.label, name)
+
+    async def close(self) -> None:
+        """Tell of the session's end, and end what still runs after a moment."""
+        if self._started:
+            self.watch("session.end", {})
+        self._closed = True
+        if self._watching is None:
+            return
+        await asyncio.wait({self._watching}, timeout=DRAIN_S)
+        if not self._watching.done():
+            log.warning("hooks were not told of %d moments", self._dropped + len(self._waiting or ()))
+            self._watching.cancel()
+            await asyncio.wait({self._watching})
+
+    # -- inside --
+
+    def _payload(self, name: HookName, payload: dict[str, Any]) -> dict[str, Any]:
+        session = self._session
+        general = {
+            "hook": name,
+            "session_id": session.session_id,
+            "workspace": str(session.services.workspace),
+            "goal_id": session.state.plan.current_id,
+        }
+        return general | payload
+
+    def _tell_once(self, text: str, about: tuple[str, ...]) -> None:
+        if about in self._told:
+            return
+        self._told.add(about)
+        try:
+            self._session.notice("warning", text, _CODE)
+        except StoreError as error:
+            log.warning("the notice %r is not in the log: %s", text, error)
+
+
+def _asked(request: PermissionRequest) -> dict[str, Any]:
+    return {
+        "request_id": request.request_id,
+        "permission": request.permission,
+        "targets": list(request.targets),
+        "title": request.title,
+        "tool": request.tool,
+        "tool_call_id": request.tool_call_id,
+    }
+
+
+def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """What became of arguments; empty when nothing did."""
+    given = {key: value for key, value in after.items() if key not in before or before[key] != value}
+    removed = [key for key in before if key not in after]
+    return {"set": given, "removed": removed} if given or removed else {}
+
+
+def _changed(arguments: Mapping[str, Any], changes: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    result = dict(arguments)
+    for change in changes:
+        result = {key: value for key, value in result.items() if key not in change["removed"]} | change["set"]
+    return result
+
+
+def _in_words(changes: tuple[dict[str, Any], ...]) -> str:
+    words: list[str] = []
+    for change in changes:
+        parts = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in change["set"].items()]
+        parts += [f"without {key}" for key in change["removed"]]
+        shown = cut_line(", ".join(parts), _MAX_SHOWN)
+        words.append(f"The hook {change['by']} changed the arguments of the call: {shown}.")
+    return " ".join(words)
+
+
+def _with(result: ToolResult, said: Said) -> ToolResult:
+    """The result, with what hooks had to do with it."""
+    content, metadata = result.content, dict(result.metadata)
+    if said.changes:
+        metadata["hook"] = {"changed": list(said.changes)}
+        content += f"\n\n{within(TAG, _in_words(said.changes))}"
+    if said.context:
+        content += f"\n\n{said.context}"
+    return ToolResult(content, result.title, metadata, result.is_error, result.images)

@@ -1,14 +1,14 @@
 """Settings: shipped defaults < the user's file < the workspace's file < the editor < the command line.
 
-The workspace's file is untrusted input: from it only ``permission`` is taken, and that can only tighten.
-A wrong setting is reported in words and left out; it never stops the daemon.
+The workspace's file is untrusted input: until the person trusts the folder, only ``permission`` and ``mode`` are taken
+from it, and they can only tighten. A wrong setting is reported in words and left out; it never stops the daemon.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -144,49 +144,93 @@ class Config:
     blocking: tuple[str, ...] = ()
     """What may have held a prohibition and could not be read: nothing is to be done until it can."""
 
-    def overlaid(self, values: Mapping[str, Any], source: RuleSource, name: str) -> Config:
-        """This configuration with another layer of trusted settings over it."""
-        # Rule by rule, not as one setting: a wrong entry must not take a prohibition with it.
-        valid, problems = _valid({k: v for k, v in values.items() if k != "permission"}, name)
-        rules, wrong = rules_from_config(values.get("permission"), source)
-        merged = {**self.settings.model_dump(), **valid}
-        return Config(
-            settings=Settings.model_validate(merged),
+    def overlaid(self, values: Mapping[str, Any], source: RuleSource, name: str, file: str = "") -> Config:
+        """This configuration with another layer of trusted settings over it; ``file``: where its rules stand."""
+        settings, problems = self._settings_with(values, name)
+        rules, blocking = _rules(values, source, name, file)
+        return replace(
+            self,
+            settings=settings,
             base_rules=(*self.base_rules, *rules),
-            workspace_rules=self.workspace_rules,
-            trusted=self.trusted,
             problems=(*self.problems, *problems),
-            blocking=(*self.blocking, *_misnamed(values, name), *(f"{name}: {text}" for text in wrong)),
+            blocking=(*self.blocking, *blocking),
         )
 
+    def with_workspace(self, values: Mapping[str, Any], *, trusted: bool) -> Config:
+        """This configuration (shipped and the user's) with the workspace's file over it."""
+        name = WORKSPACE_FILE.as_posix()
+        rules, blocking = _rules(values, "workspace", name, name)
+        if trusted:
+            settings, problems = self._settings_with(values, name)
+        else:
+            settings = self._tightened(values)
+            problems = _ignored(values, rules, name, settings.mode)
+        return replace(
+            self,
+            settings=settings,
+            workspace_rules=tuple(rules),
+            trusted=trusted,
+            problems=(*self.problems, *problems),
+            blocking=(*self.blocking, *blocking),
+        )
 
-def load_config(workspace: Path, user_file: Path) -> Config:
-    """Read the user's and the workspace's file; both may be missing."""
-    config = Config()
-    values, problems = _read(user_file)
-    config = config.overlaid(values, "user", str(user_file))
-    local, local_problems = _read(workspace / WORKSPACE_FILE)
-    rules, wrong = rules_from_config(local.get("permission"), "workspace")
-    name = WORKSPACE_FILE.as_posix()
-    ignored = sorted(set(local) - {"permission", "$schema"})
-    notes = (
-        [f"{name}: {', '.join(ignored)} ignored; a workspace's file can only tighten permissions."]
-        if ignored
-        else []
-    )
-    return Config(
-        settings=config.settings,
-        base_rules=config.base_rules,
-        workspace_rules=tuple(rules),
-        problems=(*config.problems, *notes),
-        blocking=(
-            *problems,
-            *config.blocking,
-            *local_problems,
-            *_misnamed(local, name),
-            *(f"{name}: {text}" for text in wrong),
-        ),
-    )
+    def _settings_with(self, values: Mapping[str, Any], name: str) -> tuple[Settings, list[str]]:
+        # Rules go rule by rule, not as one setting: a wrong entry must not take a prohibition with it.
+        valid, problems = _valid({k: v for k, v in values.items() if k != "permission"}, name)
+        merged = {**self.settings.model_dump(), **valid}
+        if hooks := valid.get("hooks"):
+            # Those of every layer are told: a hook that guards something is not taken away by another's.
+            merged["hooks"] = dict(self.settings.hooks)
+            for event, more in hooks.items():
+                merged["hooks"][event] = (*self.settings.hooks.get(event, ()), *more)
+        return Settings.model_validate(merged), problems
+
+    def _tightened(self, values: Mapping[str, Any]) -> Settings:
+        wanted = next((mode for mode in _MODES if mode == values.get("mode")), None)
+        if wanted is None or _MODES.index(wanted) >= _MODES.index(self.settings.mode):
+            return self.settings
+        return self.settings.model_copy(update={"mode": wanted})
+
+
+_MODES: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
+"""The strictest first."""
+
+
+def load_config(workspace: Path, user_file: Path, *, trusted: bool = False) -> Config:
+    """Read the user's and the workspace's file; both may be missing.
+
+    ``trusted``: the person trusts the workspace's folder, so its file counts in full: its settings over the user's,
+    its rules may loosen, and its programs (hooks) are run.
+    """
+    values, unread = _read(user_file)
+    config = Config().overlaid(values, "user", str(user_file), str(user_file))
+    local, unread_here = _read(workspace / WORKSPACE_FILE)
+    config = config.with_workspace(local, trusted=trusted)
+    return replace(config, blocking=(*unread, *unread_here, *config.blocking))
+
+
+def _rules(
+    values: Mapping[str, Any], source: RuleSource, name: str, file: str
+) -> tuple[list[Rule], list[str]]:
+    """The rules of one file, and what may have been one and cannot be read."""
+    rules, wrong = rules_from_config(values.get("permission"), source)
+    blocking = [*_misnamed(values, name), *(f"{name}: {text}" for text in wrong)]
+    return [rule.model_copy(update={"file": file}) for rule in rules] if file else rules, blocking
+
+
+def _ignored(values: Mapping[str, Any], rules: Sequence[Rule], name: str, mode: Mode) -> list[str]:
+    """What of an untrusted workspace's file does not count, and how it would."""
+    ignored = sorted(set(values) - {"permission", "mode", "$schema"})
+    if values.get("mode") not in (None, mode):
+        ignored.append("mode")
+    if any(rule.action == "allow" for rule in rules):
+        ignored.append("rules that allow")
+    if not ignored:
+        return []
+    return [
+        f"{name}: {', '.join(ignored)} ignored: this folder is not trusted, so its file can only tighten permissions. "
+        "If it is yours, run `goalwright trust` in it, or trust it in the editor."
+    ]
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[str]]:

@@ -31,7 +31,9 @@ from daemon.loop.session import Session
 from daemon.loop.state import SessionState
 from daemon.model.events import SessionCreated, SessionUpdated
 from daemon.model.messages import Message
+from daemon.model.permissions import Trust
 from daemon.model.traces import Trace
+from daemon.permission.grants import GrantStore
 from daemon.permission.service import PermissionService
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
@@ -69,12 +71,16 @@ class Daemon:
         self.now = now
         self.bus = Bus()
         self.trusted = TrustedFolders(state_folder)
-        self.permissions = PermissionService(now)
+        self.grants = GrantStore(
+            state_folder / "grants.json", self._private("grants").with_suffix(".json"), now
+        )
+        self.permissions = PermissionService(now, self.grants)
         self.diagnostics = diagnostics
         self.started = time.monotonic()
         self.clients = 0
         self._command_line = dict(command_line or {})
-        self._config: Config | None = None
+        self._configs: dict[bool, Config] = {}
+        """What the files say, with the workspace's own trusted or not."""
         self._sessions: dict[str, Session] = {}
         self._opening: dict[str, asyncio.Task[Session]] = {}
         self._watch = FileWatch(self._changed_outside)
@@ -106,22 +112,34 @@ class Daemon:
             unsaved_text=unsaved_text,
             write_unsaved=write_unsaved,
             on_read=self._watch.add,
-            trust=lambda: self.trusted.trust(self.workspace),
+            grants=self.grants.rules,
+            trust=self.trust,
             watch_command=self._commands.watch,
             expect_command=self._commands.expect,
             note_write=self._commands.wrote,
             random=random.Random(),
         )
 
-    def config(self) -> Config:
-        """The configuration, read once; ``reload_config`` reads it again."""
-        return self._config or self.reload_config()
+    def trust(self) -> Trust:
+        """Of the workspace's folder, where no client says it."""
+        return self.trusted.trust(self.workspace)
+
+    def config(self, trusted: bool | None = None) -> Config:
+        """The configuration, read once; ``reload_config`` reads it again.
+
+        ``trusted``: whether the workspace's own file counts in full; None: as the person's list of folders says.
+        """
+        if trusted is None:
+            trusted = self.trust() == "trusted"
+        if trusted not in self._configs:
+            files = load_config(self.workspace, self.state_folder / "config.json", trusted=trusted)
+            self._configs[trusted] = files.overlaid(self._command_line, "user", "command line")
+        return self._configs[trusted]
 
     def reload_config(self) -> Config:
         """Read the configuration files again: a new session sees what the person just changed."""
-        files = load_config(self.workspace, self.state_folder / "config.json")
-        self._config = files.overlaid(self._command_line, "user", "command line")
-        return self._config
+        self._configs.clear()
+        return self.config()
 
     # -- sessions --
 
@@ -182,11 +200,16 @@ class Daemon:
         self._commands.wrote(path)
 
     def update_session(self, session: Session, updates: Mapping[str, Any]) -> None:
-        """Change title, model or limits."""
+        """Change title, model, mode or limits."""
         if updates:
             session.emit(SessionUpdated(trace_id=session.session_id, time=self.now(), updates=dict(updates)))
         if "budget" in updates:
             withdraw_question(session, self.permissions)
+
+    @property
+    def open_sessions(self) -> list[Session]:
+        """Sessions that are at hand, running or not."""
+        return list(self._sessions.values())
 
     @property
     def running(self) -> list[Session]:

@@ -92,9 +92,8 @@ async def keep_budget(session: Session) -> str:
             detail="Once: the same amount again. Always: no such limit in this session any more. "
             "Refuse: the run stops here, and everything is kept.",
         )
-        permission = CallPermission(
-            session.services.permissions, _BudgetAsker(session), CallInfo("", "budget", reached.goal_id)
-        )
+        info = CallInfo("", "budget", reached.goal_id, timeout_s=session.config.settings.permission_timeout_s)
+        permission = CallPermission(session.services.permissions, _BudgetAsker(session), info)
         try:
             await permission.ask(ask)
         except PermissionDenied as denied:

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 def call_permission(session: Session, call: ToolCallPart) -> CallPermission:
     """The permission service for one call."""
-    info = CallInfo(call.id, call.name, goal_id=session.state.plan.current_id)
+    info = CallInfo(
+        call.id,
+        call.name,
+        goal_id=session.state.plan.current_id,
+        timeout_s=session.config.settings.permission_timeout_s,
+    )
     return CallPermission(session.services.permissions, session, info)
 
 

@@ -7,19 +7,26 @@ second one attach, and the first answer wins because answering is one step on th
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from daemon.model.permissions import FileAnswer, FileDiff, Grant, PermissionRequest, Reply, Scope
+from daemon.model.permissions import FileAnswer, FileDiff, Grant, PermissionRequest, Reply, Scope, StoredGrant
+from daemon.permission.answers import denial, remembered, subjects
 from daemon.permission.rules import RuleSet
+from daemon.store.base import StoreError
 from tools.base import Action, Approval, FileChange, PermissionAsk, PermissionDenied, ProposedFile, ToolError
 from tools.diff import limited
 from tools.writing.proposal import hunk_count, with_hunks, with_text
 
+log = logging.getLogger(__name__)
+
 Answer = Reply | Literal["canceled"]
+TIMEOUT = "timeout"
+"""Who answered, when nobody did in time."""
 Left = tuple[FileChange, ...] | None
 """See tools.base.Approval."""
 
@@ -50,8 +57,36 @@ class Asker(Protocol):
         remembered: tuple[Grant, ...] | None = None,
         scope: Scope = "session",
     ) -> None:
-        """Record and publish an answer; from "always" on, ``rules`` include what the request suggested."""
+        """Record and publish an answer; from "always" on, ``rules`` include what was remembered."""
         ...
+
+
+class Keeper(Protocol):
+    """Where grants are kept that outlive their session, see daemon.permission.grants."""
+
+    def add(
+        self, grants: Sequence[Grant], scope: Scope, *, by: str = "", title: str = ""
+    ) -> tuple[StoredGrant, ...]:
+        """Remember; returns those that are new. Raises StoreError: then none of them is kept."""
+        ...
+
+    def forget(self, ids: Collection[str]) -> tuple[StoredGrant, ...]:
+        """Take back. Raises StoreError."""
+        ...
+
+
+class NoKeeper:
+    """Where nothing outlives a session."""
+
+    def add(
+        self, grants: Sequence[Grant], scope: Scope, *, by: str = "", title: str = ""
+    ) -> tuple[StoredGrant, ...]:
+        """See Keeper."""
+        raise StoreError("Nothing can be allowed for longer than a session here: choose the scope session.")
+
+    def forget(self, ids: Collection[str]) -> tuple[StoredGrant, ...]:
+        """See Keeper."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +97,19 @@ class CallInfo:
     tool: str
     goal_id: str | None = None
     branch_id: str | None = None
+    """Of the sub-agent that makes the call, if any."""
+    timeout_s: float | None = None
+    """After how long a question that nobody answers is refused; None: never."""
 
 
 @dataclass(slots=True)
 class _Pending:
     request: PermissionRequest
     asker: Asker
-    proposal: tuple[ProposedFile, ...]
+    ask: PermissionAsk
     answer: asyncio.Future[tuple[Answer, str | None, Left]]
     by: str = ""
+    timer: asyncio.TimerHandle | None = None
 
 
 @dataclass(slots=True)
@@ -78,6 +117,8 @@ class PermissionService:
     """See the module."""
 
     now: Callable[[], datetime]
+    keeper: Keeper = field(default_factory=NoKeeper)
+    """Of grants that outlive their session."""
     _pending: dict[str, _Pending] = field(default_factory=dict[str, _Pending])
     _answered: dict[str, str] = field(default_factory=dict[str, str])
     """Who answered, for those who come too late; only the last few hundred."""
@@ -85,17 +126,14 @@ class PermissionService:
     async def ask(self, asker: Asker, call: CallInfo, ask: PermissionAsk) -> Approval:
         """Return when allowed, with what the person left of the proposal.
 
-        Raises PermissionDenied: by a rule (``by_rule``, the model is told which), or by the person.
+        Raises PermissionDenied: by a rule or because nobody answered in time (``by_rule``, the model is told), or by
+        the person.
         """
-        rule = asker.rules.decide_all(ask.permission, ask.targets)
-        if rule.action == "allow":
+        verdict = asker.rules.judge(ask)
+        if verdict.action == "allow":
             return Approval()
-        if rule.action == "deny":
-            raise PermissionDenied(
-                f"The rule `{rule.permission} {rule.pattern} deny` ({rule.source}) forbids {ask.permission} "
-                f"on {', '.join(ask.targets)}.",
-                by_rule=True,
-            )
+        if verdict.action == "deny":
+            raise PermissionDenied(denial(ask, verdict), by_rule=True)
         request = PermissionRequest(
             request_id=f"perm_{uuid.uuid4().hex[:12]}",
             trace_id=asker.session_id,
@@ -109,24 +147,38 @@ class PermissionService:
             detail=ask.detail,
             files=tuple(_shown(file) for file in ask.proposal),
             suggestions=tuple(Grant(permission=s.permission, pattern=s.pattern) for s in ask.suggestions),
-            rule=rule,
+            rule=verdict.rule,
+            reasons=tuple(reason for reason in verdict.reasons if reason.action != "allow"),
+            warnings=ask.warnings,
             created_at=self.now(),
         )
-        pending = _Pending(request, asker, ask.proposal, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        pending = _Pending(request, asker, ask, loop.create_future())
         self._pending[request.request_id] = pending
         try:
             asker.asked(request)
         except BaseException:
             del self._pending[request.request_id]  # nobody heard of it, so nobody could answer
             raise
+        if call.timeout_s is not None and not pending.answer.done():
+            pending.timer = loop.call_later(call.timeout_s, self._timed_out, pending)
         try:
             answer, feedback, left = await pending.answer
         except asyncio.CancelledError:
             if self._pending.pop(request.request_id, None) is not None:
                 asker.replied(request, "canceled", None, "")
             raise
+        finally:
+            if pending.timer is not None:
+                pending.timer.cancel()
         if answer in ("once", "always"):
             return Approval(left)
+        if pending.by == TIMEOUT:
+            raise PermissionDenied(
+                f"Nobody answered the question within {call.timeout_s:g} s, so it was refused: {ask.title}. Go on "
+                "without it; say at the end what could not be done.",
+                by_rule=True,
+            )
         reason = f"{pending.by or 'The person'} refused {ask.permission}: {ask.title}."
         raise PermissionDenied(reason, feedback)
 
@@ -139,51 +191,95 @@ class PermissionService:
         pending = self._pending.get(request_id)
         if pending is None or not answers:
             return None
-        return await asyncio.to_thread(_left, pending.proposal, answers)
+        return await asyncio.to_thread(_left, pending.ask.proposal, answers)
 
     def reply(
-        self, request_id: str, reply: Reply, feedback: str | None, by: str, left: Left = None
+        self,
+        request_id: str,
+        reply: Reply,
+        feedback: str | None,
+        by: str,
+        left: Left = None,
+        grants: Sequence[Grant] | None = None,
+        scope: Scope = "session",
     ) -> tuple[bool, str]:
         """Answer a request: (accepted, who answered it). The first answer wins.
 
-        ``left`` is what the person left of the proposal (see ``left``).
+        ``left`` is what the person left of the proposal (see ``left``); ``grants`` and ``scope``: what "always"
+        remembers (None: what was suggested), and where that holds.
 
-        "always" also releases the session's other requests that the new rules allow; "reject" without feedback
-        also rejects the session's other requests (source: conventions.md). Raises KeyError for an unknown id.
+        "always" also releases other requests that the new rules allow, of all sessions when it holds for more than
+        this one; "reject" without feedback also rejects the session's other requests (source: conventions.md).
+        Raises KeyError for an unknown id, ToolError when the grants cannot be taken so, and StoreError when they
+        cannot be stored: in both cases the request still waits.
         """
         pending = self._pending.get(request_id)
         if pending is None:
             return False, self._answered[request_id]
-        self._settle(pending, reply, feedback, by, left)
-        others = [p for p in self._pending.values() if p.asker is pending.asker]
+        session_id = pending.request.trace_id
         if reply == "always":
-            for other in others:
-                if self._allowed(other):
-                    self._settle(other, "once", None, by)
-        elif reply == "reject" and not feedback:
-            for other in others:
-                self._settle(other, "reject", None, by)
+            self._always(pending, feedback, by, left, grants, scope)
+            self.release(session_id if scope == "session" else None, by)
+            return True, by
+        self._settle(pending, reply, feedback, by, left)
+        if reply == "reject" and not feedback:
+            for other in self._of(session_id):
+                self._settle_too(other, "reject", by)
         return True, by
+
+    def release(self, session_id: str | None, by: str) -> None:
+        """Answer what waits and is allowed by now, of one session or of all: rules, mode or trust have changed."""
+        for other in self._of(session_id):
+            if other.asker.rules.judge(other.ask).action == "allow":
+                self._settle_too(other, "once", by)
 
     def pending(self, session_id: str | None = None) -> list[PermissionRequest]:
         """What waits for an answer, oldest first."""
-        return [
-            pending.request
-            for pending in self._pending.values()
-            if session_id is None or pending.request.trace_id == session_id
-        ]
+        return [pending.request for pending in self._of(session_id)]
 
     def proposed(self, request_id: str, path: str) -> ProposedFile | None:
         """One file of a pending request. Raises KeyError when the request is not pending."""
         pending = self._pending[request_id]
-        return next((file for file in pending.proposal if file.name == path), None)
+        return next((file for file in pending.ask.proposal if file.name == path), None)
 
-    def _allowed(self, pending: _Pending) -> bool:
-        request = pending.request
-        return pending.asker.rules.decide_all(request.permission, request.targets).action == "allow"
+    def _of(self, session_id: str | None) -> list[_Pending]:
+        """What waits, of one session (its sub-agents included) or of all."""
+        return [
+            pending
+            for pending in self._pending.values()
+            if session_id is None or pending.request.trace_id == session_id
+        ]
+
+    def _always(
+        self,
+        pending: _Pending,
+        feedback: str | None,
+        by: str,
+        left: Left,
+        grants: Sequence[Grant] | None,
+        scope: Scope,
+    ) -> None:
+        kept = remembered(pending.request, subjects(pending.ask), grants, scope)
+        if scope == "session":
+            self._settle(pending, "always", feedback, by, left, kept)
+            return
+        stored = self.keeper.add(kept, scope, by=by, title=pending.request.title)
+        try:
+            self._settle(pending, "always", feedback, by, left, kept, scope)
+        except Exception:
+            # The answer does not count, so what it allowed does not, either.
+            self.keeper.forget({grant.grant_id for grant in stored})
+            raise
 
     def _settle(
-        self, pending: _Pending, answer: Reply, feedback: str | None, by: str, left: Left = None
+        self,
+        pending: _Pending,
+        answer: Reply,
+        feedback: str | None,
+        by: str,
+        left: Left = None,
+        kept: tuple[Grant, ...] | None = None,
+        scope: Scope = "session",
     ) -> None:
         request = pending.request
         del self._pending[request.request_id]
@@ -192,7 +288,7 @@ class PermissionService:
             del self._answered[next(iter(self._answered))]
         pending.by = by
         try:
-            pending.asker.replied(request, answer, feedback, by)
+            pending.asker.replied(request, answer, feedback, by, kept, scope)
         except Exception as error:
             # An answer that cannot be recorded does not count; whoever waits for it must not wait for ever.
             if not pending.answer.done():
@@ -200,6 +296,18 @@ class PermissionService:
             raise
         if not pending.answer.done():
             pending.answer.set_result((answer, feedback, left))
+
+    def _settle_too(self, pending: _Pending, answer: Reply, by: str) -> None:
+        """Answer what nobody answered by itself: that it fails is no failure of what was answered."""
+        if pending.request.request_id not in self._pending:
+            return
+        try:
+            self._settle(pending, answer, None, by)
+        except StoreError as error:
+            log.warning("%s could not be answered: %s", pending.request.request_id, error)
+
+    def _timed_out(self, pending: _Pending) -> None:
+        self._settle_too(pending, "reject", TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True)

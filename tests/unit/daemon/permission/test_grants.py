@@ -210,9 +210,8 @@ def test_a_lock_that_somebody_holds_ends_in_words(folder: Path, monkeypatch: pyt
     store = store_in(folder)
     store.add([LOG], "user")
     monkeypatch.setattr(module, "LOCK_WAIT_S", 0.0)
-    with filelock.FileLock(folder / "grants.json.lock"):
-        with pytest.raises(GrantsNotStored, match="try again"):
-            store.add([SRC], "user")
+    with filelock.FileLock(folder / "grants.json.lock"), pytest.raises(GrantsNotStored, match="try again"):
+        store.add([SRC], "user")
     assert patterns(store) == [("user", "git log *")]
 
 

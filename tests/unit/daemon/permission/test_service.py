@@ -3,68 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from daemon.model.permissions import FileAnswer, PermissionRequest, Rule
-from daemon.permission.rules import SHIPPED, RuleSet
-from daemon.permission.service import Answer, CallInfo, CallPermission, PermissionService
+from daemon.model.permissions import FileAnswer, Grant, Rule
+from daemon.permission.service import CallInfo, CallPermission, PermissionService
+from tests.fakes.asker import NOW, FakeAsker, Inbox
 from tests.fakes.waiting import until
-from tools.base import Approval, FileChange, PermissionAsk, PermissionDenied, ToolError
+from tools.base import FileChange, PermissionAsk, PermissionDenied, ToolError
 from tools.writing.proposal import propose
-
-NOW = datetime(2025, 1, 1, tzinfo=UTC)
-
-
-class FakeAsker:
-    """A session as far as the service sees it; grants like the real one."""
-
-    def __init__(self, session_id: str = "s", *rules: Rule) -> None:
-        self.session_id = session_id
-        self.base = (*SHIPPED, *rules)
-        self.granted: list[Rule] = []
-        self.asked_for: list[PermissionRequest] = []
-        self.replies: list[tuple[str, Answer, str | None, str]] = []
-
-    @property
-    def rules(self) -> RuleSet:
-        return RuleSet(self.base, session=self.granted)
-
-    def asked(self, request: PermissionRequest) -> None:
-        self.asked_for.append(request)
-
-    def replied(self, request: PermissionRequest, answer: Answer, feedback: str | None, by: str) -> None:
-        if answer == "always":
-            self.granted += [
-                Rule(permission=request.permission, pattern=pattern, action="allow", source="session")
-                for pattern in request.suggestions
-            ]
-        self.replies.append((request.request_id, answer, feedback, by))
-
-
-class Inbox:
-    def __init__(self) -> None:
-        self.service = PermissionService(lambda: NOW)
-        self.tasks: list[asyncio.Task[Approval]] = []
-
-    async def ask(self, asker: FakeAsker, target: str, *suggestions: str, permission: str = "edit") -> str:
-        """Ask in the background; the id of the new request."""
-        before = len(asker.asked_for)
-        ask = PermissionAsk(permission, (target,), f"{permission} {target}", suggestions)
-        permission_port = CallPermission(self.service, asker, CallInfo("c", "edit"))
-        self.tasks.append(asyncio.create_task(permission_port.ask(ask)))
-        await until(lambda: len(asker.asked_for) > before or self.tasks[-1].done())
-        return asker.asked_for[-1].request_id if len(asker.asked_for) > before else ""
-
-    async def outcome(self, number: int) -> str:
-        try:
-            async with asyncio.timeout(20):
-                await self.tasks[number]
-        except PermissionDenied as denied:
-            return f"denied: {denied.feedback}"
-        return "allowed"
 
 
 async def test_a_rule_that_allows_asks_nobody() -> None:
@@ -89,7 +37,9 @@ async def test_the_request_tells_what_is_asked_and_which_rule_asks() -> None:
     await inbox.ask(asker, "src/a.py", "src/*")
     (request,) = inbox.service.pending("s")
     assert request.targets == ("src/a.py",)
-    assert request.suggestions == ("src/*",)
+    assert request.suggestions == (Grant(permission="edit", pattern="src/*"),)
+    assert [(r.permission, r.target, r.rule) for r in request.reasons] == [("edit", "src/a.py", request.rule)]
+    assert request.branch_id is None
     assert (request.rule.permission, request.rule.pattern, request.rule.source) == ("edit", "*", "shipped")
     assert request.created_at == NOW
     assert request.tool_call_id == "c"

@@ -1,0 +1,122 @@
+"""Words and checks around a question: what a prohibition says, and what an "always" may remember. Pure."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Sequence
+
+from daemon.model.permissions import Grant, PermissionRequest, Reason, Rule, Scope
+from daemon.permission.rules import Verdict
+from tools.base import PermissionAsk, ToolError
+
+MOST_GRANTS = 20
+"""Of one answer."""
+LONGEST_PATTERN = 500
+"""Characters."""
+SESSION_ONLY = frozenset({"budget", "doom_loop"})
+"""What is asked about the run itself; the answer is of no use to another one."""
+
+_DOES = {
+    "read": "read",
+    "edit": "change",
+    "ls": "list",
+    "external_directory": "reach outside of the workspace to",
+}
+_SHOWN = 3
+
+
+def denial(ask: PermissionAsk, verdict: Verdict) -> str:
+    """Why a call is refused by rules, for the model and the person: which rule of which file forbids what."""
+    denied = [reason for reason in verdict.reasons if reason.action == "deny"]
+    words = " ".join(_denied(ask, reason) for reason in denied[:_SHOWN])
+    return f"{words} (And {len(denied) - _SHOWN} more.)" if len(denied) > _SHOWN else words
+
+
+def _denied(ask: PermissionAsk, reason: Reason) -> str:
+    whose = f"{_rule(reason.rule)} forbids"
+    if reason.permission == ask.permission and reason.target in ask.targets:
+        because = f" ({reason.why})" if reason.why else ""
+        return f"{whose} {reason.permission} on {reason.target}{because}."
+    does = _DOES.get(reason.permission, f"need {reason.permission} on")
+    what = "The command" if ask.permission == "bash" else f"This {ask.permission}"
+    because = f" ({reason.why})" if reason.why else ""
+    return f"{what} would {does} {reason.target}{because}, and {_lower(whose)} that."
+
+
+def _rule(rule: Rule) -> str:
+    # The words themselves and not only the source: the person has to find the rule.
+    where = f"{rule.source}, {rule.file}" if rule.file else rule.source
+    return f"The rule `{rule.permission} {rule.pattern} {rule.action}` ({where})"
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]
+
+
+def subjects(ask: PermissionAsk) -> frozenset[str]:
+    """The permissions that a question is about."""
+    offered = {suggestion.permission for suggestion in ask.suggestions}
+    return frozenset({ask.permission, *(access.permission for access in ask.all_accesses), *offered})
+
+
+def remembered(
+    request: PermissionRequest,
+    about: Collection[str],
+    grants: Sequence[Grant] | None,
+    scope: Scope,
+) -> tuple[Grant, ...]:
+    """What "always" remembers: the suggestions, or ``grants`` as the person edited them.
+
+    ``about``: the permissions that the question is about. Raises ToolError, with what to do, when the answer cannot
+    be taken so.
+    """
+    if grants is None:
+        found = request.suggestions
+        if not found and scope != "session":
+            raise ToolError(
+                "There is nothing to remember for this question: write a pattern, or answer once."
+            )
+    else:
+        found = tuple(dict.fromkeys(grants))
+        if not found:
+            raise ToolError("Nothing is to be remembered: write a pattern, or answer once.")
+        if len(found) > MOST_GRANTS:
+            raise ToolError(
+                f"{len(found)} patterns are more than the {MOST_GRANTS} that one answer may remember: leave some "
+                "out, or write a more general one."
+            )
+        for grant in found:
+            # What was suggested may be an exact command line; nobody typed it, so nothing is typed wrongly.
+            if grant not in request.suggestions:
+                _check(grant, about)
+    own = sorted({grant.permission for grant in found} & SESSION_ONLY)
+    if own and scope != "session":
+        raise ToolError(f"{', '.join(own)} can be allowed for this session only: choose the scope session.")
+    return found
+
+
+def _check(grant: Grant, about: Collection[str]) -> None:
+    if grant.permission not in about:
+        raise ToolError(
+            f"The question is not about {_quoted(grant.permission)}: it can remember patterns for "
+            f"{', '.join(sorted(about))}."
+        )
+    pattern = grant.pattern
+    if not pattern.strip():
+        raise ToolError(
+            f"A pattern for {grant.permission} is empty: write what it is to match, or leave it out."
+        )
+    if len(pattern) > LONGEST_PATTERN:
+        raise ToolError(
+            f"A pattern for {grant.permission} has {len(pattern)} characters, and {LONGEST_PATTERN} are the limit: "
+            "write a more general one, e.g. with * at its end."
+        )
+    if any(unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"} for c in pattern):
+        raise ToolError(
+            f"The pattern {_quoted(pattern)} holds a control character or a line break, which cannot be seen: write "
+            "it without."
+        )
+
+
+def _quoted(text: str) -> str:
+    return ascii(text if len(text) <= 60 else f"{text[:59]}…")

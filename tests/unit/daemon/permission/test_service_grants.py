@@ -1,0 +1,310 @@
+"""The answer "always": what it remembers, where, and what else it answers; and questions that nobody answers."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from daemon.model.permissions import Grant, Rule, Scope
+from daemon.permission.answers import LONGEST_PATTERN, MOST_GRANTS
+from daemon.permission.grants import GrantsNotStored, GrantStore
+from daemon.permission.service import CallInfo
+from daemon.store.base import StoreError
+from tests.fakes.asker import NOW, FakeAsker, Inbox
+from tools.access import Access
+from tools.base import PermissionDenied, ToolError
+
+
+def grant(pattern: str, permission: str = "edit") -> Grant:
+    return Grant(permission=permission, pattern=pattern)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> GrantStore:
+    return GrantStore(tmp_path / "home" / "grants.json", tmp_path / "home" / "here.json", lambda: NOW)
+
+
+def asker_of(store: GrantStore, session_id: str = "s") -> FakeAsker:
+    """A session to which the store's grants apply."""
+    asker = FakeAsker(session_id)
+    asker.everywhere = lambda: (*store.rules()[0], *store.rules()[1])
+    return asker
+
+
+async def test_an_edited_grant_is_what_is_remembered_and_what_releases() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    first = await inbox.ask(asker, "src/a.py", "src/*")
+    await inbox.ask(asker, "src/b.txt", "src/*")
+    await inbox.ask(asker, "lib/c.py", "lib/*")
+    inbox.service.reply(first, "always", None, "x", grants=[grant("*.py"), grant("*.py")])
+    assert asker.remembered[0] == ((grant("*.py"),), "session")
+    assert await inbox.outcome(2) == "allowed"
+    assert [r.targets[0] for r in inbox.service.pending()] == ["src/b.txt"]
+
+
+@pytest.mark.parametrize("scope", ["workspace", "user"])
+async def test_a_wider_grant_is_stored_and_releases_what_waits_in_all_sessions(
+    store: GrantStore, scope: Scope
+) -> None:
+    inbox = Inbox(store)
+    one, other = asker_of(store, "s"), asker_of(store, "t")
+    first = await inbox.ask(one, "src/a.py", "src/*")
+    await inbox.ask(other, "src/b.py", "src/*")
+    await inbox.ask(other, "lib/c.py", "lib/*")
+    assert inbox.service.reply(first, "always", None, "Ann", scope=scope) == (True, "Ann")
+    assert await inbox.outcome(0) == await inbox.outcome(1) == "allowed"
+    assert [r.targets[0] for r in inbox.service.pending()] == ["lib/c.py"]
+    (kept,) = store.all()
+    assert (kept.scope, kept.pattern, kept.by, kept.title) == (scope, "src/*", "Ann", "edit src/a.py")
+    assert one.remembered == [((grant("src/*"),), scope)]
+    assert one.granted == []
+    assert await inbox.ask(other, "src/d.py") == ""
+
+
+BAD: list[tuple[list[Grant], str]] = [
+    ([], "write a pattern, or answer once"),
+    ([grant("")], "is empty"),
+    ([grant("  ")], "is empty"),
+    ([grant("a\nb")], "control character"),
+    ([grant("a\x00")], "control character"),
+    ([grant("a\x1b[2J")], "control character"),
+    ([grant("a\u2028b")], "line break"),
+    ([grant("\ud83d")], "control character"),
+    ([grant("x" * (LONGEST_PATTERN + 1))], "501 characters"),
+    ([grant(f"{number}") for number in range(MOST_GRANTS + 1)], "21 patterns"),
+    ([grant("*", "bash")], "not about 'bash'"),
+    ([grant("*", "*")], "not about '\\*'"),
+    ([grant("src/*"), grant("ls *", "bash\n")], "not about 'bash"),
+]
+
+
+@pytest.mark.parametrize(("grants", "message"), BAD)
+@pytest.mark.parametrize("scope", ["session", "workspace", "user"])
+async def test_what_cannot_be_remembered_is_said_and_the_request_still_waits(
+    store: GrantStore, grants: list[Grant], message: str, scope: Scope
+) -> None:
+    inbox, asker = Inbox(store), asker_of(store)
+    request_id = await inbox.ask(asker, "src/a.py", "src/*")
+    with pytest.raises(ToolError, match=message):
+        inbox.service.reply(request_id, "always", None, "x", grants=grants, scope=scope)
+    assert [r.request_id for r in inbox.service.pending()] == [request_id]
+    assert (asker.replies, store.all()) == ([], [])
+    inbox.service.reply(request_id, "once", None, "x", grants=grants, scope=scope)  # "once" remembers nothing
+    assert await inbox.outcome(0) == "allowed"
+    assert (asker.granted, store.all()) == ([], [])
+
+
+async def test_what_the_call_would_do_besides_can_be_granted_too() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    outside = Access("external_directory", "/data/*")
+    first = await inbox.ask(asker, "make", "make *", permission="bash", accesses=(outside,))
+    grants = [grant("make *", "bash"), grant("/data/*", "external_directory")]
+    inbox.service.reply(first, "always", None, "x", grants=grants)
+    assert await inbox.outcome(0) == "allowed"
+    assert await inbox.ask(asker, "make", permission="bash", accesses=(outside,)) == ""
+
+
+async def test_a_suggested_command_of_several_lines_can_be_remembered_as_it_is() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    command = "echo 'a\nb'"
+    first = await inbox.ask(asker, command, command, permission="bash")
+    inbox.service.reply(first, "always", None, "x", grants=[grant(command, "bash")])
+    assert await inbox.ask(asker, command, permission="bash") == ""
+
+
+async def test_always_without_anything_to_remember_is_once_and_cannot_be_kept_for_longer(
+    store: GrantStore,
+) -> None:
+    inbox, asker = Inbox(store), asker_of(store)
+    request_id = await inbox.ask(asker, "src/a.py")
+    with pytest.raises(ToolError, match="answer once"):
+        inbox.service.reply(request_id, "always", None, "x", scope="user")
+    inbox.service.reply(request_id, "always", None, "x")
+    assert await inbox.outcome(0) == "allowed"
+    assert await inbox.ask(asker, "src/a.py") != ""
+
+
+@pytest.mark.parametrize("permission", ["budget", "doom_loop"])
+async def test_what_is_asked_about_one_run_is_not_remembered_for_others(
+    store: GrantStore, permission: str
+) -> None:
+    inbox, asker = Inbox(store), asker_of(store)
+    request_id = await inbox.ask(asker, "session", "session", permission=permission)
+    with pytest.raises(ToolError, match="this session only"):
+        inbox.service.reply(request_id, "always", None, "x", scope="workspace")
+    inbox.service.reply(request_id, "always", None, "x")
+    assert await inbox.outcome(0) == "allowed"
+
+
+async def test_without_a_place_to_keep_it_a_wider_answer_is_refused_in_words() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    request_id = await inbox.ask(asker, "a.py", "*")
+    with pytest.raises(StoreError, match="scope session"):
+        inbox.service.reply(request_id, "always", None, "x", scope="user")
+    assert len(inbox.service.pending()) == 1
+    inbox.service.reply(request_id, "always", None, "x")
+    assert await inbox.outcome(0) == "allowed"
+
+
+async def test_a_grant_that_cannot_be_stored_loses_nothing(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("in the way")
+    store = GrantStore(tmp_path / "home" / "grants.json", tmp_path / "home" / "here.json", lambda: NOW)
+    inbox, asker = Inbox(store), asker_of(store)
+    request_id = await inbox.ask(asker, "src/a.py", "src/*")
+    await inbox.ask(asker, "src/b.py", "src/*")
+    with pytest.raises(GrantsNotStored):
+        inbox.service.reply(request_id, "always", None, "x", scope="user")
+    assert len(inbox.service.pending()) == 2
+    assert asker.replies == []
+    inbox.service.reply(request_id, "always", None, "x")
+    assert await inbox.outcome(0) == await inbox.outcome(1) == "allowed"
+
+
+async def test_an_answer_that_cannot_be_recorded_leaves_no_grant_behind(store: GrantStore) -> None:
+    inbox, asker = Inbox(store), asker_of(store)
+    request_id = await inbox.ask(asker, "src/a.py", "src/*")
+    asker.broken = True
+    with pytest.raises(StoreError, match="disk is full"):
+        inbox.service.reply(request_id, "always", None, "x", scope="user")
+    assert store.all() == []
+    with pytest.raises(StoreError):
+        await inbox.tasks[0]
+
+
+async def test_a_session_that_cannot_record_its_release_keeps_no_other_from_its_own(
+    store: GrantStore,
+) -> None:
+    inbox = Inbox(store)
+    askers = [asker_of(store, name) for name in ("one", "broken", "three")]
+    ids = [await inbox.ask(asker, "src/a.py", "src/*") for asker in askers]
+    askers[1].broken = True
+    assert inbox.service.reply(ids[0], "always", None, "x", scope="user") == (True, "x")
+    assert await inbox.outcome(0) == await inbox.outcome(2) == "allowed"
+    with pytest.raises(StoreError):
+        await inbox.tasks[1]
+
+
+async def test_the_second_answer_stores_nothing(store: GrantStore) -> None:
+    inbox, asker = Inbox(store), asker_of(store)
+    request_id = await inbox.ask(asker, "src/a.py", "src/*")
+    assert inbox.service.reply(request_id, "reject", "no", "Ann") == (True, "Ann")
+    assert inbox.service.reply(request_id, "always", None, "Bob", scope="user") == (False, "Ann")
+    assert store.all() == []
+
+
+async def test_what_waits_is_released_when_rules_or_mode_change() -> None:
+    inbox, one, other = Inbox(), FakeAsker("s"), FakeAsker("t")
+    await inbox.ask(one, "a.py")
+    await inbox.ask(other, "a.py")
+    for asker in (one, other):
+        asker.granted.append(Rule(permission="edit", pattern="*.py", action="allow", source="session"))
+    inbox.service.release("s", "Ann")
+    assert await inbox.outcome(0) == "allowed"
+    assert [r.trace_id for r in inbox.service.pending()] == ["t"]
+    inbox.service.release(None, "Ann")
+    assert await inbox.outcome(1) == "allowed"
+
+
+# -- what a refusal and a question say --
+
+
+async def test_a_denied_argument_of_a_command_is_named() -> None:
+    deny = Rule(permission="read", pattern="*.env", action="deny", source="user", file="/home/a/config.json")
+    inbox, asker = Inbox(), FakeAsker("s", deny)
+    reads = Access("read", ".env", why="argument of cat", implied=True)
+    await inbox.ask(asker, "cat .env", permission="bash", accesses=(reads,))
+    with pytest.raises(PermissionDenied) as caught:
+        await inbox.tasks[0]
+    assert caught.value.by_rule
+    assert "The command would read .env (argument of cat)" in caught.value.reason
+    assert "`read *.env deny` (user, /home/a/config.json)" in caught.value.reason
+    assert asker.asked_for == []
+
+
+async def test_of_many_denied_targets_some_are_named_and_the_rest_counted() -> None:
+    deny = Rule(permission="read", pattern="secret/*", action="deny", source="user")
+    inbox, asker = Inbox(), FakeAsker("s", deny)
+    reads = tuple(Access("read", f"secret/{number}") for number in range(10))
+    await inbox.ask(asker, "cat secret/*", permission="bash", accesses=reads)
+    with pytest.raises(PermissionDenied, match="And 7 more"):
+        await inbox.tasks[0]
+
+
+async def test_a_request_says_everything_that_is_asked_about_and_what_cannot_be_taken_back() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    accesses = (Access("read", "a.py"), Access("edit", "out.txt", why="> out.txt"))
+    warnings = ("git reset --hard throws away changes",)
+    await inbox.ask(asker, "make", permission="bash", accesses=accesses, warnings=warnings)
+    (request,) = asker.asked_for
+    assert {(r.permission, r.target, r.why) for r in request.reasons} == {
+        ("bash", "make", ""),
+        ("edit", "out.txt", "> out.txt"),
+    }
+    assert request.warnings == warnings
+    inbox.tasks[0].cancel()
+
+
+async def test_a_sub_agents_question_carries_its_label_and_is_the_sessions_own() -> None:
+    inbox, asker, branch = Inbox(), FakeAsker("s"), FakeAsker("s")
+    first = await inbox.ask(asker, "a.py", "*.py")
+    await inbox.ask(branch, "b.py", call=CallInfo("c2", "edit", branch_id="tests"))
+    assert [r.branch_id for r in inbox.service.pending("s")] == [None, "tests"]
+    inbox.service.reply(first, "reject", None, "x")
+    assert await inbox.outcome(1) == "denied: None"
+
+
+# -- nobody answers --
+
+
+async def test_a_question_that_nobody_answers_in_time_is_refused_and_the_run_goes_on() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    await inbox.ask(asker, "a.py", call=CallInfo("c", "edit", timeout_s=0.01))
+    with pytest.raises(PermissionDenied, match="Nobody answered") as caught:
+        async with asyncio.timeout(20):
+            await inbox.tasks[0]
+    assert caught.value.by_rule
+    assert [(answer, by) for _, answer, _, by in asker.replies] == [("reject", "timeout")]
+    assert inbox.service.pending() == []
+    assert inbox.service.reply(asker.asked_for[0].request_id, "once", None, "late") == (False, "timeout")
+
+
+async def test_a_timeout_refuses_nothing_else() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    other = await inbox.ask(asker, "b.py")
+    await inbox.ask(asker, "a.py", call=CallInfo("c", "edit", timeout_s=0.01))
+    assert await inbox.outcome(1) == "denied: None"
+    assert [r.request_id for r in inbox.service.pending()] == [other]
+
+
+@pytest.mark.parametrize("end", ["answer", "cancel"])
+async def test_a_question_that_has_ended_is_not_timed_out_any_more(end: str) -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+    call_later = loop.call_later
+
+    def noted(delay: float, *args: object) -> asyncio.TimerHandle:
+        timers.append(call_later(delay, *args))  # type: ignore[arg-type]
+        return timers[-1]
+
+    loop.call_later = noted  # type: ignore[method-assign]
+    request_id = await inbox.ask(asker, "a.py", call=CallInfo("c", "edit", timeout_s=3600))
+    loop.call_later = call_later  # type: ignore[method-assign]
+    (timer,) = [timer for timer in timers if timer.when() > loop.time() + 1000]
+    if end == "answer":
+        inbox.service.reply(request_id, "once", None, "x")
+    else:
+        inbox.tasks[0].cancel()
+    await asyncio.wait(inbox.tasks)
+    assert timer.cancelled()
+
+
+async def test_a_timeout_whose_record_fails_still_ends_the_wait() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    asker.broken = True
+    await inbox.ask(asker, "a.py", call=CallInfo("c", "edit", timeout_s=0.01))
+    with pytest.raises(StoreError):
+        async with asyncio.timeout(20):
+            await inbox.tasks[0]

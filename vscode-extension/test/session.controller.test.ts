@@ -207,6 +207,16 @@ test("what is accepted in part goes along with the answer, and the caller learns
   assert.equal(await sessions.reply("r1", { reply: "once" }), false);
 });
 
+test("what is to be remembered goes along with always, and with nothing else", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  const grants = [{ permission: "bash", pattern: "git log *" }];
+  await sessions.reply("r1", { reply: "always", grants, scope: "workspace" });
+  assert.deepEqual(daemon.asked.at(-1)?.[1], { requestId: "r1", reply: "always", feedback: null, grants, scope: "workspace" });
+  await sessions.reply("r1", { reply: "once", grants, scope: "workspace" });
+  assert.deepEqual(daemon.asked.at(-1)?.[1], { requestId: "r1", reply: "once", feedback: null });
+});
+
 test("an answer that the daemon does not take is thrown, for the card to show", async () => {
   const { daemon, sessions } = make();
   await sessions.open("s1");

@@ -200,3 +200,24 @@ test("an event of a newer daemon changes nothing but the place in the log", () =
   assert.equal(state.lastEventId, 7);
   assert.deepEqual(state.items, []);
 });
+
+test("what was allowed for longer, and what was taken back, is a line of its own", () => {
+  const replied = { requestId: "r1", feedback: null, by: "VS Code", scope: "session" as const };
+  const asked = play([event(1, "permission_asked", { request: request("r1") })]);
+  const lines = (state: SessionState): string[] => state.items.map((item) => (item.kind === "notice" ? item.text : ""));
+  const suggested = play([event(2, "permission_replied", { ...replied, reply: "always", remembered: null })], asked);
+  assert.deepEqual(lines(suggested), ["From now on without a question in this session: edit: a.py"]);
+  const edited = play([event(2, "permission_replied", { ...replied, reply: "always", remembered: [{ permission: "edit", pattern: "*.py" }], scope: "user" })], asked);
+  assert.deepEqual(lines(edited), ["From now on without a question everywhere: edit: *.py"]);
+  assert.deepEqual(lines(play([event(2, "permission_replied", { ...replied, reply: "once", remembered: null })], asked)), []);
+  const budget = play([event(1, "permission_asked", { request: request("r1", { permission: "budget" }) })]);
+  assert.deepEqual(lines(play([event(2, "permission_replied", { ...replied, reply: "always", remembered: null })], budget)), []);
+  const forgotten = play([event(3, "permission_forgotten", { grants: [{ permission: "edit", pattern: "*.py" }], by: "VS Code" })], edited);
+  assert.equal(lines(forgotten).at(-1), "You took back: edit: *.py");
+});
+
+test("the mode changes with the session's", () => {
+  const state = play([event(1, "session_updated", { updates: { mode: "plan" } })]);
+  assert.equal(state.session.mode, "plan");
+  assert.equal(play([event(2, "session_updated", { updates: { title: "x" } })], state).session.mode, "plan");
+});

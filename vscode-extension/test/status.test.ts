@@ -26,3 +26,10 @@ test("the status bar says what the person needs to know first", () => {
   assert.equal(words(connected(), { session: session({ status: "running" }) }), "working");
   assert.equal(words(connected(true), { session: session({ status: "waiting", demo: true }), pending: [request("r")] }), "needs you");
 });
+
+test("a mode other than the usual one is in the status bar, too", () => {
+  const mode = (over: Parameters<typeof session>[0]): string | undefined => statusWords(connected(), fromLoad(loaded({ session: session(over) }))).mode;
+  assert.equal(mode({}), undefined);
+  assert.equal(mode({ mode: "accept-edits" }), "Accept edits");
+  assert.equal(mode({ mode: "auto", status: "running" }), "Auto");
+});

@@ -3,15 +3,15 @@ import type { JobInfo, Mode, PermissionRequest, Reason, Rule, RuleSource, Scope,
 import { ago } from "../chat/time";
 
 const WHOSE: Readonly<Record<RuleSource, string>> = {
-  shipped: "built-in rule",
+  shipped: "the built-in rule",
   user: "your rule",
-  editor: "your VS Code setting",
+  editor: "your setting",
   workspace: "this folder's rule",
   granted: "what you granted",
   session: "what you granted in this session",
   mode: "the mode",
   agent: "the agent's rule",
-  protected: "protected",
+  protected: "protected:",
 };
 
 /** Whose rule it is; what a newer daemon calls otherwise stays as it is. */
@@ -19,11 +19,9 @@ export function whose({ source }: Rule): string {
   return Object.hasOwn(WHOSE, source) ? WHOSE[source] : source;
 }
 
-/** `built-in rule bash: * → ask`; `protected: secrets`. */
-export function ruleWords(rule: Rule): string {
-  // What is protected is no rule of a list: its pattern says what it is.
-  if (rule.source === "protected") return `protected: ${rule.pattern}`;
-  return `${whose(rule)} ${rule.permission}: ${rule.pattern} → ${rule.action}`;
+/** `bash: * → ask`. What is protected is no rule of a list: its pattern says what it is. */
+export function ruleText({ source, permission, pattern, action }: Rule): string {
+  return source === "protected" ? pattern : `${permission}: ${pattern} → ${action}`;
 }
 
 const VERBS: Readonly<Record<string, string>> = {
@@ -48,9 +46,7 @@ export interface ReasonLine {
   /** What would be done, `reads .env`; empty when the card says nothing else anyway. */
   verb: string;
   target: string;
-  rule: string;
-  /** The file the rule stands in. */
-  file: string;
+  rule: Rule;
   /** Where it comes from, `argument of cat`. */
   why: string;
 }
@@ -65,8 +61,7 @@ export function reasonLines(request: PermissionRequest): ReasonLine[] {
     return {
       verb: obvious ? "" : verb(reason.permission),
       target: obvious ? "" : reason.target,
-      rule: ruleWords(reason.rule),
-      file: reason.rule.file,
+      rule: reason.rule,
       why: reason.why,
     };
   });
@@ -149,7 +144,7 @@ export function grantRow(grant: StoredGrant, now: number): Row {
 }
 
 export function ruleRow(rule: Rule): Row {
-  return { label: `${rule.permission}: ${rule.pattern}`, description: `${rule.action} · ${whose(rule)}`, detail: rule.file };
+  return { label: `${rule.permission}: ${rule.pattern}`, description: `${rule.action} · ${whose(rule).replace(/^the |:$/g, "")}`, detail: rule.file };
 }
 
 /** A command in the background: what it is, how it goes, and where its output stands. */

@@ -46,8 +46,90 @@ const ask = (question: string | undefined): Promise<string | undefined> => {
   return Promise.resolve(answers.shift());
 };
 
+export class ThemeIcon {
+  constructor(readonly id: string) {}
+}
+
+export enum QuickPickItemKind {
+  Separator = -1,
+  Default = 0,
+}
+
+/** Commands that were run. */
+export const ran: unknown[][] = [];
+
+export const commands = {
+  executeCommand: (...command: unknown[]) => {
+    ran.push(command);
+    return Promise.resolve(undefined);
+  },
+};
+
+export const workspace = { isTrusted: true, workspaceFolders: undefined };
+
+interface Row {
+  label: string;
+  description?: string;
+  detail?: string;
+  buttons?: readonly unknown[];
+}
+
+/** A list as the person meets it. */
+export class FakeQuickPick {
+  title = "";
+  placeholder = "";
+  busy = false;
+  matchOnDescription = false;
+  matchOnDetail = false;
+  items: readonly Row[] = [];
+  selectedItems: readonly Row[] = [];
+  private readonly hidden = new EventEmitter<void>();
+  private readonly accepted = new EventEmitter<void>();
+  private readonly triggered = new EventEmitter<{ item: Row; button: unknown }>();
+  readonly onDidHide = this.hidden.event;
+  readonly onDidAccept = this.accepted.event;
+  readonly onDidTriggerItemButton = this.triggered.event;
+
+  show(): void {}
+
+  dispose(): void {}
+
+  hide(): void {
+    this.hidden.fire();
+  }
+
+  row(label: string): Row {
+    const found = this.items.find((item) => item.label === label);
+    if (!found) throw new Error(`no row ${label} in ${this.items.map((item) => item.label).join(", ")}`);
+    return found;
+  }
+
+  press(label: string, button = 0): void {
+    const item = this.row(label);
+    this.triggered.fire({ item, button: item.buttons?.[button] });
+  }
+
+  enter(label: string): void {
+    this.selectedItems = [this.row(label)];
+    this.accepted.fire();
+  }
+}
+
+/** Lists that were opened, the last one at the end. */
+export const picks: FakeQuickPick[] = [];
+
 export const window = {
-  showErrorMessage: show,
+  createQuickPick: () => {
+    picks.push(new FakeQuickPick());
+    return picks.at(-1);
+  },
+  /** The answer is the row whose label has the given text in it. */
+  showQuickPick: async (rows: Row[], options: { title?: string }) => {
+    const answer = await ask(options.title);
+    return rows.find((row) => answer !== undefined && row.label.includes(answer));
+  },
+  /** Without buttons nobody waits for an answer. */
+  showErrorMessage: (text: string, ...buttons: unknown[]) => (buttons.length > 0 ? ask(text) : show(text)),
   showInformationMessage: show,
   setStatusBarMessage: show,
   showInputBox: (options: { title?: string }) => ask(options.title),

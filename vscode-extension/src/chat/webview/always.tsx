@@ -101,7 +101,7 @@ function Pattern({ draft, number, onChange }: PatternProps): JSX.Element {
       {isBroad(draft) && (
         <p class="pattern-note" role="status">
           <Icon name="warning" />
-          <span>{`This allows everything that it ${kind}.`}</span>
+          <span>{`No limit: everything that it ${kind} would pass.`}</span>
         </p>
       )}
     </li>

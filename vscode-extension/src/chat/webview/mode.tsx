@@ -30,10 +30,12 @@ export function Restricted(): JSX.Element {
   return (
     <div class="restricted" role="status">
       <Icon name="shield" />
-      <span>Restricted mode: Goalwright only reads here.</span>
-      <button type="button" class="quiet" onClick={() => post({ type: "command", command: "manageTrust" })}>
-        Manage Workspace Trust
-      </button>
+      <span>
+        {"Restricted mode: nothing is changed or run. "}
+        <button type="button" class="quiet" onClick={() => post({ type: "command", command: "manageTrust" })}>
+          Manage Workspace Trust
+        </button>
+      </span>
     </div>
   );
 }

@@ -1,6 +1,6 @@
 /** Why a question is one: the rule behind each thing that would be done, and what cannot be taken back. */
 import type { JSX } from "preact";
-import { reasonLines, type ReasonLine } from "../../permission/words";
+import { reasonLines, ruleText, whose, type ReasonLine } from "../../permission/words";
 import type { PermissionRequest } from "../../protocol.gen";
 import { useOpen } from "./hooks";
 import { post } from "./host";
@@ -31,7 +31,8 @@ export function Reasons({ request }: { request: PermissionRequest }): JSX.Elemen
   if (lines.length === 1 && only && !only.target) {
     return (
       <p class="rule">
-        Asked because of <RuleName line={only} />
+        {only.rule.source === "protected" ? "Asked because it is " : "Asked by "}
+        <RuleName line={only} />
       </p>
     );
   }
@@ -61,10 +62,12 @@ export function Reasons({ request }: { request: PermissionRequest }): JSX.Elemen
 }
 
 /** The rule in words, and the way to the file it stands in. */
-function RuleName({ line: { rule, file, why } }: { line: ReasonLine }): JSX.Element {
+function RuleName({ line: { rule, why } }: { line: ReasonLine }): JSX.Element {
+  const { file } = rule;
   return (
     <>
-      {visibleLine(rule)}
+      {`${whose(rule)} `}
+      <span class="rule-text">{visibleLine(ruleText(rule))}</span>
       {file && (
         <>
           {" in "}

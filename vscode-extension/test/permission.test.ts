@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { changed, draftsOf, grantsOf, isBroad, type GrantDraft } from "../src/permission/grants";
+import { forgottenLine, grantRow, jobRow, MODES, modeWords, reasonLines, rememberedLine, ruleRow, ruleText, verb, whose, type ReasonLine } from "../src/permission/words";
+import type { Mode, RuleSource } from "../src/protocol.gen";
+import { grant, reason, request, rule } from "./fakes/protocol";
+
+const draft = (pattern: string, over: Partial<GrantDraft> = {}): GrantDraft => ({ permission: "bash", suggested: pattern, pattern, chosen: true, ...over });
+const NOW = Date.parse("2026-01-01T00:05:00Z");
+
+const said = ({ verb: does, target, rule: by, why }: ReasonLine): string => [does, target, whose(by), ruleText(by), why].filter(Boolean).join(" ");
+
+test("one thing that the card shows anyway is not said again", () => {
+  const asked = request("r", { permission: "bash", targets: ["git log"], reasons: [reason("bash", "git log")] });
+  assert.deepEqual(reasonLines(asked).map(said), ["the built-in rule bash: * → ask"]);
+});
+
+test("an older daemon's request has one rule and no reasons", () => {
+  const asked = request("r", { targets: ["a", "b"], rule: rule("edit", "*.py", { source: "user" }) });
+  assert.deepEqual(reasonLines(asked).map(said), ["your rule edit: *.py → ask"]);
+});
+
+test("each of several things is named with its own rule", () => {
+  const asked = request("r", {
+    permission: "bash",
+    targets: ["cat .env"],
+    reasons: [
+      reason("read", ".env", { rule: rule("read", "secrets", { source: "protected" }), why: "argument of cat" }),
+      reason("bash", "cat .env", { rule: rule("bash", "cat *", { source: "workspace", file: ".goalwright/config.json" }) }),
+    ],
+  });
+  assert.deepEqual(reasonLines(asked).map(said), ["reads .env protected: secrets argument of cat", "runs cat .env this folder's rule bash: cat * → ask"]);
+  assert.equal(reasonLines(asked)[1]?.rule.file, ".goalwright/config.json");
+});
+
+test("one thing that is not the command itself is named", () => {
+  const asked = request("r", { permission: "bash", targets: ["cat .env"], reasons: [reason("read", ".env")] });
+  assert.equal(reasonLines(asked).map(said)[0], "reads .env the built-in rule read: * → ask");
+});
+
+test("what a newer daemon says otherwise is shown by its name", () => {
+  assert.equal(whose(rule("a", "b", { source: "company" as RuleSource })), "company");
+  assert.equal(verb("teleport"), "teleport:");
+  assert.equal(verb("constructor"), "constructor:");
+  assert.equal(modeWords("night" as Mode).label, "night");
+  assert.equal(whose(rule("a", "b", { source: "toString" as RuleSource })), "toString");
+});
+
+test("what is remembered is what the person chose and wrote, each once", () => {
+  let drafts = draftsOf([
+    { permission: "bash", pattern: "git log *" },
+    { permission: "read", pattern: "src/*" },
+    { permission: "bash", pattern: "git diff *" },
+  ]);
+  assert.equal(grantsOf(drafts).length, 3);
+  drafts = changed(drafts, 1, { chosen: false });
+  drafts = changed(drafts, 2, { pattern: "  git log * " });
+  assert.deepEqual(grantsOf(drafts), [{ permission: "bash", pattern: "git log *" }]);
+});
+
+test("who empties a pattern does not want it, who writes into it does", () => {
+  let drafts = changed([draft("git log *")], 0, { pattern: " " });
+  assert.deepEqual(grantsOf(drafts), []);
+  drafts = changed(drafts, 0, { pattern: "git log" });
+  assert.deepEqual(grantsOf(drafts), [{ permission: "bash", pattern: "git log" }]);
+  assert.deepEqual(grantsOf(changed([draft("")], 0, { chosen: true })), []);
+});
+
+test("a suggestion goes back as it came, blanks and all", () => {
+  assert.deepEqual(grantsOf([draft(" odd name ")]), [{ permission: "bash", pattern: " odd name " }]);
+});
+
+test("a pattern that names nothing is told", () => {
+  assert.deepEqual(["*", "**", "**/*", "* *", "~/*", "./**"].filter((pattern) => !isBroad(draft(pattern))), []);
+  assert.deepEqual(["git *", "src/**", "*.py", "?", "", "."].filter((pattern) => isBroad(draft(pattern))), []);
+  assert.equal(isBroad(draft("*", { chosen: false })), false);
+});
+
+test("rows of the list say what, where, when and by whom", () => {
+  assert.deepEqual(grantRow(grant("g", { scope: "workspace" }), NOW), {
+    label: "bash: git log *",
+    description: "This workspace",
+    detail: "Granted 5 min ago by VS Code — Run git log",
+  });
+  assert.equal(grantRow(grant("g", { grantedAt: null, by: "", title: "" }), NOW).detail, "");
+  assert.deepEqual(ruleRow(rule("read", "*.env")), { label: "read: *.env", description: "ask · built-in rule", detail: "" });
+});
+
+test("a command in the background tells how it goes", () => {
+  const job = { jobId: "j", sessionId: "s1", command: "npm run\n  dev", startedAt: "2026-01-01T00:00:00Z", exitCode: null, outputFile: "/o.txt" };
+  assert.deepEqual(jobRow(job, NOW), { label: "npm run dev", description: "running · started 5 min ago", detail: "/o.txt" });
+  assert.match(jobRow({ ...job, exitCode: 0 }, NOW).description, /^done/);
+  assert.match(jobRow({ ...job, exitCode: 137, outputFile: null }, NOW).description, /^ended with 137/);
+});
+
+test("lines of the conversation tell what holds from now on, and what no longer does", () => {
+  assert.equal(rememberedLine([{ permission: "bash", pattern: "git log *" }], "workspace"), "From now on without a question in this workspace: bash: git log *");
+  assert.equal(forgottenLine([{ permission: "bash", pattern: "a" }, { permission: "read", pattern: "b" }]), "You took back: bash: a, read: b");
+});
+
+test("all modes have words of their own", () => {
+  assert.deepEqual(MODES.map(({ mode, label }) => `${mode} ${label}`), ["ask Ask", "accept-edits Accept edits", "plan Plan", "auto Auto"]);
+});

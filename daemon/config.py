@@ -53,8 +53,8 @@ class Settings(BaseModel):
     )
     permission: dict[str, Action | dict[str, Action]] | list[dict[str, str]] | None = Field(
         default=None,
-        description='Rules: {"bash": "ask", "edit": {"*.lock": "deny"}}. The last rule that matches decides; a '
-        "workspace's file can only make things stricter.",
+        description='Rules: {"bash": "ask", "edit": {"*.lock": "deny"}}. The last rule that matches decides; the '
+        "file of a workspace that is not trusted can only make things stricter.",
     )
     mode: Mode = Field(
         default="ask",

@@ -12,7 +12,14 @@ import tempfile
 from pathlib import Path
 from typing import cast
 
-from daemon.model.permissions import Trust
+from daemon.model.permissions import Mode, Trust
+
+
+def mode_in_force(wanted: Mode, trust: Trust) -> Mode:
+    """What may pass unasked in a folder of this trust, when the person or the settings want ``wanted``."""
+    if trust == "restricted":
+        return "plan"
+    return "ask" if wanted == "auto" and trust != "trusted" else wanted
 
 
 class TrustedFolders:

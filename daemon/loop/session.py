@@ -20,6 +20,7 @@ from daemon.context.tokens import estimate_tokens
 from daemon.context.window import WindowCache
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Version
+from daemon.hooks.session import SessionHooks
 from daemon.loop.assembly import Assembly
 from daemon.loop.compacting import Compacted, Compactor
 from daemon.loop.file_events import file_changed
@@ -49,6 +50,8 @@ from daemon.model.traces import QueuedPrompt, SessionStatus, Trace
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import Answer
 from daemon.store.base import StoreError
+from daemon.trust import mode_in_force
+from tools.jobs import Jobs, NoJobs
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +77,8 @@ class Session:
         """The settings in force: the files', and over them those of the client that prompted last."""
         self.trust: Trust = services.trust()
         """Of the folder; what the client says that prompted last."""
+        self.jobs: Jobs = NoJobs()
+        """Commands in the background."""
         self.env: dict[str, str] = {}
         """Provider variables of the client that prompted last; in memory only."""
         self.default_model = ""
@@ -101,6 +106,7 @@ class Session:
         )
         self.files_lock = asyncio.Lock()
         """Held by a turn, and while changes of files are taken back."""
+        self.hooks = SessionHooks(self)
         self._queue = PromptQueue()
         self._worker: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[tuple[StopReason, str]] | None = None
@@ -117,6 +123,7 @@ class Session:
         stored = self.services.store.append(event)
         self.state.apply(stored)
         self.services.bus.publish(stored)
+        self.hooks.seen(stored)
         if self._snapshot_due is None:
             self._snapshot_due = asyncio.get_running_loop().call_later(_SNAPSHOT_DELAY_S, self._snapshot_soon)
 
@@ -185,10 +192,7 @@ class Session:
     @property
     def mode(self) -> Mode:
         """What may pass unasked."""
-        if self.trust == "restricted":
-            return "plan"
-        mode = self.state.trace.mode or self.config.settings.mode
-        return "ask" if mode == "auto" and self.trust != "trusted" else mode
+        return mode_in_force(self.state.trace.mode or self.config.settings.mode, self.trust)
 
     def asked(self, request: PermissionRequest) -> None:
         """See Asker."""
@@ -328,6 +332,7 @@ class Session:
             self.queue_stored()
         except StoreError as error:
             log.warning("the queue was not stored: %s", error)
+        await self.hooks.close()
         await asyncio.gather(*self._saving)
         if self._snapshot_due is not None:
             self.snapshot()
@@ -344,6 +349,10 @@ class Session:
         """
         return [(waiting.prompt, waiting.attachments) for waiting in self._queue.steer()]
 
+    def refused(self, prompt_id: str, reason: str) -> None:
+        """A prompt that was taken for delivery will not be delivered."""
+        self._queue.refuse_steered(prompt_id, reason)
+
     def restore_queue(self, queue: Sequence[QueuedPrompt]) -> None:
         """After a crash: what waited still waits, and runs after the person's next prompt."""
         self._queue.restore(queue)
@@ -354,7 +363,10 @@ class Session:
             self._queue_changed()
 
     def _queue_changed(self) -> None:
-        self.emit(QueueChanged(trace_id=self.session_id, time=self.services.now(), queue=self.queued()))
+        # What hooks look at is not part of the conversation yet, so a crash must not lose it.
+        checked = tuple(prompt for prompt in self.hooks.under_check if prompt in self.state.queue)
+        queue = (*checked, *self.queued())
+        self.emit(QueueChanged(trace_id=self.session_id, time=self.services.now(), queue=queue))
 
     async def _work(self) -> None:
         while self._queue and not self._closing:
@@ -396,14 +408,15 @@ class Session:
 
     async def _run(self, waiting: Waiting) -> tuple[StopReason, str]:
         prompt = waiting.prompt
-        if names := names_after(prompt.text, self.state.trace, self.state.plan):
-            self.emit(SessionUpdated(trace_id=self.session_id, time=self.services.now(), updates=names))
-        self.emit(TurnStarted(trace_id=self.session_id, time=self.services.now(), prompt_id=prompt.prompt_id))
+        if not self.hooks.begun:
+            await self.hooks.begin()
         turn = Turn(self)
-        turn.begin(prompt.text, waiting.attachments)
-        # Not earlier: a prompt that waited must not be lost to a crash in between.
-        self.queue_stored()
-        self._turn = asyncio.create_task(turn.run())
+        if self.hooks.wants("prompt.submit"):
+            self._started(prompt)
+            self._turn = asyncio.create_task(self._checked(turn, waiting))
+        else:
+            self._begin(turn, waiting)
+            self._turn = asyncio.create_task(turn.run())
         if self._canceling:
             self._turn.cancel()
         try:
@@ -426,6 +439,33 @@ class Session:
         if self.state.turn is not None:
             self._finish(prompt.prompt_id, stop, detail)
         return stop, detail
+
+    def _started(self, prompt: QueuedPrompt) -> None:
+        self.emit(TurnStarted(trace_id=self.session_id, time=self.services.now(), prompt_id=prompt.prompt_id))
+
+    def _begin(self, turn: Turn, waiting: Waiting, context: str = "") -> None:
+        """Make the prompt part of the conversation."""
+        prompt = waiting.prompt
+        if names := names_after(prompt.text, self.state.trace, self.state.plan):
+            self.emit(SessionUpdated(trace_id=self.session_id, time=self.services.now(), updates=names))
+        if self.state.turn is None:
+            self._started(prompt)
+        turn.begin(prompt.text, waiting.attachments, context)
+        # Not earlier: a prompt that waited must not be lost to a crash in between.
+        self.queue_stored()
+
+    async def _checked(self, turn: Turn, waiting: Waiting) -> tuple[StopReason, str]:
+        """Nothing of a prompt becomes part of the session before its hooks have agreed."""
+        try:
+            said = await self.hooks.submitted(waiting.prompt, waiting.attachments)
+        except asyncio.CancelledError:
+            self.queue_stored()
+            raise
+        if said.refusal:
+            self.queue_stored()
+            return "permission_denied", said.refusal
+        self._begin(turn, waiting, said.context)
+        return await turn.run()
 
     def _finish(self, prompt_id: str, stop: StopReason, detail: str) -> None:
         now = self.services.now()

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -70,7 +70,17 @@ class Said:
 class SessionHooks:
     """Of one session. Made with it; holds nothing as long as there are no hooks."""
 
-    __slots__ = ("_closed", "_dropped", "_ready", "_session", "_started", "_told", "_waiting", "_watching")
+    __slots__ = (
+        "_closed",
+        "_dropped",
+        "_ready",
+        "_session",
+        "_told",
+        "_waiting",
+        "_watching",
+        "begun",
+        "under_check",
+    )
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -78,9 +88,12 @@ class SessionHooks:
         self._watching: asyncio.Task[None] | None = None
         self._told: set[tuple[str, ...]] = set()
         self._ready = False
-        self._started = False
         self._closed = False
         self._dropped = 0
+        self.begun = False
+        """The session is at work; see ``begin``."""
+        self.under_check: tuple[QueuedPrompt, ...] = ()
+        """Prompts that wait for what hooks say of them."""
 
     # -- what there is --
 
@@ -123,11 +136,28 @@ class SessionHooks:
         """The person has sent a prompt: may it be worked on, and what is there to add?"""
         names = [file.name for file in attachments]
         payload = {"prompt_id": prompt.prompt_id, "prompt": prompt.text, "attachments": names}
-        said = await self._ask("prompt.submit", payload)
+        if not self.under_check:
+            self.under_check = (prompt,)
+        try:
+            said = await self._ask("prompt.submit", payload)
+        finally:
+            self.under_check = ()
         if said.refusal:
             # Wherever the prompt came from, the person sees why nothing follows.
             self._session.notice("warning", said.refusal, _CODE)
         return said
+
+    async def passing(
+        self, prompts: Sequence[tuple[QueuedPrompt, tuple[FilePart, ...]]]
+    ) -> AsyncGenerator[tuple[QueuedPrompt, tuple[FilePart, ...], str]]:
+        """Of prompts for the running turn those that no hook refuses, with what there is to add."""
+        for at, (prompt, files) in enumerate(prompts):
+            self.under_check = tuple(later for later, _ in prompts[at:])
+            said = await self.submitted(prompt, files)
+            if said.refusal:
+                self._session.refused(prompt.prompt_id, said.refusal)
+            else:
+                yield prompt, files, said.context
 
     async def compacting(self, reason: str, tokens: int, instructions: str) -> str:
         """What is to be said to the model that sums up, in tags; empty for nothing."""
@@ -228,15 +258,13 @@ class SessionHooks:
 
     # -- moments that are only watched --
 
-    def begin(self) -> None:
-        """The session begins to work: the first time in this daemon its hooks are told."""
-        if not self._started:
-            self._started = True
-            trace = self._session.state.trace
-            source = "resumed" if self._session.state.messages else "new"
-            self.watch(
-                "session.start", {"source": source, "agent": trace.agent, "model": self._session.model}
-            )
+    async def begin(self) -> None:
+        """The session begins to work, for the first time in this daemon."""
+        self.begun = True
+        await self.learn()
+        trace = self._session.state.trace
+        source = "resumed" if self._session.state.messages else "new"
+        self.watch("session.start", {"source": source, "agent": trace.agent, "model": self._session.model})
 
     def seen(self, event: Event) -> None:
         """Something happened in the session."""
@@ -282,7 +310,7 @@ class SessionHooks:
 
     async def close(self) -> None:
         """Tell of the session's end, and end what still runs after a moment."""
-        if self._started:
+        if self.begun:
             self.watch("session.end", {})
         self._closed = True
         if self._watching is None:

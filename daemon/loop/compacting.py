@@ -146,6 +146,9 @@ class Compactor:
         promised = self._best_cut(aim, _PLACEHOLDER)
         if promised is None or not (promised.after <= before * _WORTH_IT or self._wished(reason, promised)):
             return self._nothing(aim)
+        if said := await self._session.hooks.compacting(reason, before, instructions):
+            prompt = f"{prompt}\n\n{said}"
+            aim = replace(aim, prompt=prompt)
         self._session.notice("info", words.begins(reason, before, profile), "compaction_begins")
         try:
             asking = SummingUp(self._session, self._assembly)

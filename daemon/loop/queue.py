@@ -83,6 +83,12 @@ class PromptQueue:
         self._steered += steered
         return steered
 
+    def refuse_steered(self, prompt_id: str, reason: str) -> None:
+        """One of what was taken to be delivered is not."""
+        for waiting in self._steered:
+            if waiting.prompt.prompt_id == prompt_id:
+                waiting.settle("permission_denied", reason)
+
     def settle_steered(self, stop: StopReason, detail: str) -> None:
         """The turn that took them has ended."""
         for waiting in self._steered:

@@ -80,17 +80,25 @@ class Turn:
         self._estimated = 0
         self._model = session.model
 
-    def begin(self, text: str, attachments: Sequence[FilePart]) -> None:
-        """Store the prompt: from now on it is part of the conversation, whatever comes."""
-        message = self._add_user(text, attachments)
+    def begin(self, text: str, attachments: Sequence[FilePart], context: str = "") -> None:
+        """Store the prompt: from now on it is part of the conversation, whatever comes.
+
+        ``context``: what hooks have to say to the model with it.
+        """
+        message = self._add_user(text, attachments, context)
         self._mark_history(message.sequence)
 
     async def run(self) -> tuple[StopReason, str]:
         """Work on the prompt. Raises CancelledError after everything received so far is stored."""
         await self._assembly.prepare()
         while True:
-            for prompt, files in self._session.take_steered():
-                self._add_user(prompt.text, files)
+            steered = self._session.take_steered()
+            if steered and self._session.hooks.wants("prompt.submit"):
+                async for prompt, files, context in self._session.hooks.passing(steered):
+                    self._add_user(prompt.text, files, context)
+            else:
+                for prompt, files in steered:
+                    self._add_user(prompt.text, files)
             self._session.queue_stored()
             if self._state.notes:
                 self._add_user("", ())  # the person changed the plan meanwhile
@@ -273,7 +281,13 @@ class Turn:
         if tool is None or not self._session.rules.offered(tool.permission):
             offered = [spec.name for spec in self._assembly.tool_specs()]
             return ToolResult(unknown_tool(call.name, offered), title="unknown tool", is_error=True)
-        result: ToolResult = await self._services.run_tool(tool, call.input, context)
+        result: ToolResult
+        if self._session.hooks.around(call.name):
+            result = await self._session.hooks.run_tool(
+                call, lambda changed: self._services.run_tool(tool, changed.input, context)
+            )
+        else:
+            result = await self._services.run_tool(tool, call.input, context)
         files = files_at_work(call.name, result)
         if not files:
             return result
@@ -300,10 +314,12 @@ class Turn:
     def _elapsed(self) -> int | None:
         return int((time.monotonic() - self._started) * 1000) if self._started else None
 
-    def _add_user(self, text: str, attachments: Sequence[FilePart]) -> Message:
+    def _add_user(self, text: str, attachments: Sequence[FilePart], context: str = "") -> Message:
         parts: tuple[Part, ...] = (*((TextPart(text=text),) if text else ()), *attachments)
         if notes := notes_text(self._state.notes):
             parts = (*parts, NotePart(text=notes))
+        if context:
+            parts = (*parts, NotePart(text=context))
         return self._record.add(
             "user", parts, goal_id=self._state.plan.current_id, tokens=sum(map(part_tokens, parts))
         )

@@ -1,4 +1,8 @@
-"""The daemon's log: a file of bounded size that also has what libraries and crashes print to stderr."""
+"""The daemon's log: a file of bounded size that also has what libraries and crashes print to stderr.
+
+What goes through ``logging`` is written without secrets, tracebacks included, and so are exceptions that nobody
+catches. What a library writes to stderr itself, or the interpreter when it dies, cannot be looked at on its way.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,12 @@ import logging
 import logging.handlers
 import os
 import sys
+import threading
 from io import TextIOWrapper
 from pathlib import Path
+from types import TracebackType
+
+from daemon.redaction import SECRETS
 
 MAX_BYTES = 2_000_000
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -25,6 +33,13 @@ class _LogFile(logging.handlers.RotatingFileHandler):
         return stream
 
 
+class _Formatter(logging.Formatter):
+    """Without secrets: the message with all its arguments, the traceback and the stack."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return SECRETS.text(super().format(record))
+
+
 def configure_logging(path: Path | None, *, level: int = logging.INFO) -> None:
     """Log to ``path`` (at most twice ``MAX_BYTES``, old entries in ``daemon.log.1``), or to stderr when None."""
     handler: logging.Handler
@@ -34,7 +49,7 @@ def configure_logging(path: Path | None, *, level: int = logging.INFO) -> None:
         handler = _LogFile(
             path, maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8", errors="backslashreplace"
         )
-    handler.setFormatter(logging.Formatter(_FORMAT))
+    handler.setFormatter(_Formatter(_FORMAT))
     root = logging.getLogger()
     root.setLevel(level)
     root.addHandler(handler)
@@ -43,4 +58,15 @@ def configure_logging(path: Path | None, *, level: int = logging.INFO) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     # pygls logs whole messages when something is wrong with them, and `initialize` carries keys.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
+    logging.captureWarnings(True)
+    sys.excepthook = _uncaught
+    threading.excepthook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)
     faulthandler.enable(file=2)
+
+
+def _uncaught(
+    kind: type[BaseException], error: BaseException | None, traceback: TracebackType | None
+) -> None:
+    if issubclass(kind, KeyboardInterrupt | SystemExit):
+        return
+    logging.getLogger("daemon").critical("not caught", exc_info=(kind, error or kind(), traceback))

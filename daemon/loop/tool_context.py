@@ -8,6 +8,7 @@ from daemon.files.seen import SessionFiles
 from daemon.model.events import Delta
 from daemon.model.messages import ToolCallPart
 from daemon.permission.service import CallInfo, CallPermission
+from daemon.redaction import SECRETS
 from tools.base import Plan, ToolContext
 
 if TYPE_CHECKING:
@@ -50,4 +51,5 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
                 text=text,
             )
         ),
+        redact=SECRETS.text,
     )

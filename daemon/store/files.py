@@ -27,7 +27,7 @@ from daemon.model.goals import GoalTree
 from daemon.model.messages import Message
 from daemon.model.traces import Trace
 from daemon.store.base import EventT, NewerFormat, StoreError, UnknownTrace, refuse_newer
-from daemon.store.encoding import json_text
+from daemon.store.encoding import json_bytes
 from daemon.store.goal_file import GoalFile
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class FileTraceStore:
         handle = self._log(trace_id)
         event_id = self._last_ids[trace_id] + 1
         numbered = event.model_copy(update={"event_id": event_id})
-        line = json_text(numbered.stored()).encode() + b"\n"
+        line = json_bytes(numbered.stored()) + b"\n"
         if os.fstat(handle.fileno()).st_nlink == 0:
             self.close(trace_id)
             raise StoreError(
@@ -313,7 +313,7 @@ def _sequence_of(name: str) -> int:
 
 
 def _write_json(path: Path, value: object) -> None:
-    _write_file(path, json_text(value, indent=1).encode())
+    _write_file(path, json_bytes(value, indent=1))
 
 
 def _write_file(path: Path, data: bytes) -> None:

@@ -1,23 +1,38 @@
 """Permission rules, pure (source: conventions.md "Permission rules", OpenCode's matcher).
 
-A flat list, the last rule that matches wins, and when none matches the answer is ``ask``. Layers from weak
-to strong: shipped, user, editor, then the workspace's own (it can only make the outcome stricter, because a
-workspace is untrusted input), then what the person granted in this session, then the agent's limits.
+A flat list, the last rule that matches wins, and when none matches the answer is ``ask``. ``layers`` finds that rule,
+``judging`` decides about one thing with it; here are the shipped rules, and the decision about a whole call.
 """
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from daemon.model.permissions import Action, Mode, Reason, Rule, RuleSource, Trust
+from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
+from daemon.permission import matching
+from daemon.permission.judging import Decision, Judge, strictest
+from daemon.permission.layers import STRICTNESS, UNMATCHED, Layers, names_permission
+from daemon.permission.matching import matches
+from daemon.permission.modes import Circumstances
+from daemon.permission.rules_file import rules_from_config as rules_from_config
+from daemon.permission.words import reason_words as reason_words
+from daemon.permission.words import rule_words as rule_words
+from tools.access import Access
 from tools.base import PermissionAsk
 
-_STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
+__all__ = [
+    "SHIPPED",
+    "UNMATCHED",
+    "RuleSet",
+    "Verdict",
+    "last_match",
+    "matches",
+    "reason_words",
+    "rule_words",
+    "rules_from_config",
+]
 
 SHIPPED: tuple[Rule, ...] = (
     Rule(permission="read", pattern="*", action="allow"),
@@ -37,30 +52,9 @@ SHIPPED: tuple[Rule, ...] = (
 )
 """What holds before anybody configured anything."""
 
-UNMATCHED = Rule(permission="*", pattern="*", action="ask")
-"""The answer where no rule matches."""
-
-
-@functools.lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    text = pattern.replace("\\", "/")
-    if text == "~" or text.startswith("~/"):
-        text = Path.home().as_posix() + text[1:]
-    tail = ""
-    if text.endswith(" *"):
-        # "git *" also means plain "git".
-        text, tail = text[:-2], r"(?: .*)?"
-    body = "".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in text)
-    return re.compile(body + tail, re.DOTALL)
-
-
-def matches(pattern: str, target: str) -> bool:
-    """Whether a wildcard pattern covers a target: ``*`` any text (also ``/``), ``?`` one character."""
-    return _compiled(pattern).fullmatch(target.replace("\\", "/")) is not None
-
 
 def last_match(rules: Sequence[Rule], permission: str, target: str) -> Rule | None:
-    """The rule that decides within one layer."""
+    """The rule that decides within one layer, by patterns alone."""
     for rule in reversed(rules):
         if matches(rule.permission, permission) and matches(rule.pattern, target):
             return rule
@@ -99,102 +93,120 @@ class RuleSet:
         granted_here: Iterable[Rule] = (),
         mode: Mode = "ask",
         trust: Trust = "unknown",
+        root: str = "",
     ) -> None:
         """From weak to strong: ``base`` (shipped, the user's, the editor's), ``granted`` by the person everywhere,
         ``workspace`` (its own file: it can only tighten unless it is ``trusted``), ``granted_here`` and in this
         ``session``, and the ``agent``'s limits. Grants answer questions and lift no prohibition.
+
+        ``root``: the workspace's folder, absolute with ``/``, so that rules may name files in it by their whole path.
         """
         self._base = tuple(base)
         self._workspace = tuple(workspace)
         self._session = tuple(session)
         self._agent = tuple(agent)
+        self._granted = tuple(granted)
+        self._granted_here = tuple(granted_here)
+        self._trusted = trusted
+        self._root = matching.tidy(root)
+        self._now = Circumstances(mode, trust)
+        layers = Layers(
+            base=self._base,
+            granted=self._granted,
+            workspace=self._workspace,
+            granted_here=self._granted_here,
+            session=self._session,
+            agent=self._agent,
+            trusted=trusted,
+        )
+        self._judge = Judge(layers, self._root)
 
     def with_session(self, rules: Iterable[Rule]) -> RuleSet:
         """The same layers with other grants of the session."""
-        return RuleSet(self._base, self._workspace, rules, self._agent)
+        return RuleSet(
+            self._base,
+            self._workspace,
+            rules,
+            self._agent,
+            trusted=self._trusted,
+            granted=self._granted,
+            granted_here=self._granted_here,
+            mode=self._now.mode,
+            trust=self._now.trust,
+            root=self._root,
+        )
 
     def decide(self, permission: str, target: str) -> Rule:
-        """The rule that decides about ``permission`` on ``target``."""
-        found = last_match(self._base, permission, target) or UNMATCHED
-        local = last_match(self._workspace, permission, target)
-        if local is not None and _STRICTNESS[local.action] > _STRICTNESS[found.action]:
-            found = local
-        # A grant answers a question; it does not lift a prohibition.
-        granted = last_match(self._session, permission, target)
-        if granted is not None and found.action != "deny":
-            found = granted
-        return last_match(self._agent, permission, target) or found
+        """The rule that decides about ``permission`` on ``target``; also what mode and protection say, as a rule."""
+        return strictest(self._judge.decide(Access(permission, target), self._now)).rule
 
     def judge(self, ask: PermissionAsk) -> Verdict:
-        """The decision about everything that a call would do."""
-        reasons: list[Reason] = []
-        for access in ask.all_accesses:
-            rule = self.decide(access.permission, access.target)
-            reasons.append(
-                Reason(
-                    permission=access.permission,
-                    target=access.target,
-                    action=rule.action,
-                    rule=rule,
-                    why=access.why,
-                )
-            )
-        reasons.sort(key=lambda reason: -_STRICTNESS[reason.action])
-        return Verdict(tuple(reasons))
+        """The decision about everything that a call would do: the strictest of all."""
+        now = replace(self._now, contained=ask.contained, read_only=ask.read_only, warned=bool(ask.warnings))
+        accesses = ask.all_accesses
+        decisions = [decision for access in accesses for decision in self._judge.decide(access, now)]
+        if _allowed_word_by_word(accesses, decisions):
+            decisions = [one for one in decisions if not (one.implied and one.broad)]
+        decisions = [one for one in decisions if not one.silent]
+        if not decisions:
+            decisions = self._judge.decide(Access(ask.permission, ""), now)
+        decisions.sort(key=lambda decision: -STRICTNESS[decision.action])
+        return Verdict(tuple(dict.fromkeys(map(_reason, decisions))))
 
     def decide_all(self, permission: str, targets: Sequence[str]) -> Rule:
         """The strictest decision over all targets."""
         decisions = [self.decide(permission, target) for target in targets] or [self.decide(permission, "")]
-        return max(decisions, key=lambda rule: _STRICTNESS[rule.action])
+        return max(decisions, key=lambda rule: STRICTNESS[rule.action])
+
+    def explain(self, permission: str, target: str) -> tuple[Reason, ...]:
+        """What would be decided and why, the strictest first. ``target``: as rules match it; ``~`` is the home."""
+        text = matching.expanded(target, matching.home()) if target.startswith("~") else target
+        return self.judge(PermissionAsk(permission, (text,), "")).reasons
 
     def offered(self, permission: str) -> bool:
         """Whether a tool that needs ``permission`` makes sense at all: not when everything is denied."""
+        if not self._now.offers(permission):
+            return False
         agent = _outcome(self._agent, permission)
         if agent != "open":
             return agent == "some"
-        return "denied" not in (_outcome(self._workspace, permission), _outcome(self._base, permission))
+        local, base = _outcome(self._workspace, permission), _outcome(self._base, permission)
+        if self._trusted and local != "open":
+            return local == "some"
+        return "denied" not in (local, base)
+
+
+def _reason(decision: Decision) -> Reason:
+    return Reason(
+        permission=decision.permission,
+        target=decision.target,
+        action=decision.action,
+        rule=decision.rule,
+        why=decision.why,
+    )
+
+
+def _allowed_word_by_word(accesses: Iterable[Access], decisions: Iterable[Decision]) -> bool:
+    """Whether rules name each command of a line exactly: then they mean what its arguments imply, too. What a rule
+    denies or asks for by name stays so."""
+    commands = [access.target for access in accesses if access.permission == "bash" and not access.implied]
+    exact = {
+        one.target
+        for one in decisions
+        if one.permission == "bash"
+        and one.action == "allow"
+        and one.rule.pattern == one.target
+        and matching.is_plain(one.target)
+    }
+    return bool(commands) and exact.issuperset(commands)
 
 
 def _outcome(layer: Sequence[Rule], permission: str) -> Literal["denied", "some", "open"]:
     """What a layer alone leaves of a permission: nothing, something for sure, or what the others say."""
     for rule in reversed(layer):
-        if matches(rule.permission, permission):
+        if names_permission(rule, permission):
             if rule.action != "deny":
                 return "some"
-            if rule.pattern == "*":
+            if set(rule.pattern) == {"*"}:
                 return "denied"
     return "open"
-
-
-def rules_from_config(value: object, source: RuleSource) -> tuple[list[Rule], list[str]]:
-    """Rules from ``config.json`` and what is wrong with them.
-
-    Accepts ``{"bash": "ask", "edit": {"*.lock": "deny"}}`` (OpenCode's form) and a list of
-    ``{"permission", "pattern", "action"}``. Wrong entries are reported and left out, the others hold.
-    """
-    rules: list[Rule] = []
-    wrong: list[str] = []
-
-    def add(permission: object, pattern: object, action: object) -> None:
-        known: Action | None = next((a for a in _STRICTNESS if a == action), None)
-        if isinstance(permission, str) and isinstance(pattern, str) and known is not None:
-            rules.append(Rule(permission=permission, pattern=pattern, action=known, source=source))
-        else:
-            wrong.append(f"{permission!r}: {pattern!r}: {action!r} (the action must be allow, ask or deny)")
-
-    if isinstance(value, dict):
-        for permission, entry in value.items():  # pyright: ignore[reportUnknownVariableType]
-            if isinstance(entry, dict):
-                for pattern, action in entry.items():  # pyright: ignore[reportUnknownVariableType]
-                    add(permission, pattern, action)  # pyright: ignore[reportUnknownArgumentType]
-            else:
-                add(permission, "*", entry)  # pyright: ignore[reportUnknownArgumentType]
-    elif isinstance(value, list):
-        for entry in value:  # pyright: ignore[reportUnknownVariableType]
-            if isinstance(entry, dict):
-                add(entry.get("permission"), entry.get("pattern", "*"), entry.get("action"))  # pyright: ignore
-            else:
-                wrong.append(f"{entry!r} is not a rule")
-    elif value is not None:
-        wrong.append("`permission` must be an object or a list of rules")
-    return rules, wrong

@@ -1,0 +1,210 @@
+"""Decides about one thing that a call would do: rules, then mode and sandbox, then protection. Pure.
+
+The order matters. What is denied stays denied. A general question may be lifted, and what a command's arguments only
+imply is asked about only where a rule names it. Whatever then would pass must not be protected, opaque or outside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from daemon.model.permissions import Action, Rule
+from daemon.permission import matching
+from daemon.permission.layers import ALIASES, PATHS, STRICTNESS, Layers, Surroundings
+from daemon.permission.modes import DEVICE, SANDBOX, Circumstances, is_device
+from daemon.permission.protected import Kind, is_specific, may_protect, protected
+from tools.access import Access
+
+_WILD = re.compile(r"[*?]")
+OUTSIDE = "what lies outside of the workspace"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """About one access. ``silent``: it is implied, and nothing speaks against it."""
+
+    permission: str
+    target: str
+    action: Action
+    rule: Rule
+    why: str = ""
+    implied: bool = False
+    silent: bool = False
+    broad: bool = False
+    """Only asked about because nothing names it: the command itself, allowed word by word, settles that."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A target as rules see it."""
+
+    permission: str
+    exact: str
+    folded: str
+    around: Surroundings
+
+    @property
+    def outside(self) -> bool:
+        return self.permission in PATHS and matching.is_outside(self.exact)
+
+
+def protection(permission: str, what: str) -> Rule:
+    """Stands for a rule where something protected is asked about."""
+    return Rule(permission=permission, pattern=what, action="ask", source="protected")
+
+
+class Judge:
+    """See the module. ``root``: the workspace's folder, absolute, or empty when it is not known."""
+
+    def __init__(self, layers: Layers, root: str) -> None:
+        self._layers = layers
+        self._root = root
+
+    def decide(self, access: Access, now: Circumstances) -> list[Decision]:
+        """The decision about an access and, for a path outside of the workspace, about being there."""
+        name = self._name(access)
+        if name.permission in PATHS and is_device(name.exact):
+            now = Circumstances()  # whatever the mode: ``2>/dev/null`` changes nothing
+        rule, part = self._rule(access, name)
+        silent = False
+        forbidden = now.forbids(name.permission)
+        if rule.action == "deny":
+            return [_decision(access, "deny", rule)]
+        if forbidden is not None:
+            return [_decision(access, "deny", forbidden)]
+        if part is not None:
+            decision = _decision(access, "ask", part)
+        elif rule.action == "ask":
+            silent = access.implied and matching.is_general(rule.pattern)
+            lifted = now.lifts(rule, name.permission, outside=name.outside, opaque=bool(access.opaque))
+            if is_device(name.exact) and matching.is_general(rule.pattern):
+                lifted = DEVICE
+            if not silent and lifted is None:
+                decision = _decision(access, "ask", rule)
+            else:
+                decision = self._passing(access, name, lifted or rule, now, silent)
+        else:
+            decision = self._passing(access, name, rule, now, silent)
+        return [decision, *self._being_outside(access, name, rule, decision, now)]
+
+    def _name(self, access: Access) -> _Name:
+        permission = ALIASES.get(access.permission, access.permission)
+        if permission in PATHS:
+            exact = matching.normal(access.target, "" if permission == "external_directory" else self._root)
+            folded = matching.fold(exact)
+        else:
+            exact = folded = access.target.replace("\\", "/")
+        return _Name(permission, exact, folded, Surroundings(matching.home(), self._root))
+
+    def _rule(self, access: Access, name: _Name) -> tuple[Rule, Rule | None]:
+        if not access.several:
+            return self._layers.find(name.permission, name.exact, name.folded, name.around), None
+        found = self._layers.find_several(name.permission, name.exact, name.folded, name.around)
+        return found.rule, found.part
+
+    def _passing(self, access: Access, name: _Name, rule: Rule, now: Circumstances, silent: bool) -> Decision:
+        """What would be allowed by ``rule`` must not be opaque or protected, or be named by a rule."""
+        asked: Rule | None = None
+        if access.opaque and rule != SANDBOX:
+            named = self._naming(name, rule, lambda one: _is_exactly(one, access.target))
+            if named is None and not now.boxed:
+                asked = protection(name.permission, access.opaque)
+            rule = named or (SANDBOX if now.boxed else rule)
+        kinds = self._kinds(access, name)
+        if asked is None and kinds:
+            named = self._naming(name, rule, lambda one: is_specific(one.pattern, kinds))
+            asked = (
+                None
+                if named
+                else protection(name.permission, ", ".join(dict.fromkeys(kind.what for kind in kinds)))
+            )
+            rule = named or rule
+        if asked is None and name.permission == "external_directory" and rule.action == "allow":
+            named = self._naming(name, rule, _says_outside)
+            asked = None if named else protection(name.permission, OUTSIDE)
+            rule = named or rule
+        if asked is not None:
+            return _decision(access, "ask", asked, broad=True)
+        return _decision(access, "allow", rule, silent=silent)
+
+    def _naming(self, name: _Name, rule: Rule, names: Callable[[Rule], bool]) -> Rule | None:
+        """A rule that allows it and names it: the one that decides, else one before it with no other between."""
+        if rule.action == "allow" and rule.source != "mode" and names(rule):
+            return rule
+        allowing = self._layers.allowing(name.permission, name.exact, name.folded, name.around)
+        return next((one for one in allowing if names(one)), None)
+
+    def _kinds(self, access: Access, name: _Name) -> tuple[Kind, ...]:
+        if access.several and _WILD.search(name.folded):
+            return may_protect(name.permission, name.exact, name.folded)
+        return protected(name.permission, name.exact, name.folded, self._root)
+
+    def _being_outside(
+        self, access: Access, name: _Name, rule: Rule, decision: Decision, now: Circumstances
+    ) -> Iterator[Decision]:
+        """For a path outside of the workspace: may its folder be used?"""
+        if not name.outside or name.permission == "external_directory" or is_device(name.exact):
+            return
+        folder = _folder(access, name)
+        allowed, rule_there = self._folder_rule(folder, name, access)
+        named = rule.source != "mode" and matching.names_place(rule.pattern) and not decision.silent
+        if rule_there.action == "deny" and not (named and matching.is_general(rule_there.pattern)):
+            yield Decision("external_directory", folder, "deny", rule_there, access.why, access.implied)
+        elif not allowed and not named and not self._left_to_sandbox(access, rule_there, now):
+            rule_asking = (
+                rule_there if rule_there.action == "ask" else protection("external_directory", OUTSIDE)
+            )
+            broad = rule_there.action == "allow" or matching.is_general(rule_there.pattern)
+            yield Decision(
+                "external_directory", folder, "ask", rule_asking, access.why, access.implied, broad=broad
+            )
+
+    def _folder_rule(self, folder: str, name: _Name, access: Access) -> tuple[bool, Rule]:
+        """Whether a rule allows to be there, and the one that decides. The target may be a folder itself."""
+        own = folder if access.several else f"{name.exact.rstrip('/')}/*"
+        found: list[tuple[bool, Rule]] = []
+        for target in dict.fromkeys((folder, own)):
+            there = _Name("external_directory", target, matching.fold(target), name.around)
+            rule = self._layers.find(there.permission, there.exact, there.folded, there.around)
+            named = self._naming(there, rule, _says_outside) if rule.action == "allow" else None
+            found.append((named is not None, named or rule))
+        denied = [one for one in found if one[1].action == "deny"]
+        return (denied or [one for one in found if one[0]] or found)[0]
+
+    def _left_to_sandbox(self, access: Access, rule: Rule, now: Circumstances) -> bool:
+        """A command in the sandbox sees the disk read-only; what it writes by a redirection is asked about."""
+        general = rule.action == "ask" and matching.is_general(rule.pattern)
+        return now.boxed and general and (access.implied or access.permission != "edit")
+
+
+def _decision(
+    access: Access, action: Action, rule: Rule, *, silent: bool = False, broad: bool = False
+) -> Decision:
+    why = ": ".join(text for text in (access.why, access.opaque) if text)
+    return Decision(access.permission, access.target, action, rule, why, access.implied, silent, broad)
+
+
+def _is_exactly(rule: Rule, target: str) -> bool:
+    return rule.pattern == target and matching.is_plain(target)
+
+
+def _says_outside(rule: Rule) -> bool:
+    """``"*": "allow"`` was not said of other folders; a rule says so by the permission or by the place."""
+    return not _WILD.search(rule.permission) or matching.names_place(rule.pattern)
+
+
+def _folder(access: Access, name: _Name) -> str:
+    """``external_directory`` as it is asked for a path: everything in its folder."""
+    path = name.exact
+    if access.several:
+        path = _WILD.split(path, maxsplit=1)[0].rpartition("/")[0]
+    elif name.permission != "ls":
+        path = path.rpartition("/")[0]
+    return f"{path}/*"
+
+
+def strictest(decisions: list[Decision]) -> Decision:
+    """The first of the strictest."""
+    return max(decisions, key=lambda decision: STRICTNESS[decision.action])

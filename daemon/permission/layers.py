@@ -1,0 +1,216 @@
+"""Rules by layer, compiled: which rule of which layer decides, before modes and protection have their say. Pure.
+
+All patterns of a layer become one regular expression, the strongest rule first, so that 500 rules cost one match. Where
+files are concerned, rules that ask or deny also match the folded form of a name (see ``matching.fold``), since to many
+file systems it is the same file; rules that allow match exactly.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from daemon.model.permissions import Action, Rule
+from daemon.permission import matching
+
+PATHS = frozenset({"read", "edit", "ls", "external_directory"})
+"""Permissions whose targets are paths."""
+ALIASES = {"write": "edit", "patch": "edit", "multiedit": "edit"}
+"""Tools that need ``edit`` (source: conventions.md)."""
+STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+UNMATCHED = Rule(permission="*", pattern="*", action="ask")
+"""The answer where no rule matches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What patterns are relative to: the person's home folder, and the workspace if it is known."""
+
+    home: str
+    root: str = ""
+
+
+def names_permission(rule: Rule, permission: str) -> bool:
+    """Whether a rule is about a permission. One that forbids ``write`` forbids ``edit``, which covers it."""
+    if rule.permission == permission or matching.matches(rule.permission, permission):
+        return True
+    return rule.action != "allow" and ALIASES.get(rule.permission) == permission
+
+
+class _Table:
+    """Rules of one layer for one permission."""
+
+    def __init__(self, rules: Sequence[Rule], permission: str, around: Surroundings) -> None:
+        self.rules = [rule for rule in rules if names_permission(rule, permission)]
+        self._paths = permission in PATHS
+        root = around.root if permission != "external_directory" else ""
+        self._patterns = [
+            matching.normal_pattern(rule.pattern, around.home, root)
+            if self._paths
+            else (matching.expanded(rule.pattern, around.home),)
+            for rule in self.rules
+        ]
+        self._exact = _Alternatives(list(enumerate(self._patterns)))
+        strict = [
+            (index, tuple(matching.fold(pattern) for pattern in self._patterns[index]))
+            for index, rule in enumerate(self.rules)
+            if self._paths and rule.action != "allow"
+        ]
+        self._strict = dict(strict)
+        self._folded = _Alternatives(strict)
+
+    def last(self, name: str, folded: str) -> Rule | None:
+        """The last rule that matches."""
+        found = max(self._exact.last(name), self._folded.last(folded))
+        return None if found < 0 else self.rules[found]
+
+    def matching(self, name: str, folded: str) -> Iterator[Rule]:
+        """All that match, the last first. Slow."""
+        for index in range(len(self.rules) - 1, -1, -1):
+            pairs = [(name, self._patterns[index]), (folded, self._strict.get(index, ()))]
+            if any(matching.matches(pattern, text) for text, patterns in pairs for pattern in patterns):
+                yield self.rules[index]
+
+    def several(self, name: str, folded: str) -> tuple[Rule | None, list[Rule]]:
+        """For a wildcard: the last rule that covers all of it, and the later ones that ask about or deny a part."""
+        parts: list[Rule] = []
+        for index in range(len(self.rules) - 1, -1, -1):
+            pairs = [(name, self._patterns[index]), (folded, self._strict.get(index, ()))]
+            if any(matching.covers(pattern, text) for text, patterns in pairs for pattern in patterns):
+                return self.rules[index], parts
+            if self.rules[index].action != "allow" and any(
+                matching.intersects(pattern, text) for text, patterns in pairs for pattern in patterns
+            ):
+                parts.append(self.rules[index])
+        return None, parts
+
+
+class _Alternatives:
+    """Patterns with the number of their rule, as one expression."""
+
+    def __init__(self, patterns: Sequence[tuple[int, Sequence[str]]]) -> None:
+        # An empty group at the end of each alternative tells which it was. At the beginning it would keep the
+        # engine from skipping alternatives by their first character.
+        found = [
+            (index, f"{matching.regex(form)}()")
+            for index, alternatives in reversed(patterns)
+            for pattern in alternatives
+            for form in matching.forms(pattern)
+        ]
+        self._numbers = [index for index, _ in found]
+        self._regex = re.compile("|".join(text for _, text in found), re.DOTALL) if found else None
+
+    def last(self, text: str) -> int:
+        """Number of the last rule that matches, or -1."""
+        hit = self._regex.match(text) if self._regex is not None else None
+        return -1 if hit is None or hit.lastindex is None else self._numbers[hit.lastindex - 1]
+
+
+class _Same:
+    """Rules as a key of the cache: the same objects in the same order. Hashing the rules themselves would take as long
+    as to use them."""
+
+    __slots__ = ("_hash", "_ids", "rules")
+
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
+        self.rules = rules
+        self._ids = tuple(map(id, rules))
+        self._hash = hash(self._ids)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and (self.rules is other.rules or self._ids == other._ids)
+
+
+@functools.lru_cache(maxsize=256)
+def _table(rules: _Same, permission: str, around: Surroundings) -> _Table:
+    # The key holds the rules, so none of their ids can go to others while it is there.
+    return _Table(rules.rules, permission, around)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``rule`` decides; for a wildcard ``part`` is a rule that asks about or denies a part of it."""
+
+    rule: Rule
+    part: Rule | None = None
+
+
+_WORKSPACE = 2
+_GRANTS = (1, 3, 4)
+"""Places in the order of the layers."""
+
+
+class Layers:
+    """The layers of one session in their order, see ``rules.RuleSet``."""
+
+    def __init__(
+        self,
+        *,
+        base: tuple[Rule, ...],
+        granted: tuple[Rule, ...],
+        workspace: tuple[Rule, ...],
+        granted_here: tuple[Rule, ...],
+        session: tuple[Rule, ...],
+        agent: tuple[Rule, ...],
+        trusted: bool,
+    ) -> None:
+        self._layers = tuple(map(_Same, (base, granted, workspace, granted_here, session, agent)))
+        self._trusted = trusted
+
+    def _tables(self, permission: str, around: Surroundings) -> list[_Table | None]:
+        return [_table(layer, permission, around) if layer.rules else None for layer in self._layers]
+
+    def find(self, permission: str, name: str, folded: str, around: Surroundings) -> Rule:
+        """The rule that decides; UNMATCHED when none matches."""
+        base, everywhere, local, here, session, agent = (
+            None if table is None else table.last(name, folded) for table in self._tables(permission, around)
+        )
+        found = _granted(base or UNMATCHED, everywhere)
+        if local is not None and (self._trusted or _stricter(local, found)):
+            found = local
+        return agent or _granted(_granted(found, here), session)
+
+    def find_several(self, permission: str, name: str, folded: str, around: Surroundings) -> Found:
+        """The same for a wildcard."""
+        found, parts = UNMATCHED, list[Rule]()
+        for index, table in enumerate(self._tables(permission, around)):
+            if table is None:
+                continue
+            rule, some = table.several(name, folded)
+            if rule is None:
+                pass
+            elif index in _GRANTS:
+                found = _granted(found, rule)
+                parts = [part for part in parts if part.action == "deny"]
+            elif index != _WORKSPACE or self._trusted:
+                found, parts = rule, []
+            elif _stricter(rule, found):
+                found = rule
+            parts = [*some, *parts]
+        return Found(found, max(parts, key=lambda part: STRICTNESS[part.action], default=None))
+
+    def allowing(self, permission: str, name: str, folded: str, around: Surroundings) -> Iterator[Rule]:
+        """Rules that allow it, the strongest first, down to the first that does not. Those of a workspace that is not
+        trusted allow nothing."""
+        for index, table in reversed(list(enumerate(self._tables(permission, around)))):
+            if table is None or (index == _WORKSPACE and not self._trusted):
+                continue
+            for rule in table.matching(name, folded):
+                if rule.action != "allow":
+                    return
+                yield rule
+
+
+def _granted(found: Rule, grant: Rule | None) -> Rule:
+    """A grant answers a question; it does not lift a prohibition."""
+    return found if grant is None or found.action == "deny" else grant
+
+
+def _stricter(one: Rule, other: Rule) -> bool:
+    return STRICTNESS[one.action] > STRICTNESS[other.action]

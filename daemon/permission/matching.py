@@ -1,0 +1,189 @@
+"""Wildcards of permission rules and names of files, pure (source: conventions.md "Permission rules").
+
+``*`` is any text, also ``/``; ``?`` one character; ``\\`` is read as ``/``; a trailing `` *`` is optional. Patterns may
+come from a workspace that nobody trusts, so none may take more than length of pattern × length of target.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import posixpath
+import re
+import unicodedata
+
+_ABSENT = "\U000f0000\U000f0001\U000f0002"
+"""Private characters: stands for "any text" where a wildcard is compared with a pattern."""
+_UNTIDY = re.compile(r"\\|//|(?:^|/)\.\.?(?:/|$)|./$")
+_SPARE_END = re.compile(r"(?<=[^/. ])[. ]+(?=/|$)")
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:(?:/|$)|\.\.(?:/|$)")
+_NAMED_PLACE = re.compile(r"(?:/|[A-Za-z]:/|(?:\.\./)+)[^/*?]+(?:/|$)")
+
+
+def home() -> str:
+    """The person's home folder, with ``/``; by the environment as it is now."""
+    # Not Path.home(): that takes ten times as long, and listings ask for each file.
+    return os.path.expanduser("~").replace("\\", "/").rstrip("/")  # noqa: PTH111
+
+
+def expanded(pattern: str, home_folder: str) -> str:
+    """A pattern with ``/`` and with the home folder for a leading ``~``."""
+    text = pattern.replace("\\", "/")
+    return home_folder + text[1:] if text == "~" or text.startswith("~/") else text
+
+
+def regex(text: str) -> str:
+    """An expression for an expanded pattern, anchored at its end.
+
+    What stands between two stars is taken where it comes first and never tried again (atomic groups): if the rest
+    fits at all, it fits behind the first place.
+    """
+    first, *others = (re.escape(part).replace(r"\?", ".") for part in re.split(r"\*+", text))
+    if not others:
+        return first + r"\Z"
+    *middle, last = others
+    if not first and not middle and last:
+        return rf".*+(?<={last})\Z"
+    return first + "".join(f"(?>.*?{part})" for part in middle) + f".*{last}\\Z"
+
+
+def forms(text: str) -> tuple[str, ...]:
+    """The pattern itself and, where its trailing `` *`` may be left out, the pattern without it."""
+    return (text[:-2], text) if text.endswith(" *") else (text,)
+
+
+@functools.lru_cache(maxsize=4096)
+def _compiled(pattern: str, home_folder: str) -> re.Pattern[str]:
+    alternatives = (f"(?:{regex(form)})" for form in forms(expanded(pattern, home_folder)))
+    return re.compile("|".join(alternatives), re.DOTALL)
+
+
+def matches(pattern: str, target: str) -> bool:
+    """Whether a wildcard pattern covers a target: ``*`` any text (also ``/``), ``?`` one character."""
+    if pattern == "*":
+        return True
+    home_folder = home() if pattern.startswith("~") else ""
+    return _compiled(pattern, home_folder).match(target.replace("\\", "/")) is not None
+
+
+def covers(pattern: str, wildcard: str) -> bool:
+    """Whether ``pattern`` covers everything that ``wildcard`` could mean. No for some strange pairs, never yes wrongly
+    but for patterns with private characters."""
+    one = wildcard.replace("?", _ABSENT[0])
+    return matches(pattern, one.replace("*", _ABSENT)) and matches(pattern, one.replace("*", ""))
+
+
+def intersects(one: str, other: str) -> bool:
+    """Whether some text is covered by both wildcards (`` *`` at the end of ``one`` is optional, ``~`` expanded)."""
+    home_folder = home() if one.startswith("~") else ""
+    wildcard = re.sub(r"\*+", "*", other.replace("\\", "/"))
+    return any(_meet(re.sub(r"\*+", "*", form), wildcard) for form in forms(expanded(one, home_folder)))
+
+
+def _meet(one: str, other: str) -> bool:
+    """Two automata side by side: bit ``j`` of ``row`` says that ``other[:j]`` goes with what was read of ``one``."""
+    if not _ends_agree(one, other):
+        return False
+    whole = (1 << (len(other) + 1)) - 1
+    any_one = star = 0
+    exact: dict[str, int] = {}
+    for index, char in enumerate(other):
+        if char == "*":
+            star |= 1 << index
+        elif char == "?":
+            any_one |= 1 << index
+        else:
+            exact[char] = exact.get(char, 0) | 1 << index
+    single = ~star & (whole >> 1)
+    row = 1 | (star & 1) << 1
+    for char in one:
+        if char == "*":
+            lowest = row & -row
+            row = whole & ~(lowest - 1)
+            continue
+        fits = single if char == "?" else any_one | exact.get(char, 0)
+        row = ((row & fits) << 1) | (row & star)
+        row |= (row & star) << 1
+        if not row:
+            return False
+    return bool(row >> len(other) & 1)
+
+
+def _ends_agree(one: str, other: str) -> bool:
+    """A quick look at the literal beginnings and ends, which settles nearly every pair."""
+    for a, b in ((one, other), (one[::-1], other[::-1])):
+        for left, right in zip(a, b, strict=False):
+            if left == "*" or right == "*":
+                break
+            if left != right and left != "?" and right != "?":
+                return False
+    return True
+
+
+def is_plain(pattern: str) -> bool:
+    """Whether it means exactly one text."""
+    return "*" not in pattern and "?" not in pattern and not pattern.startswith("~")
+
+
+def is_general(pattern: str) -> bool:
+    """Whether it names nothing: ``*`` and what is the same."""
+    return pattern == "*" or (set(pattern) <= {"*", "/", " "} and pattern.startswith("*"))
+
+
+def normal(target: str, root: str = "") -> str:
+    """A path as rules name it: with ``/``, without ``.`` and ``..``; relative inside of ``root`` (absolute, or empty
+    when not known), else absolute or beginning with ``..``."""
+    text = tidy(target)
+    if root and root != "/":
+        if text == ".." or text.startswith("../"):
+            text = tidy(f"{root}/{text}")
+        if text == root:
+            return "."
+        if text.startswith(root) and text[len(root)] == "/":
+            return text[len(root) + 1 :]
+    return text
+
+
+def tidy(path: str) -> str:
+    """Without backslashes, doubled slashes, ``.`` and ``..`` as far as possible. Empty stays empty."""
+    if not _UNTIDY.search(path):
+        return path
+    text = posixpath.normpath(path.replace("\\", "/"))
+    return text[1:] if text.startswith("//") else text
+
+
+def normal_pattern(pattern: str, home_folder: str, root: str = "") -> tuple[str, ...]:
+    """What a pattern for files stands for: itself, and relative to the workspace when it leads into it."""
+    text = re.sub(r"/{2,}", "/", expanded(pattern, home_folder))
+    while text.startswith("./"):
+        text = text[2:]
+    if root and root != "/":
+        if text.startswith("../"):
+            text = tidy(f"{root}/{text}")
+        if fold(text).startswith(fold(root) + "/"):
+            return text, text[len(root) + 1 :]
+    return (text,)
+
+
+def fold(path: str) -> str:
+    """A path as the least particular file system would compare it: case, compatible characters (NFKC), invisible
+    characters, dots and blanks at the end of a name make no difference."""
+    if path.isascii():
+        text = path.lower()
+    else:
+        visible = "".join(
+            c for c in path if unicodedata.category(c) != "Cf" and not "\ufe00" <= c <= "\ufe0f"
+        )
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible).casefold())
+    return _SPARE_END.sub("", text)
+
+
+def is_outside(name: str) -> bool:
+    """Whether a normal path lies outside of the workspace."""
+    return _ABSOLUTE.match(name) is not None
+
+
+def names_place(pattern: str) -> bool:
+    """Whether a pattern names a place outside of the workspace: ``/etc/*``, ``~/notes/x``; not ``*`` or ``/*``."""
+    text = expanded(pattern, home())
+    return text != pattern.replace("\\", "/") or _NAMED_PLACE.match(text) is not None

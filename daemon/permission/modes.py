@@ -1,0 +1,75 @@
+"""What the mode, the trust in the folder and the sandbox make of what rules say in general, pure.
+
+Only *general* questions are lifted: those of a rule that names nothing (``*``), or where there is no rule at all.
+Whoever names something wants to be asked about it, and what the workspace or the agent asks for is not ours to drop.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from daemon.model.permissions import Action, Mode, Rule, Trust
+from daemon.permission.matching import is_general
+
+_LIFTABLE = frozenset({"shipped", "user", "editor"})
+_NEVER_AUTO = frozenset({"external_directory", "doom_loop", "budget"})
+_DEVICE = re.compile(r"/dev/(?:null|zero|full|tty|u?random|std(?:in|out|err)|fd/\d+)")
+
+
+def _rule(permission: str, what: str, action: Action) -> Rule:
+    return Rule(permission=permission, pattern=what, action=action, source="mode")
+
+
+RESTRICTED = {p: _rule(p, "a folder that is not trusted", "deny") for p in ("edit", "bash")}
+PLAN = {p: _rule(p, "mode plan", "deny") for p in ("edit", "bash")}
+ACCEPT_EDITS = _rule("edit", "mode accept-edits", "allow")
+AUTO = _rule("*", "mode auto", "allow")
+SANDBOX = _rule("*", "the sandbox", "allow")
+DEVICE = _rule("*", "a device that keeps nothing", "allow")
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """Of one call. ``contained``, ``read_only`` and ``warned``: see ``tools.base.PermissionAsk``."""
+
+    mode: Mode = "ask"
+    trust: Trust = "unknown"
+    contained: bool = False
+    read_only: bool = False
+    warned: bool = False
+
+    def forbids(self, permission: str) -> Rule | None:
+        """What the mode denies whatever rules say."""
+        if self.trust == "restricted":
+            return RESTRICTED.get(permission)
+        if self.mode != "plan" or (permission == "bash" and self.read_only):
+            return None
+        return PLAN.get(permission)
+
+    def offers(self, permission: str) -> bool:
+        """Whether some use of it is possible. In mode plan, commands that change nothing are."""
+        if self.trust == "restricted":
+            return permission not in RESTRICTED
+        return self.mode != "plan" or permission != "edit"
+
+    @property
+    def boxed(self) -> bool:
+        """Whether the sandbox keeps the call from harm. What it may write it may also destroy."""
+        return self.contained and not self.warned
+
+    def lifts(self, rule: Rule, permission: str, *, outside: bool, opaque: bool) -> Rule | None:
+        """What lets a call pass about which ``rule`` asks; None: it is a question. ``outside``: of the workspace."""
+        if not is_general(rule.pattern) or rule.source not in _LIFTABLE or self.warned:
+            return None
+        if self.contained and (permission == "bash" or (permission == "edit" and not outside)):
+            return SANDBOX
+        if self.mode == "accept-edits" and permission == "edit" and not outside:
+            return ACCEPT_EDITS
+        auto = self.mode == "auto" and self.trust == "trusted"
+        return AUTO if auto and not opaque and permission not in _NEVER_AUTO else None
+
+
+def is_device(name: str) -> bool:
+    """Whether a path is no file: what is written there is gone, and what is read there is nobody's."""
+    return _DEVICE.fullmatch(name) is not None

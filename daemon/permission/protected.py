@@ -1,0 +1,190 @@
+"""What stays protected although a rule allows everything around it, pure: secrets, and files that make other programs
+run something (git's own, editors' settings, start-up files of shells).
+
+Only a rule that names such a thing allows it. Names are compared as the least particular file system would do it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from daemon.permission.matching import expanded, fold, home, intersects, is_outside, matches
+
+PROTECTED_PERMISSIONS = frozenset({"read", "edit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of protected thing. ``folder``: everything below; then a rule must name the folder itself."""
+
+    what: str
+    """For the person."""
+    literal: str
+    """What a rule's pattern must hold to mean it, folded."""
+    folder: bool = False
+
+
+_ENV = Kind("secrets in .env files", ".env")
+_NO_SECRETS = (".example", ".sample", ".template", ".dist")
+
+_SECRET_FILES: tuple[tuple[str, Kind], ...] = tuple(
+    (pattern, Kind(what, literal))
+    for what, entries in {
+        "a private key or certificate": (
+            "*.pem *.key id_rsa* id_ed25519* id_ecdsa* id_dsa* *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk"
+        ),
+        "stored credentials": (
+            ".netrc _netrc .git-credentials .pypirc .pgpass .npmrc .vault-token .htpasswd .boto .s3cfg"
+        ),
+    }.items()
+    for pattern in entries.split()
+    for literal in (pattern.strip("*"),)
+)
+_SECRET_FOLDERS = {
+    ".ssh": "SSH keys and settings",
+    ".gnupg": "GnuPG keys",
+    ".aws": "credentials of AWS",
+    ".kube": "credentials of Kubernetes",
+    ".azure": "credentials of Azure",
+    ".config/gcloud": "credentials of Google Cloud",
+    ".config/gh": "credentials of GitHub",
+    ".docker/config.json": "credentials of Docker",
+    ".cargo/credentials": "credentials of Cargo",
+    ".cargo/credentials.toml": "credentials of Cargo",
+    ".password-store": "stored passwords",
+    ".local/share/keyrings": "stored passwords",
+}
+_EDIT_FOLDERS = {
+    ".git": "git's own files",
+    ".goalwright": "Goalwright's settings",
+    ".vscode": "VS Code's settings and tasks",
+    ".trace": "Goalwright's traces",
+    ".husky": "git hooks",
+    ".devcontainer": "the settings of a container",
+}
+_SHELL_FILES = (
+    ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout "
+    ".kshrc .cshrc .tcshrc .login .logout config.fish .inputrc .xprofile .xinitrc .xsession .xsessionrc .envrc "
+    ".pam_environment microsoft.powershell_profile.ps1"
+)
+_EDIT_FILES: tuple[tuple[str, Kind], ...] = (
+    ("*.code-workspace", Kind("a VS Code workspace", ".code-workspace")),
+    *((name, Kind("a start-up file of the shell", name)) for name in _SHELL_FILES.split()),
+    (".gitconfig", Kind("git's settings", ".gitconfig")),
+    (".gitmodules", Kind("git's settings", ".gitmodules")),
+)
+_GIT_CONFIG = re.compile(r"(?:^|/)\.git/(?:.*/)?config(?:\.worktree)?$")
+_ENVIRONMENT = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?environ$")
+_GIT_SHORT = re.compile(r"(?<![^/])git~\d+(?![^/])")
+_STREAM = re.compile(r"(?<=[^/]):[^/]*")
+_HINT = re.compile(
+    r"\.env|\.pem|\.key|id_(?:rsa|ed25519|ecdsa|dsa)|\.(?:p12|pfx|jks|keystore|kdbx|ppk)|netrc|credentials|\.py?pirc|"
+    r"\.pgpass|\.npmrc|\.vault|\.htpass|\.boto|\.s3cfg|\.ssh|\.gnupg|\.aws|\.kube|\.azure|\.config/|\.docker|\.cargo|"
+    r"\.password|keyrings|\.git|git~|goalwright|\.vscode|\.trace|\.husky|\.devcon|\.code-w|rc$|rofile|log(?:in|out)$|"
+    r"aliases$|fish$|\.x|\.pam_|/proc/"
+)
+"""Nothing is protected without one of these: one search instead of a hundred, as listings ask for each file."""
+
+
+def protected(permission: str, name: str, folded: str, root: str = "") -> tuple[Kind, ...]:
+    """The kinds of protected things that a normal path is, for reading or changing it. ``root``: of the workspace."""
+    if permission not in PROTECTED_PERMISSIONS:
+        return ()
+    found = list(_kinds(permission, folded)) if _HINT.search(folded) else []
+    if (state := _in_state_folder(name, folded, root)) and state not in found:
+        found.append(state)
+    return tuple(found)
+
+
+def may_protect(permission: str, wildcard: str, folded: str) -> tuple[Kind, ...]:
+    """The same for a wildcard that could mean something protected. A bare ``*`` is not thought to."""
+    if permission not in PROTECTED_PERMISSIONS:
+        return ()
+    if permission == "edit" and folded == "*":
+        return (Kind("git's own files and all others", ".git", folder=True),)
+    found = list(_kinds(permission, folded))
+    parts = folded.split("/")
+    for part in parts:
+        if set(part) == {"*"} or not set(part) & {"*", "?"}:
+            continue
+        if matches(part, ".env") or matches(part, ".env.local") or matches(part, ".envrc"):
+            found.append(_ENV)
+        folders = _SECRET_FOLDERS | (_EDIT_FOLDERS if permission == "edit" else {})
+        found += [
+            Kind(what, folder, folder=True)
+            for folder, what in folders.items()
+            if matches(part, folder.split("/")[0])
+        ]
+    last = parts[-1]
+    if set(last) != {"*"} and set(last) & {"*", "?"}:
+        files = (*_SECRET_FILES, *(_EDIT_FILES if permission == "edit" else ()), ("*.env", _ENV))
+        found += [kind for pattern, kind in files if _could_be(pattern, last)]
+    return tuple(dict.fromkeys(found))
+
+
+def _could_be(pattern: str, wildcard: str) -> bool:
+    """``config.*`` could be ``config.key``; that ``*.py`` could be ``id_rsa.py`` is not worth a question."""
+    open_end = "*" in wildcard.rpartition(".")[2] and "." in wildcard
+    return matches(wildcard, pattern.strip("*")) or (
+        open_end and pattern.startswith("*") and intersects(pattern, wildcard)
+    )
+
+
+def _kinds(permission: str, folded: str) -> list[Kind]:
+    """What the parts of a name say. Streams (``.env::$DATA``) and short names (``git~1``) are Windows' other ways."""
+    name = _GIT_SHORT.sub(".git", _STREAM.sub("", folded))
+    last = name.rpartition("/")[2]
+    found: list[Kind] = []
+    if _is_env(last):
+        found.append(_ENV)
+    if not last.endswith(".pub"):
+        found += [kind for pattern, kind in _SECRET_FILES if matches(pattern, last)]
+    inside = f"/{name}/"
+    found += [
+        Kind(what, folder, folder=True) for folder, what in _SECRET_FOLDERS.items() if f"/{folder}/" in inside
+    ]
+    if permission == "edit":
+        found += [
+            Kind(what, folder, folder=True)
+            for folder, what in _EDIT_FOLDERS.items()
+            if f"/{folder}/" in inside
+        ]
+        found += [kind for pattern, kind in _EDIT_FILES if matches(pattern, last)]
+    elif _GIT_CONFIG.search(name):
+        found.append(Kind("git's settings, which may hold passwords", ".git", folder=True))
+    if _ENVIRONMENT.match(name):
+        found.append(Kind("the environment of a process", "environ"))
+    return found
+
+
+def _is_env(name: str) -> bool:
+    if ".env" not in name or name.endswith(_NO_SECRETS):
+        return False
+    return name.startswith((".env.", ".env-", ".env_", ".env~")) or name.endswith((".env", ".envrc"))
+
+
+def _in_state_folder(name: str, folded: str, root: str) -> Kind | None:
+    """Goalwright's own folder holds the token with which one could approve oneself, and what was granted."""
+    if is_outside(name) and "/.goalwright/" in f"{folded}/":
+        return Kind("Goalwright's own state", ".goalwright", folder=True)
+    if not is_outside(name) and folded.startswith(".goalwright/run"):
+        return Kind("Goalwright's own state", ".goalwright", folder=True)
+    named = os.environ.get("GOALWRIGHT_HOME")
+    if not named:
+        return None
+    state = fold(expanded(named, home()).rstrip("/"))
+    whole = folded if not root or is_outside(name) else f"{fold(root)}/{folded}"
+    if whole == state or whole.startswith(state + "/"):
+        return Kind("Goalwright's own state", state.rpartition("/")[2], folder=True)
+    return None
+
+
+def is_specific(pattern: str, kinds: tuple[Kind, ...]) -> bool:
+    """Whether a rule's pattern names what is protected, and so may allow it."""
+    text = fold(expanded(pattern, home()))
+    folders = [kind for kind in kinds if kind.folder]
+    if folders:
+        return all(f"/{kind.literal}/" in f"/{text}/" for kind in folders)
+    return all(kind.literal in text for kind in kinds)

@@ -1,0 +1,57 @@
+"""Reads rules from ``config.json``."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from daemon.model.permissions import Action, Rule, RuleSource
+from daemon.permission.layers import STRICTNESS
+
+MAX_RULES = 5_000
+MAX_PATTERN = 4_000
+"""Characters. Rules may come from a workspace that nobody trusts: they must not cost minutes."""
+
+
+def rules_from_config(value: object, source: RuleSource, file: str = "") -> tuple[list[Rule], list[str]]:
+    """Rules from ``config.json`` and what is wrong with them. ``file``: where they stand, for the person.
+
+    Accepts ``{"bash": "ask", "edit": {"*.lock": "deny"}}`` (OpenCode's form) and a list of
+    ``{"permission", "pattern", "action"}``. Wrong entries are reported and left out, the others hold.
+    """
+    rules: list[Rule] = []
+    wrong: list[str] = []
+    for entry in _entries(value, wrong):
+        permission, pattern, action = entry
+        known: Action | None = next((a for a in STRICTNESS if a == action), None)
+        if not isinstance(permission, str) or not isinstance(pattern, str) or known is None:
+            wrong.append(f"{permission!r}: {pattern!r}: {action!r} (the action must be allow, ask or deny)")
+        elif max(len(permission), len(pattern)) > MAX_PATTERN:
+            wrong.append(f"{pattern[:60]!r}… is longer than {MAX_PATTERN:,} characters")
+        elif len(rules) == MAX_RULES:
+            wrong.append(f"there are more than {MAX_RULES:,} rules")
+            break
+        else:
+            rules.append(Rule(permission=permission, pattern=pattern, action=known, source=source, file=file))
+    return rules, wrong
+
+
+def _entries(value: object, wrong: list[str]) -> list[tuple[object, object, object]]:
+    """Permission, pattern and action of each entry, as they are written there."""
+    found: list[tuple[object, object, object]] = []
+    if isinstance(value, dict):
+        for permission, entry in cast("dict[object, object]", value).items():
+            if isinstance(entry, dict):
+                inner = cast("dict[object, object]", entry)
+                found += [(permission, pattern, action) for pattern, action in inner.items()]
+            else:
+                found.append((permission, "*", entry))
+    elif isinstance(value, list):
+        for entry in cast("list[object]", value):
+            if isinstance(entry, dict):
+                fields = cast("dict[object, object]", entry)
+                found.append((fields.get("permission"), fields.get("pattern", "*"), fields.get("action")))
+            else:
+                wrong.append(f"{entry!r} is not a rule")
+    elif value is not None:
+        wrong.append("`permission` must be an object or a list of rules")
+    return found

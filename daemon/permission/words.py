@@ -1,0 +1,39 @@
+"""Rules and reasons in words for the person."""
+
+from __future__ import annotations
+
+from daemon.model.permissions import Reason, Rule
+from daemon.permission.layers import UNMATCHED
+from daemon.permission.matching import home
+
+_WHOSE = {
+    "shipped": "the shipped rule",
+    "user": "your rule",
+    "editor": "the editor's rule",
+    "workspace": "the workspace's rule",
+    "granted": "what you allowed for good:",
+    "session": "what you allowed in this session:",
+    "agent": "the agent's rule",
+}
+
+
+def rule_words(rule: Rule) -> str:
+    """Which rule of which file: "your rule `bash: git push* → deny` (~/.goalwright/config.json)"."""
+    if rule == UNMATCHED:
+        return "no rule matches, so you are asked"
+    if rule.source == "protected":
+        return f"protected, whatever is allowed in general: {rule.pattern}"
+    if rule.source == "mode":
+        return rule.pattern
+    file = rule.file
+    folder = home()
+    if folder and (file == folder or file.startswith(folder + "/")):
+        file = "~" + file[len(folder) :]
+    where = f" ({file})" if file else ""
+    return f"{_WHOSE[rule.source]} `{rule.permission}: {rule.pattern} → {rule.action}`{where}"
+
+
+def reason_words(reason: Reason) -> str:
+    """One thing that a call would do: "deny read .env (argument of cat): your rule `read: *.env → deny`"."""
+    why = f" ({reason.why})" if reason.why else ""
+    return f"{reason.action} {reason.permission} {reason.target}{why}: {rule_words(reason.rule)}"

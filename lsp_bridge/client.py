@@ -77,7 +77,7 @@ class Client:
         workspace: Path,
         settings: Mapping[str, Any] | None = None,
         env: Mapping[str, str] | None = None,
-        trusted: bool = False,
+        trusted: bool | None = None,
         timeout: float | None = 5.0,
     ) -> dict[str, Any]:
         """LSP's ``initialize`` and ``initialized``. Returns the server's ``InitializeResult``.

@@ -76,7 +76,8 @@ class Greeting:
     client: str = "terminal"
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    trusted: bool = False
+    trusted: bool | None = None
+    """None: the person's own list of trusted folders has the word."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,16 +17,18 @@ from daemon.config import Config
 from daemon.core import Daemon, memory_mb
 from daemon.loop.session import Busy, Session
 from daemon.model.base import Model
-from daemon.model.traces import Budget, Trace
+from daemon.model.permissions import Mode, Trust
+from daemon.model.traces import Budget, SessionStatus, Trace
 from daemon.provider.choose import Choice, is_provider_variable, parse_model
+from daemon.redaction import SECRETS
 from daemon.store.base import StoreError, UnknownTrace
+from daemon.trust import mode_in_force
 from lsp_bridge import protocol as p
 from lsp_bridge.context_requests import ContextRequests, prepared
 from lsp_bridge.goal_requests import GoalRequests
 from lsp_bridge.history_requests import HistoryRequests
+from lsp_bridge.permission_requests import PermissionRequests
 from lsp_bridge.request_error import RequestError
-from tools.base import ProposedFile, ToolError
-from tools.text import decode
 
 
 class ModelChooser(Protocol):
@@ -47,6 +49,10 @@ class ClientState:
 
 
 Handler = Callable[[Any], Awaitable[Model]]
+_NEEDS_TRUST = (
+    "counts only in a folder that you trust. If this one is yours, run `goalwright trust` in it, or trust it in the "
+    "editor."
+)
 
 
 class Requests:
@@ -68,6 +74,8 @@ class Requests:
         self._subscribe = subscribe
         self._stop = stop
         self._version = version
+        self._config: tuple[Config, Config] | None = None
+        """The files' configuration, and over it this client's settings."""
         self.handlers: dict[str, Handler] = {
             "goalwright/daemon/status": self.status,
             "goalwright/daemon/stop": self.stop,
@@ -80,9 +88,7 @@ class Requests:
             "goalwright/session/cancel": self.cancel,
             "goalwright/session/set": self.set,
             "goalwright/queue/edit": self.edit_queue,
-            "goalwright/permission/list": self.permissions,
-            "goalwright/permission/content": self.permission_content,
-            "goalwright/permission/reply": self.permission_reply,
+            **PermissionRequests(core, self).handlers,
             **ContextRequests(core, self).handlers,
             **GoalRequests(core, lambda: client.name).handlers,
             **HistoryRequests(core, lambda: client.name).handlers,
@@ -107,8 +113,9 @@ class Requests:
         """What the daemon is and does."""
         choice = await self._choice()
         core = self._core
-        config = self._config()
+        config, trust = self.client_config(), self.client_trust()
         notices = [core.storage_notice, choice.notice, *config.blocking, *config.problems]
+        notices += [*core.grants.problems(), _mode_notice(config, trust)]
         return p.DaemonStatus(
             version=self._version,
             protocol_version=p.PROTOCOL_VERSION,
@@ -121,6 +128,7 @@ class Requests:
             demo=choice.demo,
             notice="\n".join(notice for notice in notices if notice),
             trace_folder=str(core.store.root),
+            trust=trust,
             memory_mb=memory_mb(),
         )
 
@@ -188,6 +196,7 @@ class Requests:
     async def events(self, params: p.SessionEventsParams) -> p.SessionEventsResult:
         """Events after the last one seen, and the subscription to those that follow."""
         session = await self._core.session(params.session_id)
+        self._restrict(session)
         self._subscribe(session)
         events = self._core.store.events(params.session_id, after=params.after_event_id)
         return p.SessionEventsResult(events=tuple(events))
@@ -217,9 +226,12 @@ class Requests:
         return p.CanceledResult(canceled=session is not None and session.cancel())
 
     async def set(self, params: p.SessionSetParams) -> p.SessionResult:
-        """Change title, model or limits."""
+        """Change title, model, mode or limits."""
         session = await self._core.session(params.session_id)
         updates: dict[str, Any] = {}
+        if params.mode is not None:
+            self._check_mode(params.mode)
+            updates["mode"] = params.mode
         if params.title is not None:
             updates["title"] = " ".join(params.title.split())[:200]
         if params.model is not None:
@@ -230,6 +242,10 @@ class Requests:
             _check_budget(params.budget)
             updates["budget"] = params.budget.model_dump()
         self._core.update_session(session, updates)
+        if params.mode is not None:
+            # Whoever sets it sees a folder of this client's trust.
+            self._adopt(session, await self._choice())
+            self._core.permissions.release(session.session_id, self.client_name)
         if params.model is not None or params.budget is not None:
             (await prepared(session)).publish()  # another window, other limits
         return p.SessionResult(session=await self.info(session))
@@ -246,58 +262,22 @@ class Requests:
             )
         return p.Empty()
 
-    # -- permissions --
-
-    async def permissions(self, params: p.PermissionListParams) -> p.PermissionListResult:
-        """What waits for an answer."""
-        return p.PermissionListResult(requests=tuple(self._core.permissions.pending(params.session_id)))
-
-    async def permission_content(self, params: p.PermissionContentParams) -> p.PermissionContentResult:
-        """Both sides of a proposed change as text."""
-        try:
-            file = self._core.permissions.proposed(params.request_id, params.path)
-        except KeyError as error:
-            raise RequestError(
-                p.UNKNOWN_REQUEST, "There is no such request waiting: it was answered or canceled."
-            ) from error
-        if file is None:
-            raise RequestError(p.UNKNOWN_REQUEST, f"The request does not touch {params.path}.")
-        return await asyncio.to_thread(_both_sides, file)
-
-    async def permission_reply(self, params: p.PermissionReplyParams) -> p.PermissionReplyResult:
-        """Answer a request; the first answer wins."""
-        feedback = (params.feedback or "").strip() or None
-        permissions = self._core.permissions
-        try:
-            left = (
-                await permissions.left(params.request_id, params.files) if params.reply != "reject" else None
-            )
-            accepted, by = permissions.reply(
-                params.request_id, params.reply, feedback, self._client.name, left
-            )
-        except ToolError as error:
-            # The request still waits: what the person chose or wrote can be put right.
-            raise RequestError(p.INVALID_PARAMS, str(error)) from error
-        except KeyError as error:
-            raise RequestError(
-                p.UNKNOWN_REQUEST, "There is no such request; it may have been canceled with its turn."
-            ) from error
-        return p.PermissionReplyResult(accepted=accepted, by=by)
-
     # -- Hands (context requests) --
 
     async def at_hand(self, session_id: str) -> Session:
         """See Hands."""
         choice = await self._choice()
         session = await self._core.session(session_id)
-        if not session.running:
+        if session.running:
+            self._restrict(session)
+        else:
             self._adopt(session, choice)
         return session
 
     def check_rules(self) -> None:
         """See Hands."""
         self._core.reload_config()
-        if blocking := self._config().blocking:
+        if blocking := self.client_config().blocking:
             # Without its rules a configuration would allow what the person forbade.
             raise RequestError(
                 p.CONFIG_BROKEN, "Nothing is done until this is put right: " + "; ".join(blocking)
@@ -307,32 +287,74 @@ class Requests:
         """See Hands."""
         return self._info(session, await self._choice())
 
+    # -- ThisClient (permission requests) --
+
+    @property
+    def client_name(self) -> str:
+        """See ThisClient."""
+        return self._client.name
+
+    def client_config(self) -> Config:
+        """See ThisClient."""
+        files = self._core.config(self.client_trust() == "trusted")
+        if self._config is None or self._config[0] is not files:
+            # Kept, because rules are compiled once for the same objects.
+            self._config = files, files.overlaid(self._client.settings, "editor", self._client.name)
+        return self._config[1]
+
+    def client_trust(self) -> Trust:
+        """See ThisClient. An editor that asks its person about folders has the word; else the person's list."""
+        if self._client.trusted is None:
+            return self._core.trust()
+        return "trusted" if self._client.trusted else "restricted"
+
     # -- helpers --
 
-    def _config(self) -> Config:
-        return self._core.config().overlaid(self._client.settings, "editor", self._client.name)
-
     async def _choice(self) -> Choice:
-        return await self._choose(self._provider_env(), self._config().settings.model)
+        return await self._choose(self._provider_env(), self.client_config().settings.model)
 
     def _provider_env(self) -> dict[str, str]:
         """The daemon's own provider variables, and over them the client's."""
         own = {name: value for name, value in os.environ.items() if is_provider_variable(name)}
-        return {**own, **self._client.env}
+        env = {**own, **self._client.env}
+        SECRETS.register_env(env)
+        return env
 
     def _adopt(self, session: Session, choice: Choice) -> None:
-        """The session works with this client's settings and keys from now on."""
-        session.config = self._config()
+        """The session works with this client's settings, trust and keys from now on."""
+        session.config = self.client_config()
+        session.trust = self.client_trust()
         session.env = self._provider_env()
         session.default_model = choice.model
+
+    def _restrict(self, session: Session) -> None:
+        """A folder that is trusted no longer is so at once, whoever began what runs there."""
+        if self.client_trust() == "restricted" and session.trust != "restricted":
+            session.trust = "restricted"
+            session.config = self.client_config()
+
+    def _check_mode(self, mode: Mode) -> None:
+        trust = self.client_trust()
+        if mode_in_force(mode, trust) == mode:
+            return
+        if trust == "restricted":
+            raise RequestError(
+                p.INVALID_PARAMS,
+                f"The mode {mode} is not possible in a folder that you do not trust: nothing is changed or run there. "
+                "Trust it in the editor first.",
+            )
+        raise RequestError(p.INVALID_PARAMS, f"The mode {mode} {_NEEDS_TRUST}")
 
     def _tell_once(self, session: Session, choice: Choice) -> None:
         """What the person should know, when a session's first prompt comes: by then somebody listens."""
         if session.state.messages or session.running:
             return
-        for problem in (self._core.storage_notice, *session.config.problems):
+        config = session.config
+        for problem in (self._core.storage_notice, *config.problems, *self._core.grants.problems()):
             if problem:
                 session.notice("warning", problem, "config")
+        if notice := _mode_notice(config, session.trust):
+            session.notice("warning", notice, "mode")
         if choice.notice and session.state.trace.model is None:
             session.notice("info", choice.notice, "demo" if choice.demo else "model")
 
@@ -343,23 +365,36 @@ class Requests:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error
 
     def _info(self, session: Session, choice: Choice) -> p.SessionInfo:
-        model = session.state.trace.model or choice.model
-        return p.SessionInfo(
-            trace=session.state.trace,
-            status=session.status,
-            model=model,
-            demo=model.startswith("demo/"),
-            foreign=session.foreign,
-        )
+        return self._described(session.state.trace, session.status, choice, session.foreign)
 
     def _trace_info(self, trace: Trace, choice: Choice) -> p.SessionInfo:
         session = self._core.live(trace.trace_id)
         if session is not None:
             return self._info(session, choice)
         foreign = self._core.is_foreign(trace.trace_id)
-        model = choice.model if foreign else trace.model or choice.model
-        demo = model.startswith("demo/")
-        return p.SessionInfo(trace=trace, status="idle", model=model, demo=demo, foreign=foreign)
+        if foreign:
+            trace = trace.model_copy(update={"model": None, "mode": None})
+        return self._described(trace, "idle", choice, foreign)
+
+    def _described(self, trace: Trace, status: SessionStatus, choice: Choice, foreign: bool) -> p.SessionInfo:
+        model = trace.model or choice.model
+        trust = self.client_trust()
+        return p.SessionInfo(
+            trace=trace,
+            status=status,
+            model=model,
+            demo=model.startswith("demo/"),
+            foreign=foreign,
+            mode=mode_in_force(trace.mode or self.client_config().settings.mode, trust),
+            trust=trust,
+        )
+
+
+def _mode_notice(config: Config, trust: Trust) -> str:
+    """Why the mode of the settings is not the one in force."""
+    if config.settings.mode != "auto" or trust == "trusted":
+        return ""
+    return f"The mode auto {_NEEDS_TRUST}"
 
 
 def _check_budget(budget: Budget) -> None:
@@ -381,15 +416,3 @@ def _check_budget(budget: Budget) -> None:
                     p.INVALID_PARAMS,
                     f"A limit of {value:g} ({unit}) is not possible: give 0 or more, or null for no limit.",
                 )
-
-
-def _both_sides(file: ProposedFile) -> p.PermissionContentResult:
-    base, after = file.base, file.change.after
-    try:
-        old = None if base is None else decode(base)
-        new = None if after is None else decode(after, None if old is None else old.codec)
-    except ToolError:
-        return p.PermissionContentResult(before=None, after=None, binary=True)
-    return p.PermissionContentResult(
-        before=None if old is None else old.text, after=None if new is None else new.text
-    )

@@ -290,9 +290,8 @@ class ClientServer:
         self._client.settings.update(options.settings)
         self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
         self._initialized = True
-        model = options.settings.get("model") or self._core.config().settings.model
         env = {**provider_env(os.environ), **self._client.env}
-        self._bridge.client_came(env, model if isinstance(model, str) else None)
+        self._bridge.client_came(env, self._requests.client_config().settings.model)
 
     def _open_documents(self) -> OpenDocuments:
         if self._documents is None:

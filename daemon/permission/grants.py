@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from daemon.model.permissions import Grant, Rule, Scope, StoredGrant
 from daemon.runtime import write_private
 from daemon.store.base import StoreError
-from daemon.store.encoding import json_text
+from daemon.store.encoding import json_bytes
 
 FORMAT = 1
 MOST = 1_000
@@ -100,8 +100,9 @@ class _GrantFile:
             # It may hold what somebody wrote by hand, or what only a newer version can read.
             shutil.copy2(self.path, self.path.with_name(f"{self.path.name}.damaged-{uuid.uuid4().hex[:8]}"))
         entries = [{k: v for k, v in grant.stored().items() if k != "scope"} for grant in grants]
-        text = json_text({"format": FORMAT, "grants": entries}, indent=1) + "\n"
-        write_private(self.path, text.encode(), durable=True)
+        # A key in a command line is redacted here too: such a grant matches nothing any more, so it is asked again.
+        data = json_bytes({"format": FORMAT, "grants": entries}, indent=1) + b"\n"
+        write_private(self.path, data, durable=True)
         self._stamp = _UNREAD
 
     def _stat(self) -> Stamp | None:

@@ -1,0 +1,61 @@
+"""What a call would be asked about, without making it: for the person who wants to know why."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tools.access import Access
+from tools.base import PermissionAsk, ToolError
+from tools.paths import rule_target
+from tools.shell.question import Place, question
+
+LONGEST = 20_000
+"""Characters of a command line or path."""
+_PATHS = frozenset({"read", "edit", "ls"})
+_ALIASES = {"write": "edit", "patch": "edit", "multiedit": "edit"}
+"""Tools that need ``edit`` (source: conventions.md)."""
+
+
+def asked_about(permission: str, target: str, workspace: Path) -> PermissionAsk:
+    """The question that a call would put. Looks at the disk, because resolved paths decide; changes nothing.
+
+    ``target``: a path (relative to the workspace, absolute, with ``~``, or a wildcard), a command line for ``bash``,
+    else what rules of this permission match. Raises ToolError.
+    """
+    permission = _ALIASES.get(permission, permission)
+    if not permission.strip() or not target.strip():
+        raise ToolError("Name a permission, e.g. read, edit or bash, and what it is used on.")
+    if "\0" in target or len(target) > LONGEST:
+        raise ToolError(f"A target has no NUL character, and at most {LONGEST} characters.")
+    if permission == "bash":
+        return question(target, place(workspace), title=target)
+    if permission not in _PATHS:
+        return PermissionAsk(permission, (target,), target)
+    name, several = _named(target, workspace)
+    if several:
+        return PermissionAsk(permission, (), target, accesses=(Access(permission, name, several=True),))
+    return PermissionAsk(permission, (name,), target)
+
+
+def place(workspace: Path) -> Place:
+    """The real one."""
+    home = Path.home()
+    return Place(
+        workspace,
+        home,
+        real=lambda path: Path(os.path.realpath(path)),
+        variables={"HOME": str(home), "PWD": str(workspace)},
+    )
+
+
+def _named(raw: str, workspace: Path) -> tuple[str, bool]:
+    """A path as rules name it; whether it is a wildcard."""
+    try:
+        path = Path(raw).expanduser()
+        path = path if path.is_absolute() else workspace / path
+        if any(c in raw for c in "*?") and not os.path.lexists(path):
+            return rule_target(Path(os.path.normpath(path)), workspace), True
+        return rule_target(Path(os.path.realpath(path)), workspace), False
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ToolError(f"Not a usable path: {raw!r} ({error}).") from error

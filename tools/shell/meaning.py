@@ -2,41 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+import re
+from dataclasses import replace
 
-from tools.shell.syntax import Simple, Word
+from tools.shell.commands import environment, files, general, git, harm, programs, remote, wrappers
+from tools.shell.commands.words import Call, Meaning, PathUse, Reader, implied_paths, join
+from tools.shell.syntax import Simple
 
+__all__ = ["Meaning", "PathUse", "meaning"]
 
-@dataclass(frozen=True, slots=True)
-class PathUse:
-    """A file or folder that a command reads or writes."""
-
-    word: Word
-    use: Literal["read", "write"]
-    below: bool = False
-    """A folder is walked: everything below it counts (``grep -r``, ``rm -r``, ``cp -r``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """See the module."""
-
-    paths: tuple[PathUse, ...] = ()
-    inner: tuple[Sequence[Word] | str, ...] = ()
-    """Commands that it runs: words (``env x``, ``xargs x``, ``find -exec x``), or a whole line (``bash -c '…'``). They
-    are judged like any other."""
-    opaque: str = ""
-    """Why more cannot be told: "python -c runs code that rules cannot read"."""
-    read_only: bool = False
-    """It is known to change nothing, with these options."""
-    warning: str = ""
-    """What it destroys, in words for the person; empty when nothing."""
-    general: str = ""
-    """The beginning that may be allowed whatever follows, e.g. ``git log``; empty: only word by word."""
+_SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[^/]+")
+_READERS: dict[str, Reader] = {
+    **files.READERS,
+    **wrappers.READERS,
+    **programs.READERS,
+    **remote.READERS,
+    "git": git.read,
+}
 
 
 def meaning(command: Simple) -> Meaning:
     """What is known of a command. Never raises."""
-    raise NotImplementedError
+    if not command.words:
+        reason = environment.opaque(command.assignments, alone=True)
+        return Meaning(opaque=reason, read_only=not reason)
+    first = command.words[0]
+    if not first.known or first.glob or not first.text:
+        return Meaning(
+            opaque="which program it runs shows only at run time",
+            paths=implied_paths(command.words[1:], "read", "write"),
+        )
+    path = first.text
+    elsewhere = "/" in path and not _SYSTEM.fullmatch(path)
+    call = Call(path.rpartition("/")[2], command.words[1:], command)
+    reader = programs.reader(call.name) or _READERS.get(call.name)
+    found = reader(call) if reader is not None else Meaning(paths=programs.of_unknown(call))
+    if elsewhere:
+        # It need not be what its name says, but may be: ``.venv/bin/python -c``.
+        paths = (PathUse(first, "read"), *implied_paths(call.args, "read", "write"), *found.paths)
+        found = replace(found, paths=paths, read_only=False)
+    return _completed(call, found, elsewhere)
+
+
+def _completed(call: Call, found: Meaning, elsewhere: bool) -> Meaning:
+    """What holds for every command: its environment, its harm, other names, and how far it may be generalised."""
+    command = call.simple
+    reason = environment.opaque(command.assignments)
+    bare = "/" not in command.words[0].text
+    plain = bare and environment.harmless(command.assignments)
+    prefix, more = ("", "") if elsewhere else general.limits(call)
+    return Meaning(
+        paths=found.paths,
+        inner=found.inner,
+        opaque=found.opaque or reason,
+        read_only=found.read_only and plain and not reason and not found.opaque and not more,
+        warning=found.warning or harm.warning(call),
+        general=prefix if plain and not more and not found.opaque and not reason else "",
+        more=more or found.more,
+        also=_other_texts(call, found.also),
+    )
+
+
+def _other_texts(call: Call, more: tuple[str, ...]) -> tuple[str, ...]:
+    command = call.simple
+    args = join(command.words[1:])
+    # A rule for ``rm`` means it also when it is called by its path, in quotes, or after an assignment.
+    texts = [f"{name} {args}".strip() for name in (command.words[0].text, call.name)]
+    return tuple(dict.fromkeys(text for text in (*texts, *more) if text != command.text))

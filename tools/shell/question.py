@@ -2,32 +2,175 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from tools.access import Access, Suggestion, suggestions
 from tools.base import PermissionAsk
+from tools.paths import folder_patterns
+from tools.shell.accesses import Paths, Place, is_network
+from tools.shell.commands.words import join
+from tools.shell.meaning import Meaning, meaning
+from tools.shell.syntax import Redirection, Simple, Word, parse
 
+__all__ = ["Place", "question"]
 
-def _no_files(folder: Path, pattern: str) -> Sequence[str] | None:
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a command line would run, and what may be looked up there."""
-
-    workspace: Path
-    """Absolute, resolved."""
-    home: Path
-    real: Callable[[Path], Path] = lambda path: path
-    """Follows links (``os.path.realpath``); by default nothing is looked up."""
-    files: Callable[[Path, str], Sequence[str] | None] = _no_files
-    """The files that a shell wildcard means in a folder, or that lie below a folder (``**``); None: not known."""
-    variables: dict[str, str] = field(default_factory=dict[str, str])
-    """Values of variables that are known, e.g. HOME."""
+MAX_DEPTH = 5
+"""Lines within lines: ``bash -c "bash -c '…'"``."""
+MAX_ACCESSES = 5000
+_SHELL = "sh -c "
+# Patterns know no escape: a wildcard in the command would be one in the pattern. A variable (``$_`` above all)
+# makes another command of the same text.
+_NOT_EXACT = re.compile(r"[*?\\$`]")
 
 
 def question(command: str, place: Place, *, title: str = "") -> PermissionAsk:
-    """What has to be allowed for a command line. Never raises; what cannot be parsed is an opaque access."""
-    raise NotImplementedError
+    """What has to be allowed for a command line. Never raises; what cannot be parsed is an opaque access.
+
+    ``targets`` are the texts of all simple commands, those that other commands run included. A command whose words
+    may do more than its general beginning says has a second target ``sh -c <command>`` among the accesses, so that
+    ``git log *`` does not allow ``git log --output=x`` while ``*`` does.
+    """
+    line = command.strip()
+    found = _Question(place)
+    found.line(line, place.workspace, 0, place.variables | {"HOME": place.home.as_posix()})
+    targets = tuple(found.targets) or (_SHELL + line,)
+    first = (line.splitlines() or [""])[0]
+    return PermissionAsk(
+        permission="bash",
+        targets=targets,
+        title=title.strip() or f"Run {first[:100]}",
+        suggestions=found.suggestions(targets),
+        detail=command,
+        accesses=found.all_accesses(),
+        warnings=tuple(found.warnings),
+        read_only=found.read_only and bool(found.targets),
+    )
+
+
+class _Question:
+    def __init__(self, place: Place) -> None:
+        self._paths = Paths(place)
+        self.targets: dict[str, str] = {}
+        """Each with the beginning that may be generalised."""
+        self.accesses: dict[Access, None] = {}
+        self.warnings: dict[str, None] = {}
+        self.read_only = True
+        self._hidden = False
+
+    def line(self, line: str, folder: Path | None, depth: int, variables: dict[str, str]) -> None:
+        """A whole line and all that it runs."""
+        if depth > MAX_DEPTH:
+            self._opaque(_SHELL + line, "it runs lines within lines within lines")
+            return
+        parsed = parse(line, variables)
+        if parsed.unclear:
+            self.targets.setdefault(_SHELL + line, "")
+            self._opaque(_SHELL + line, f"the line cannot be told apart: {parsed.unclear}")
+        # What a line assigns may be another value in the lines that it runs.
+        kept = {name: value for name, value in variables.items() if not _assigned(name, line)}
+        for simple in parsed.commands:
+            self._command(simple, folder, depth, kept)
+
+    def _command(self, command: Simple, base: Path | None, depth: int, variables: dict[str, str]) -> None:
+        known = meaning(command)
+        folder = self._paths.folder(base, command.folder)
+        text = command.text or join(command.words)
+        if command.words:
+            previous = self.targets.get(text, known.general)
+            self.targets[text] = known.general if previous == known.general else ""
+        self.read_only = self.read_only and known.read_only
+        self._judge(command, text, known)
+        for redirection in command.redirections:
+            self._redirect(redirection, folder)
+        for use in known.paths:
+            for access in self._paths.of_use(use, folder, f"argument of {command.words[0].text}"):
+                self.accesses.setdefault(access)
+        for inner in known.inner:
+            if isinstance(inner, str):
+                self.line(inner.strip(), folder, depth + 1, variables)
+            elif inner and depth < MAX_DEPTH:
+                self._command(_of_words(inner, command), base, depth + 1, variables)
+            elif inner:
+                self._opaque(text, "it runs commands within commands within commands")
+
+    def _judge(self, command: Simple, text: str, known: Meaning) -> None:
+        for also in known.also:
+            self.accesses.setdefault(Access("bash", also, f"the same as {text}", implied=True))
+        if known.opaque:
+            self._opaque(text, known.opaque)
+        if known.more:
+            self.accesses.setdefault(Access("bash", _SHELL + text, known.more))
+        if known.warning:
+            self.warnings.setdefault(known.warning)
+        words = (*command.words, *(redirection.target for redirection in command.redirections))
+        if any(is_network(word) for word in words):
+            self._opaque(text or "sh", "/dev/tcp opens a network connection")
+
+    def _redirect(self, redirection: Redirection, folder: Path | None) -> None:
+        target = redirection.target
+        why = f"{redirection.operator} {target.source or target.text}"
+        if redirection.writes:
+            for access in self._paths.of_redirection(target, folder, "write", why):
+                self.accesses.setdefault(access)
+                self.read_only = False
+        if redirection.reads:
+            for access in self._paths.of_redirection(target, folder, "read", why):
+                self.accesses.setdefault(access)
+
+    def _opaque(self, text: str, reason: str) -> None:
+        self._hidden = True
+        self.read_only = False
+        self.accesses.setdefault(Access("bash", text, opaque=reason))
+
+    def all_accesses(self) -> tuple[Access, ...]:
+        """Those found; of too many, the rest is "anything"."""
+        found = tuple(self.accesses)
+        if len(found) <= MAX_ACCESSES:
+            return found
+        asked = tuple(access for access in found if not access.implied)
+        kinds = dict.fromkeys(
+            access.permission for access in found if access.implied and access.permission != "bash"
+        )
+        named = tuple(access for access in found if access.implied and access.permission == "bash")
+        anything = tuple(Access(kind, "*", "too many files", implied=True, several=True) for kind in kinds)
+        return asked + named + anything
+
+    def suggestions(self, targets: Sequence[str]) -> tuple[Suggestion, ...]:
+        """What "always" may remember; nothing when a part of it must not be."""
+        if self._hidden:
+            return ()
+        patterns = [self._pattern(target) for target in targets]
+        asked = [access for access in self.accesses if not access.implied]
+        patterns += [
+            "" if _NOT_EXACT.search(each.target) else each.target
+            for each in asked
+            if each.permission == "bash"
+        ]
+        if not all(patterns):
+            return ()
+        files = tuple(access for access in asked if access.permission == "edit")
+        folders = folder_patterns([access.target for access in files])
+        if any(access.several for access in files) or (files and not folders):
+            return ()
+        return (*suggestions("bash", tuple(dict.fromkeys(patterns))), *suggestions("edit", folders))
+
+    def _pattern(self, text: str) -> str:
+        # A path elsewhere means another program tomorrow.
+        name = text.split(" ")[0]
+        if name in ("sh", "~") or name.startswith(("/", "~/")) or ".." in name.split("/"):
+            return ""
+        prefix = self.targets.get(text, "")
+        if prefix and f"{text} ".startswith(f"{prefix} "):
+            return f"{prefix} *"
+        return "" if _NOT_EXACT.search(text) else text
+
+
+def _of_words(words: Sequence[Word], outer: Simple) -> Simple:
+    """The command that another one runs."""
+    return Simple(tuple(words), text=join(words), folder=outer.folder, stdin=outer.stdin, piped=outer.piped)
+
+
+def _assigned(name: str, line: str) -> bool:
+    return re.search(rf"(?<![$\w])(?<!\$\{{){re.escape(name)}\b", line) is not None

@@ -1,0 +1,268 @@
+"""The files of a command as accesses: resolved like ``tools/paths.py`` does, named as rules name them.
+
+What is decided here:
+
+- A file that is known gets an access of its own. Of more than 200 files below a folder, those of one folder and
+  ending become one access (``src/*.py``); when even these are too many, or one cannot look, it is ``folder/*``.
+- A wildcard is looked up when possible, else it is the pattern itself. What only shows at run time is ``*``, or
+  ``*name`` where the end of the word is certain.
+- What a command writes counts by its own name and by where a link leads, since some replace the link.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.access import Access
+from tools.paths import rule_target
+from tools.shell.commands.words import PathUse, Use
+from tools.shell.syntax import Word
+
+MAX_EACH = 200
+"""Files below a folder that are named one by one."""
+MAX_GROUPS = 1000
+"""Accesses for one wildcard or folder."""
+MAX_BRACES = 64
+
+
+def _no_files(folder: Path, pattern: str) -> Sequence[str] | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command line would run, and what may be looked up there."""
+
+    workspace: Path
+    """Absolute, resolved."""
+    home: Path
+    real: Callable[[Path], Path] = lambda path: path
+    """Follows links (``os.path.realpath``); by default nothing is looked up."""
+    files: Callable[[Path, str], Sequence[str] | None] = _no_files
+    """The files that a shell wildcard means in a folder, or that lie below a folder (``**``), relative to that folder
+    or absolute; None: not known."""
+    variables: dict[str, str] = field(default_factory=dict[str, str])
+    """Values of variables that are known, e.g. HOME."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """What a word may mean: a file (``path``), or any of those that ``pattern`` covers."""
+
+    path: Path | None = None
+    pattern: str = ""
+
+
+_PERMISSION: dict[Use, str] = {"read": "read", "write": "edit", "list": "ls"}
+_DEVICE = re.compile(r"/dev/(?:null|zero|full|u?random|stdin|stdout|stderr|tty|fd/\d+)")
+_PROCESS = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd)(?:/.*)?|/dev/fd/.*")
+_WILD = re.compile(r"[*?\[]")
+_ANYTHING = Spot(pattern="*")
+
+
+def is_network(word: Word) -> bool:
+    """bash itself opens connections by these names."""
+    return re.search(r"/dev/(?:tcp|udp)/", word.text) is not None
+
+
+class Paths:
+    """Finds the accesses of path uses in one place."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def folder(self, base: Path | None, folder: str | None) -> Path | None:
+        """Where a command runs, from where its line starts; None when that shows only at run time."""
+        if folder is None:
+            return None
+        if folder == "~" or folder.startswith("~/"):
+            return self._place.home / folder[2:]
+        path = Path(folder)
+        return path if path.is_absolute() else None if base is None else base / path
+
+    def of_use(self, use: PathUse, base: Path | None, why: str) -> Iterator[Access]:
+        """Everything that one use of a path would do."""
+        for word in use.base:
+            base = self._one(word, base)
+        for spot in self._spots(use.word, base):
+            yield from self._accesses(use, spot, why)
+            if use.use == "list" and use.word.text.strip("./"):
+                # Its names are no secret, but whoever forbids reading a thing may mean that too.
+                yield from self._accesses(PathUse(use.word, "read"), spot, why)
+
+    def of_redirection(self, word: Word, base: Path | None, use: Use, why: str) -> Iterator[Access]:
+        """``> file`` is asked in full, ``< file`` is implied."""
+        for spot in self._spots(word, base):
+            yield from self._accesses(PathUse(word, use, full=use == "write"), spot, why)
+
+    def _accesses(self, use: PathUse, spot: Spot, why: str) -> Iterator[Access]:
+        permission, implied = _PERMISSION[use.use], not use.full
+        if spot.path is None:
+            yield Access(permission, spot.pattern, why, implied=implied, several=True)
+            return
+        real = self._real(spot.path)
+        names = [self._name(real)]
+        if use.use == "write":
+            own = (
+                self._name(self._real(spot.path.parent) / spot.path.name)
+                if spot.path.name != ".."
+                else names[0]
+            )
+            names.append(own)
+        for name in dict.fromkeys(names):
+            yield Access(permission, name, why, implied=implied)
+        if use.below:
+            for pattern, several in self._below(use, real):
+                yield Access(permission, pattern, why, implied=implied, several=several)
+
+    def _below(self, use: PathUse, folder: Path) -> Iterator[tuple[str, bool]]:
+        found = None if use.made else self._files(folder, "**")
+        if found is not None:
+            if not use.hidden:
+                found = [name for name in found if not re.search(r"(?:^|/)\.", _relative(name, folder))]
+            grouped = list(_grouped(sorted({self._name(self._real(folder / name)) for name in found})))
+            if len(grouped) <= MAX_GROUPS:
+                yield from grouped
+                return
+        elif use.seen or (use.maybe and re.search(r"[^.]\.\w+$", folder.name)):
+            return
+        yield from ((pattern, True) for pattern in self._under(folder, "*"))
+
+    def _under(self, folder: Path, rest: str) -> Iterator[str]:
+        """Names of what ``rest`` means below a folder. Rules name the workspace's files from there."""
+        workspace = self._place.workspace
+        if folder == workspace:
+            yield rest
+            return
+        yield self._name(folder).rstrip("/") + "/" + rest
+        if workspace.is_relative_to(folder):
+            yield "*"
+
+    def _spots(self, word: Word, base: Path | None) -> Iterator[Spot]:
+        text = word.text
+        if not word.known:
+            yield from self._unknown(word, base)
+            return
+        if not text:
+            return
+        for one in _braces(text) if word.glob else (text,):
+            if one is None:
+                yield _ANYTHING
+            else:
+                yield from self._known(one, word, base)
+
+    def _known(self, text: str, word: Word, base: Path | None) -> Iterator[Spot]:
+        if word.tilde and (text == "~" or text.startswith("~/")):
+            text = (self._place.home / text[2:]).as_posix() + ("/" if text.endswith("/") else "")
+        if _DEVICE.fullmatch(text):
+            return
+        if _PROCESS.fullmatch(os.path.normpath(text)):
+            # It leads to where another process is, which cannot be looked up here.
+            yield _ANYTHING
+        elif word.glob and _WILD.search(text):
+            yield from self._wildcard(text, base)
+        elif text.startswith("/"):
+            yield Spot(Path(text))
+        elif base is None:
+            yield Spot(pattern=_tail(text))
+        else:
+            yield Spot(base / text)
+
+    def _unknown(self, word: Word, base: Path | None) -> Iterator[Spot]:
+        text = word.text
+        if re.fullmatch(r"~/[\w./-]*", text):
+            # Whether it is expanded depends on the shell, and on the program.
+            yield Spot(self._place.home / text[2:])
+            if base is not None:
+                yield Spot(base / text)
+            return
+        # Only within double quotes nothing else can come of it.
+        quoted = re.fullmatch(r'"[^"`]*[}\w]([^"`$}]*/)([^"`$}/\\]+)"', text)
+        certain = quoted is not None and not re.search(r"\$\(|\$\{?[@*]|\[[@*]\]", text)
+        yield Spot(pattern=_tail(quoted[2])) if quoted is not None and certain else _ANYTHING
+
+    def _wildcard(self, text: str, base: Path | None) -> Iterator[Spot]:
+        parts = text.split("/")
+        first = next(index for index, part in enumerate(parts) if _WILD.search(part))
+        rest = "/".join(part for part in parts[first:] if part)
+        if ".." in parts[first:] or (base is None and not text.startswith("/")):
+            yield _ANYTHING
+            return
+        head = "/".join(parts[:first]) or ("/" if text.startswith("/") else ".")
+        folder = self._real((base or Path("/")) / head)
+        found = self._files(folder, rest)
+        if found is not None and len(found) <= MAX_GROUPS:
+            yield from (Spot(folder / name) for name in found)
+            return
+        simple = re.sub(r"\[!?\]?[^\]/]*\]", "?", rest)
+        yield from (Spot(pattern=pattern) for pattern in self._under(folder, simple))
+
+    def _one(self, word: Word, base: Path | None) -> Path | None:
+        """A folder that other words are relative to."""
+        spots = list(self._spots(word, base))
+        return spots[0].path if len(spots) == 1 else None
+
+    def _real(self, path: Path) -> Path:
+        try:
+            path = self._place.real(path)
+        except (OSError, RuntimeError, ValueError):
+            # A loop of links, or a name that no file can have: as it is written.
+            pass
+        return Path(os.path.normpath(path))
+
+    def _files(self, folder: Path, pattern: str) -> Sequence[str] | None:
+        try:
+            return self._place.files(folder, pattern)
+        except (OSError, RuntimeError, ValueError):
+            return None
+
+    def _name(self, path: Path) -> str:
+        return rule_target(path, self._place.workspace)
+
+
+def _relative(name: str, folder: Path) -> str:
+    path = Path(name)
+    return path.relative_to(folder).as_posix() if path.is_absolute() and path.is_relative_to(folder) else name
+
+
+def _tail(text: str) -> str:
+    """A pattern for a file of this name in a folder that is not known."""
+    name = text.rstrip("/").rpartition("/")[2]
+    return "*" if name in ("", ".", "..") or _WILD.search(name) else f"*{name}"
+
+
+def _grouped(names: Sequence[str]) -> Iterable[tuple[str, bool]]:
+    """Each file by itself, or by folder and ending when they are many; the flag: it is a pattern."""
+    if len(names) <= MAX_EACH:
+        return [(name, False) for name in names]
+    found: dict[str, bool] = {}
+    for name in names:
+        folder, slash, last = name.rpartition("/")
+        stem, dot, ending = last.rpartition(".")
+        if stem and dot:
+            found[f"{folder}{slash}*.{ending}"] = True
+        else:
+            found[name] = False
+    return found.items()
+
+
+def _braces(text: str) -> tuple[str | None, ...]:
+    """``a{b,c}`` is ``ab`` and ``ac``; None for what is beyond that."""
+    if "{" not in text:
+        return (text,)
+    done: list[str | None] = []
+    todo = [text]
+    while todo:
+        one = todo.pop()
+        found = re.search(r"\{([^{}]*)\}", one)
+        if found is None:
+            done.append(None if "{" in one or "}" in one else one)
+        elif "," not in found[1] or len(todo) + len(done) > MAX_BRACES:
+            return (None,)
+        else:
+            todo += [one[: found.start()] + each + one[found.end() :] for each in found[1].split(",")]
+    return tuple(done)

@@ -1,0 +1,47 @@
+"""Variables before a command: which of them make another program of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tools.shell.syntax import Word
+
+_HARMLESS = re.compile(
+    r"CI|TZ|LANG|LC_[A-Z]+|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|PY_COLORS|DEBUG|VERBOSE|"
+    r"NODE_ENV|RUST_BACKTRACE|RUST_LOG|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|PYTHONIOENCODING|PYTHONHASHSEED"
+)
+# They name programs, libraries or files of settings that the command then runs or loads.
+_DANGEROUS = re.compile(
+    r"PATH|HOME|SHELL|ENV|IFS|PS[0-4]|CDPATH|BASH_.*|BASHOPTS|SHELLOPTS|PROMPT_COMMAND|GLOBIGNORE|ZDOTDIR|"
+    r"(?:.*_)?(?:PAGER|EDITOR|BROWSER|VISUAL|ASKPASS)|LESS.*|MANPAGER|LD_.*|DYLD_.*|GCONV_PATH|"
+    r"GIT_.*|XDG_.*|SSH_.*|PYTHON(?:STARTUP|HOME|INSPECT|BREAKPOINT|WARNINGS|EXECUTABLE|USERBASE)|PYTEST_.*|PERL.*|"
+    r"RUBY.*|NODE_OPTIONS|NPM_CONFIG_.*|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|MAVEN_OPTS|GRADLE_OPTS|"
+    r"MAKE.*|GNUMAKEFLAGS|RUSTC.*|RUSTFLAGS|CARGO_.*|GOFLAGS|GOENV|GOROOT|GOPROXY|CC|CXX|LD|TAR_OPTIONS|TAPE|"
+    r"RIPGREP_CONFIG_PATH|GREP_OPTIONS|CURL_HOME|WGETRC|PIP_.*|UV_.*|DOCKER_.*|KUBECONFIG|HISTFILE|INPUTRC|"
+    r"OPENSSL_.*|SSL_CERT_.*|GOALWRIGHT_.*",
+    re.IGNORECASE,
+)
+_SEARCHED = re.compile(r"PYTHONPATH|NODE_PATH")
+# Within the workspace: its modules are what the command runs anyway.
+_LOCAL = re.compile(r"(?![/~])(?!(?:.*[/:])?\.\.(?:[/:]|$))[\w./:-]*")
+
+
+def opaque(assignments: Sequence[tuple[str, Word]], *, alone: bool = False) -> str:
+    """Why rules cannot tell what a command with these variables runs; empty when they do not matter.
+
+    ``alone``: there is no command; then they hold for the commands after it when they were exported before.
+    """
+    for name, value in assignments:
+        base = re.split(r"[\[+]", name)[0]
+        if _SEARCHED.fullmatch(base) and value.known and _LOCAL.fullmatch(value.text):
+            continue
+        if _SEARCHED.fullmatch(base) or _DANGEROUS.fullmatch(base):
+            after = "the commands after it run" if alone else "the command runs"
+            return f"the variable {base} decides what {after}"
+    return ""
+
+
+def harmless(assignments: Sequence[tuple[str, Word]]) -> bool:
+    """Whether they are known to change nothing but how something looks."""
+    return all(_HARMLESS.fullmatch(name) for name, _ in assignments)

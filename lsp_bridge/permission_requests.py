@@ -171,6 +171,7 @@ class PermissionRequests:
             granted_here=granted_here,
             mode=mode_in_force(config.settings.mode, trust),
             trust=trust,
+            root=self._core.workspace.as_posix(),
         )
 
     # -- commands in the background --

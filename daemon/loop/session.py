@@ -187,6 +187,7 @@ class Session:
             granted_here=granted_here,
             mode=self.mode,
             trust=self.trust,
+            root=self.services.workspace.as_posix(),
         )
 
     @property

@@ -33,24 +33,21 @@ def denial(ask: PermissionAsk, verdict: Verdict) -> str:
 
 
 def _denied(ask: PermissionAsk, reason: Reason) -> str:
-    whose = f"{_rule(reason.rule)} forbids"
+    rule = _rule(reason.rule)
+    because = f" ({reason.why})" if reason.why else ""
     if reason.permission == ask.permission and reason.target in ask.targets:
-        because = f" ({reason.why})" if reason.why else ""
-        return f"{whose} {reason.permission} on {reason.target}{because}."
+        return f"{rule[0].upper()}{rule[1:]} forbids {reason.permission} on {reason.target}{because}."
     does = _DOES.get(reason.permission, f"need {reason.permission} on")
     what = "The command" if ask.permission == "bash" else f"This {ask.permission}"
-    because = f" ({reason.why})" if reason.why else ""
-    return f"{what} would {does} {reason.target}{because}, and {_lower(whose)} that."
+    return f"{what} would {does} {reason.target}{because}, and {rule} forbids that."
 
 
 def _rule(rule: Rule) -> str:
-    # The words themselves and not only the source: the person has to find the rule.
-    where = f"{rule.source}, {rule.file}" if rule.file else rule.source
-    return f"The rule `{rule.permission} {rule.pattern} {rule.action}` ({where})"
-
-
-def _lower(text: str) -> str:
-    return text[0].lower() + text[1:]
+    """Which rule of which file, for the model: ``rule_words`` says "your" and means the person."""
+    if rule.source == "mode":
+        return rule.pattern
+    where = f" of {rule.file}" if rule.file else ""
+    return f"the {rule.source} rule `{rule.permission}: {rule.pattern} → {rule.action}`{where}"
 
 
 def subjects(ask: PermissionAsk) -> frozenset[str]:

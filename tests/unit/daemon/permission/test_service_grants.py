@@ -219,7 +219,7 @@ async def test_a_denied_argument_of_a_command_is_named() -> None:
         await inbox.tasks[0]
     assert caught.value.by_rule
     assert "The command would read .env (argument of cat)" in caught.value.reason
-    assert "`read *.env deny` (user, /home/a/config.json)" in caught.value.reason
+    assert "the user rule `read: *.env → deny` of /home/a/config.json forbids" in caught.value.reason
     assert asker.asked_for == []
 
 

@@ -60,7 +60,7 @@ async def test_the_command_is_asked_for_before_it_runs(ctx: FakeToolContext) -> 
     assert not (ctx.workspace / "made").exists()
     (ask,) = ctx.permission.asks
     assert ask.targets == ("touch made", "git log -3")
-    assert ask.suggestions == ("touch made", "git log *")
+    assert [s.pattern for s in ask.suggestions] == ["touch made", "git log *"]
     assert ask.detail == "touch made && git log -3"
 
 

@@ -179,3 +179,108 @@ def test_later_layers_win_and_keep_what_they_do_not_name() -> None:
 def test_the_schema_knows_every_setting() -> None:
     schema = json.loads(settings_schema())
     assert set(schema["properties"]) == {*Settings.model_fields, "$schema"}
+
+
+# -- the workspace's file, trusted and not --
+
+LOOSE = {
+    "permission": {"edit": "allow", "bash": {"rm *": "deny"}},
+    "mode": "accept-edits",
+    "model": "ollama/qwen3",
+    "sandbox": "workspace-write",
+    "hooks": {"session.start": [{"command": ["./hook"]}]},
+}
+
+
+def in_force(config: Config, permission: str, target: str) -> str:
+    rules = RuleSet(config.base_rules, config.workspace_rules, trusted=config.trusted)
+    return rules.decide(permission, target).action
+
+
+def test_the_file_of_a_folder_that_is_not_trusted_only_tightens(user_file: Path, workspace: Path) -> None:
+    write(workspace / WORKSPACE_FILE, LOOSE)
+    config = load_config(workspace, user_file, trusted=False)
+    assert config.settings == Settings()
+    assert not config.trusted
+    assert in_force(config, "edit", "a.py") == "ask"
+    assert in_force(config, "bash", "rm x") == "deny"
+    (problem,) = config.problems
+    for name in ("hooks", "mode", "model", "sandbox", "rules that allow", "goalwright trust"):
+        assert name in problem
+    assert config.blocking == ()
+
+
+def test_the_file_of_a_trusted_folder_counts_in_full(user_file: Path, workspace: Path) -> None:
+    write(user_file, {"max_tokens": 1000, "model": "a/b", "mode": "plan", "permission": {"bash": "ask"}})
+    write(workspace / WORKSPACE_FILE, LOOSE)
+    config = load_config(workspace, user_file, trusted=True)
+    assert config.trusted
+    assert config.problems == ()
+    settings = config.settings
+    assert (settings.mode, settings.model, settings.max_tokens) == ("accept-edits", "ollama/qwen3", 1000)
+    assert settings.sandbox == "workspace-write"
+    assert [hook.command for hook in settings.hooks["session.start"]] == [("./hook",)]
+    assert in_force(config, "edit", "a.py") == "allow"
+    assert in_force(config, "bash", "rm x") == "deny"
+
+
+def test_hooks_of_every_layer_are_told(user_file: Path, workspace: Path) -> None:
+    def hooks(*names: str) -> dict[str, object]:
+        return {"hooks": {"tool.execute.before": [{"command": [name]} for name in names]}}
+
+    write(user_file, hooks("guard"))
+    write(workspace / WORKSPACE_FILE, hooks("theirs"))
+    trusted = load_config(workspace, user_file, trusted=True).overlaid(hooks("editors"), "editor", "VS Code")
+    found = [hook.command[0] for hook in trusted.settings.hooks["tool.execute.before"]]
+    assert found == ["guard", "theirs", "editors"]
+    untrusted = load_config(workspace, user_file)
+    assert [hook.command[0] for hook in untrusted.settings.hooks["tool.execute.before"]] == ["guard"]
+
+
+@pytest.mark.parametrize(
+    ("users", "theirs", "mode", "told"),
+    [
+        ("ask", "plan", "plan", False),
+        ("auto", "plan", "plan", False),
+        ("auto", "ask", "ask", False),
+        ("auto", "accept-edits", "accept-edits", False),
+        ("ask", "ask", "ask", False),
+        ("ask", "auto", "ask", True),
+        ("ask", "accept-edits", "ask", True),
+        ("plan", "ask", "plan", True),
+        ("ask", "nonsense", "ask", True),
+        ("ask", 5, "ask", True),
+    ],
+)
+def test_the_mode_of_a_folder_that_is_not_trusted_counts_where_it_is_stricter(
+    user_file: Path, workspace: Path, users: str, theirs: object, mode: str, told: bool
+) -> None:
+    write(user_file, {"mode": users})
+    write(workspace / WORKSPACE_FILE, {"mode": theirs})
+    config = load_config(workspace, user_file)
+    assert config.settings.mode == mode
+    assert bool(config.problems) == told
+
+
+def test_every_rule_of_a_file_knows_the_file(user_file: Path, workspace: Path) -> None:
+    write(user_file, {"permission": {"bash": "ask"}})
+    write(workspace / WORKSPACE_FILE, {"permission": {"edit": "ask"}})
+    config = load_config(workspace, user_file).overlaid({"permission": {"read": "ask"}}, "editor", "VS Code")
+    own = [(rule.source, rule.file) for rule in config.base_rules if rule.source != "shipped"]
+    assert own == [("user", str(user_file)), ("editor", "")]
+    assert [rule.file for rule in config.workspace_rules] == [WORKSPACE_FILE.as_posix()]
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_rules_that_cannot_be_read_stop_everything_trusted_or_not(
+    user_file: Path, workspace: Path, trusted: bool
+) -> None:
+    write(workspace / WORKSPACE_FILE, {"permissions": {"edit": "deny"}, "permission": {"bash": "never"}})
+    assert len(load_config(workspace, user_file, trusted=trusted).blocking) == 2
+
+
+def test_a_wrong_setting_of_a_trusted_folder_is_named_and_left_out(user_file: Path, workspace: Path) -> None:
+    write(workspace / WORKSPACE_FILE, {"hooks": {"session.start": "rm -rf /"}, "max_tokens": 1000})
+    config = load_config(workspace, user_file, trusted=True)
+    assert config.settings == Settings(max_tokens=1000)
+    assert config.problems[0].startswith(".goalwright/config.json: hooks")

@@ -1,15 +1,15 @@
 """Rules by layer, compiled: which rule of which layer decides, before modes and protection have their say. Pure.
 
-All patterns of a layer become one regular expression, the strongest rule first, so that 500 rules cost one match. Where
-files are concerned, rules that ask or deny also match the folded form of a name (see ``matching.fold``), since to many
-file systems it is the same file; rules that allow match exactly.
+The patterns of a layer are indexed, so that 500 rules cost little more than one. Where files are concerned, rules that
+ask or deny also match the folded form of a name (see ``matching.fold``), since to many file systems it is the same
+file; rules that allow match exactly.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from daemon.model.permissions import Action, Rule
@@ -45,68 +45,96 @@ class _Table:
 
     def __init__(self, rules: Sequence[Rule], permission: str, around: Surroundings) -> None:
         self.rules = [rule for rule in rules if names_permission(rule, permission)]
-        self._paths = permission in PATHS
+        paths = permission in PATHS
         root = around.root if permission != "external_directory" else ""
         self._patterns = [
             matching.normal_pattern(rule.pattern, around.home, root)
-            if self._paths
+            if paths
             else (matching.expanded(rule.pattern, around.home),)
             for rule in self.rules
         ]
-        self._exact = _Alternatives(list(enumerate(self._patterns)))
-        strict = [
-            (index, tuple(matching.fold(pattern) for pattern in self._patterns[index]))
-            for index, rule in enumerate(self.rules)
-            if self._paths and rule.action != "allow"
-        ]
-        self._strict = dict(strict)
-        self._folded = _Alternatives(strict)
+        strict = [index for index, rule in enumerate(self.rules) if paths and rule.action != "allow"]
+        self._strict = {
+            index: tuple(matching.fold(pattern) for pattern in self._patterns[index]) for index in strict
+        }
+        exact = dict(enumerate(self._patterns))
+        self._lax_index = _Index({index: exact[index] for index in exact if index not in self._strict})
+        self._exact_index = _Index({index: exact[index] for index in strict})
+        self._folded_index = _Index(self._strict)
 
     def last(self, name: str, folded: str) -> Rule | None:
         """The last rule that matches."""
-        found = max(self._exact.last(name), self._folded.last(folded))
+        found = self._lax_index.last(name)
+        if self._strict:
+            found = max(found, self._folded_index.last(folded))
+            # What covers a plain name covers its folded form, too.
+            if not name.isascii() or len(name) != len(folded):
+                found = max(found, self._exact_index.last(name))
         return None if found < 0 else self.rules[found]
 
     def matching(self, name: str, folded: str) -> Iterator[Rule]:
         """All that match, the last first. Slow."""
-        for index in range(len(self.rules) - 1, -1, -1):
-            pairs = [(name, self._patterns[index]), (folded, self._strict.get(index, ()))]
-            if any(matching.matches(pattern, text) for text, patterns in pairs for pattern in patterns):
+        for index, pairs in self._backwards(name, folded):
+            if any(matching.matches(pattern, text) for text, pattern in pairs):
                 yield self.rules[index]
 
     def several(self, name: str, folded: str) -> tuple[Rule | None, list[Rule]]:
         """For a wildcard: the last rule that covers all of it, and the later ones that ask about or deny a part."""
         parts: list[Rule] = []
-        for index in range(len(self.rules) - 1, -1, -1):
-            pairs = [(name, self._patterns[index]), (folded, self._strict.get(index, ()))]
-            if any(matching.covers(pattern, text) for text, patterns in pairs for pattern in patterns):
-                return self.rules[index], parts
-            if self.rules[index].action != "allow" and any(
-                matching.intersects(pattern, text) for text, patterns in pairs for pattern in patterns
-            ):
-                parts.append(self.rules[index])
+        for index, pairs in self._backwards(name, folded):
+            rule = self.rules[index]
+            if any(matching.covers(pattern, text) for text, pattern in pairs):
+                return rule, parts
+            if rule.action != "allow" and any(matching.intersects(pattern, text) for text, pattern in pairs):
+                parts.append(rule)
         return None, parts
 
+    def _backwards(self, name: str, folded: str) -> Iterator[tuple[int, list[tuple[str, str]]]]:
+        for index in range(len(self.rules) - 1, -1, -1):
+            pairs = [(name, pattern) for pattern in self._patterns[index]]
+            pairs += [(folded, pattern) for pattern in self._strict.get(index, ())]
+            yield index, pairs
 
-class _Alternatives:
-    """Patterns with the number of their rule, as one expression."""
 
-    def __init__(self, patterns: Sequence[tuple[int, Sequence[str]]]) -> None:
+class _Index:
+    """Patterns with the number of their rule. Most rules name one text, its beginning or its end, and those are looked
+    up; all others become one expression, the strongest first."""
+
+    def __init__(self, patterns: Mapping[int, Sequence[str]]) -> None:
+        self._texts: dict[str, int] = {}
+        self._starts: dict[int, dict[str, int]] = {}
+        self._ends: dict[int, dict[str, int]] = {}
+        others: list[tuple[int, str]] = []
+        found = [
+            (index, form) for index in sorted(patterns) for p in patterns[index] for form in matching.forms(p)
+        ]
+        for index, text in found:
+            if "?" in text or text.count("*") > 1 or "*" in text[1:-1]:
+                others.append((index, text))
+            elif text.endswith("*"):
+                self._starts.setdefault(len(text) - 1, {})[text[:-1]] = index
+            elif text.startswith("*"):
+                self._ends.setdefault(len(text) - 1, {})[text[1:]] = index
+            else:
+                self._texts[text] = index
         # An empty group at the end of each alternative tells which it was. At the beginning it would keep the
         # engine from skipping alternatives by their first character.
-        found = [
-            (index, f"{matching.regex(form)}()")
-            for index, alternatives in reversed(patterns)
-            for pattern in alternatives
-            for form in matching.forms(pattern)
-        ]
-        self._numbers = [index for index, _ in found]
-        self._regex = re.compile("|".join(text for _, text in found), re.DOTALL) if found else None
+        others.reverse()
+        self._numbers = [index for index, _ in others]
+        alternatives = "|".join(f"{matching.regex(text)}()" for _, text in others)
+        self._regex = re.compile(alternatives, re.DOTALL) if others else None
 
     def last(self, text: str) -> int:
         """Number of the last rule that matches, or -1."""
+        found = self._texts.get(text, -1)
+        for length, starts in self._starts.items():
+            found = max(found, starts.get(text[:length], -1))
+        for length, ends in self._ends.items():
+            # Not text[-length:]: that is all of it for zero, and an end of a shorter text is another text.
+            if length <= len(text):
+                found = max(found, ends.get(text[len(text) - length :], -1))
         hit = self._regex.match(text) if self._regex is not None else None
-        return -1 if hit is None or hit.lastindex is None else self._numbers[hit.lastindex - 1]
+        return found if hit is None or hit.lastindex is None else max(found, self._numbers[hit.lastindex - 1])
 
 
 class _Same:

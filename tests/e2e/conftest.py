@@ -99,6 +99,7 @@ def open_vscode(
         theme: Theme = "dark",
         settings: Mapping[str, object] | None = None,
         python: str = sys.executable,
+        restricted: bool = False,
     ) -> AsyncGenerator[Window]:
         full = clean_env | dict(env or {})
         envs.append(full)
@@ -113,6 +114,7 @@ def open_vscode(
                 **(settings or {}),
             },
             env=full,
+            restricted=restricted,
         )
         with server:
             async with open_window(server, theme) as window:

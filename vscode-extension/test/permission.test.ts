@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changed, draftsOf, grantsOf, isBroad, type GrantDraft } from "../src/permission/grants";
-import { forgottenLine, grantRow, jobRow, MODES, modeWords, reasonLines, rememberedLine, ruleRow, ruleText, verb, whose, type ReasonLine } from "../src/permission/words";
+import { forgottenLine, grantRow, jobRow, MODES, modeWords, reasonLines, rememberedLine, ruleRow, ruleText, scopesFor, shortPath, verb, whose, type ReasonLine } from "../src/permission/words";
 import type { Mode, RuleSource } from "../src/protocol.gen";
 import { grant, reason, request, rule } from "./fakes/protocol";
 
 const draft = (pattern: string, over: Partial<GrantDraft> = {}): GrantDraft => ({ permission: "bash", suggested: pattern, pattern, chosen: true, ...over });
+const PLACES = { home: "/home/me", folder: "/home/me/app" };
 const NOW = Date.parse("2026-01-01T00:05:00Z");
 
 const said = ({ verb: does, target, rule: by, why }: ReasonLine): string => [does, target, whose(by), ruleText(by), why].filter(Boolean).join(" ");
@@ -83,7 +84,7 @@ test("rows of the list say what, where, when and by whom", () => {
     detail: "Granted 5 min ago by VS Code — Run git log",
   });
   assert.equal(grantRow(grant("g", { grantedAt: null, by: "", title: "" }), NOW).detail, "");
-  assert.deepEqual(ruleRow(rule("read", "*.env")), { label: "read: *.env", description: "ask · built-in rule", detail: "" });
+  assert.deepEqual(ruleRow(rule("read", "*.env"), PLACES), { label: "read: *.env", description: "ask · built-in rule", detail: "" });
 });
 
 test("a command in the background tells how it goes", () => {
@@ -100,4 +101,15 @@ test("lines of the conversation tell what holds from now on, and what no longer 
 
 test("all modes have words of their own", () => {
   assert.deepEqual(MODES.map(({ mode, label }) => `${mode} ${label}`), ["ask Ask", "accept-edits Accept edits", "plan Plan", "auto Auto"]);
+});
+
+test("a file is named as people write it", () => {
+  const names = ["/home/me/app/.goalwright/config.json", "/home/me/.goalwright/config.json", "/home/me2/x", "/home/me", "/etc/x", "C:\\x", ""];
+  assert.deepEqual(names.map((name) => shortPath(name, PLACES)), [".goalwright/config.json", "~/.goalwright/config.json", ...names.slice(2)]);
+  assert.equal(shortPath("/x/y", { home: "", folder: "" }), "/x/y");
+});
+
+test("what is about the run itself is remembered for the session only", () => {
+  assert.deepEqual(scopesFor(["doom_loop"]).map(({ scope }) => scope), ["session"]);
+  assert.deepEqual(scopesFor(["bash", "read"]).map(({ scope }) => scope), ["session", "workspace", "user"]);
 });

@@ -38,6 +38,13 @@ QUIET: dict[str, object] = {
 }
 """User settings for a window that shows the workspace and this extension, and asks for no attention."""
 
+RESTRICTED: dict[str, object] = {
+    "security.workspace.trust.enabled": True,
+    "security.workspace.trust.startupPrompt": "never",
+    "security.workspace.trust.banner": "never",
+}
+"""User settings for a window that opens in VS Code's restricted mode, without a question."""
+
 EXTENSION_ID = "goalwright.goalwright"
 
 
@@ -97,6 +104,8 @@ class VSCodeServer:
     """0: any free one."""
     token: bool = False
     """Ask for a connection token, as one must where other people share the machine."""
+    restricted: bool = False
+    """Open the window in VS Code's restricted mode: nobody has said yet that the folder is trusted."""
     _process: subprocess.Popen[bytes] | None = None
     _token: str = ""
 
@@ -124,12 +133,14 @@ class VSCodeServer:
 
     def start(self, deadline_s: float = 60) -> None:
         """Write the settings, install the extension, start, and wait until it answers. Raises ServerError."""
-        write_settings(self.folder, self.python, self.settings)
+        write_settings(self.folder, self.python, {**self.settings, **(RESTRICTED if self.restricted else {})})
         if self.vsix is not None:
             self.install(self.vsix)
         self.port = self.port or free_port()
         arguments = ["--host", "127.0.0.1", "--port", str(self.port), "--telemetry-level", "off"]
-        arguments += ["--accept-server-license-terms", "--disable-workspace-trust"]
+        arguments += ["--accept-server-license-terms"]
+        if not self.restricted:
+            arguments += ["--disable-workspace-trust"]
         if self.token:
             self._token = secrets.token_urlsafe(18)
             file = self.folder / "token"

@@ -2,6 +2,7 @@
 import type { ActionId } from "../daemon/problems";
 import type { Choice } from "../diff/choice";
 import type { Answer } from "../permission/grants";
+import type { Places } from "../permission/words";
 import type { HistoryChange, Mode, SessionMessagesResult } from "../protocol.gen";
 import type { Outgoing } from "../session/controller";
 import type { SessionState, Update } from "../session/state";
@@ -23,6 +24,8 @@ export interface Surrounding {
   folderNote: string;
   recent: readonly { id: string; title: string; when: string; busy: boolean }[];
   keys: { accept: string; reject: string };
+  /** What names of files are shortened by. */
+  places: Places;
   /** Of a new session. */
   mode: Mode;
   /** VS Code's restricted mode: the person does not trust the folder. */

@@ -1,6 +1,6 @@
 import * as vscode from "vscode";
 import type { Daemon, DaemonState } from "../daemon/daemon";
-import { configuredMode, workspaceFolder } from "../daemon/environment";
+import { configuredMode, places, workspaceFolder } from "../daemon/environment";
 import { ACTIONS, type ActionId } from "../daemon/problems";
 import type { Mode, SessionInfo } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
@@ -60,6 +60,7 @@ export class SurroundingModel implements vscode.Disposable {
         busy: now !== "idle",
       })),
       keys: mac ? { accept: "⌥⌘Y", reject: "⌥⌘N" } : { accept: "Shift+Alt+Y", reject: "Shift+Alt+N" },
+      places: places(),
       mode: this.defaultMode,
       restricted: folder !== undefined && !vscode.workspace.isTrusted,
     };

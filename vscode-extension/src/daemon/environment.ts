@@ -1,6 +1,7 @@
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
+import type { Places } from "../permission/words";
 import type { InitializationOptions, Mode } from "../protocol.gen";
 import { PROTOCOL_VERSION } from "../protocol.gen";
 import type { Installation } from "./install";
@@ -10,6 +11,11 @@ import { providerEnvironment } from "./process";
 /** The folder Goalwright works in: the first one of a multi-root workspace. */
 export function workspaceFolder(): vscode.WorkspaceFolder | undefined {
   return vscode.workspace.workspaceFolders?.find((folder) => folder.uri.scheme === "file");
+}
+
+/** What names of files are shortened by. */
+export function places(): Places {
+  return { home: os.homedir(), folder: workspaceFolder()?.uri.fsPath ?? "" };
 }
 
 export function setting(name: "python" | "basePython" | "model"): string {

@@ -1,8 +1,9 @@
 import * as vscode from "vscode";
 import { openFile } from "../chat/open";
 import type { Daemon } from "../daemon/daemon";
+import { places } from "../daemon/environment";
 import { asProblem } from "../daemon/problems";
-import type { Mode, PermissionRulesResult, Rule, StoredGrant } from "../protocol.gen";
+import type { Action, Mode, PermissionRulesResult, Rule, StoredGrant } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { grantRow, MODES, modeWords, ruleRow, trustWords } from "./words";
 
@@ -10,6 +11,8 @@ const SHOWN_MS = 4_000;
 const TRUST = "Manage Workspace Trust";
 const REMOVE: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("trash"), tooltip: "Remove" };
 const OPEN: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("go-to-file"), tooltip: "Open the file it stands in" };
+
+const ICONS: Readonly<Record<Action, string>> = { allow: "pass", ask: "question", deny: "circle-slash" };
 
 interface Parts {
   daemon: Daemon;
@@ -128,10 +131,10 @@ function itemsOf({ grants, rules }: PermissionRulesResult, now: number): Item[] 
   const newest = [...grants].sort((a, b) => (b.grantedAt ?? "").localeCompare(a.grantedAt ?? ""));
   return [
     separator("Granted by you"),
-    ...newest.map((grant): Item => ({ ...grantRow(grant, now), iconPath: new vscode.ThemeIcon("pass"), buttons: [REMOVE], grant })),
+    ...newest.map((grant): Item => ({ ...grantRow(grant, now), iconPath: new vscode.ThemeIcon("key"), buttons: [REMOVE], grant })),
     ...(grants.length === 0 ? [{ label: "Nothing yet", detail: "“Always…” on a question adds something here." }] : []),
     separator("Rules in force, the strongest first"),
-    ...[...rules].reverse().map((rule): Item => ({ ...ruleRow(rule), buttons: rule.file ? [OPEN] : [], rule })),
+    ...[...rules].reverse().map((rule): Item => ({ ...ruleRow(rule, places()), iconPath: new vscode.ThemeIcon(ICONS[rule.action]), buttons: rule.file ? [OPEN] : [], rule })),
   ];
 }
 

@@ -24,6 +24,21 @@ export function ruleText({ source, permission, pattern, action }: Rule): string 
   return source === "protected" ? pattern : `${permission}: ${pattern} → ${action}`;
 }
 
+/** The places that names of files are shortened by. */
+export interface Places {
+  home: string;
+  /** The folder Goalwright works in; empty when there is none. */
+  folder: string;
+}
+
+/** A file's name as people write it: relative to the folder, or below `~`. */
+export function shortPath(file: string, { home, folder }: Places): string {
+  const below = (root: string): string | undefined =>
+    root !== "" && file.startsWith(root) && /^[\\/]./.test(file.slice(root.length)) ? file.slice(root.length + 1) : undefined;
+  const [inFolder, inHome] = [below(folder), below(home)];
+  return inFolder ?? (inHome === undefined ? file : `~/${inHome}`);
+}
+
 const VERBS: Readonly<Record<string, string>> = {
   read: "reads",
   edit: "changes",
@@ -82,6 +97,13 @@ export const SCOPES: readonly ScopeWords[] = [
   },
   { scope: "user", label: "Everywhere", explanation: "Holds in every folder you open, for you, on this machine." },
 ];
+
+/** What is asked about the run itself is of no use to another session. */
+const SESSION_ONLY: ReadonlySet<string> = new Set(["budget", "doom_loop"]);
+
+export function scopesFor(permissions: readonly string[]): readonly ScopeWords[] {
+  return permissions.some((one) => SESSION_ONLY.has(one)) ? SCOPES.filter(({ scope }) => scope === "session") : SCOPES;
+}
 
 export function scopeLabel(scope: Scope): string {
   return SCOPES.find((one) => one.scope === scope)?.label ?? scope;
@@ -143,8 +165,8 @@ export function grantRow(grant: StoredGrant, now: number): Row {
   };
 }
 
-export function ruleRow(rule: Rule): Row {
-  return { label: `${rule.permission}: ${rule.pattern}`, description: `${rule.action} · ${whose(rule).replace(/^the |:$/g, "")}`, detail: rule.file };
+export function ruleRow(rule: Rule, places: Places): Row {
+  return { label: `${rule.permission}: ${rule.pattern}`, description: `${rule.action} · ${whose(rule).replace(/^the |:$/g, "")}`, detail: shortPath(rule.file, places) };
 }
 
 /** A command in the background: what it is, how it goes, and where its output stands. */

@@ -167,7 +167,7 @@ export class SessionController implements vscode.Disposable {
     try {
       const params = { requestId, reply, feedback: feedback?.trim() || null, ...(files.length > 0 ? { files } : {}), ...remember };
       const { accepted, by } = await this.daemon.request("goalwright/permission/reply", params);
-      if (!accepted) void vscode.window.showInformationMessage(`Already answered${by ? ` by ${by}` : ""}.`);
+      if (!accepted) void vscode.window.showInformationMessage(tooLate(by));
       return accepted;
     } catch (error) {
       if ((error as { code?: unknown }).code !== ErrorCode.UNKNOWN_REQUEST) throw error;
@@ -253,6 +253,12 @@ export class SessionController implements vscode.Disposable {
     const busy = this.state?.session.status !== "idle";
     if (busy !== this.wasBusy) void this.memory.update(BUSY_KEY, busy);
   }
+}
+
+/** Why an answer does not count. */
+function tooLate(by: string): string {
+  if (by === "timeout") return "Nobody answered in time, so this was refused.";
+  return `Already answered${by ? ` by ${by}` : ""}.`;
 }
 
 const BUSY_KEY = "goalwright.busy";

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { changed, grantsOf, isBroad, type GrantDraft } from "../../permission/grants";
-import { SCOPES, verb } from "../../permission/words";
+import { scopesFor, verb } from "../../permission/words";
 import type { Grant, Scope } from "../../protocol.gen";
 import { Box } from "./box";
 import { Icon } from "./icons";
@@ -23,7 +23,8 @@ export function Always({ drafts, scope, disabled, onDrafts, onScope, onAccept, o
   useEffect(() => form.current?.querySelector<HTMLInputElement>("input[type=text]")?.focus(), []);
   const grants = grantsOf(drafts);
   const ready = grants.length > 0 && !disabled;
-  const where = SCOPES.find((one) => one.scope === scope);
+  const scopes = scopesFor(drafts.map(({ permission }) => permission));
+  const where = scopes.find((one) => one.scope === scope);
   return (
     <form
       ref={form}
@@ -49,7 +50,7 @@ export function Always({ drafts, scope, disabled, onDrafts, onScope, onAccept, o
         <code>*</code> stands for anything, <code>?</code> for one character.
       </p>
       <div class="scopes" role="radiogroup" aria-label="Where it holds">
-        {SCOPES.map((one) => (
+        {scopes.map((one) => (
           <label key={one.scope} class={one.scope === scope ? "scope chosen" : "scope"} title={one.explanation}>
             <input type="radio" name="scope" value={one.scope} checked={one.scope === scope} onChange={() => onScope(one.scope)} />
             {one.label}

@@ -88,7 +88,7 @@ export function App(): JSX.Element {
       </main>
       <footer>
         <Connection connection={surrounding.connection} />
-        {session && <Approval requests={session.pending} choices={view.choices} keys={surrounding.keys} />}
+        {session && <Approval requests={session.pending} choices={view.choices} keys={surrounding.keys} places={surrounding.places} />}
         {session && <Queue queue={session.queue} />}
         {session?.meter && <MeterPanel meter={session.meter} tree={session.goalTree} />}
         {surrounding.restricted && <Restricted />}

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { acceptLabel, ALL, isEmpty, type Choice } from "../../diff/choice";
 import { isBudget } from "../../meter/model";
 import { draftsOf } from "../../permission/grants";
+import type { Places } from "../../permission/words";
 import type { PermissionRequest, Scope } from "../../protocol.gen";
 import type { Choices } from "../messages";
 import { Always } from "./always";
@@ -17,18 +18,20 @@ interface ApprovalProps {
   requests: readonly PermissionRequest[];
   choices: Choices;
   keys: { accept: string; reject: string };
+  places: Places;
 }
 
 /** The oldest open request, docked above the composer where it cannot be missed. */
-export function Approval({ requests, choices, keys }: ApprovalProps): JSX.Element | null {
+export function Approval({ requests, choices, keys, places }: ApprovalProps): JSX.Element | null {
   const [request] = requests;
   if (!request) return null;
   const choice: Choice = choices[request.requestId] ?? ALL;
-  const Kind = isBudget(request) ? BudgetCard : Card;
-  return <Kind key={request.requestId} request={request} choice={choice} count={requests.length} keys={keys} />;
+  const props = { request, choice, count: requests.length, keys };
+  if (isBudget(request)) return <BudgetCard key={request.requestId} {...props} />;
+  return <Card key={request.requestId} {...props} places={places} />;
 }
 
-function Card({ request, choice, count, keys }: CardProps): JSX.Element {
+function Card({ request, choice, count, keys, places }: CardProps & { places: Places }): JSX.Element {
   const [open, setOpen] = useState<"" | "always" | "feedback">("");
   // Kept here, so that neither a refusal nor another look at the card loses what the person wrote.
   const [drafts, setDrafts] = useState(() => draftsOf(request.suggestions));
@@ -52,7 +55,7 @@ function Card({ request, choice, count, keys }: CardProps): JSX.Element {
           <ProposedFile key={file.path} request={request} file={file} choice={choice} />
         ))}
         {!command && request.detail && <p class="rule">{visible(request.detail)}</p>}
-        <Reasons request={request} />
+        <Reasons request={request} places={places} />
       </div>
       <Refused error={choice.error} />
       {open === "always" && (

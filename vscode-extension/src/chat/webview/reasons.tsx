@@ -1,6 +1,6 @@
 /** Why a question is one: the rule behind each thing that would be done, and what cannot be taken back. */
 import type { JSX } from "preact";
-import { reasonLines, ruleText, whose, type ReasonLine } from "../../permission/words";
+import { reasonLines, ruleText, shortPath, whose, type Places, type ReasonLine } from "../../permission/words";
 import type { PermissionRequest } from "../../protocol.gen";
 import { useOpen } from "./hooks";
 import { post } from "./host";
@@ -24,7 +24,7 @@ export function Warnings({ warnings }: { warnings: readonly string[] }): JSX.Ele
   );
 }
 
-export function Reasons({ request }: { request: PermissionRequest }): JSX.Element {
+export function Reasons({ request, places }: { request: PermissionRequest; places: Places }): JSX.Element {
   const [open, toggle] = useOpen(`reasons-${request.requestId}`);
   const lines = reasonLines(request);
   const [only] = lines;
@@ -32,7 +32,7 @@ export function Reasons({ request }: { request: PermissionRequest }): JSX.Elemen
     return (
       <p class="rule">
         {only.rule.source === "protected" ? "Asked because it is " : "Asked by "}
-        <RuleName line={only} />
+        <RuleName line={only} places={places} />
       </p>
     );
   }
@@ -47,7 +47,7 @@ export function Reasons({ request }: { request: PermissionRequest }): JSX.Elemen
               <span class="dim">{line.verb}</span> <code>{visibleLine(line.target)}</code>
             </span>
             <span class="rule">
-              <RuleName line={line} />
+              <RuleName line={line} places={places} />
             </span>
           </li>
         ))}
@@ -62,7 +62,7 @@ export function Reasons({ request }: { request: PermissionRequest }): JSX.Elemen
 }
 
 /** The rule in words, and the way to the file it stands in. */
-function RuleName({ line: { rule, why } }: { line: ReasonLine }): JSX.Element {
+function RuleName({ line: { rule, why }, places }: { line: ReasonLine; places: Places }): JSX.Element {
   const { file } = rule;
   return (
     <>
@@ -72,7 +72,7 @@ function RuleName({ line: { rule, why } }: { line: ReasonLine }): JSX.Element {
         <>
           {" in "}
           <button type="button" class="path" title={`Open ${visibleLine(file)}`} onClick={() => post({ type: "openFile", path: file })}>
-            {visibleLine(file)}
+            {visibleLine(shortPath(file, places))}
           </button>
         </>
       )}

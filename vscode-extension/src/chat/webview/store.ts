@@ -24,6 +24,7 @@ export const EMPTY: ViewState = {
     folder: "",
     folderNote: "",
     recent: [],
+    places: { home: "", folder: "" },
     mode: "ask",
     restricted: false,
     keys: { accept: "", reject: "" },

@@ -1,0 +1,209 @@
+"""Questions, grants, modes and trust in real VS Code: the person sees which rule asks, and what an answer allows."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from tests.e2e.conftest import OpenVSCode
+from tests.e2e.vscode import task
+from tests.e2e.vscode.parcels import CHEAPER, RATES, environment, make_parcels, read
+from tests.e2e.vscode.window import Window
+from tests.fakes.model_replies import Reply
+from tests.fakes.model_server import ModelServer
+
+pytestmark = pytest.mark.timeout(300)
+
+WIDE = "git log --oneline -3"
+OTHER = "git log -1 --format=%s"
+SUBJECT = "Rates of this year"
+DONE = "That is all."
+
+
+@pytest.fixture
+def workspace(scratch: Path) -> Path:
+    """A repository with one commit and a file of secrets."""
+    folder = make_parcels(scratch / "parcels")
+    (folder / ".env").write_text("PARCELS_TOKEN=not-for-everybody\n")
+    who = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
+    for command in (["init", "-q"], ["add", "rates.py"], [*who, "commit", "-q", "-m", SUBJECT]):
+        subprocess.run(["git", *command], cwd=folder, check=True, stdin=subprocess.DEVNULL, timeout=60)
+    return folder
+
+
+def configure(env: Mapping[str, str], **settings: object) -> Path:
+    """Write the person's own settings."""
+    file = Path(env["HOME"]) / ".goalwright" / "config.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(settings, indent=2))
+    return file
+
+
+def bash(command: str, description: str = "") -> Reply:
+    return task.call("bash", command=command, description=description or command)
+
+
+def permission_text(window: Window) -> Locator:
+    """The pattern under the person's hands."""
+    return window.approval.get_by_role("textbox", name="Pattern 1: runs", exact=True)
+
+
+def rows(window: Window) -> Locator:
+    """Rows of VS Code's list at the top."""
+    return window.page.locator(".quick-input-widget .monaco-list-row")
+
+
+async def choose_mode(window: Window, label: str) -> None:
+    """By the button below the composer."""
+    await window.chat.get_by_role("button", name=re.compile("^Mode: ")).click()
+    await rows(window).filter(has_text=label).first.click()
+
+
+def mode(window: Window, label: str) -> Locator:
+    return window.button(f"Mode: {label}")
+
+
+async def test_a_question_names_its_rule_and_always_is_edited_placed_and_taken_back(
+    open_vscode: OpenVSCode, clean_env: dict[str, str]
+) -> None:
+    configure(clean_env, permission={"bash": {"git *": "ask"}})
+    replies = [bash(WIDE, "Look at the last commits"), bash(OTHER), Reply(text=DONE)]
+    replies += [bash(OTHER), Reply(text="Stopped.")]
+    async with (
+        ModelServer(replies) as model,
+        open_vscode(environment(model), settings={"breadcrumbs.enabled": False}) as window,
+    ):
+        await window.show_chat()
+        await window.widen_chat(120)
+        await window.say("What was done last?")
+        card = window.approval
+        await expect(card).to_contain_text("bash: git * → ask")
+        await expect(card).to_contain_text(WIDE)
+        await window.button("~/.goalwright/config.json", card).click()
+        await expect(window.tab("config.json")).to_be_visible()
+
+        await window.button("Always…", card).click()
+        await expect(permission_text(window)).to_have_value("git log *")
+        await expect(permission_text(window)).to_be_focused()
+        await card.get_by_role("radio", name="This workspace", exact=True).check()
+        await expect(card).to_contain_text("Nothing is written into the folder")
+        await window.pictures("permission")
+
+        # What the daemon does not take is said on the card, and what was written stays.
+        long = "git log " + "x" * 600
+        await permission_text(window).fill(long)
+        await window.button("Accept and remember", card).click()
+        await expect(card.get_by_role("alert")).to_contain_text("500")
+        await expect(permission_text(window)).to_have_value(long)
+        await expect(card.get_by_role("radio", name="This workspace", exact=True)).to_be_checked()
+        await permission_text(window).fill("git log *")
+        await window.page.keyboard.press("Enter")
+
+        # The second command is another one, and passes.
+        await expect(window.answers().last).to_contain_text(DONE)
+        assert SUBJECT in str(model.requests[2].json["messages"][-1])
+        await expect(window.chat.get_by_role("log")).to_contain_text("in this workspace: bash: git log *")
+
+        await window.button("Permissions").click()
+        row = rows(window).filter(has_text="bash: git log *")
+        await expect(row).to_contain_text("This workspace")
+        await expect(row).to_contain_text("by VS Code")
+        await expect(rows(window).filter(has_text="bash: git *")).to_contain_text("ask · your rule")
+        await row.hover()
+        await row.get_by_role("button", name="Remove").click()
+        await expect(row).to_have_count(0)
+        await window.page.keyboard.press("Escape")
+
+        await window.say("And once more?")
+        await expect(card).to_contain_text("bash: git * → ask")
+        await window.button("Reject", card).click()
+        await expect(window.composer).to_be_enabled()
+
+
+async def test_a_command_is_asked_about_with_what_it_reads_and_what_cannot_be_taken_back(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    command = "cat .env\ngit reset --hard HEAD~1"
+    replies = [bash(command, "Begin anew"), Reply(text="Then not.")]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.widen_chat(120)
+        await window.say("Begin anew.")
+        why = window.approval.get_by_role("list", name="Why it is asked")
+        await expect(why).to_contain_text(re.compile(r"reads\s+\.env"))
+        await expect(why).to_contain_text("protected:")
+        await expect(why).to_contain_text("the built-in rule")
+        await expect(window.approval.get_by_role("list", name="Warnings")).to_contain_text("reset --hard")
+        await window.pictures("warnings")
+        await window.button("Reject with feedback", window.approval).click()
+        await window.chat.get_by_role("textbox", name="Feedback").fill("Leave it as it is.")
+        await window.button("Send feedback").click()
+        await expect(window.answers().last).to_contain_text("Then not.")
+    assert (workspace / "rates.py").read_text() == RATES
+
+
+async def test_the_mode_is_chosen_shown_and_holds(open_vscode: OpenVSCode, workspace: Path) -> None:
+    file = workspace / "rates.py"
+    edit = task.call("edit", file_path=str(file), old_string=CHEAPER[0], new_string=CHEAPER[1])
+    replies = [read(file), edit, Reply(text="It cannot be changed."), edit, Reply(text=DONE)]
+    async with (
+        ModelServer(replies) as model,
+        open_vscode(environment(model), settings={"goalwright.mode": "plan"}) as window,
+    ):
+        await window.show_chat()
+        await expect(mode(window, "Plan")).to_be_visible()
+        await window.say("Make local parcels cheaper.")
+        await expect(window.answers().last).to_contain_text("It cannot be changed.")
+        assert file.read_text() == RATES
+        await expect(window.status_item()).to_contain_text("Plan")
+        await window.pictures("mode-plan")
+
+        await choose_mode(window, "Accept edits")
+        await expect(mode(window, "Accept edits")).to_be_visible()
+        await window.say("Now do it.")
+        await expect(window.answers().last).to_contain_text(DONE)
+        await expect(window.approval).to_have_count(0)
+        await window.reload()
+        await window.show_chat()
+        await expect(mode(window, "Accept edits")).to_be_visible()
+    assert file.read_text() == RATES.replace(*CHEAPER)
+
+
+async def test_in_restricted_mode_nothing_is_changed_until_the_folder_is_trusted(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    file = workspace / "rates.py"
+    edit = task.call("edit", file_path=str(file), old_string=CHEAPER[0], new_string=CHEAPER[1])
+    replies = [read(file), edit, Reply(text="It cannot be changed."), edit, Reply(text=DONE)]
+    async with ModelServer(replies) as model, open_vscode(environment(model), restricted=True) as window:
+        await window.show_chat()
+        note = window.chat.get_by_role("status").filter(has_text="Restricted mode")
+        await expect(note).to_be_visible()
+        await window.say("Make local parcels cheaper.")
+        await expect(window.answers().last).to_contain_text("It cannot be changed.")
+        await expect(window.approval).to_have_count(0)
+        assert file.read_text() == RATES
+        tools = {tool["name"] for tool in model.requests[0].json["tools"]}
+        assert "read" in tools
+        assert not tools & {"edit", "write", "patch", "bash"}
+        await window.pictures("restricted")
+
+        await choose_mode(window, "Auto")
+        toast = window.notification(re.compile("trust", re.IGNORECASE))
+        await expect(toast).to_be_visible()
+        await toast.get_by_role("button", name="Manage Workspace Trust").click()
+        await window.page.get_by_role("button", name="Trust", exact=True).first.click()
+        await expect(note).to_have_count(0)
+        await window.page.locator('.modal-editor-part [aria-label^="Close"]').first.click()
+        await expect(window.page.locator(".modal-editor-part")).to_have_count(0)
+
+        await window.say("Now do it.")
+        await window.button("Accept", window.approval).click()
+        await expect(window.answers().last).to_contain_text(DONE)
+    assert file.read_text() == RATES.replace(*CHEAPER)

@@ -1,40 +1,208 @@
-"""Notices when the model runs in circles (source: seed 004 §5.5: three identical calls in a row)."""
+"""Notices when the model runs in circles, or does again what was given up (source: seed 004 §5.5, mission M4).
+
+Circles are looked for within a turn, until the person says something: the same call again and again, and two calls
+in turn. The negative memory reaches over the whole session: a call that changes something and was made for a goal
+that was abandoned led nowhere then. What the work knows of past calls grows by the new ones only.
+"""
 
 from __future__ import annotations
 
-import itertools
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from daemon.model.messages import Message, ToolCallPart
+from daemon.context.tags import within
+from daemon.model.goals import Goal
+from daemon.model.messages import Message, ToolCallPart, ToolResultPart
+from daemon.plan.tree import PlanTree
+from daemon.redaction import SECRETS
 
 REPEATS = 3
+"""Equal calls in a row, after which, and after each as many more, the person is asked."""
+ALTERNATIONS = 4
+"""The same for A-B-A-B."""
+_CHANGING = frozenset({"edit", "write", "patch", "bash"})
+_TIMES = {3: "three", 4: "four", 6: "six", 8: "eight", 9: "nine"}
+
+Key = bytes
+"""A hash of a call's tool and arguments; the order of keys and white space in the JSON do not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """What is known of a call that is about to run. ``title``: a question for the person, if there is one."""
+
+    title: str = ""
+    note: str = ""
+    """For the model, with the result."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """The calls since the person said something, as far as they matter."""
+
+    last: Key = b""
+    before: Key = b""
+    equal: int = 0
+    """How many of the last calls are the same."""
+    alternating: int = 0
+    """How many of the last calls are two different ones in turn."""
+    refused: bool = False
+    """The last one did not run because somebody said no."""
+
+    def add(self, key: Key) -> None:
+        if key == self.last:
+            self.equal += 1
+            self.alternating = 1
+        else:
+            self.alternating = self.alternating + 1 if key == self.before and self.alternating > 1 else 2
+            self.equal = 1
+            if not self.last:
+                self.alternating = 1
+        self.before, self.last = self.last, key
+
+    def due(self, count: int, after: int) -> bool:
+        """After a yes the next question comes after as many again; after a no at the next call."""
+        return count >= after and (self.refused or count % after == 0)
+
+
+@dataclass(slots=True)
+class CallMemory:
+    """The calls of one session, lives beside its state. ``general``: whether a command only looks or tests."""
+
+    general: Callable[[str], bool] = lambda command: False
+    _taken: int = 0
+    """How many messages are known."""
+    _waiting: dict[str, ToolCallPart] = field(default_factory=dict[str, ToolCallPart])
+    """Calls without a result, by id."""
+    _keys: dict[str, Key] = field(default_factory=dict[str, Key])
+    """Of calls under way."""
+    _goals: dict[Key, tuple[str, ...]] = field(default_factory=dict[Key, tuple[str, ...]])
+    """For which goals a changing call was made."""
+    _agreed: dict[Key, str] = field(default_factory=dict[Key, str])
+    """The abandoned goal despite of which the person let the call go ahead."""
+    _row: _Row = field(default_factory=_Row)
+    _other: str = ""
+    """Tool of the call before the last one."""
+
+    def starting(self, call: ToolCallPart, messages: Sequence[Message], plan: PlanTree) -> Repeat:
+        """``call`` (in the last message already, maybe with others) is about to run. Call it once for each."""
+        self._take(messages)
+        key = key_of(call)
+        self._keys[call.id] = key
+        return self._check(call, key, plan)
+
+    def _check(self, call: ToolCallPart, key: Key, plan: PlanTree) -> Repeat:
+        row = self._row
+        row.add(key)
+        tool, other = call.name, self._other
+        circle = ""
+        if row.due(row.equal, REPEATS):
+            times = _TIMES.get(row.equal, str(row.equal))
+            circle = f"The agent called {tool} {times} times with the same input. Go on?"
+        elif row.due(row.alternating, ALTERNATIONS):
+            both = f"the same two {tool} calls" if tool == other else f"the same calls of {other} and {tool}"
+            circle = f"The agent makes {both} in turn, again and again. Go on?"
+        self._other = tool
+        goal = self._given_up(key, plan)
+        if goal is None or (tool == "bash" and self.general(_command(call))):
+            return Repeat(circle)
+        name, reason = f'"{goal.description}"', goal.summary or "no reason was given"
+        note = within(
+            "earlier_attempts",
+            f"The same call was made for the goal {name}, which was given up: {reason}",
+        )
+        if circle or self._agreed.get(key) == goal.id:
+            return Repeat(circle, note)
+        self._agreed[key] = goal.id
+        return Repeat(f"The same call was made for the goal {name}, which was given up: {reason}", note)
+
+    def _given_up(self, key: Key, plan: PlanTree) -> Goal | None:
+        """The goal that was abandoned, of those that the call was made for or the nearest above one; the last."""
+        for goal_id in reversed(self._goals.get(key, ())):
+            goal = plan.goals.get(goal_id)
+            if goal is None:
+                continue
+            chain = (goal, *plan.ancestors(goal_id))
+            given_up = [above for above in chain if above.status == "abandoned"]
+            if given_up:
+                return next((above for above in given_up if above.summary), given_up[0])
+        return None
+
+    def _take(self, messages: Sequence[Message]) -> None:
+        new = messages[self._taken :]
+        opened = self._taken == 0
+        self._taken = len(messages)
+        ran: list[ToolCallPart] = []
+        for message in new:
+            if message.role == "user":
+                if message.compaction() is None:
+                    self._row = _Row()
+                    ran.clear()
+            elif message.role == "assistant":
+                self._waiting.update((call.id, call) for call in message.tool_calls())
+            elif (result := message.tool_result()) is not None:
+                call = self._waiting.pop(result.tool_call_id, None)
+                if call is not None:
+                    self._ended(call, result, message.goal_id)
+                    ran.append(call)
+        if opened:
+            # The session was opened in the middle of a turn: its row is not known by having been there.
+            for call in ran:
+                self._row.add(key_of(call))
+                self._other = call.name
+
+    def _ended(self, call: ToolCallPart, result: ToolResultPart, goal_id: str | None) -> None:
+        key = self._keys.pop(call.id, None)
+        self._row.refused = "denied" in result.metadata
+        if not {"denied", "not_run", "canceled"}.isdisjoint(result.metadata):
+            if key is not None:
+                self._agreed.pop(key, None)
+            if "canceled" not in result.metadata:  # then part of it may have happened
+                return
+        if goal_id is None or call.name not in _CHANGING:
+            return
+        key = key or key_of(call)
+        known = self._goals.get(key, ())
+        if goal_id not in known:
+            self._goals[key] = (*known, goal_id)
+
+
+def key_of(call: ToolCallPart) -> Key:
+    """See Key. Without secrets: a session read from its log must know its calls again."""
+    try:
+        text = json.dumps(call.arguments(), sort_keys=True, ensure_ascii=False)
+    except ValueError:
+        text = call.input
+    data = f"{call.name}\n{SECRETS.text(text)}".encode(errors="surrogatepass")
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def same_call(one: ToolCallPart, other: ToolCallPart) -> bool:
-    """Same tool and equal input; the order of keys and white space in the JSON do not matter."""
-    return one.name == other.name and _canonical(one) == _canonical(other)
+    """Same tool and equal input."""
+    return key_of(one) == key_of(other)
 
 
-def is_doomed(messages: Sequence[Message], call: ToolCallPart) -> bool:
-    """Whether ``call`` (already in the last message) is the third identical one in a row, across goals."""
-    row = itertools.dropwhile(lambda other: other.id != call.id, _calls_backwards(messages))
-    last = list(itertools.islice(row, REPEATS))
-    return len(last) == REPEATS and all(same_call(call, other) for other in last)
+def general_command(workspace: Path) -> Callable[[str], bool]:
+    """Whether a command line only looks, tests or builds: to repeat that is everyday work."""
+
+    def is_general(command: str) -> bool:
+        from tools.shell.question import Place, question  # with its grammar: only when it comes to this
+
+        asked = question(command, Place(workspace=workspace, home=Path.home()))
+        if asked.read_only:
+            return True
+        patterns = [each.pattern for each in asked.suggestions if each.permission == "bash"]
+        return bool(patterns) and all(text.endswith(" *") or text.startswith("cd ") for text in patterns)
+
+    return is_general
 
 
-def _calls_backwards(messages: Sequence[Message]) -> Iterator[ToolCallPart]:
-    """The calls since the person said something, the newest first. Lazily: a turn may be long."""
-    for message in reversed(messages):
-        if message.role == "user":
-            if message.compaction() is None:
-                return
-        elif message.role == "assistant":
-            yield from reversed(message.tool_calls())
-
-
-def _canonical(call: ToolCallPart) -> str:
+def _command(call: ToolCallPart) -> str:
     try:
-        return json.dumps(call.arguments(), sort_keys=True)
+        command = call.arguments().get("command")
     except ValueError:
-        return call.input
+        return ""
+    return command if isinstance(command, str) else ""

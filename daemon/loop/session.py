@@ -23,6 +23,7 @@ from daemon.files.versions import Version
 from daemon.hooks.session import SessionHooks
 from daemon.loop.assembly import Assembly
 from daemon.loop.compacting import Compacted, Compactor
+from daemon.loop.doom import CallMemory, general_command
 from daemon.loop.file_events import file_changed
 from daemon.loop.naming import names_after, summary_of
 from daemon.loop.queue import PromptQueue, TurnResult, Waiting
@@ -104,6 +105,7 @@ class Session:
             watch=services.watch_command,
             read_only=foreign,
         )
+        self.calls = CallMemory(general_command(services.workspace))
         self.files_lock = asyncio.Lock()
         """Held by a turn, and while changes of files are taken back."""
         self.hooks = SessionHooks(self)

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from daemon.loop.doom import is_doomed
+from daemon.loop.doom import Repeat
 from daemon.model.messages import (
     FilePart,
     Message,
@@ -31,6 +31,7 @@ from daemon.provider.base import (
     ToolCallDelta,
     ToolCallStart,
 )
+from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied, ToolContext, ToolResult
 
 log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class StepHost(Protocol):
     ) -> Message: ...
     def add_result(self, result: ToolResultPart) -> None: ...
     def tool_started(self, call: ToolCallPart) -> None: ...
-    def history(self) -> list[Message]: ...
+    def repeats(self, call: ToolCallPart) -> Repeat: ...
     def tool_context(self, call: ToolCallPart) -> ToolContext: ...
     async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult: ...
 
@@ -210,12 +211,14 @@ async def _run_tools(host: StepHost, message: Message) -> StepOutcome:
 async def _run_one(host: StepHost, call: ToolCallPart) -> ToolResultPart:
     context = host.tool_context(call)
     host.tool_started(call)
-    if is_doomed(host.history(), call):
+    repeat = host.repeats(call)
+    if repeat.title:
         await context.permission.ask(
             PermissionAsk(
                 permission="doom_loop",
                 targets=(call.name,),
-                title=f"The agent called {call.name} three times with the same input. Go on?",
+                title=repeat.title,
+                suggestions=suggestions("doom_loop", (call.name,)),
                 detail=call.input[:2_000],
             )
         )
@@ -223,7 +226,7 @@ async def _run_one(host: StepHost, call: ToolCallPart) -> ToolResultPart:
     return ToolResultPart(
         tool_call_id=call.id,
         name=call.name,
-        content=result.content,
+        content=f"{result.content}\n\n{repeat.note}" if repeat.note else result.content,
         metadata=dict(result.metadata),
         is_error=result.is_error,
         title=result.title,

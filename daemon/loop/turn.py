@@ -14,6 +14,7 @@ from daemon.loop.assembly import Assembly
 from daemon.loop.budget import keep_budget
 from daemon.loop.call_ids import unique_call_ids
 from daemon.loop.compacting import Compactor
+from daemon.loop.doom import Repeat
 from daemon.loop.notes import notes_text
 from daemon.loop.recording import Recorder, new_message_id
 from daemon.loop.restoring import Restorer
@@ -265,9 +266,9 @@ class Turn:
             ToolStarted(trace_id=self._id, time=self._services.now(), tool_call_id=call.id, name=call.name)
         )
 
-    def history(self) -> list[Message]:
+    def repeats(self, call: ToolCallPart) -> Repeat:
         """See StepHost."""
-        return self._state.messages
+        return self._session.calls.starting(call, self._state.messages, self._state.plan)
 
     def tool_context(self, call: ToolCallPart) -> ToolContext:
         """See StepHost."""

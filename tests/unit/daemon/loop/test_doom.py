@@ -1,66 +1,64 @@
-"""Three identical calls in a row (seed 004 §5.5)."""
+"""Circles: equal calls in a row, two calls in turn (seed 004 §5.5); and what was given up, done again (M4)."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
-from daemon.loop.doom import is_doomed, same_call
-from daemon.model.messages import Message, Part, Role, TextPart, ToolCallPart
+from daemon.loop.doom import CallMemory, same_call
+from daemon.model.messages import Message, ToolCallPart, ToolResultPart
+from daemon.plan.tree import PlanTree
+from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.fakes.models import Call, Step
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
-
-
-def message(role: Role, *parts: Part, goal: str | None = None) -> Message:
-    return Message(
-        message_id="m", trace_id="t", role=role, sequence=1, goal_id=goal, content=parts, created_at=NOW
-    )
+A = Call("ls", {"path": "."})
+B = Call("glob", {"pattern": "*"})
 
 
 def call(number: int, name: str = "read", arguments: str = '{"file_path": "a"}') -> ToolCallPart:
     return ToolCallPart(id=f"c{number}", name=name, input=arguments)
 
 
-def steps(*calls: ToolCallPart, goals: tuple[str, ...] = ()) -> list[Message]:
-    """One step for each call."""
-    named = goals or ("1",) * len(calls)
-    return [
-        message("user", TextPart(text="go")),
-        *(message("assistant", c, goal=g) for c, g in zip(calls, named, strict=True)),
-    ]
+def message(sequence: int, role: str, *parts: object) -> Message:
+    fields = {"message_id": f"m{sequence}", "trace_id": "t", "role": role, "sequence": sequence}
+    return Message.model_validate({**fields, "content": parts, "created_at": NOW})
 
 
-def test_the_third_equal_call_in_a_row_is_noticed() -> None:
-    assert not is_doomed(steps(call(1)), call(1))
-    assert not is_doomed(steps(call(1), call(2)), call(2))
-    assert is_doomed(steps(call(1), call(2), call(3)), call(3))
-    assert is_doomed(steps(call(1), call(2), call(3), call(4)), call(4))
-
-
-def test_calls_of_one_step_count_one_by_one() -> None:
-    history = [message("assistant", call(1), call(2), call(3), call(4, "ls"))]
-    assert not is_doomed(history, call(2))
-    assert is_doomed(history, call(3))
-    assert not is_doomed(history, call(4, "ls"))
-
-
-def test_other_calls_in_between_break_the_row() -> None:
-    assert not is_doomed(steps(call(1), call(2, "ls"), call(3), call(4)), call(4))
-    assert not is_doomed(steps(call(1), call(2, arguments="{}"), call(3)), call(3))
-
-
-def test_changing_goals_do_not_break_the_row() -> None:
-    assert is_doomed(steps(call(1), call(2), call(3), goals=("1", "2", "3")), call(3))
-
-
-def test_the_persons_word_breaks_the_row() -> None:
-    history = [
-        *steps(call(1), call(2)),
-        message("user", TextPart(text="again")),
-        message("assistant", call(3)),
-    ]
-    assert not is_doomed(history, call(3))
+@pytest.mark.parametrize(
+    ("calls", "asked"),
+    [
+        ("aaa", [3]),
+        ("aaaaaaa", [3, 6]),
+        ("aaaaaaaaa", [3, 6, 9]),
+        ("abab", [4]),
+        ("ababababab", [4, 8]),
+        ("cabab", [5]),
+        ("aabab", [5]),
+        ("abba", []),
+        ("abcabcabc", []),
+        ("aabbaabb", []),
+        ("abaab", []),
+        ("ababa", [4]),
+        ("abaaa", [5]),
+        ("ababb", [4]),
+        ("aba", []),
+    ],
+)
+def test_after_a_yes_as_many_repeats_again_before_the_next_question(calls: str, asked: list[int]) -> None:
+    memory = CallMemory()
+    messages: list[Message] = []
+    found: list[int] = []
+    for number, letter in enumerate(calls, 1):
+        one = call(number, arguments=f'{{"x": "{letter}"}}')
+        messages.append(message(len(messages) + 1, "assistant", one))
+        if memory.starting(one, messages, PlanTree()).title:
+            found.append(number)
+        result = ToolResultPart(tool_call_id=one.id, name=one.name, content="")
+        messages.append(message(len(messages) + 1, "tool", result))
+    assert found == asked
 
 
 @pytest.mark.parametrize(
@@ -80,5 +78,141 @@ def test_equal_input_is_equal_json(one: str, other: str, same: bool) -> None:
     assert same_call(call(1, arguments=one), call(2, arguments=other)) is same
 
 
-def test_a_call_that_is_not_in_the_history_is_no_loop() -> None:
-    assert not is_doomed(steps(call(1), call(2), call(3)), call(9))
+def test_another_tool_with_the_same_input_is_another_call() -> None:
+    assert not same_call(call(1), call(2, "ls"))
+
+
+# -- in a session --
+
+
+async def test_calls_of_one_step_count_one_by_one(tmp_path: Path) -> None:
+    async with daemon(tmp_path, [A, A, A, B], "ok") as bench:
+        turn = prompted(bench.session(), "go")
+        (request,) = await bench.asked()
+        assert (request.permission, request.targets, request.tool_call_id) == ("doom_loop", ("ls",), "call_3")
+        assert "ls three times" in request.title
+        assert [(s.permission, s.pattern) for s in request.suggestions] == [("doom_loop", "ls")]
+        await bench.answer("once")
+        assert (await finish(turn)).stop == "end_turn"
+
+
+async def test_two_calls_in_turn_ask_and_say_which(tmp_path: Path) -> None:
+    async with daemon(tmp_path, A, B, A, B, "ok") as bench:
+        turn = prompted(bench.session(), "go")
+        (request,) = await bench.asked()
+        assert request.tool_call_id == "call_4"
+        assert "ls and glob in turn" in request.title
+        await bench.answer("always")
+        assert (await finish(turn)).stop == "end_turn"
+
+
+async def test_the_persons_word_breaks_the_row(tmp_path: Path) -> None:
+    async with daemon(tmp_path, A, A, "one", A, A, "two") as bench:
+        session = bench.session()
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert (await session.prompt("again")).stop == "end_turn"
+
+
+async def test_after_a_no_the_next_equal_call_asks_again(tmp_path: Path) -> None:
+    async with daemon(tmp_path, A, A, A, A, "I stop.") as bench:
+        turn = prompted(bench.session(), "go")
+        await bench.answer("reject", "not again")
+        assert (await bench.asked())[0].tool_call_id == "call_4"
+        await bench.answer("once")
+        assert (await finish(turn)).stop == "end_turn"
+
+
+async def test_always_is_never_again_in_this_session(tmp_path: Path) -> None:
+    async with daemon(tmp_path, *[A] * 7, "ok") as bench:
+        turn = prompted(bench.session(), "go")
+        await bench.answer("always")
+        assert (await finish(turn)).stop == "end_turn"
+
+
+WRITE = Call("write", {"file_path": "a.txt", "content": "one way"})
+PLAN = Call("goal", {"add": "the one way, another way", "reason": "asked"})
+FOCUS = Call("goal", {"focus": "1"})
+GIVE_UP = Call("goal", {"abandon": "it broke the build", "focus": "2"})
+READ = Call("read", {"file_path": "a.txt"})
+RULES = {"permission": {"*": "allow", "doom_loop": "ask"}}
+
+
+def results(bench: Bench, session_id: str) -> dict[str, ToolResultPart]:
+    session = bench.core.live(session_id)
+    assert session is not None
+    found = [m.tool_result() for m in session.state.messages if m.role == "tool"]
+    return {part.tool_call_id: part for part in found if part is not None}
+
+
+async def test_a_call_of_an_abandoned_goal_asks_and_tells_the_model_why_it_was_given_up(
+    tmp_path: Path,
+) -> None:
+    steps: list[Step] = [[PLAN, FOCUS], WRITE, GIVE_UP, READ, WRITE, WRITE, "ok"]
+    async with daemon(tmp_path, *steps) as bench:
+        session = bench.session(settings=RULES)
+        turn = prompted(session, "go")
+        (request,) = await bench.asked()
+        assert (request.permission, request.targets) == ("doom_loop", ("write",))
+        assert "the one way" in request.title
+        assert "it broke the build" in request.title
+        await bench.answer("once")
+        assert (await finish(turn)).stop == "end_turn"  # and the second one of the kind asks nothing
+        found = results(bench, session.session_id)
+        note = (
+            "<earlier_attempts>\nThe same call was made for the goal "
+            '"the one way", which was given up: it broke the build\n</earlier_attempts>'
+        )
+        assert found["call_6"].content.endswith(note)
+        assert found["call_7"].content.endswith(note)
+        assert not any("earlier_attempts" in found[f"call_{n}"].content for n in (3, 5))
+
+
+async def test_the_note_comes_unasked_too_where_a_rule_allows(tmp_path: Path) -> None:
+    async with daemon(tmp_path, [PLAN, FOCUS], WRITE, GIVE_UP, READ, WRITE, "ok") as bench:
+        session = bench.session(settings=ALLOW_ALL)
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert "it broke the build" in results(bench, session.session_id)["call_6"].content
+
+
+@pytest.mark.parametrize(
+    "command", ["ls -l", "git status", "pytest -q", "cd . && npm test", "cat a.txt | grep x"]
+)
+async def test_looking_and_testing_again_is_everyday_work(tmp_path: Path, command: str) -> None:
+    again = Call("bash", {"command": command, "timeout_ms": 5000})
+    async with daemon(tmp_path, [PLAN, FOCUS], again, GIVE_UP, again, "ok") as bench:
+        session = bench.session(settings=RULES)
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert "earlier_attempts" not in results(bench, session.session_id)["call_5"].content
+
+
+async def test_a_changing_command_of_an_abandoned_goal_asks_also_after_a_restart(tmp_path: Path) -> None:
+    key = "ghp_" + "a1B2c3D4e5" * 4
+    touch = Call("bash", {"command": f"touch made; : {key}"})
+    async with daemon(tmp_path, [PLAN, FOCUS], touch, GIVE_UP, "ok", check=False) as bench:
+        session = bench.session(settings=RULES)
+        assert (await session.prompt("go")).stop == "end_turn"
+    async with daemon(tmp_path, touch, "ok", check=False) as bench:
+        again = await bench.opened(session.session_id)
+        again.config = again.config.overlaid(RULES, "editor", "test")
+        turn = prompted(again, "more")
+        assert "it broke the build" in (await bench.asked())[0].title
+        await bench.answer("reject")
+        assert (await finish(turn)).stop == "permission_denied"
+
+
+async def test_what_was_refused_then_was_not_tried(tmp_path: Path) -> None:
+    rules = {"permission": {"*": "allow", "doom_loop": "ask", "edit": "ask"}}
+    async with daemon(tmp_path, [PLAN, FOCUS], WRITE, GIVE_UP, WRITE, "ok") as bench:
+        turn = prompted(bench.session(settings=rules), "go")
+        await bench.answer("reject", "not yet")
+        assert (await bench.asked())[0].permission == "edit"
+        await bench.answer("once")
+        assert (await finish(turn)).stop == "end_turn"
+
+
+async def test_a_goal_that_was_reached_is_no_warning(tmp_path: Path) -> None:
+    done = Call("goal", {"done": "it says one way", "focus": "2"})
+    async with daemon(tmp_path, [PLAN, FOCUS], WRITE, done, READ, WRITE, "ok") as bench:
+        session = bench.session(settings=RULES)
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert "earlier_attempts" not in results(bench, session.session_id)["call_6"].content

@@ -1,0 +1,401 @@
+"""What the person does about permission, over the real wire: answers that last, rules, taking back, trust and modes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from daemon.config import WORKSPACE_FILE
+from lsp_bridge.handshake import INVALID_PARAMS, STORE_FAILED, UNKNOWN_REQUEST, UNKNOWN_SESSION
+from tests.fakes.bridge import Door, Raw, served
+from tests.fakes.models import Call, Hold
+from tests.fakes.waiting import until
+
+READ = Call("read", {"file_path": "a.py"})
+
+
+def write(name: str) -> Call:
+    return Call("write", {"file_path": name, "content": "made\n"})
+
+
+class Person:
+    """A client with a session."""
+
+    def __init__(self, door: Door, client: Raw, session_id: str) -> None:
+        self.door, self.client, self.session_id = door, client, session_id
+
+    def prompt(self, text: str = "go") -> int:
+        return self.client.ask("goalwright/session/prompt", {"sessionId": self.session_id, "text": text})
+
+    async def do(self, method: str, **params: Any) -> dict[str, Any]:
+        return await self.client.request(f"goalwright/{method}", params)
+
+    async def asked(self, number: int = 1) -> dict[str, Any]:
+        """The newest request that waits, as soon as there are so many."""
+        permissions = self.door.bench.core.permissions
+        await until(lambda: len(permissions.pending(self.session_id)) >= number)
+        return (await self.do("permission/list", sessionId=self.session_id))["requests"][-1]
+
+    async def reply(self, request: dict[str, Any], reply: str = "always", **params: Any) -> dict[str, Any]:
+        return await self.do("permission/reply", requestId=request["requestId"], reply=reply, **params)
+
+    async def rules(self, *, here: bool = True) -> dict[str, Any]:
+        return await self.do("permission/rules", **({"sessionId": self.session_id} if here else {}))
+
+    async def explained(self, permission: str, target: str, *, here: bool = True) -> dict[str, Any]:
+        session = {"sessionId": self.session_id} if here else {}
+        return await self.do("permission/explain", permission=permission, target=target, **session)
+
+    async def refused(self, method: str, **params: Any) -> tuple[int, str]:
+        error = await self.client.refused(f"goalwright/{method}", params)
+        return error.code, str(error)
+
+
+async def person(door: Door, name: str = "test", **options: Any) -> Person:
+    client = await door.client(name, **options)
+    session = (await client.request("goalwright/session/new", {}))["session"]
+    found = Person(door, client, session["trace"]["traceId"])
+    await found.do("session/load", sessionId=found.session_id)
+    return found
+
+
+def settings_of(door: Door, values: object) -> None:
+    path = door.bench.workspace / WORKSPACE_FILE
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(values))
+
+
+def made(door: Door, *names: str) -> list[bool]:
+    return [(door.bench.workspace / name).exists() for name in names]
+
+
+async def test_a_request_names_its_rule_and_all_that_is_asked_about() -> None:
+    async with served(write("src/a.py"), "ok") as door:
+        me = await person(door, settings={"permission": {"edit": "ask"}})
+        number = me.prompt()
+        request = await me.asked()
+        assert request["rule"]["source"] == "editor"
+        assert [(r["permission"], r["target"], r["action"]) for r in request["reasons"]] == [
+            ("edit", "src/a.py", "ask")
+        ]
+        assert request["suggestions"] == [{"permission": "edit", "pattern": "src/*"}]
+        await me.reply(request, "once")
+        assert (await me.client.answer(number))["stopReason"] == "end_turn"
+
+
+@pytest.mark.parametrize("scope", ["session", "workspace", "user"])
+async def test_an_edited_always_holds_where_it_should_and_can_be_taken_back(scope: str) -> None:
+    steps = (write("src/a.py"), "ok", write("src/b.py"), "ok", write("src/c.py"), "ok")
+    async with served(*steps) as door:
+        me = await person(door, "Ann")
+        number = me.prompt()
+        grants = [{"permission": "edit", "pattern": "src/*.py"}]
+        assert (await me.reply(await me.asked(), grants=grants, scope=scope))["accepted"]
+        assert (await me.client.answer(number))["stopReason"] == "end_turn"
+        replied = await me.client.event("permission_replied")
+        assert (replied["remembered"], replied["scope"]) == (grants, scope)
+        await me.client.answer(me.prompt("again"))  # unasked
+        (granted,) = (await me.rules())["grants"]
+        assert (granted["scope"], granted["pattern"]) == (scope, "src/*.py")
+        other = await person(door)
+        seen = [grant["pattern"] for grant in (await other.rules())["grants"]]
+        assert seen == ([] if scope == "session" else ["src/*.py"])
+        params = {"grantIds": [granted["grantId"], "grant_unknown"], "sessionId": me.session_id}
+        assert (await me.do("permission/forget", **params))["forgotten"] == [granted]
+        assert (await me.do("permission/forget", **params))["forgotten"] == []
+        if scope == "session":
+            forgotten = await me.client.event("permission_forgotten")
+            assert (forgotten["grants"], forgotten["by"]) == (grants, "Ann")
+        assert (await me.rules())["grants"] == []
+        number = me.prompt("once more")
+        await me.reply(await me.asked(), "reject")
+        assert (await me.client.answer(number))["stopReason"] == "permission_denied"
+        assert made(door, "src/a.py", "src/b.py", "src/c.py") == [True, True, False]
+
+
+async def test_a_wider_always_releases_what_waits_in_other_sessions() -> None:
+    async with served(write("src/a.py"), write("src/b.py"), "ok", "ok") as door:
+        one, other = await person(door), await person(door, "other")
+        first = one.prompt()
+        request = await one.asked()
+        second = other.prompt()
+        await other.asked()
+        await one.reply(request, scope="workspace")
+        assert (await one.client.answer(first))["stopReason"] == "end_turn"
+        assert (await other.client.answer(second))["stopReason"] == "end_turn"
+        assert made(door, "src/a.py", "src/b.py") == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"grants": []}, "answer once"),
+        ({"grants": [{"permission": "edit", "pattern": " "}]}, "empty"),
+        ({"grants": [{"permission": "bash", "pattern": "*"}]}, "not about 'bash'"),
+        ({"grants": [{"permission": "edit", "pattern": "a\nb"}], "scope": "user"}, "line break"),
+        ({"scope": "everything"}, "scope"),
+        ({"grants": [{"permission": "edit"}]}, "pattern"),
+    ],
+)
+async def test_an_always_that_cannot_be_taken_so_leaves_the_request_waiting(
+    params: dict[str, Any], words: str
+) -> None:
+    async with served(write("a.py"), "ok") as door:
+        me = await person(door)
+        number = me.prompt()
+        request = await me.asked()
+        code, said = await me.refused(
+            "permission/reply", requestId=request["requestId"], reply="always", **params
+        )
+        assert (code, words in said) == (INVALID_PARAMS, True), said
+        assert await me.asked() == request
+        await me.reply(request, "once")
+        assert (await me.client.answer(number))["stopReason"] == "end_turn"
+        assert (await me.rules())["grants"] == []
+
+
+async def test_a_grant_that_cannot_be_stored_is_told_and_the_request_still_waits() -> None:
+    async with served(write("a.py"), "ok") as door:
+        me = await person(door)
+        number = me.prompt()
+        request = await me.asked()
+        (door.bench.core.state_folder / "grants.json.lock").mkdir()
+        code, said = await me.refused(
+            "permission/reply", requestId=request["requestId"], reply="always", scope="user"
+        )
+        assert (code, "this session only" in said) == (STORE_FAILED, True), said
+        await me.reply(await me.asked(), "always", scope="session")
+        assert (await me.client.answer(number))["stopReason"] == "end_turn"
+
+
+async def test_of_two_answers_at_once_one_counts() -> None:
+    async with served(write("a.py"), "ok") as door:
+        me = await person(door, "Ann")
+        other = await door.client("Bob")
+        number = me.prompt()
+        request_id = (await me.asked())["requestId"]
+        mine = me.client.ask(
+            "goalwright/permission/reply", {"requestId": request_id, "reply": "always", "scope": "user"}
+        )
+        theirs = other.ask("goalwright/permission/reply", {"requestId": request_id, "reply": "reject"})
+        answers = [await me.client.answer(mine), await other.answer(theirs)]
+        assert sorted(answer["accepted"] for answer in answers) == [False, True]
+        winner = "Ann" if answers[0]["accepted"] else "Bob"
+        assert {answer["by"] for answer in answers} == {winner}
+        stop = (await me.client.answer(number))["stopReason"]
+        assert stop == ("end_turn" if winner == "Ann" else "permission_denied")
+        assert len((await me.rules())["grants"]) == (winner == "Ann")
+
+
+async def test_what_cannot_be_answered_any_more_says_so() -> None:
+    async with served() as door:
+        me = await person(door)
+        code, _ = await me.refused("permission/reply", requestId="perm_x", reply="once")
+        assert code == UNKNOWN_REQUEST
+        code, _ = await me.refused("permission/rules", sessionId="nonsense")
+        assert code == UNKNOWN_SESSION
+
+
+# -- rules and reasons --
+
+
+async def test_the_rules_in_force_are_listed_with_their_files_from_weak_to_strong() -> None:
+    async with served() as door:
+        core = door.bench.core
+        user_file = core.state_folder / "config.json"
+        user_file.parent.mkdir()
+        user_file.write_text(json.dumps({"permission": {"bash": "deny"}}))
+        settings_of(door, {"permission": {"edit": {"*.lock": "deny"}}})
+        me = await person(door, settings={"permission": {"read": "ask"}})
+        for here in (True, False):
+            found = await me.rules(here=here)
+            sources = list(dict.fromkeys(rule["source"] for rule in found["rules"]))
+            assert sources[:4] == ["shipped", "user", "editor", "workspace"]
+            files = {rule["file"] for rule in found["rules"]}
+            assert {str(user_file), WORKSPACE_FILE.as_posix()} <= files
+            assert (found["mode"], found["trust"]) == ("ask", "unknown")
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_what_would_happen_is_explained_without_asking_anybody(here: bool) -> None:
+    async with served() as door:
+        workspace = door.bench.workspace
+        (workspace / "link.txt").symlink_to(workspace / "secret" / "key.txt")
+        settings_of(door, {"permission": {"read": {"secret/*": "deny"}}})
+        me = await person(door)
+        for target in ("secret/x", "./a/../secret/x", str(workspace / "secret" / "x"), "link.txt"):
+            found = await me.explained("read", target, here=here)
+            assert found["action"] == "deny", target
+            rule = found["reasons"][0]["rule"]
+            assert (rule["pattern"], rule["file"]) == ("secret/*", WORKSPACE_FILE.as_posix())
+        assert (await me.explained("read", "a.py", here=here))["action"] == "allow"
+        assert (await me.explained("write", "a.py", here=here))["action"] == "ask"
+        assert (await me.explained("edit", "/etc/passwd", here=here))["action"] == "ask"
+        assert (await me.explained("read", "sec*", here=here))["action"] in ("ask", "deny")
+        assert (await me.explained("doom_loop", "read", here=here))["action"] == "ask"
+        assert door.bench.core.permissions.pending() == []
+
+
+@pytest.mark.parametrize(
+    ("permission", "target"), [("", "x"), ("read", " "), ("read", "a\0b"), ("bash", "x" * 20_001)]
+)
+async def test_what_cannot_be_explained_is_said(permission: str, target: str) -> None:
+    async with served() as door:
+        me = await person(door)
+        code, said = await me.refused("permission/explain", permission=permission, target=target)
+        assert code == INVALID_PARAMS
+        assert said
+
+
+async def test_what_this_session_was_granted_counts_in_its_explanation() -> None:
+    async with served(write("src/a.py"), "ok") as door:
+        me = await person(door)
+        number = me.prompt()
+        await me.reply(await me.asked())
+        await me.client.answer(number)
+        assert (await me.explained("edit", "src/b.py"))["action"] == "allow"
+        assert (await me.explained("edit", "src/b.py", here=False))["action"] == "ask"
+
+
+# -- trust and modes --
+
+
+async def test_a_workspace_that_loosens_does_nothing_until_it_is_trusted() -> None:
+    async with served(write("a.py"), "ok", write("b.py"), "ok") as door:
+        settings_of(door, {"permission": {"edit": "allow"}, "max_tokens": 999})
+        me = await person(door)
+        number = me.prompt()
+        await me.reply(await me.asked(), "once")
+        await me.client.answer(number)
+        assert "goalwright trust" in (await me.client.event("notice", code="config"))["text"]
+        door.bench.core.trusted.add(door.bench.workspace)
+        status = await me.do("daemon/status")
+        assert (status["trust"], status["notice"]) == ("trusted", "")
+        assert (await me.client.answer(me.prompt()))["stopReason"] == "end_turn"
+        assert made(door, "a.py", "b.py") == [True, True]
+        session = door.bench.core.live(me.session_id)
+        assert session is not None
+        assert session.config.settings.max_tokens == 999
+        door.bench.core.trusted.remove(door.bench.workspace)
+        assert (await me.explained("edit", "c.py"))["action"] == "ask"
+
+
+@pytest.mark.parametrize(
+    ("word", "listed", "trust"),
+    [
+        (True, False, "trusted"),
+        (True, True, "trusted"),
+        (False, False, "restricted"),
+        (False, True, "restricted"),
+        (None, False, "unknown"),
+        (None, True, "trusted"),
+    ],
+)
+async def test_the_editors_word_about_trust_counts_before_the_list(
+    word: bool | None, listed: bool, trust: str
+) -> None:
+    async with served() as door:
+        if listed:
+            door.bench.core.trusted.add(door.bench.workspace)
+        me = await person(door, trusted=word)
+        session = door.bench.core.live(me.session_id)
+        assert session is not None
+        assert (session.trust, session.config.trusted) == (trust, trust == "trusted")
+        assert (await me.do("daemon/status"))["trust"] == trust
+        info = (await me.do("session/list"))["sessions"][0]
+        assert (info["trust"], info["mode"]) == (trust, "plan" if trust == "restricted" else "ask")
+
+
+async def test_in_a_restricted_folder_nothing_is_changed_or_offered() -> None:
+    async with served([READ, write("a.py")], "ok") as door:
+        me = await person(door, trusted=False, settings={"permission": {"*": "allow"}, "mode": "auto"})
+        assert (await me.client.answer(me.prompt()))["stopReason"] == "end_turn"
+        assert made(door, "a.py") == [False]
+        offered = {tool.name for tool in door.bench.models.requests[0].tools}
+        assert not offered & {"edit", "write", "patch", "bash"}
+        assert "read" in offered
+        for mode in ("ask", "accept-edits", "auto"):
+            code, said = await me.refused("session/set", sessionId=me.session_id, mode=mode)
+            assert (code, "Trust it in the editor" in said) == (INVALID_PARAMS, True)
+
+
+@pytest.mark.parametrize("by", ["load", "events"])
+async def test_a_client_that_no_longer_trusts_the_folder_restricts_a_running_session_at_once(by: str) -> None:
+    hold = Hold()
+    async with served([hold, write("a.py")], "ok") as door:
+        me = await person(door, trusted=True, settings={"permission": {"edit": "allow"}})
+        number = me.prompt()
+        await hold.reached.wait()
+        other = await door.client("VS Code", trusted=False)
+        params = {"sessionId": me.session_id} | ({"afterEventId": 0} if by == "events" else {})
+        await other.request(f"goalwright/session/{by}", params)
+        hold.go.set()
+        assert (await me.client.answer(number))["stopReason"] == "end_turn"
+        assert made(door, "a.py") == [False]
+
+
+async def test_auto_is_for_trusted_folders() -> None:
+    async with served() as door:
+        me = await person(door)
+        code, said = await me.refused("session/set", sessionId=me.session_id, mode="auto")
+        assert (code, "goalwright trust" in said) == (INVALID_PARAMS, True)
+        code, _ = await me.refused("session/set", sessionId=me.session_id, mode="yolo")
+        assert code == INVALID_PARAMS
+        session = door.bench.core.live(me.session_id)
+        assert session is not None
+        assert session.state.trace.mode is None
+        door.bench.core.trusted.add(door.bench.workspace)
+        done = await me.do("session/set", sessionId=me.session_id, mode="auto")
+        assert (done["session"]["mode"], session.mode) == ("auto", "auto")
+
+
+async def test_a_mode_auto_that_does_not_count_is_told() -> None:
+    async with served("ok") as door:
+        me = await person(door, settings={"mode": "auto"})
+        assert "goalwright trust" in (await me.do("daemon/status"))["notice"]
+        number = me.prompt()
+        assert "goalwright trust" in (await me.client.event("notice", code="mode"))["text"]
+        await me.client.answer(number)
+
+
+async def test_a_mode_is_kept_with_its_session_and_answers_what_waits() -> None:
+    async with served(write("a.py"), write("b.py"), "ok", write("c.py"), "ok") as door:
+        me = await person(door)
+        number = me.prompt()
+        await me.asked()
+        done = await me.do("session/set", sessionId=me.session_id, mode="accept-edits")
+        assert done["session"]["mode"] == "accept-edits"
+        assert (await me.client.answer(number))["stopReason"] == "end_turn"
+        assert made(door, "a.py", "b.py") == [True, True]
+        loaded = await me.do("session/load", sessionId=me.session_id)
+        assert loaded["session"]["mode"] == loaded["session"]["trace"]["mode"] == "accept-edits"
+        await me.do("session/set", sessionId=me.session_id, mode="plan")
+        await me.client.answer(me.prompt())
+        assert made(door, "c.py") == [False]
+
+
+async def test_a_damaged_file_of_grants_is_told_and_costs_nothing_else() -> None:
+    async with served("ok") as door:
+        door.bench.core.state_folder.mkdir()
+        (door.bench.core.state_folder / "grants.json").write_text("{")
+        me = await person(door)
+        assert "grants.json" in (await me.do("daemon/status"))["notice"]
+        number = me.prompt()
+        assert "grants.json" in (await me.client.event("notice", code="config"))["text"]
+        assert (await me.client.answer(number))["stopReason"] == "end_turn"
+
+
+# -- commands in the background --
+
+
+async def test_without_jobs_none_are_listed_and_none_can_be_stopped() -> None:
+    async with served() as door:
+        me = await person(door)
+        assert (await me.do("job/list"))["jobs"] == []
+        assert (await me.do("job/list", sessionId=me.session_id))["jobs"] == []
+        code, said = await me.refused("job/kill", sessionId=me.session_id, jobId="job_9")
+        assert (code, "job_9" in said) == (UNKNOWN_REQUEST, True)
+        code, _ = await me.refused("job/list", sessionId="nonsense")
+        assert code == UNKNOWN_SESSION

@@ -1,0 +1,193 @@
+"""The permission service under the real core: cancel at every stage, answers at once, grants across restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from daemon.config import WORKSPACE_FILE
+from daemon.loop.session import Session
+from daemon.model.events import PermissionAsked, PermissionReplied
+from daemon.model.permissions import Grant, Scope
+from tests.fakes.core import Bench, daemon, finish, prompted
+from tests.fakes.models import Call, Hold
+from tests.fakes.waiting import until
+
+
+def write(name: str) -> Call:
+    return Call("write", {"file_path": name, "content": "made\n"})
+
+
+def made(bench: Bench, *names: str) -> list[bool]:
+    return [(bench.workspace / name).exists() for name in names]
+
+
+def ended(bench: Bench) -> list[tuple[str, str]]:
+    """How each question ended that was asked, in the order of asking."""
+    replies = {event.request_id: (event.reply, event.by) for event in bench.events(PermissionReplied)}
+    return [replies[event.request.request_id] for event in bench.events(PermissionAsked)]
+
+
+@pytest.mark.parametrize("stage", ["before", "asking", "answered", "after"])
+async def test_a_cancel_at_any_stage_leaves_no_request_behind(tmp_path: Path, stage: str) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, [hold, write("a.py")], [Hold(), "ok"]) as bench:
+        session = bench.session()
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        if stage != "before":
+            hold.go.set()
+            (request,) = await bench.asked()
+            if stage != "asking":
+                bench.core.permissions.reply(request.request_id, "once", None, "x")
+            if stage == "after":
+                await until(lambda: made(bench, "a.py")[0])
+        session.cancel()
+        assert (await finish(turn)).stop == "canceled"
+        assert bench.core.permissions.pending() == []
+        assert session.state.pending == {}
+        if stage == "asking":
+            assert ended(bench) == [("canceled", "")]
+            assert made(bench, "a.py") == [False]
+            late = bench.events(PermissionAsked)[0].request.request_id
+            with pytest.raises(KeyError):
+                bench.core.permissions.reply(late, "once", None, "late")
+
+
+async def test_a_daemon_that_stops_leaves_no_request_behind(tmp_path: Path) -> None:
+    async with daemon(tmp_path, write("a.py")) as bench:
+        session = bench.session()
+        turn = prompted(session, "go")
+        await bench.asked()
+        await bench.core.close()
+        assert (await finish(turn)).stop == "canceled"
+        assert ended(bench) == [("canceled", "")]
+    assert not (tmp_path / "workspace" / "a.py").exists()
+
+
+async def test_of_two_answers_at_once_the_first_counts_and_the_record_has_one(tmp_path: Path) -> None:
+    async with daemon(tmp_path, write("a.py"), "ok") as bench:
+        session = bench.session()
+        turn = prompted(session, "go")
+        (request,) = await bench.asked()
+
+        async def answer(by: str) -> tuple[bool, str]:
+            await asyncio.sleep(0)
+            return bench.core.permissions.reply(request.request_id, "always", None, by, scope="user")
+
+        answers = await asyncio.gather(answer("Ann"), answer("Bob"))
+        assert answers == [(True, "Ann"), (False, "Ann")]
+        assert (await finish(turn)).stop == "end_turn"
+        assert [event.by for event in bench.events(PermissionReplied)] == ["Ann"]
+        assert len(bench.core.grants.all()) == 1
+
+
+@pytest.mark.parametrize("scope", ["session", "workspace", "user"])
+async def test_grants_survive_a_restart_of_the_daemon_and_can_then_be_taken_back(
+    tmp_path: Path, scope: Scope
+) -> None:
+    async with daemon(tmp_path, write("src/a.txt"), "ok") as bench:
+        session = bench.session()
+        turn = prompted(session, "go")
+        (request,) = await bench.asked()
+        grants = [Grant(permission="edit", pattern="src/*.txt")]
+        bench.core.permissions.reply(request.request_id, "always", None, "Ann", None, grants, scope)
+        await finish(turn)
+        session_id = session.session_id
+    async with daemon(tmp_path, write("src/b.txt"), "ok", write("src/c.txt"), "ok") as bench:
+        again = await bench.opened(session_id)
+        assert (await finish(prompted(again, "go on"))).stop == "end_turn"
+        assert made(bench, "src/a.txt", "src/b.txt") == [True, True]
+        assert [rule.source for rule in again.state.granted] == (["session"] if scope == "session" else [])
+        stored = bench.core.grants.all()
+        assert [(grant.scope, grant.by) for grant in stored] == (
+            [] if scope == "session" else [(scope, "Ann")]
+        )
+        # Of another session only what holds for more than one.
+        other = bench.session()
+        expected = "ask" if scope == "session" else "allow"
+        assert other.rules.decide("edit", "src/x.txt").action == expected
+        if scope == "session":
+            return
+        bench.core.grants.forget([grant.grant_id for grant in stored])
+        turn = prompted(again, "once more")
+        await bench.answer("reject")
+        assert (await finish(turn)).stop == "permission_denied"
+        assert made(bench, "src/c.txt") == [False]
+
+
+async def test_a_grant_of_one_workspace_does_not_hold_in_another(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "home").symlink_to(home, target_is_directory=True)
+    async with daemon(tmp_path / "one") as one, daemon(tmp_path / "two") as two:
+        one.core.grants.add([Grant(permission="edit", pattern="here/*")], "workspace")
+        one.core.grants.add([Grant(permission="edit", pattern="all/*")], "user")
+
+        def decided(bench: Bench) -> list[str]:
+            rules = bench.session().rules
+            return [rules.decide("edit", target).action for target in ("here/x", "all/x")]
+
+        assert decided(one) == ["allow", "allow"]
+        assert decided(two) == ["ask", "allow"]
+
+
+async def test_a_grant_answers_no_question_that_a_rule_forbids(tmp_path: Path) -> None:
+    async with daemon(tmp_path, write("vendor/a.py"), "ok") as bench:
+        path = bench.workspace / WORKSPACE_FILE
+        path.parent.mkdir()
+        path.write_text(json.dumps({"permission": {"edit": {"vendor/*": "deny"}}}))
+        bench.core.grants.add([Grant(permission="edit", pattern="*")], "user")
+        bench.core.reload_config()
+        session = bench.session()
+        assert (await finish(prompted(session, "go"))).stop == "end_turn"
+        assert made(bench, "vendor/a.py") == [False]
+        result = next(m for m in session.state.messages if m.role == "tool").tool_result()
+        assert result is not None
+        assert "vendor/*" in result.content
+        assert WORKSPACE_FILE.as_posix() in result.content
+
+
+async def test_a_question_that_nobody_answers_in_time_is_refused_and_the_turn_goes_on(tmp_path: Path) -> None:
+    steps = ([write("a.py"), write("b.py")], "I went on.")
+    async with daemon(tmp_path, *steps) as bench:
+        session = bench.session(settings={"permission_timeout_s": 0.05})
+        assert (await finish(prompted(session, "go"))).stop == "end_turn"
+        assert ended(bench) == [("reject", "timeout"), ("reject", "timeout")]
+        assert made(bench, "a.py", "b.py") == [False, False]
+        results = [m.tool_result() for m in session.state.messages if m.role == "tool"]
+        assert all(result is not None and "Nobody answered" in result.content for result in results)
+
+
+async def test_a_mode_set_while_something_waits_answers_it(tmp_path: Path) -> None:
+    async with daemon(tmp_path, write("a.py"), "ok") as bench:
+        session = bench.session()
+        turn = prompted(session, "go")
+        await bench.asked()
+        bench.core.update_session(session, {"mode": "accept-edits"})
+        bench.core.permissions.release(session.session_id, "Ann")
+        assert (await finish(turn)).stop == "end_turn"
+        assert ended(bench) == [("once", "Ann")]
+
+
+@pytest.mark.parametrize("trust", ["unknown", "trusted"])
+async def test_the_workspaces_own_allow_counts_from_trust_on(tmp_path: Path, trust: str) -> None:
+    async with daemon(tmp_path, write("a.py"), "ok") as bench:
+        path = bench.workspace / WORKSPACE_FILE
+        path.parent.mkdir()
+        path.write_text(json.dumps({"permission": {"edit": "allow"}, "mode": "auto"}))
+        if trust == "trusted":
+            bench.core.trusted.add(bench.workspace)
+        bench.core.reload_config()
+        session: Session = bench.session()
+        assert session.mode == ("auto" if trust == "trusted" else "ask")
+        turn = prompted(session, "go")
+        if trust == "unknown":
+            await bench.answer("once")
+        assert (await finish(turn)).stop == "end_turn"
+        assert len(bench.events(PermissionAsked)) == (trust == "unknown")

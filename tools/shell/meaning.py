@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from tools.shell.commands import environment, files, general, git, harm, programs, remote, wrappers
+from tools.shell.commands import copies, environment, files, general, git, harm, programs, remote, wrappers
 from tools.shell.commands.words import Call, Meaning, PathUse, Reader, implied_paths, join
 from tools.shell.syntax import Simple
 
@@ -14,6 +14,7 @@ __all__ = ["Meaning", "PathUse", "meaning"]
 _SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[^/]+")
 _READERS: dict[str, Reader] = {
     **files.READERS,
+    **copies.READERS,
     **wrappers.READERS,
     **programs.READERS,
     **remote.READERS,

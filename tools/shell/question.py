@@ -20,6 +20,7 @@ MAX_DEPTH = 5
 """Lines within lines: ``bash -c "bash -c '…'"``."""
 MAX_ACCESSES = 5000
 _SHELL = "sh -c "
+_WILD = re.compile(r"[*?]")
 # Patterns know no escape: a wildcard in the command would be one in the pattern. A variable (``$_`` above all)
 # makes another command of the same text.
 _NOT_EXACT = re.compile(r"[*?\\$`]")
@@ -154,7 +155,20 @@ class _Question:
         folders = folder_patterns([access.target for access in files])
         if any(access.several for access in files) or (files and not folders):
             return ()
-        return (*suggestions("bash", tuple(dict.fromkeys(patterns))), *suggestions("edit", folders))
+        found = (*suggestions("bash", tuple(dict.fromkeys(patterns))), *suggestions("edit", folders))
+        return (*found, *suggestions("external_directory", self._outside()))
+
+    def _outside(self) -> tuple[str, ...]:
+        """Folders outside of the workspace that arguments name; the judge asks about these as file tools do."""
+        found: dict[str, None] = {}
+        for access in self.accesses:
+            if not access.implied or access.permission == "bash" or not access.target.startswith("/"):
+                continue
+            plain = _WILD.split(access.target, maxsplit=1)[0] if access.several else access.target
+            folder = plain if access.permission == "ls" and not access.several else plain.rpartition("/")[0]
+            if folder.strip("/") and not _NOT_EXACT.search(folder):
+                found.setdefault(f"{folder}/*")
+        return tuple(found)
 
     def _pattern(self, text: str) -> str:
         # A path elsewhere means another program tomorrow.

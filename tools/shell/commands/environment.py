@@ -13,7 +13,7 @@ _HARMLESS = re.compile(
 )
 # They name programs, libraries or files of settings that the command then runs or loads.
 _DANGEROUS = re.compile(
-    r"PATH|HOME|SHELL|ENV|IFS|PS[0-4]|CDPATH|BASH_.*|BASHOPTS|SHELLOPTS|PROMPT_COMMAND|GLOBIGNORE|ZDOTDIR|"
+    r"PATH|HOME|SHELL|ENV|PS[0-4]|CDPATH|BASH_.*|BASHOPTS|SHELLOPTS|PROMPT_COMMAND|GLOBIGNORE|ZDOTDIR|"
     r"(?:.*_)?(?:PAGER|EDITOR|BROWSER|VISUAL|ASKPASS)|LESS.*|MANPAGER|LD_.*|DYLD_.*|GCONV_PATH|"
     r"GIT_.*|XDG_.*|SSH_.*|PYTHON(?:STARTUP|HOME|INSPECT|BREAKPOINT|WARNINGS|EXECUTABLE|USERBASE)|PYTEST_.*|PERL.*|"
     r"RUBY.*|NODE_OPTIONS|NPM_CONFIG_.*|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|MAVEN_OPTS|GRADLE_OPTS|"
@@ -36,7 +36,8 @@ def opaque(assignments: Sequence[tuple[str, Word]], *, alone: bool = False) -> s
         base = re.split(r"[\[+]", name)[0]
         if _SEARCHED.fullmatch(base) and value.known and _LOCAL.fullmatch(value.text):
             continue
-        if _SEARCHED.fullmatch(base) or _DANGEROUS.fullmatch(base):
+        # For a command of its own IFS means nothing, so ``IFS= read`` is harmless.
+        if (alone and base == "IFS") or _SEARCHED.fullmatch(base) or _DANGEROUS.fullmatch(base):
             after = "the commands after it run" if alone else "the command runs"
             return f"the variable {base} decides what {after}"
     return ""

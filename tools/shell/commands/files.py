@@ -11,7 +11,6 @@ from tools.shell.commands.words import (
     Spec,
     join,
     parse,
-    part,
     spec,
     uses,
     words,
@@ -19,7 +18,7 @@ from tools.shell.commands.words import (
 from tools.shell.syntax import Word
 
 _GREP = spec(
-    value="-A -B -C -m -D -d --color --colour --label --include --exclude --exclude-dir --max-count --context "
+    value="-A -B -C -m -D -d --label --include --exclude --exclude-dir --max-count --context "
     "--before-context --after-context --binary-files --devices --directories -e --regexp",
     reads="-f --file --exclude-from",
     skip=1,
@@ -38,37 +37,47 @@ _RG = spec(
     recursive="*",
     reader=True,
 )
-_COPY_VALUES = "-S --suffix --sparse --reflink --context -m --mode -o --owner -g --group --backup"
 
+# Only options that take a value in each of a row's commands: any other would hide a file. A value that is not known
+# here counts as a file, which does no harm.
 TABLE: dict[str, Spec] = {
-    "cat tac nl wc rev paste strings xxd hd hexdump od md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum "
-    "cksum sum base64 base32 zcat bzcat xzcat zless less more file column fold fmt expand unexpand pr tsort iconv "
-    "zgrep look": spec(
-        value="-w -s -d -f -v -b -n -i -h -l -t -N -j -A -S -c -g --bytes --width --body-numbering --format --wrap "
-        "--magic-file --from-code --to-code --from --to --separator",
-        reads="--files0-from --files-from --magic-file",
-        writes="--output -o",
-        reader=True,
-    ),
-    "head tail": spec(value="-n -c --lines --bytes --pid --sleep-interval -s --max-unchanged-stats", reader=True),
+    "cat tac rev wc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum zcat bzcat xzcat zless less "
+    "more look tsort zgrep hd": spec(reads="--files0-from", reader=True),
+    "nl": spec(value="-b -d -f -h -i -l -n -s -v -w", reader=True),
+    "paste": spec(value="-d --delimiters", reader=True),
+    "strings": spec(value="-n -t -e --bytes --radix --encoding", reader=True),
+    "hexdump": spec(value="-e -n -s", reads="-f", reader=True),
+    "od": spec(value="-A -j -N -S -t", reader=True),
+    "base64 base32 basenc": spec(value="-w --wrap", reads="-i", writes="-o --output", reader=True),
+    "file": spec(value="-e -F -P", reads="-f -m --files-from --magic-file", reader=True),
+    "column": spec(value="-s -o -c -N -R -H -W -T", reader=True),
+    "fold fmt": spec(value="-w --width", reader=True),
+    "expand unexpand": spec(value="-t --tabs", reader=True),
+    "pr": spec(value="-l -w -h", reader=True),
+    "iconv": spec(value="-f -t --from-code --to-code", writes="-o --output", reader=True),
+    "head tail": spec(value="-n -c --lines --bytes --pid --sleep-interval", reader=True),
     "grep egrep fgrep": _GREP,
     "rgrep": spec(value="-e -A -B -C -m", reads="-f", skip=1, instead="-e -f", recursive="*", reader=True),
     "rg": _RG,
-    "ag ack": spec(value="-A -B -C -m -G -p --ignore --depth", skip=1, recursive="*", here=True),
-    "cut": spec(value="-b -c -d -f --bytes --characters --delimiter --fields --output-delimiter", reader=True),
+    "ag ack": spec(value="-A -B -C -m", skip=1, recursive="*", here=True),
+    "cut": spec(
+        value="-b -c -d -f --bytes --characters --delimiter --fields --output-delimiter", reader=True
+    ),
     "sort": spec(
-        value="-k -t -S -T --key --field-separator --buffer-size --parallel --batch-size --compress-program --sort",
+        value="-k -t -S -T --key --field-separator --buffer-size --parallel --batch-size --compress-program",
         reads="--files0-from --random-source",
         writes="-o --output",
         reader=True,
     ),
-    "comm cmp diff sdiff diff3 colordiff": spec(
-        value="-U -C -W -I -x -F -i -n --label --unified --context --exclude --ignore-matching-lines --width --color",
+    "comm": spec(value="--output-delimiter", reader=True),
+    "cmp": spec(value="-n -i --bytes --ignore-initial", reader=True),
+    "diff colordiff": spec(
+        value="-U -C -W -I -x -F --label --exclude --ignore-matching-lines --width",
         reads="--from-file --to-file --exclude-from -X",
-        writes="--output",
         recursive="-r --recursive",
         reader=True,
     ),
+    "sdiff diff3": spec(value="-w", writes="-o --output", reader=True),
     "join": spec(value="-1 -2 -t -o -a -e -v -j", reader=True),
     "jq yq": spec(
         value="--indent --tab",
@@ -78,37 +87,31 @@ TABLE: dict[str, Spec] = {
         reader=True,
         changes="-i --inplace --in-place",
     ),
-    "stat realpath readlink basename dirname": spec("list", value="-c -f --format --printf -s", reader=True),
+    "stat realpath readlink basename dirname": spec("list", value="-c --format --printf", reader=True),
     "ls dir vdir exa eza lsd": spec(
         "list",
-        value="-I -w -T --ignore --hide --width --color --format --sort --time --time-style --block-size "
-        "--indicator-style",
+        value="-I -w --ignore --hide --width --format --sort --time --time-style --block-size --indicator-style",
         recursive="-R --recursive",
         here=True,
         reader=True,
     ),
-    "tree": spec("list", value="-L -P -I --charset --sort --timefmt", writes="-o --output", recursive="*", reader=True),
+    "tree": spec(
+        "list", value="-L -P -I --charset --sort --timefmt", writes="-o --output", recursive="*", reader=True
+    ),
     "du df": spec(
-        "list", value="-d -B -t -x --max-depth --exclude", reads="-X --files0-from", recursive="*", reader=True
+        "list", value="-B --max-depth --exclude", reads="-X --files0-from", recursive="*", reader=True
     ),
-    "fd fdfind locate": spec(
-        "list", value="-e -t -d -E -S -j --extension --type --exclude --max-depth", skip=1, recursive="*"
-    ),
-    "touch mkdir rmdir mkfifo mknod unlink": spec(
-        "write", value="-m -d -t --mode --date --time --context", reads="-r --reference"
-    ),
-    "rm shred trash": spec("write", value="-n -s --iterations --size --interactive", recursive="-r -R --recursive"),
-    "tee sponge": spec("write", value="--output-error"),
+    "fd fdfind locate": spec("list", value="-e -t -d -E -S -j", skip=1, recursive="*"),
+    "touch": spec("write", value="-d -t --date --time", reads="-r --reference"),
+    "mkdir mkfifo mknod": spec("write", value="-m --mode"),
+    "rmdir unlink trash": spec("write"),
+    "rm": spec("write", recursive="-r -R --recursive"),
+    "shred": spec("write", value="-n -s --iterations --size", reads="--random-source"),
+    "tee sponge": spec("write"),
     "truncate": spec("write", value="-s --size", reads="-r --reference"),
-    "chmod chown chgrp chattr setfacl": spec(
-        "write", value="-m -x --from", reads="--reference", skip=1, instead="--reference -m -x",
-        recursive="-R --recursive",
-    ),
-    "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lzma lz4 compress uncompress": spec(
-        "write", value="-S -T --suffix", writes="-o --output", recursive="-r --recursive"
-    ),
-    "patch": spec("write", value="-p -F -V -z -B -D --strip --fuzz", reads="-i --input", writes="-o --output -r"),
-    "split csplit": spec(value="-b -l -n -a -C -f --bytes --lines --number --suffix-length --prefix"),
+    # A mode may look like an option (``-x``), so the first operand may already be a file.
+    "chmod chown chgrp chattr": spec("write", reads="--reference", recursive="-R --recursive"),
+    "setfacl": spec("write", value="-m -x", reads="--restore -M -X", recursive="-R --recursive"),
     "mktemp": spec("write", value="--suffix", writes="-p --tmpdir"),
     "openssl gpg gpg2 age": spec(
         value="-r -u -pass -passin -passout -subj -days",
@@ -116,9 +119,7 @@ TABLE: dict[str, Spec] = {
         writes="-out -keyout --output -o -writerand",
         single_dash=True,
     ),
-    "ffmpeg convert magick pandoc": spec("write", reads="-i", writes="-o --output", single_dash=True),
-    "zip": spec("write", value="-x -i", maybe=True, recursive="-r"),
-}  # fmt: skip
+}
 """Rows for several commands at once."""
 
 _BY_NAME = {name: row for names, row in TABLE.items() for name in names.split()}
@@ -126,7 +127,7 @@ _BY_NAME = {name: row for names, row in TABLE.items() for name in names.split()}
 _PURE = words(
     "echo true false : pwd whoami id groups hostname uname nproc arch date seq sleep type which whence hash expr "
     "test [ [[ printf cd pushd popd dirs yes tty uptime free ps pgrep cal logname getconf locale tput clear wait "
-    "return exit break continue shift let local readonly set unset umask ulimit jobs history"
+    "return exit break continue shift let set unset getopts umask ulimit jobs history"
 )
 _PURE_BUT = {
     "printf": ("-v",),
@@ -176,121 +177,15 @@ def _rg(call: Call) -> Meaning:
     )
 
 
-def _copy(call: Call) -> Meaning:
-    """cp, mv, ln, install, rsync, scp: all operands but the last are read, the last is written."""
-    row = spec(
-        value=_COPY_VALUES + " -e --rsh --exclude --include --bwlimit --chmod --filter -f -P -i -F -l -c -J",
-        reads="--exclude-from --include-from --files-from" + (" -i -F" if call.name == "scp" else ""),
-        writes="-t --target-directory --log-file --backup-dir --partial-dir",
-    )
-    if call.name not in ("rsync", "scp"):
-        row = spec(value=_COPY_VALUES, writes="-t --target-directory")
-    parsed = parse(call.args, row)
-    targets = parsed.values(("-t", "--target-directory"))
-    sources, last = parsed.operands, targets
-    if not targets and len(sources) > 1:
-        sources, last = sources[:-1], sources[-1:]
-    elif not targets and call.name == "ln":
-        last = (HERE,)
-    local_sources = tuple(word for word in sources if not _is_remote(call, word))
-    found = [PathUse(word, "read") for word in parsed.values(row.reads)]
-    found += [PathUse(word, "write") for word in parsed.values(row.writes - {"-t", "--target-directory"})]
-    whole = parsed.has(("-r", "-R", "-a", "--recursive", "--archive"))
-    # What is moved or linked takes along what lies below it, and nothing in the line says that it is a folder.
-    perhaps = call.name in ("mv", "ln")
-    moved = call.name == "mv" or parsed.has(("--remove-source-files",))
-    for word in local_sources:
-        found.append(PathUse(word, "read", below=whole or perhaps, maybe=not whole))
-        if moved:
-            found.append(PathUse(word, "write", below=True, maybe=True))
-    for folder in last:
-        if _is_remote(call, folder):
-            continue
-        found.append(PathUse(folder, "write", below=whole, made=True))
-        for word in sources:
-            name = word.text.rstrip("/").rpartition("/")[2]
-            if name and name not in (".", ".."):
-                inside = PathUse(part(word, name), "write", below=whole, made=True, base=(folder,))
-                found.append(inside)
-    runs = parsed.has(("-e", "--rsh", "--rsync-path")) if call.name == "rsync" else False
-    runs = runs or (call.name == "scp" and parsed.has(("-S", "-o", "-J", "-F")))
-    return Meaning(
-        paths=tuple(found), opaque=f"an option of {call.name} names a program that it runs" if runs else ""
-    )
+_IN_OUT = {
+    "uniq": spec(value="-f -s -w --skip-fields --skip-chars --check-chars"),
+    "xxd": spec(value="-c -g -l -s -o -n -R"),
+}
 
 
-def _is_remote(call: Call, word: Word) -> bool:
-    return call.name in ("rsync", "scp") and ":" in word.text.partition("/")[0]
-
-
-_TAR = spec(
-    value="--exclude --strip-components --transform --xform -b --owner --group --mode --mtime -H --format --wildcards "
-    "-I --use-compress-program --to-command --checkpoint-action --checkpoint --rsh-command --info-script "
-    "--new-volume-script -F --rmt-command",
-    reads="-T --files-from -X --exclude-from",
-    writes="-f --file -C --directory -g --listed-incremental --index-file",
-)
-_TAR_RUNS = words(
-    "-I --use-compress-program --to-command --checkpoint-action --rsh-command --info-script --new-volume-script -F "
-    "--rmt-command"
-)
-
-
-def _tar(call: Call) -> Meaning:
-    args = list(call.args)
-    if args and args[0].known and not args[0].text.startswith("-"):
-        # The old form without a dash takes the values of its letters from the words after it.
-        letters = args.pop(0)
-        given = [part(letters, "-" + letter) for letter in letters.text]
-        ordered: list[Word] = []
-        for option in given:
-            ordered.append(option)
-            if option.text in _TAR.valued and args:
-                ordered.append(args.pop(0))
-        args = ordered + args
-    parsed = parse(args, _TAR)
-    folders = parsed.values(("-C", "--directory"))
-    archives = parsed.values(("-f", "--file"))
-    makes = parsed.has(("-c", "-r", "-u", "-A", "--create", "--append", "--update", "--concatenate"))
-    lists = parsed.has(("-t", "--list", "-d", "--diff")) and not makes
-    base = folders[-1:]
-    found = [PathUse(word, "read") for word in parsed.values(_TAR.reads)]
-    found += [PathUse(word, "write" if makes else "read") for word in archives if word.text != "-"]
-    if makes:
-        found += [PathUse(word, "read", below=True, maybe=True, base=base) for word in parsed.operands]
-        if parsed.has(("--remove-files",)):
-            found += [PathUse(word, "write", below=True, base=base) for word in parsed.operands]
-    elif not lists and not parsed.has(("-O", "--to-stdout")):
-        found += [PathUse(folder, "write", below=True, made=True) for folder in folders or (HERE,)]
-    return Meaning(
-        paths=tuple(found),
-        opaque="an option of tar names a program that it runs" if parsed.has(_TAR_RUNS) else "",
-        read_only=lists and not parsed.unsure and not parsed.has(_TAR_RUNS),
-    )
-
-
-def _unzip(call: Call) -> Meaning:
-    parsed = parse(call.args, spec(value="-P -x", writes="-d"))
-    archive = parsed.operands[:1]
-    found = [PathUse(word, "read") for word in archive]
-    if not parsed.has(("-l", "-p", "-t", "-v", "-Z", "-z")):
-        found += [PathUse(w, "write", below=True, made=True) for w in parsed.values(("-d",)) or (HERE,)]
-    return Meaning(paths=tuple(found))
-
-
-def _dd(call: Call) -> Meaning:
-    found: list[PathUse] = []
-    for word in call.args:
-        name, _, value = word.text.partition("=")
-        if name in ("if", "of"):
-            found.append(PathUse(part(word, value), "read" if name == "if" else "write"))
-        elif not word.known:
-            found += [PathUse(word, "read"), PathUse(word, "write")]
-    return Meaning(paths=tuple(found))
-
-
-def _uniq(call: Call) -> Meaning:
-    parsed = parse(call.args, spec(value="-f -s -w --skip-fields --skip-chars --check-chars"))
+def _in_out(call: Call) -> Meaning:
+    """The first operand is read, the second is written."""
+    parsed = parse(call.args, _IN_OUT[call.name])
     found = [PathUse(word, "read") for word in parsed.operands[:1] if word.text != "-"]
     found += [PathUse(word, "write", full=True) for word in parsed.operands[1:2] if word.text != "-"]
     return Meaning(paths=tuple(found), read_only=len(parsed.operands) < 2 and not parsed.unsure)
@@ -351,7 +246,9 @@ def _found_file(word: Word) -> Word:
 
 
 def _split(call: Call) -> Meaning:
-    parsed = parse(call.args, _BY_NAME["split"])
+    parsed = parse(
+        call.args, spec(value="-b -l -n -a -C -f --bytes --lines --number --suffix-length --prefix --filter")
+    )
     runs = parsed.has(("--filter",))
     prefix = parsed.operands[1:2] if call.name == "split" else parsed.values(("-f", "--prefix"))
     found = [PathUse(word, "read") for word in parsed.operands[:1] if word.text != "-"]
@@ -369,13 +266,9 @@ def _kill_list(call: Call) -> Meaning:
 READERS: dict[str, Reader] = {
     **dict.fromkeys(_BY_NAME, _by_spec),
     **dict.fromkeys(_PURE, _pure),
-    **dict.fromkeys(("cp", "mv", "ln", "install", "rsync", "scp", "ditto"), _copy),
-    **dict.fromkeys(("tar", "bsdtar", "gtar"), _tar),
     **dict.fromkeys(("split", "csplit"), _split),
     "rg": _rg,
-    "unzip": _unzip,
-    "dd": _dd,
-    "uniq": _uniq,
+    **dict.fromkeys(_IN_OUT, _in_out),
     "find": _find,
     "kill": _kill_list,
 }

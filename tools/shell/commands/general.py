@@ -91,9 +91,10 @@ _RUNNERS: Mapping[str, _Limits] = {
 }
 _NAME = re.compile(r"[A-Za-z0-9_][\w.:-]*", re.ASCII)
 
-# Not general, but a person's own rule may allow them: the words that nobody means by such a rule.
+# Not general, but a person's own rule may allow them: the words that nobody means by such a rule. (What ``find -exec``
+# runs is judged by itself.)
 _MORE = {
-    "find": re.compile(r"-(?:exec|execdir|ok|okdir|delete|fprint|fprint0|fprintf|fls)"),
+    "find": re.compile(r"-(?:delete|fprint|fprint0|fprintf|fls)"),
     "sort": re.compile(r"-[^-]*o.*|--o.*|--co.*"),
     "tree": re.compile(r"-[^-]*o.*|--o.*"),
     "rg": re.compile(r"--pre|--pre=.*|--hostname-bin.*"),

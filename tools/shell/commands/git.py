@@ -42,14 +42,30 @@ _RUNNING = words(
 _NO_PATHS = words(
     "commit push fetch pull tag branch merge rebase cherry-pick revert remote config stash notes gc prune fsck reflog "
     "bisect rev-parse rev-list merge-base describe name-rev var version help symbolic-ref update-ref pack-refs repack "
-    "shortlog for-each-ref show-ref ls-remote count-objects switch lfs maintenance bundle-uri interpret-trailers"
+    "archive shortlog for-each-ref show-ref ls-remote count-objects switch lfs maintenance interpret-trailers"
 )
-_VALUES = (
-    "-m -n -L -S -G -U -C -F -t --author --committer --since --until --after --before --format --pretty --grep "
-    "--max-count --message --date --skip --reuse-message --reedit-message --fixup --squash --cleanup --trailer "
-    "--sort --contains --no-contains --points-at --merged --no-merged -e -A -B --max-depth --source -s --strategy "
-    "-X --strategy-option --depth --branch -b -B --origin -o --prefix --worktree -u --set-upstream-to --chmod"
-)
+# Only what takes a value for certain: any other would hide a file.
+_SHOWING = "-n -S -G -L --author --committer --grep --since --until --after --before --skip --max-count"
+_VALUES = {
+    **dict.fromkeys(words("log show shortlog rev-list whatchanged"), words(_SHOWING)),
+    "diff": words("-S -G"),
+    "commit": words(
+        "-m -C --message --author --date --fixup --squash --cleanup --trailer --reuse-message --reedit-message"
+    ),
+    "grep": words("-e -A -B -C -m --max-depth"),
+    "blame": words("-L"),
+    "clone": words("-b --branch -o --origin --depth -j --jobs --filter"),
+    "stash": words("-m --message"),
+    "tag": words("-m -u --message --sort"),
+    "merge": words("-m -s -X"),
+    "rebase": words("-s -X -x --exec --onto"),
+    "restore": words("-s --source"),
+    "checkout": words("-b -B --orphan --conflict"),
+    "archive": words("--prefix --format"),
+    "worktree": words("-b -B --reason"),
+    "branch": words("--sort"),
+    "for-each-ref": words("--sort --count"),
+}
 _READ_FILES = (
     "--pathspec-from-file --exclude-from --ignore-revs-file --contents --reference --separate-git-dir"
 )
@@ -74,10 +90,8 @@ def read(call: Call) -> Meaning:
     # Where it works is like ``cd``: what is used there is what counts.
     paths += _paths(name.text, args, parsed, base)
     paths += [PathUse(word, "read", base=base) for word in parsed.values(row.reads)]
-    if name.text == "commit":
-        paths += [
-            PathUse(word, "read", base=base) for word in parsed.values(("-F", "--file", "-t", "--template"))
-        ]
+    for lines in parsed.values(("-L",)):
+        paths.append(PathUse(part(lines, lines.text.rpartition(":")[2]), "read", base=base))
     writes = parsed.values(row.writes)
     paths += [PathUse(word, "write", full=True, base=base) for word in writes]
     also = (
@@ -154,23 +168,16 @@ def _sets(texts: Sequence[str]) -> bool:
 
 
 def _row(name: str) -> Spec:
-    values = words(_VALUES)
-    if name in ("log", "diff", "show", "status", "ls-files", "grep", "checkout", "restore", "add", "rm"):
-        values -= words(
-            "-C -B -M -b -u -t -o -X -e -F -n"
-            if name not in ("log", "grep")
-            else "-C -B -M -b -u -t -o -X -F"
-        )
-    if name in ("push", "pull", "fetch", "branch", "tag", "merge", "clone", "status", "add", "stash"):
-        values -= words("-n -t -u -S -e -A -s -B -C")
+    reads, writes = words(_READ_FILES), words(_WRITE_FILES)
+    if name in ("commit", "tag", "merge", "notes"):
+        reads |= words("-F --file" + (" -t --template" if name == "commit" else ""))
     if name == "grep":
-        values |= words("-e -A -B -C -m")
-    writes = words(_WRITE_FILES)
+        reads |= words("-f")
     if name in ("archive", "format-patch"):
-        writes |= words("-o --output --output-directory")
+        writes |= words("-o")
     if name == "ls-files":
         writes = words("")
-    return Spec(use=None, value=values - writes, reads=words(_READ_FILES), writes=writes)
+    return Spec(use=None, value=_VALUES.get(name, words("")), reads=reads, writes=writes)
 
 
 _REV_PATH = re.compile(r"([^:]*):(?!/)(.+)", re.DOTALL)

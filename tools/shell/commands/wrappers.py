@@ -240,11 +240,11 @@ def _alias(call: Call) -> Meaning:
     )
 
 
-_DECLARES = "export declare typeset"
+_DECLARES = "export declare typeset local readonly read getopts mapfile readarray"
 
 
 def _declare(call: Call) -> Meaning:
-    """``export NAME=value`` holds for all commands after it."""
+    """``export NAME=value`` holds for all commands after it; ``read NAME`` sets it from elsewhere."""
     pairs: list[tuple[str, Word]] = []
     for word in call.args:
         name, equals, value = word.text.partition("=")
@@ -256,7 +256,10 @@ def _declare(call: Call) -> Meaning:
     names = [
         (word.text, Word(word.text, known=False)) for word in call.args if re.fullmatch(r"\w+", word.text)
     ]
-    return Meaning(opaque=environment.opaque([*pairs, *names], alone=True), read_only=bool(call.args))
+    reason = environment.opaque([*pairs, *names], alone=True)
+    if call.name in ("mapfile", "readarray") and any(word.text.startswith("-C") for word in call.args):
+        reason = f"{call.name} -C runs a command"
+    return Meaning(opaque=reason, read_only=bool(call.args))
 
 
 def _opaque(why: str) -> Reader:

@@ -1,0 +1,226 @@
+"""Programs as hooks: real ones, and all the ways in which they go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.config import Hook
+from daemon.hooks.answer import NOTHING, Answer, HookFailed, HookName
+from daemon.hooks.executable import Executable
+from tests.fakes.hooks import answering, is_alive, pids, program
+from tests.fakes.waiting import until
+
+BEFORE: HookName = "tool.execute.before"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+def hook(workspace: Path, *command: str | Path, trusted: bool = False, **options: Any) -> Executable:
+    return Executable(Hook(command=tuple(map(str, command)), **options), workspace, trusted)
+
+
+async def ask(executable: Executable, name: HookName = BEFORE, **payload: Any) -> Answer:
+    async with asyncio.timeout(30):
+        return await executable.ask(name, {"hook": name, **payload})
+
+
+async def failure(executable: Executable, name: HookName = BEFORE, **payload: Any) -> HookFailed:
+    with pytest.raises(HookFailed) as failed:
+        await ask(executable, name, **payload)
+    return failed.value
+
+
+# -- what it is told, and what it says --
+
+
+async def test_it_reads_json_in_the_workspace_and_answers_with_json(tmp_path: Path, workspace: Path) -> None:
+    script = 'cat > "$HERE/in"; pwd > "$HERE/pwd"; echo \'{"arguments": {"command": "ls"}}\''
+    said = await ask(hook(workspace, program(tmp_path, "h", script)), tool="bash", text="é 😀\n")
+    assert said.arguments == {"command": "ls"}
+    assert json.loads((tmp_path / "in").read_text()) == {"hook": BEFORE, "tool": "bash", "text": "é 😀\n"}
+    assert (tmp_path / "pwd").read_text().strip() == str(workspace)
+
+
+async def test_who_says_nothing_has_nothing_to_say(tmp_path: Path, workspace: Path) -> None:
+    assert await ask(hook(workspace, program(tmp_path, "h", "exit 0"))) == NOTHING
+
+
+async def test_exit_code_2_refuses_with_what_is_on_stderr(tmp_path: Path, workspace: Path) -> None:
+    refusing = hook(workspace, program(tmp_path, "h", "echo out; echo 'not on Fridays' >&2; exit 2"))
+    assert await ask(refusing) == Answer(denied=True, reason="not on Fridays")
+    assert await ask(refusing, "prompt.submit") == Answer(denied=True, reason="not on Fridays")
+    silent = hook(workspace, program(tmp_path, "s", "exit 2"))
+    assert (await ask(silent)).reason == "it gave no reason."
+
+
+async def test_where_nothing_can_be_refused_exit_code_2_is_a_failure(tmp_path: Path, workspace: Path) -> None:
+    refusing = hook(workspace, program(tmp_path, "h", "exit 2"))
+    for name in ("compaction.before", "session.start", "permission.asked"):
+        assert (await failure(refusing, name)).kind == "exit"
+
+
+async def test_what_a_watcher_prints_is_not_read(tmp_path: Path, workspace: Path) -> None:
+    assert await ask(hook(workspace, program(tmp_path, "h", "echo hello")), "session.start") == NOTHING
+
+
+@pytest.mark.parametrize("size", [10, 100_000, 3_000_000])
+async def test_who_does_not_read_what_it_is_told_may_still_answer(
+    tmp_path: Path, workspace: Path, size: int
+) -> None:
+    said = await ask(hook(workspace, program(tmp_path, "h", 'echo \'{"context": "c"}\'')), text="x" * size)
+    assert said.context == "c"
+
+
+async def test_much_can_be_told(tmp_path: Path, workspace: Path) -> None:
+    await ask(hook(workspace, program(tmp_path, "h", 'wc -c > "$HERE/size"')), text="x" * 3_000_000)
+    assert int((tmp_path / "size").read_text()) > 3_000_000
+
+
+async def test_keys_are_not_in_its_environment(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
+    monkeypatch.setenv("MY_SERVICE_TOKEN", "t-secret")
+    await ask(hook(workspace, program(tmp_path, "h", 'env > "$HERE/env"')))
+    env = (tmp_path / "env").read_text()
+    assert "secret" not in env
+    assert f"GOALWRIGHT_HOOK={BEFORE}" in env
+    assert f"GOALWRIGHT_WORKSPACE={workspace}" in env
+
+
+# -- how it fails --
+
+
+async def test_one_that_sleeps_for_ever_is_stopped(tmp_path: Path, workspace: Path) -> None:
+    sleeper = program(tmp_path, "h", 'echo $$ > "$HERE/pid"; trap "" TERM; while :; do sleep 1; done')
+    failed = await failure(hook(workspace, sleeper, timeout_s=0.5))
+    assert (failed.kind, str(failed)) == ("timeout", "took longer than 0.5 s and was stopped")
+    assert not any(map(is_alive, pids(tmp_path / "pid")))
+
+
+@pytest.mark.parametrize("to", ["", " >&2"])
+async def test_ten_megabytes_are_too_much_on_stdout_only(tmp_path: Path, workspace: Path, to: str) -> None:
+    script = f"head -c 10000000 /dev/zero | tr '\\0' x{to}; exit 1"
+    failed = await failure(hook(workspace, program(tmp_path, "h", script)))
+    assert failed.kind == ("exit" if to else "output")
+    assert len(str(failed)) < 1_000
+
+
+async def test_one_that_never_stops_printing_is_stopped(tmp_path: Path, workspace: Path) -> None:
+    script = 'echo $$ > "$HERE/pid"; exec yes'
+    assert (await failure(hook(workspace, program(tmp_path, "h", script)))).kind == "output"
+    assert not any(map(is_alive, pids(tmp_path / "pid")))
+
+
+async def test_what_is_not_json_is_a_failure(tmp_path: Path, workspace: Path) -> None:
+    failed = await failure(hook(workspace, program(tmp_path, "h", "echo all is well")))
+    assert (failed.kind, str(failed)) == ("answer", "printed what is not JSON: all is well")
+
+
+async def test_bytes_that_are_no_text_are_a_failure(tmp_path: Path, workspace: Path) -> None:
+    assert (await failure(hook(workspace, program(tmp_path, "h", r"printf '\377\376\000'")))).kind == "answer"
+
+
+async def test_another_exit_code_is_a_failure_that_says_why(tmp_path: Path, workspace: Path) -> None:
+    script = 'echo \'{"decision": "deny"}\'; echo "no jq" >&2; exit 1'
+    failed = await failure(hook(workspace, program(tmp_path, "h", script)))
+    assert (failed.kind, str(failed)) == ("exit", "failed with exit code 1: no jq")
+
+
+async def test_one_that_is_killed_is_a_failure(tmp_path: Path, workspace: Path) -> None:
+    failed = await failure(hook(workspace, program(tmp_path, "h", "kill -9 $$")))
+    assert (failed.kind, str(failed)) == ("crash", "was killed by signal 9")
+
+
+async def test_children_that_hold_the_pipe_are_not_waited_for(tmp_path: Path, workspace: Path) -> None:
+    script = 'sleep 300 & echo $! > "$HERE/one"; setsid sleep 300 & echo $! > "$HERE/two"; echo \'{"context": "c"}\''
+    said = await ask(hook(workspace, program(tmp_path, "h", script), timeout_s=20))
+    assert said.context == "c"
+    assert not any(map(is_alive, pids(tmp_path / "one", tmp_path / "two")))
+
+
+async def test_cancellation_leaves_no_process(tmp_path: Path, workspace: Path) -> None:
+    script = 'sleep 300 & echo $! > "$HERE/child"; echo $$ > "$HERE/pid"; wait'
+    asking = asyncio.create_task(ask(hook(workspace, program(tmp_path, "h", script))))
+    file = tmp_path / "pid"
+    await until(lambda: file.exists() and file.read_text().strip(), "the hook")
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert not any(map(is_alive, pids(file, tmp_path / "child")))
+
+
+async def test_a_program_that_is_not_there_or_cannot_be_run_is_a_failure(
+    tmp_path: Path, workspace: Path
+) -> None:
+    assert (await failure(hook(workspace, "/nowhere/at/all"))).kind == "start"
+    plain = tmp_path / "plain"
+    plain.write_text("text")
+    assert (await failure(hook(workspace, plain))).kind == "start"
+    assert (await failure(hook(workspace, "no-such-program-here"))).kind == "missing"
+    assert (await failure(hook(workspace, "a\0b"))).kind in ("start", "missing")
+
+
+# -- where it comes from --
+
+
+async def test_a_name_is_not_looked_for_in_a_workspace_that_is_not_trusted(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(workspace / "bin", "checker", {"context": "from the workspace"})
+    monkeypatch.setenv("PATH", f"{workspace / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert (await failure(hook(workspace, "checker"))).kind == "missing"
+    assert (await ask(hook(workspace, "checker", trusted=True))).context == "from the workspace"
+
+
+async def test_a_relative_path_needs_trust(workspace: Path) -> None:
+    answering(workspace / "hooks", "check", {"context": "c"})
+    for name in ("hooks/check", "./hooks/check"):
+        assert (await failure(hook(workspace, name))).kind == "missing"
+        assert (await ask(hook(workspace, name, trusted=True))).context == "c"
+
+
+async def test_a_full_path_is_taken_at_its_word(workspace: Path) -> None:
+    assert (await ask(hook(workspace, answering(workspace, "check", {"context": "c"})))).context == "c"
+
+
+async def test_an_interpreter_is_not_given_a_script_of_a_workspace_that_is_not_trusted(
+    tmp_path: Path, workspace: Path
+) -> None:
+    (workspace / "check.py").write_text('print(\'{"context": "c"}\')')
+    assert (await failure(hook(workspace, sys.executable, "check.py"))).kind == "missing"
+    assert (await ask(hook(workspace, sys.executable, "check.py", trusted=True))).context == "c"
+    assert (await ask(hook(workspace, sys.executable, workspace / "check.py"))).context == "c"
+
+
+async def test_what_a_hook_starts_is_not_found_in_a_workspace_that_is_not_trusted(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (workspace, workspace / "bin"):
+        program(folder, "helper", 'echo \'{"context": "from the workspace"}\'')
+    (workspace / "json.py").write_text("raise SystemExit(9)")
+    path = os.pathsep.join(["", ".", "bin", str(workspace / "bin"), os.environ["PATH"]])
+    monkeypatch.setenv("PATH", path)
+    monkeypatch.setenv("PYTHONPATH", f".{os.pathsep}{workspace}")
+    assert await ask(hook(workspace, program(tmp_path, "h", "helper || true"))) == NOTHING
+    python = hook(workspace, sys.executable, "-c", "import json; print(json.dumps({'context': 'c'}))")
+    assert (await ask(python)).context == "c"
+    trusting = hook(workspace, program(tmp_path, "h", "helper"), trusted=True)
+    assert (await ask(trusting)).context == "from the workspace"
+
+
+def test_it_is_called_by_its_command(workspace: Path) -> None:
+    assert hook(workspace, "my check", "-x").label == "'my check' -x"
+    assert len(hook(workspace, "x" * 500).label) == 80

@@ -9,7 +9,7 @@ const draft = (pattern: string, over: Partial<GrantDraft> = {}): GrantDraft => (
 const PLACES = { home: "/home/me", folder: "/home/me/app" };
 const NOW = Date.parse("2026-01-01T00:05:00Z");
 
-const said = ({ verb: does, target, rule: by, why }: ReasonLine): string => [does, target, whose(by), ruleText(by), why].filter(Boolean).join(" ");
+const said = ({ verb: does, targets, rule: by, why }: ReasonLine): string => [does, targets.join(" + "), whose(by), ruleText(by), why].filter(Boolean).join(" ");
 
 test("one thing that the card shows anyway is not said again", () => {
   const asked = request("r", { permission: "bash", targets: ["git log"], reasons: [reason("bash", "git log")] });
@@ -32,6 +32,20 @@ test("each of several things is named with its own rule", () => {
   });
   assert.deepEqual(reasonLines(asked).map(said), ["reads .env protected: secrets argument of cat", "runs cat .env this folder's rule bash: cat * → ask"]);
   assert.equal(reasonLines(asked)[1]?.rule.file, ".goalwright/config.json");
+});
+
+test("what one rule asks about is one line", () => {
+  const asked = (targets: string[], over: object = {}): string[] =>
+    reasonLines(request("r", { permission: "bash", files: [], targets, reasons: [reason("bash", "ls"), reason("bash", "npm test")], ...over })).map(said);
+  assert.deepEqual(asked(["ls", "npm test"]), ["runs ls + npm test the built-in rule bash: * → ask"]);
+  assert.deepEqual(asked(["ls", "npm test", "git log"]), ["runs ls + npm test the built-in rule bash: * → ask"]);
+});
+
+test("files whose diffs are shown are not listed again, unless only some of them are asked about", () => {
+  const asked = (targets: string[]): string[] =>
+    reasonLines(request("r", { targets, reasons: [reason("edit", "a.py"), reason("edit", "b.py")] })).map(said);
+  assert.deepEqual(asked(["a.py", "b.py"]), ["the built-in rule edit: * → ask"]);
+  assert.deepEqual(asked(["a.py", "b.py", "c.py"]), ["changes a.py + b.py the built-in rule edit: * → ask"]);
 });
 
 test("one thing that is not the command itself is named", () => {

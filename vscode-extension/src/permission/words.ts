@@ -58,28 +58,36 @@ export function verb(permission: string): string {
 }
 
 export interface ReasonLine {
-  /** What would be done, `reads .env`; empty when the card says nothing else anyway. */
+  /** What would be done, `reads`; empty when the card says nothing else anyway. */
   verb: string;
-  target: string;
+  /** To what. */
+  targets: readonly string[];
   rule: Rule;
   /** Where it comes from, `argument of cat`. */
   why: string;
 }
 
-/** What of a request is asked about, each with its rule. */
+/** What of a request is asked about, with its rule; what one rule asks about for the same cause is one line. */
 export function reasonLines(request: PermissionRequest): ReasonLine[] {
-  const { reasons, permission, targets, rule } = request;
-  const all: readonly Reason[] =
-    reasons.length > 0 ? reasons : [{ permission, target: targets.length === 1 ? (targets[0] ?? "") : "", action: rule.action, rule, why: "" }];
-  return all.map((reason) => {
-    const obvious = all.length === 1 && (reason.target === "" || (reason.permission === permission && targets.length <= 1 && targets[0] === reason.target));
-    return {
-      verb: obvious ? "" : verb(reason.permission),
-      target: obvious ? "" : reason.target,
-      rule: reason.rule,
-      why: reason.why,
-    };
-  });
+  const { reasons, permission, targets, rule, files } = request;
+  if (reasons.length === 0) return [{ verb: "", targets: [], rule, why: "" }];
+  const groups = new Map<string, [Reason, ...Reason[]]>();
+  for (const reason of reasons) {
+    const key = JSON.stringify([reason.permission, reason.rule, reason.why]);
+    const group = groups.get(key);
+    if (group) group.push(reason);
+    else groups.set(key, [reason]);
+  }
+  const all = [...groups.values()];
+  // The command itself, or the files whose diffs stand there.
+  const asked = new Set(all.length === 1 ? reasons.filter((one) => one.permission === permission).map(({ target }) => target) : []);
+  const obvious = (targets.length === 1 || files.length > 0) && targets.length > 0 && targets.every((target) => asked.has(target));
+  return all.map((group) => ({
+    verb: obvious ? "" : verb(group[0].permission),
+    targets: obvious ? [] : [...new Set(group.map(({ target }) => target))],
+    rule: group[0].rule,
+    why: group[0].why,
+  }));
 }
 
 export interface ScopeWords {

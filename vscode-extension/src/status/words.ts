@@ -40,7 +40,8 @@ function stateWords(daemon: DaemonState, session: SessionState | undefined): Sta
       const { status } = daemon;
       const demo = session?.session.demo ?? status.demo;
       const model = session?.session.model ?? status.model;
-      const tooltip = demo ? "DEMO: a scripted model answers. " + status.notice : `Model: ${model}`;
+      const about = demo ? "DEMO: a scripted model answers. " + status.notice : `Model: ${model}`;
+      const tooltip = status.sandbox ? `${about}\nCommands: ${status.sandbox}` : about;
       if (session && session.pending.length > 0) {
         return { icon: "bell-dot", state: "needs you", tooltip: session.pending[0]?.title ?? "", alarm: true };
       }

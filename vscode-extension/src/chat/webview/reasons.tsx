@@ -28,7 +28,7 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
   const [open, toggle] = useOpen(`reasons-${request.requestId}`);
   const lines = reasonLines(request);
   const [only] = lines;
-  if (lines.length === 1 && only && !only.target) {
+  if (lines.length === 1 && only && only.targets.length === 0) {
     return (
       <p class="rule">
         {only.rule.source === "protected" ? "Asked because it is " : "Asked by "}
@@ -44,7 +44,10 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
         {shown.map((line, index) => (
           <li key={index}>
             <span class="reason-what">
-              <span class="dim">{line.verb}</span> <code>{visibleLine(line.target)}</code>
+              <span class="dim">{line.verb}</span>
+              {line.targets.map((target) => (
+                <code key={target}>{visibleLine(target)}</code>
+              ))}
             </span>
             <span class="rule">
               <RuleName line={line} places={places} />

@@ -68,7 +68,7 @@ def judged(case: object) -> dict[str, Any]:
         "rule": None if where is None else [decisive.permission, decisive.pattern, decisive.action],
         "layer": where,
         "source": "unmatched" if decisive is UNMATCHED else decisive.source,
-        "why": verdict.reasons[0].why or (decisive.pattern if where is None else ""),
+        "why": decisive.pattern if decisive.source in ("protected", "mode") else verdict.reasons[0].why,
         "reasons": reasons,
     }
     found |= {"id": fields["id"]} if "id" in fields else {}
@@ -94,8 +94,9 @@ def _layers(value: object) -> list[list[Rule]]:
     if not isinstance(value, list):
         raise NotUnderstood("layers is a list of lists of [permission, pattern, action]")
     layers = cast("list[object]", value)
-    sources: Sequence[RuleSource] = _FIVE if len(layers) == len(_FIVE) else ["user"] * len(layers)
-    return [_layer(layer, source) for layer, source in zip(layers, sources, strict=True)]
+    if len(layers) != len(_FIVE):
+        return [_layer(layer, "user") for layer in layers]
+    return [_layer(layer, source) for layer, source in zip(layers, _FIVE, strict=True)]
 
 
 def _layer(value: object, source: RuleSource) -> list[Rule]:

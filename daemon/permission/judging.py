@@ -29,6 +29,8 @@ class Decision:
     target: str
     action: Action
     rule: Rule
+    about: str
+    """Target of the access."""
     why: str = ""
     implied: bool = False
     silent: bool = False
@@ -151,14 +153,23 @@ class Judge:
         allowed, rule_there = self._folder_rule(folder, name, access)
         named = rule.source != "mode" and matching.names_place(rule.pattern) and not decision.silent
         if rule_there.action == "deny" and not (named and matching.is_general(rule_there.pattern)):
-            yield Decision("external_directory", folder, "deny", rule_there, access.why, access.implied)
+            yield Decision(
+                "external_directory", folder, "deny", rule_there, access.target, access.why, access.implied
+            )
         elif not allowed and not named and not self._left_to_sandbox(access, rule_there, now):
             rule_asking = (
                 rule_there if rule_there.action == "ask" else protection("external_directory", OUTSIDE)
             )
             broad = rule_there.action == "allow" or matching.is_general(rule_there.pattern)
             yield Decision(
-                "external_directory", folder, "ask", rule_asking, access.why, access.implied, broad=broad
+                "external_directory",
+                folder,
+                "ask",
+                rule_asking,
+                access.target,
+                access.why,
+                access.implied,
+                broad=broad,
             )
 
     def _folder_rule(self, folder: str, name: _Name, access: Access) -> tuple[bool, Rule]:
@@ -183,7 +194,9 @@ def _decision(
     access: Access, action: Action, rule: Rule, *, silent: bool = False, broad: bool = False
 ) -> Decision:
     why = ": ".join(text for text in (access.why, access.opaque) if text)
-    return Decision(access.permission, access.target, action, rule, why, access.implied, silent, broad)
+    return Decision(
+        access.permission, access.target, action, rule, access.target, why, access.implied, silent, broad
+    )
 
 
 def _is_exactly(rule: Rule, target: str) -> bool:

@@ -29,7 +29,7 @@ class Kind:
 _ENV = Kind("secrets in .env files", ".env")
 _NO_SECRETS = (".example", ".sample", ".template", ".dist")
 
-_SECRET_FILES: tuple[tuple[str, Kind], ...] = tuple(
+SECRET_FILES: tuple[tuple[str, Kind], ...] = tuple(
     (pattern, Kind(what, literal))
     for what, entries in {
         "a private key or certificate": (
@@ -42,7 +42,7 @@ _SECRET_FILES: tuple[tuple[str, Kind], ...] = tuple(
     for pattern in entries.split()
     for literal in (pattern.strip("*"),)
 )
-_SECRET_FOLDERS = {
+SECRET_FOLDERS = {
     ".ssh": "SSH keys and settings",
     ".gnupg": "GnuPG keys",
     ".aws": "credentials of AWS",
@@ -56,7 +56,7 @@ _SECRET_FOLDERS = {
     ".password-store": "stored passwords",
     ".local/share/keyrings": "stored passwords",
 }
-_EDIT_FOLDERS = {
+EDIT_FOLDERS = {
     ".git": "git's own files",
     ".goalwright": "Goalwright's settings",
     ".vscode": "VS Code's settings and tasks",
@@ -69,7 +69,7 @@ _SHELL_FILES = (
     ".kshrc .cshrc .tcshrc .login .logout config.fish .inputrc .xprofile .xinitrc .xsession .xsessionrc .envrc "
     ".pam_environment microsoft.powershell_profile.ps1"
 )
-_EDIT_FILES: tuple[tuple[str, Kind], ...] = (
+EDIT_FILES: tuple[tuple[str, Kind], ...] = (
     ("*.code-workspace", Kind("a VS Code workspace", ".code-workspace")),
     *((name, Kind("a start-up file of the shell", name)) for name in _SHELL_FILES.split()),
     (".gitconfig", Kind("git's settings", ".gitconfig")),
@@ -82,8 +82,8 @@ _STREAM = re.compile(r"(?<=[^/]):[^/]*")
 _HINT = re.compile(
     r"\.env|\.pem|\.key|id_(?:rsa|ed25519|ecdsa|dsa)|\.(?:p12|pfx|jks|keystore|kdbx|ppk)|netrc|credentials|\.py?pirc|"
     r"\.pgpass|\.npmrc|\.vault|\.htpass|\.boto|\.s3cfg|\.ssh|\.gnupg|\.aws|\.kube|\.azure|\.config/|\.docker|\.cargo|"
-    r"\.password|keyrings|\.git|git~|goalwright|\.vscode|\.trace|\.husky|\.devcon|\.code-w|rc$|rofile|log(?:in|out)$|"
-    r"aliases$|fish$|\.x|\.pam_|/proc/"
+    r"\.password|keyrings|\.git|git~|goalwright|\.vscode|\.trace|\.husky|\.devcon|\.code-w|rc$|zshenv|rofile|"
+    r"log(?:in|out)$|aliases$|fish$|\.x|\.pam_|/proc/"
 )
 """Nothing is protected without one of these: one search instead of a hundred, as listings ask for each file."""
 
@@ -111,7 +111,7 @@ def may_protect(permission: str, wildcard: str, folded: str) -> tuple[Kind, ...]
             continue
         if matches(part, ".env") or matches(part, ".env.local") or matches(part, ".envrc"):
             found.append(_ENV)
-        folders = _SECRET_FOLDERS | (_EDIT_FOLDERS if permission == "edit" else {})
+        folders = SECRET_FOLDERS | (EDIT_FOLDERS if permission == "edit" else {})
         found += [
             Kind(what, folder, folder=True)
             for folder, what in folders.items()
@@ -119,7 +119,7 @@ def may_protect(permission: str, wildcard: str, folded: str) -> tuple[Kind, ...]
         ]
     last = parts[-1]
     if set(last) != {"*"} and set(last) & {"*", "?"}:
-        files = (*_SECRET_FILES, *(_EDIT_FILES if permission == "edit" else ()), ("*.env", _ENV))
+        files = (*SECRET_FILES, *(EDIT_FILES if permission == "edit" else ()), ("*.env", _ENV))
         found += [kind for pattern, kind in files if _could_be(pattern, last)]
     return tuple(dict.fromkeys(found))
 
@@ -140,18 +140,18 @@ def _kinds(permission: str, folded: str) -> list[Kind]:
     if _is_env(last):
         found.append(_ENV)
     if not last.endswith(".pub"):
-        found += [kind for pattern, kind in _SECRET_FILES if matches(pattern, last)]
+        found += [kind for pattern, kind in SECRET_FILES if matches(pattern, last)]
     inside = f"/{name}/"
     found += [
-        Kind(what, folder, folder=True) for folder, what in _SECRET_FOLDERS.items() if f"/{folder}/" in inside
+        Kind(what, folder, folder=True) for folder, what in SECRET_FOLDERS.items() if f"/{folder}/" in inside
     ]
     if permission == "edit":
         found += [
             Kind(what, folder, folder=True)
-            for folder, what in _EDIT_FOLDERS.items()
+            for folder, what in EDIT_FOLDERS.items()
             if f"/{folder}/" in inside
         ]
-        found += [kind for pattern, kind in _EDIT_FILES if matches(pattern, last)]
+        found += [kind for pattern, kind in EDIT_FILES if matches(pattern, last)]
     elif _GIT_CONFIG.search(name):
         found.append(Kind("git's settings, which may hold passwords", ".git", folder=True))
     if _ENVIRONMENT.match(name):

@@ -41,6 +41,7 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(permission="grep", pattern="*", action="allow"),
     Rule(permission="goal", pattern="*", action="allow"),
     Rule(permission="diagnostics", pattern="*", action="allow"),
+    Rule(permission="job", pattern="*", action="allow"),
     Rule(permission="edit", pattern="*", action="ask"),
     Rule(permission="bash", pattern="*", action="ask"),
     Rule(permission="read", pattern="*.env", action="ask"),
@@ -147,7 +148,7 @@ class RuleSet:
         decisions = [decision for access in accesses for decision in self._judge.decide(access, now)]
         if _allowed_word_by_word(accesses, decisions):
             decisions = [one for one in decisions if not (one.implied and one.broad)]
-        decisions = [one for one in decisions if not one.silent]
+        decisions = _without_repeats([one for one in decisions if not one.silent])
         if not decisions:
             decisions = self._judge.decide(Access(ask.permission, ""), now)
         decisions.sort(key=lambda decision: -STRICTNESS[decision.action])
@@ -174,6 +175,15 @@ class RuleSet:
         if self._trusted and local != "open":
             return local == "some"
         return "denied" not in (local, base)
+
+
+def _without_repeats(decisions: Sequence[Decision]) -> list[Decision]:
+    """Where a folder is both listed and read, it is asked about itself and not about what it lies in."""
+    asked = [one for one in decisions if one.permission == "external_directory" and one.action == "ask"]
+    longest: dict[str, int] = {}
+    for one in asked:
+        longest[one.about] = max(longest.get(one.about, 0), len(one.target))
+    return [one for one in decisions if one not in asked or len(one.target) == longest[one.about]]
 
 
 def _reason(decision: Decision) -> Reason:

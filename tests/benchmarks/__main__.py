@@ -15,7 +15,17 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from tests.benchmarks import assembly, cold_start, edits, first_request, goals, memory, restores, steps
+from tests.benchmarks import (
+    assembly,
+    cold_start,
+    edits,
+    first_request,
+    goals,
+    memory,
+    permissions,
+    restores,
+    steps,
+)
 from tests.benchmarks.context import report as context
 from tests.benchmarks.measures import Measure, table
 from tests.benchmarks.stage import Stage
@@ -30,6 +40,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Awaitable[list[Measure]]]] = {
     "goals": goals.measure,
     "assembly": assembly.measure,
     "context": context.measure,
+    "permissions": permissions.measure,
 }
 
 

@@ -1,0 +1,374 @@
+"""Decisions about whole calls (daemon/permission/rules.py, judging.py, modes.py, protected.py, words.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.model.permissions import Action, Mode, Rule, RuleSource
+from daemon.permission import protected
+from daemon.permission.matching import fold, normal
+from daemon.permission.rules import (
+    SHIPPED,
+    UNMATCHED,
+    RuleSet,
+    reason_words,
+    rule_words,
+    rules_from_config,
+)
+from daemon.permission.rules_file import MAX_PATTERN, MAX_RULES
+from tools.access import Access
+from tools.base import PermissionAsk
+
+STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
+
+
+def rule(permission: str, pattern: str, action: Action, source: RuleSource = "user") -> Rule:
+    return Rule(permission=permission, pattern=pattern, action=action, source=source)
+
+
+def command(text: str = "run it", *accesses: Access, **more: Any) -> PermissionAsk:
+    return PermissionAsk("bash", (text,), text, accesses=accesses, **more)
+
+
+def test_the_strictest_comes_first_and_equal_ones_stay_in_order() -> None:
+    rules = RuleSet((rule("edit", "*", "allow"), rule("edit", "b*", "ask"), rule("edit", "c", "deny")))
+    verdict = rules.judge(PermissionAsk("edit", ("a", "b2", "b1", "c", "a2"), ""))
+    assert [reason.target for reason in verdict.reasons] == ["c", "b2", "b1", "a", "a2"]
+    assert verdict.action == "deny"
+    assert verdict.rule.pattern == "c"
+
+
+def test_a_call_without_targets_is_decided_as_well() -> None:
+    assert RuleSet((rule("goal", "*", "allow"),)).judge(PermissionAsk("goal", (), "")).action == "allow"
+    assert RuleSet(()).judge(PermissionAsk("goal", (), "")).rule is UNMATCHED
+
+
+def test_the_same_thing_is_said_once() -> None:
+    access = Access("read", "x", implied=True)
+    verdict = RuleSet((rule("read", "x", "ask"), rule("bash", "*", "allow"))).judge(
+        command("a", access, access)
+    )
+    assert [reason.target for reason in verdict.reasons] == ["x", "a"]
+
+
+def test_what_arguments_imply_is_silent_where_nothing_names_it() -> None:
+    rules = RuleSet((rule("bash", "*", "allow"), rule("read", "*", "ask")))
+    verdict = rules.judge(command("cat a", Access("read", "a", implied=True)))
+    assert verdict.action == "allow"
+    assert [reason.permission for reason in verdict.reasons] == ["bash"]
+    # A redirection is no implication.
+    assert rules.judge(command("cat a", Access("read", "a"))).action == "ask"
+
+
+def test_a_command_allowed_word_by_word_settles_what_its_arguments_imply_but_no_rule() -> None:
+    secret = Access("read", ".env", implied=True)
+    exact = rule("bash", "cat .env", "allow")
+    assert RuleSet((exact,)).judge(command("cat .env", secret)).action == "allow"
+    assert RuleSet((rule("bash", "*", "allow"), exact)).judge(command("cat .env", secret)).action == "allow"
+    assert RuleSet((rule("bash", "cat *", "allow"),)).judge(command("cat .env", secret)).action == "ask"
+    for binding in ("ask", "deny"):
+        named = (rule("read", "*.env", binding), exact)
+        assert RuleSet(named).judge(command("cat .env", secret)).action == binding
+    two = PermissionAsk("bash", ("cat .env", "ls"), "", accesses=(secret,))
+    assert RuleSet((rule("bash", "*", "allow"), exact)).judge(two).action == "ask"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "action"),
+    [
+        ("*", "ask"),
+        ("python *", "ask"),
+        ("python -c 'x'", "allow"),
+        ("python -c ?x'", "ask"),
+        ("python -c 'y'", "ask"),
+    ],
+)
+def test_what_rules_cannot_see_passes_by_its_exact_text_only(pattern: str, action: Action) -> None:
+    opaque = Access("bash", "python -c 'x'", opaque="python -c runs code")
+    verdict = RuleSet((rule("bash", pattern, "allow"),)).judge(
+        PermissionAsk("bash", (), "", accesses=(opaque,))
+    )
+    assert verdict.action == action
+
+
+def test_an_opaque_text_made_of_wildcards_is_named_by_none() -> None:
+    opaque = Access("bash", "*", opaque="it cannot be told apart")
+    ask = PermissionAsk("bash", (), "", accesses=(opaque,))
+    assert RuleSet((rule("bash", "*", "allow"),)).judge(ask).action == "ask"
+    slash = Access("bash", "python -c 'a\\b'", opaque="code")
+    other = RuleSet((rule("bash", "python -c 'a/b'", "allow"),))
+    assert other.judge(PermissionAsk("bash", (), "", accesses=(slash,))).action == "ask"
+
+
+def test_why_something_is_opaque_is_said() -> None:
+    opaque = Access("bash", "x", why="argument of y", opaque="z runs code")
+    verdict = RuleSet((rule("bash", "*", "allow"),)).judge(PermissionAsk("bash", (), "", accesses=(opaque,)))
+    assert verdict.reasons[0].why == "argument of y: z runs code"
+    assert verdict.rule.source == "protected"
+
+
+OUTSIDE_WRITE = Access("edit", "/tmp/x")
+
+
+@pytest.mark.parametrize(
+    ("access", "action"),
+    [
+        (Access("bash", "x", opaque="code"), "allow"),
+        (Access("edit", "out.txt"), "allow"),
+        (Access("read", "/usr/share/x", implied=True), "allow"),
+        (OUTSIDE_WRITE, "ask"),
+        (Access("edit", ".git/config"), "ask"),
+        (Access("read", "id_rsa", implied=True), "ask"),
+        (Access("read", ".env", implied=True), "ask"),
+        (Access("webfetch", "https://example.org"), "ask"),
+    ],
+)
+def test_the_sandbox_answers_general_questions_about_commands(access: Access, action: Action) -> None:
+    ask = command("make", access, contained=True)
+    assert RuleSet().judge(ask).action == action
+
+
+def test_what_cannot_be_taken_back_is_asked_about_in_the_sandbox_and_in_mode_auto() -> None:
+    warned = ("it is gone",)
+    auto = RuleSet(mode="auto", trust="trusted")
+    assert auto.judge(command()).action == "allow"
+    assert auto.judge(command(warnings=warned)).action == "ask"
+    assert RuleSet().judge(command(contained=True)).action == "allow"
+    assert RuleSet().judge(command(contained=True, warnings=warned)).action == "ask"
+    assert RuleSet((rule("bash", "*", "allow"),)).judge(command(warnings=warned)).action == "allow"
+    opaque = Access("bash", "x", opaque="code")
+    asked = PermissionAsk("bash", (), "", accesses=(opaque,), contained=True, warnings=warned)
+    assert RuleSet((rule("bash", "*", "allow"),)).judge(asked).action == "ask"
+
+
+def test_a_rule_that_names_a_command_binds_in_the_sandbox() -> None:
+    for action in ("ask", "deny"):
+        rules = RuleSet((*SHIPPED, rule("bash", "run *", action)))
+        assert rules.judge(command(contained=True)).action == action
+
+
+@pytest.mark.parametrize("source", ["workspace", "agent", "session", "granted", "protected"])
+def test_only_general_questions_of_the_person_are_lifted(source: RuleSource) -> None:
+    asking = rule("edit", "*", "ask", source)
+    assert RuleSet((asking,), mode="accept-edits").decide("edit", "a").action == "ask"
+    assert RuleSet((asking,), mode="auto", trust="trusted").decide("edit", "a").action == "ask"
+
+
+@pytest.mark.parametrize(
+    ("mode", "edit", "bash"),
+    [("ask", True, True), ("accept-edits", True, True), ("plan", False, True), ("auto", True, True)],
+)
+def test_what_a_mode_offers(mode: Mode, edit: bool, bash: bool) -> None:
+    rules = RuleSet(mode=mode)
+    assert (rules.offered("edit"), rules.offered("bash"), rules.offered("read")) == (edit, bash, True)
+    restricted = RuleSet(mode=mode, trust="restricted")
+    assert [restricted.offered(permission) for permission in ("edit", "bash", "read")] == [False, False, True]
+
+
+def test_in_mode_plan_commands_that_change_nothing_go_by_the_rules() -> None:
+    rules = RuleSet((*SHIPPED, rule("bash", "ls *", "allow"), rule("bash", "git *", "deny")), mode="plan")
+    assert rules.judge(command("ls", read_only=True)).action == "allow"
+    assert rules.judge(command("pwd", read_only=True)).action == "ask"
+    assert rules.judge(command("git log", read_only=True)).action == "deny"
+    assert rules.judge(command("ls")).action == "deny"
+    assert rules.judge(command("ls", Access("edit", "x"), read_only=True)).action == "deny"
+    assert rules.judge(command("ls", Access("edit", "/dev/null"), read_only=True)).action == "allow"
+    restricted = RuleSet((rule("bash", "*", "allow"),), trust="restricted")
+    assert restricted.judge(command("ls", read_only=True)).action == "deny"
+
+
+def test_mode_auto_holds_in_a_trusted_folder_only() -> None:
+    for trust in ("unknown", "restricted"):
+        assert RuleSet(mode="auto", trust=trust).judge(command()).action != "allow"
+
+
+def test_a_trusted_workspace_that_allows_offers_again() -> None:
+    base, local = (rule("edit", "*", "deny"),), (rule("edit", "docs/*", "allow", "workspace"),)
+    assert not RuleSet(base, local).offered("edit")
+    assert RuleSet(base, local, trusted=True).offered("edit")
+    assert RuleSet(base, local, trusted=True).decide("edit", "docs/a").action == "allow"
+
+
+def test_grants_everywhere_are_weaker_than_the_workspace_and_those_for_it_stronger() -> None:
+    local = (rule("edit", "vendor/*", "ask", "workspace"),)
+    grant = (rule("edit", "*", "allow", "granted"),)
+    assert RuleSet(workspace=local, granted=grant).decide("edit", "vendor/a").action == "ask"
+    assert RuleSet(workspace=local, granted=grant).decide("edit", "a").action == "allow"
+    assert RuleSet(workspace=local, granted_here=grant).decide("edit", "vendor/a").action == "allow"
+    denied = (*SHIPPED, rule("edit", "a", "deny"))
+    for rules in (RuleSet(denied, granted=grant), RuleSet(denied, granted_here=grant)):
+        assert rules.decide("edit", "a").action == "deny"
+        assert rules.judge(_several("edit", "*")).action == "ask"
+
+
+def _several(permission: str, target: str) -> PermissionAsk:
+    return PermissionAsk(permission, (), "", accesses=(Access(permission, target, several=True),))
+
+
+def test_of_many_files_a_part_that_is_denied_is_asked_about_by_its_rule() -> None:
+    rules = RuleSet((rule("read", "*", "allow"), rule("read", "src/keys/*", "deny")))
+    verdict = rules.judge(_several("read", "src/*"))
+    assert (verdict.action, verdict.rule.action, verdict.rule.pattern) == ("ask", "deny", "src/keys/*")
+    agent = RuleSet((rule("read", "*", "allow"),), agent=(rule("read", "src/a", "deny", "agent"),))
+    assert agent.judge(_several("read", "src/*")).action == "ask"
+    local = RuleSet((rule("read", "*", "allow"),), workspace=(rule("read", "s*", "deny", "workspace"),))
+    assert local.judge(_several("read", "src/*")).action == "deny"
+
+
+def test_one_question_covers_a_file_outside_and_its_folder() -> None:
+    verdict = RuleSet().judge(PermissionAsk("edit", ("/etc/hosts",), ""))
+    assert [(r.permission, r.target) for r in verdict.reasons] == [
+        ("edit", "/etc/hosts"),
+        ("external_directory", "/etc/*"),
+    ]
+    granted = (
+        rule("edit", "/etc/hosts", "allow", "session"),
+        rule("external_directory", "/etc/*", "allow", "session"),
+    )
+    assert RuleSet(session=granted[:1]).judge(PermissionAsk("edit", ("/etc/hosts",), "")).action == "allow"
+    assert RuleSet(session=granted[1:]).judge(PermissionAsk("read", ("/etc/hosts",), "")).action == "allow"
+    assert RuleSet(session=granted[1:]).judge(PermissionAsk("ls", ("/etc",), "")).action == "allow"
+    assert RuleSet(session=granted[1:]).judge(PermissionAsk("read", ("/etc",), "")).action == "allow"
+    assert RuleSet(session=granted[1:]).judge(PermissionAsk("read", ("/etcetera",), "")).action == "ask"
+
+
+def test_a_folder_that_is_listed_and_read_is_asked_about_itself() -> None:
+    accesses = (Access("ls", "/tmp", implied=True), Access("read", "/tmp", implied=True))
+    verdict = RuleSet((rule("bash", "*", "allow"),)).judge(command("ls /tmp", *accesses))
+    assert [r.target for r in verdict.reasons if r.action == "ask"] == ["/tmp/*"]
+
+
+def test_the_home_folder_is_the_environments_when_a_rule_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = RuleSet((rule("read", "~/a/*", "allow"),))
+    for home in ("/home/one", "/home/two"):
+        monkeypatch.setenv("HOME", home)
+        assert rules.decide("read", f"{home}/a/x").action == "allow"
+        assert rules.decide("read", "/home/three/a/x").action == "ask"
+
+
+def test_the_state_folder_is_protected_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = (
+        rule("read", "*", "allow"),
+        rule("edit", "*", "allow"),
+        rule("external_directory", "*", "allow"),
+    )
+    for permission in ("read", "edit"):
+        assert RuleSet(everything).decide(permission, "/home/u/.goalwright/x").source == "protected"
+        assert RuleSet(everything).decide(permission, "/srv/state/x").action == "allow"
+        monkeypatch.setenv("GOALWRIGHT_HOME", "/srv/state")
+        assert RuleSet(everything).decide(permission, "/srv/State/x").source == "protected"
+        assert RuleSet(everything, root="/srv").decide(permission, "state/run/token").source == "protected"
+        monkeypatch.delenv("GOALWRIGHT_HOME")
+
+
+def test_every_protected_name_is_found_by_the_quick_look() -> None:
+    tables = (protected.SECRET_FILES, protected.EDIT_FILES)
+    names = [pattern.replace("*", "") for table in tables for pattern, _ in table]
+    names += [f"{folder}/x" for folder in (*protected.SECRET_FOLDERS, *protected.EDIT_FOLDERS)]
+    for name in (*names, "prod.env", ".env.local", ".git", "git~1/config"):
+        for shown in (name, f"deep/{name}", name.upper()):
+            assert protected.protected("edit", shown, fold(shown)), shown
+
+
+@given(
+    st.lists(st.sampled_from([".git", "src", "..", ".", "", ".env", "a", ".vscode"]), max_size=6),
+    st.sampled_from(["read", "edit"]),
+)
+def test_what_is_protected_never_passes_by_a_broad_rule_whatever_way_leads_there(
+    parts: list[str], permission: str
+) -> None:
+    target = "/".join(parts)
+    rules = RuleSet((rule("*", "*", "allow"),), root="/workspace")
+    name = normal(target, "/workspace")
+    kinds = {".env"} if permission == "read" else {".env", ".git", ".vscode"}
+    if name.startswith(("/", "..")) or set(name.split("/")[-1:]) & kinds:
+        assert rules.decide(permission, target).action == "ask"
+
+
+ACTIONS: st.SearchStrategy[Action] = st.sampled_from(["allow", "ask", "deny"])
+RULES = st.lists(
+    st.builds(
+        rule,
+        st.sampled_from(["edit", "read", "bash", "*"]),
+        st.sampled_from(["*", "a*", "b", "src/*", "*.env", ".git/*", "/etc/*"]),
+        ACTIONS,
+    ),
+    max_size=4,
+)
+TARGETS = st.sampled_from(["a", "b", "src/x", ".env", ".git/x", "/etc/x", "../y"])
+
+
+@given(RULES, RULES, RULES, RULES, TARGETS, st.sampled_from(["ask", "accept-edits", "plan", "auto"]))
+def test_deciding_one_target_is_judging_it(
+    base: list[Rule], local: list[Rule], granted: list[Rule], agent: list[Rule], target: str, mode: Mode
+) -> None:
+    rules = RuleSet(base, local, granted, agent, mode=mode, trust="trusted")
+    for permission in ("edit", "read", "bash"):
+        verdict = rules.judge(PermissionAsk(permission, (target,), ""))
+        assert rules.decide(permission, target).action == verdict.action
+        assert rules.explain(permission, target) == verdict.reasons
+
+
+@given(RULES, RULES, RULES, TARGETS)
+def test_no_untrusted_workspace_ever_loosens_anything(
+    base: list[Rule], local: list[Rule], granted: list[Rule], target: str
+) -> None:
+    for permission in ("edit", "read"):
+        without = RuleSet(base, (), granted).decide(permission, target).action
+        with_it = RuleSet(base, local, granted).decide(permission, target).action
+        if not granted:
+            assert STRICTNESS[with_it] >= STRICTNESS[without]
+        if RuleSet(base).decide(permission, target).action == "deny":
+            assert with_it == "deny"
+
+
+@given(RULES, RULES, TARGETS, st.sampled_from(["ask", "accept-edits", "auto"]))
+def test_no_mode_and_no_sandbox_lifts_a_prohibition(
+    base: list[Rule], agent: list[Rule], target: str, mode: Mode
+) -> None:
+    plain = RuleSet(base, agent=agent).judge(command(target, Access("edit", target)))
+    other = RuleSet(base, agent=agent, mode=mode, trust="trusted")
+    for contained in (False, True):
+        verdict = other.judge(command(target, Access("edit", target), contained=contained))
+        assert (verdict.action == "deny") == (plain.action == "deny")
+
+
+def test_rules_are_told_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = f"{tmp_path.as_posix()}/.goalwright/config.json"
+    (found,), _ = rules_from_config({"bash": {"git push*": "deny"}}, "user", file)
+    assert rule_words(found) == "your rule `bash: git push* → deny` (~/.goalwright/config.json)"
+    assert rule_words(SHIPPED[0]) == "the shipped rule `read: * → allow`"
+    assert rule_words(UNMATCHED) == "no rule matches, so you are asked"
+    assert rule_words(rule("edit", "src/*", "allow", "session")) == (
+        "what you allowed in this session: `edit: src/* → allow`"
+    )
+    broad = RuleSet((rule("edit", "*", "allow"),))
+    assert reason_words(broad.explain("edit", ".git/config")[0]) == (
+        "ask edit .git/config: protected, whatever is allowed in general: git's own files"
+    )
+    assert rule_words(RuleSet(mode="plan").decide("edit", "a")) == "mode plan"
+    reason = RuleSet((rule("read", "*.env", "deny"),)).judge(
+        command("cat .env", Access("read", ".env", why="argument of cat", implied=True))
+    )
+    assert reason_words(reason.reasons[0]) == (
+        "deny read .env (argument of cat): your rule `read: *.env → deny`"
+    )
+
+
+def test_a_path_to_explain_may_begin_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/u")
+    assert RuleSet((rule("read", "~/x", "allow"),)).explain("read", "~/x")[0].action == "allow"
+
+
+def test_the_configuration_is_not_to_cost_minutes() -> None:
+    many = {f"p{n}": "ask" for n in range(MAX_RULES + 5)}
+    rules, wrong = rules_from_config({"edit": many}, "workspace")
+    assert (len(rules), len(wrong)) == (MAX_RULES, 1)
+    rules, wrong = rules_from_config({"edit": {"*a" * MAX_PATTERN: "deny", "b": "deny"}}, "workspace")
+    assert (len(rules), len(wrong)) == (1, 1)

@@ -60,6 +60,7 @@ class Spot:
 _PERMISSION: dict[Use, str] = {"read": "read", "write": "edit", "list": "ls"}
 _DEVICE = re.compile(r"/dev/(?:null|zero|full|u?random|stdin|stdout|stderr|tty|fd/\d+)")
 _PROCESS = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd)(?:/.*)?|/dev/fd/.*")
+_ENDING = re.compile(r"[^./]\.\w+$")
 _WILD = re.compile(r"[*?\[]")
 _ANYTHING = Spot(pattern="*")
 
@@ -103,6 +104,13 @@ class Paths:
         permission, implied = _PERMISSION[use.use], not use.full
         if spot.path is None:
             yield Access(permission, spot.pattern, why, implied=implied, several=True)
+            if (
+                use.below
+                and not use.seen
+                and not spot.pattern.endswith("*")
+                and not (use.maybe and _ENDING.search(spot.pattern))
+            ):
+                yield Access(permission, f"{spot.pattern}/*", why, implied=implied, several=True)
             return
         real = self._real(spot.path)
         names = [self._name(real)]
@@ -128,7 +136,7 @@ class Paths:
             if len(grouped) <= MAX_GROUPS:
                 yield from grouped
                 return
-        elif use.seen or (use.maybe and re.search(r"[^.]\.\w+$", folder.name)):
+        elif use.seen or (use.maybe and _ENDING.search(folder.name)):
             return
         yield from ((pattern, True) for pattern in self._under(folder, "*"))
 

@@ -15,6 +15,7 @@ from tools.shell.commands.words import (
     Reader,
     Spec,
     implied_paths,
+    may_be_option,
     parse,
     part,
     spec,
@@ -22,6 +23,7 @@ from tools.shell.commands.words import (
 )
 from tools.shell.syntax import Word
 
+_HIDDEN = "an expansion decides which command it runs"
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
@@ -54,20 +56,21 @@ def _plain(row: Spec, skip: int = 0, warning: str = "") -> Reader:
         parsed, rest = _leading(call.args, row)
         paths = [PathUse(word, "read") for word in parsed.values(row.reads)]
         paths += [PathUse(word, "write") for word in parsed.values(row.writes)]
+        unsure = parsed.unsure or any(may_be_option(word) for word in rest[:skip])
         rest = rest[skip:]
         return Meaning(
             paths=tuple(paths),
             inner=(rest,) if rest else (),
             read_only=not warning and not parsed.has(row.writes),
             warning=warning,
-            opaque=_unseen(parsed),
+            opaque=_HIDDEN if unsure else "",
         )
 
     return read
 
 
 def _unseen(parsed: Parsed) -> str:
-    return "an expansion decides which command it runs" if parsed.unsure else ""
+    return _HIDDEN if parsed.unsure else ""
 
 
 _ENV = spec(None, value="-u --unset -C --chdir -S --split-string --argv0 -a")

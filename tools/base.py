@@ -346,6 +346,8 @@ class ToolContext:
     """Where commands run."""
     redact: Callable[[str], str] = lambda text: text
     """Takes secrets out of what is kept, e.g. full outputs in ``scratch``."""
+    tell_person: Callable[[str], None] = lambda text: None
+    """Something the person should know, e.g. that a setting has no effect here; told once a session."""
 
 
 InputT = TypeVar("InputT", bound=ToolInput)

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
 import os
-from collections.abc import Awaitable, Callable, Sequence
+import re
+import time
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import Field
 
-from tools import command_line, process
-from tools.access import suggestions
-from tools.base import CommandChange, PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools import process
+from tools.base import CommandChange, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.diff import shown_name
+from tools.output import MAX_OUTPUT as MAX_OUTPUT
+from tools.output import Output
 from tools.paths import rule_target
 from tools.shielding import finish
 
+if TYPE_CHECKING:
+    from tools.sandbox import Sandbox
+
 T = TypeVar("T")
 
-MAX_OUTPUT = 30_000
-"""Characters of output the model gets, half from the beginning and half from the end."""
 MAX_NAMED = 20
 MAX_LISTED = 200
 """Changed files that the model is told of, and that the result lists for the display."""
-MAX_SPILL_BYTES = 64 * 1024 * 1024
+_STALE_S = 2.0
+"""After so long a question the workspace is looked at again before a command goes into the sandbox."""
 _LIVE_CHUNK = 4000
+_LIMITS = re.compile(
+    r"Read-only file system|EROFS|Network is unreachable|ENETUNREACH|EAI_AGAIN|ENOTFOUND|"
+    r"Temporary failure in name resolution|Could ?n[o']t resolve|Name or service not known|"
+    r"Failed to connect|Could ?n[o']t connect|"
+    r"Permission denied|EACCES|Operation not permitted|EPERM|Device or resource busy",
+    re.IGNORECASE,
+)
+"""What programs say when they meet the limits of the sandbox."""
 
 
 class BashInput(ToolInput):
@@ -35,10 +48,22 @@ class BashInput(ToolInput):
     command: str = Field(description="The command line.")
     timeout: int = Field(default=120, ge=1, le=600, description="Seconds until it is stopped.")
     description: str = Field(default="", description="What it does, in five to ten words.")
+    background: bool = Field(default=False, description="Go on as a job; returns its id at once.")
+    unsandboxed: bool = Field(default=False, description="Ask the person to run it outside of the sandbox.")
+    reason: str = Field(default="", description="With unsandboxed: why it needs to be outside.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """An approved command: what to start."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    sandbox: Sandbox | None
 
 
 class BashTool(Tool[BashInput]):
-    """Runs ``bash -c`` in its own session; when it returns, nothing of it is running any more."""
+    """Runs ``bash -c`` in its own session; when it returns, nothing of it is running any more (but a job)."""
 
     name = "bash"
     permission = "bash"
@@ -49,118 +74,132 @@ class BashTool(Tool[BashInput]):
 
     async def run(self, args: BashInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
+        ready = await self._approved(args, ctx)
+        if args.background:
+            return await _start_job(args, ready, ctx)
+        output = Output(
+            ctx.scratch / f"bash-{_safe_name(ctx.tool_call_id)}.txt",
+            lambda text: ctx.on_output(text[-_LIVE_CHUNK:]),
+            ctx.redact,
+        )
+        changed: Sequence[CommandChange] = ()
+        taken: list[str] = []
+        try:
+            watch = await ctx.history.watch_command(ctx.tool_call_id)
+            try:
+                ended = await process.run(
+                    ready.argv,
+                    cwd=ctx.workspace,
+                    env=ready.env,
+                    on_output=output.feed,
+                    timeout_s=args.timeout,
+                    merge_stderr=True,
+                    grace_s=self._kill_grace_s,
+                )
+            except OSError as error:
+                raise ToolError(f"The command could not be started: {error}") from error
+            finally:
+                await _despite_cancel(output.close())
+                taken = await _left(ready.sandbox)
+                changed = await _despite_cancel(watch.ended())
+        except BaseException:
+            await _left(ready.sandbox)
+            raise
+        return _result(args, ended, output, changed, ctx.workspace, ready.sandbox, taken)
+
+    async def _approved(self, args: BashInput, ctx: ToolContext) -> _Ready:
+        from tools.shell.place import real_place
+        from tools.shell.question import question
+
         command = args.command.strip()
         if not command or "\0" in command:
             raise ToolError("The command is empty or contains a NUL character.")
-        shell = process.find_program("bash", ctx.workspace) or process.find_program("sh", ctx.workspace)
-        if shell is None:
+        outside = args.unsandboxed and ctx.sandbox.kind != "off"
+        if outside and not args.reason.strip():
+            raise ToolError("unsandboxed needs a reason, for the person who is asked.")
+        shell, sh = (process.find_program(name, ctx.workspace) for name in ("bash", "sh"))
+        if shell is None and sh is None:
             raise ToolError("No shell found: neither bash nor sh is on PATH.")
-        targets = command_line.targets(command)
-        await ctx.permission.ask(
-            PermissionAsk(
-                permission="bash",
-                targets=targets,
-                title=args.description.strip() or f"Run {command.splitlines()[0][:100]}",
-                suggestions=suggestions("bash", command_line.suggestions(targets)),
-                detail=command,
-            )
+        # No start-up files: they are the person's own, and could give any command another meaning.
+        argv = (shell, "--noprofile", "--norc", "-c", command) if shell else (sh or "sh", "-c", command)
+        # Parsing, following links and looking up wildcards is no work for the event loop.
+        ask = await asyncio.to_thread(
+            lambda: question(command, real_place(ctx.workspace), title=args.description)
         )
-        output = _Output(ctx.scratch / f"bash-{_safe_name(ctx.tool_call_id)}.txt", ctx.on_output)
-        watch = await ctx.history.watch_command(ctx.tool_call_id)
-        changed: Sequence[CommandChange] = ()
-        try:
-            ended = await process.run(
-                [shell, "-c", command],
-                cwd=ctx.workspace,
-                env=process.scrubbed_environment(os.environ),
-                on_output=output.feed,
-                timeout_s=args.timeout,
-                merge_stderr=True,
-                grace_s=self._kill_grace_s,
+        if outside:
+            ask = replace(
+                ask,
+                title=f"Outside of the sandbox: {ask.title}",
+                detail=f"{ask.detail}\n\nReason: {args.reason.strip()}",
             )
-        except OSError as error:
-            raise ToolError(f"The command could not be started: {error}") from error
-        finally:
-            output.close()
-            changed = await _despite_cancel(watch.ended())
-        return _result(args, ended, output, changed, ctx.workspace)
+        sandbox = None if outside else await _sandbox(ctx)
+        began = time.monotonic()
+        try:
+            await ctx.permission.ask(replace(ask, contained=sandbox is not None))
+        except BaseException:
+            await _left(sandbox)
+            raise
+        if sandbox is not None and time.monotonic() - began > _STALE_S:
+            await _left(sandbox)
+            sandbox = await _sandbox(ctx)
+            if sandbox is None:
+                raise ToolError("The sandbox cannot be made any more. Nothing was run: try again.")
+        env = process.scrubbed_environment(os.environ)
+        if sandbox is None:
+            return _Ready(argv, env, None)
+        return _Ready((*sandbox.prefix, *argv), sandbox.environment(env), sandbox)
 
 
-class _Output:
-    """Head and tail of what a command writes; all of it in a file once it is long."""
+async def _sandbox(ctx: ToolContext) -> Sandbox | None:
+    """A sandbox for the command; None where it is off, or does not work (then the person is told)."""
+    if ctx.sandbox.kind == "off":
+        return None
+    from tools.sandbox import Unavailable, prepare
 
-    def __init__(self, spill: Path, live: Callable[[str], None]) -> None:
-        self.path = spill
-        self.spilled = False
-        self.total = 0
-        self.cut_bytes = 0
-        self._live = live
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        self._head = ""
-        self._tail = ""
-        self._file: BinaryIO | None = None
-        self._written = 0
+    work = asyncio.ensure_future(
+        asyncio.to_thread(prepare, ctx.sandbox, ctx.workspace, ctx.scratch, ctx.permission.decide)
+    )
+    canceled = await finish(work)
+    try:
+        sandbox = work.result()
+    except Unavailable as error:
+        ctx.tell_person(f"Commands are not run in a sandbox: {error}. They ask as if it were off.")
+        sandbox = None
+    if canceled:
+        await _left(sandbox)
+        raise asyncio.CancelledError
+    return sandbox
 
-    def feed(self, fd: int, data: bytes) -> None:
-        """Bytes from the command; a character may be split between two calls."""
-        self._add(self._decode(data))
 
-    def close(self) -> None:
-        """After the last byte."""
-        self._add(self._decode(b"", True))
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+async def _left(sandbox: Sandbox | None) -> list[str]:
+    return [] if sandbox is None else await _despite_cancel(asyncio.to_thread(sandbox.leave))
 
-    def text(self) -> str:
-        """What the model gets."""
-        if not self.spilled:
-            return self._head + self._tail
-        half = MAX_OUTPUT // 2
-        left_out = self.total - 2 * half
-        where = (
-            f"the whole output is in {self.path.as_posix()}" if self._written else "it could not be stored"
+
+async def _start_job(args: BashInput, ready: _Ready, ctx: ToolContext) -> ToolResult:
+    try:
+        job = await ctx.jobs.start(
+            ready.argv,
+            command=args.command.strip(),
+            cwd=ctx.workspace,
+            env=ready.env,
+            tool_call_id=ctx.tool_call_id,
+            on_end=None if ready.sandbox is None else ready.sandbox.leave,
         )
-        return f"{self._head[:half]}\n\n[… {left_out} characters left out; {where} …]\n\n{self._tail[-half:]}"
-
-    def _add(self, text: str) -> None:
-        if not text:
-            return
-        self._live(text[-_LIVE_CHUNK:])
-        self.total += len(text)
-        if not self.spilled and self.total > MAX_OUTPUT:
-            self.spilled = True
-            self._open_spill()
-            self._spill(self._head)
-        if self.spilled:
-            self._spill(text)
-            if len(self._head) < MAX_OUTPUT // 2:
-                room = MAX_OUTPUT // 2 - len(self._head)
-                self._head += text[:room]
-            self._tail = (self._tail + text)[-MAX_OUTPUT // 2 :]
-        else:
-            self._head += text
-
-    def _open_spill(self) -> None:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("wb")
-        except OSError:
-            # The command's own result matters more than the copy of its output; text() says it is missing.
-            self._file = None
-        # What came before the limit was passed belongs to the tail as well, when the rest is short.
-        self._tail = self._head
-
-    def _spill(self, text: str) -> None:
-        data = text.encode("utf-8", "replace")
-        if self._file is None or self._written + len(data) > MAX_SPILL_BYTES:
-            self.cut_bytes += len(data)
-            return
-        try:
-            self._file.write(data)
-            self._written += len(data)
-        except OSError:
-            self.cut_bytes += len(data)
+    except OSError as error:
+        await _left(ready.sandbox)
+        raise ToolError(f"The command could not be started: {error}") from error
+    except BaseException:
+        await _left(ready.sandbox)
+        raise
+    where = f", its output goes to {job.output_file.as_posix()}" if job.output_file is not None else ""
+    text = (
+        f"Started in the background as {job.job_id}{where}. Use the job tool to see what it writes or to kill "
+        "it; you are told when it ends."
+    )
+    metadata: dict[str, object] = {"command": args.command, "job_id": job.job_id}
+    if job.output_file is not None:
+        metadata["output_file"] = job.output_file.as_posix()
+    return ToolResult(text, title=f"{job.job_id}: {_title(args)}", metadata=metadata)
 
 
 def _safe_name(tool_call_id: str) -> str:
@@ -204,12 +243,18 @@ def _changed_metadata(changed: Sequence[CommandChange], workspace: Path) -> list
     ]
 
 
+def _title(args: BashInput) -> str:
+    return args.description.strip() or args.command.strip().splitlines()[0][:100]
+
+
 def _result(
     args: BashInput,
     ended: process.Ended,
-    output: _Output,
+    output: Output,
     changed: Sequence[CommandChange],
     workspace: Path,
+    sandbox: Sandbox | None,
+    taken: Sequence[str],
 ) -> ToolResult:
     if ended.timed_out:
         first = f"Timed out after {args.timeout} s and was stopped, with all its processes."
@@ -222,7 +267,16 @@ def _result(
         lines.append("Processes that it left in the background were stopped.")
     if output.cut_bytes and output.spilled:
         lines.append(f"The last {output.cut_bytes} bytes of the output were not stored.")
-    lines.append(output.text() or "(no output)")
+    text = output.text()
+    lines.append(text or "(no output)")
+    if sandbox is not None and ended.exit_code != 0 and _LIMITS.search(text):
+        lines.append(
+            f"It ran in a sandbox ({sandbox.policy.words}; secrets hidden, settings of git and editors "
+            "read-only), which may be why. If it has to be outside, call again with unsandboxed: true and a "
+            "reason: the person is asked."
+        )
+    if taken:
+        lines.append(f"Taken away, as they change what git runs: {', '.join(taken)}.")
     if changed:
         lines.append(_changed_line(changed, workspace))
     metadata: dict[str, object] = {
@@ -230,10 +284,11 @@ def _result(
         "exit_code": ended.exit_code,
         "timed_out": ended.timed_out,
     }
+    if sandbox is not None:
+        metadata["sandbox"] = sandbox.policy.words
     if changed:
         metadata["files"] = _changed_metadata(changed, workspace)
         metadata["files_changed"] = len(changed)
-    if output.spilled:
+    if output.stored:
         metadata["output_file"] = output.path.as_posix()
-    title = args.description.strip() or args.command.strip().splitlines()[0][:100]
-    return ToolResult("\n".join(lines), title=title, metadata=metadata, is_error=ended.timed_out)
+    return ToolResult("\n".join(lines), title=_title(args), metadata=metadata, is_error=ended.timed_out)

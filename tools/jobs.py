@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -27,9 +27,19 @@ class Jobs(Protocol):
     """A session's jobs. They end with the session at the latest; nothing of them outlives the daemon."""
 
     async def start(
-        self, argv: Sequence[str], *, command: str, cwd: Path, env: Mapping[str, str], tool_call_id: str
+        self,
+        argv: Sequence[str],
+        *,
+        command: str,
+        cwd: Path,
+        env: Mapping[str, str],
+        tool_call_id: str,
+        on_end: Callable[[], object] | None = None,
     ) -> Job:
-        """Begin a job that was approved. Raises OSError, and ToolError when there are too many."""
+        """Begin a job that was approved. Raises OSError, and ToolError when there are too many.
+
+        ``on_end`` is called in a thread when it has ended; not when this raises.
+        """
         ...
 
     def all(self) -> Sequence[Job]:
@@ -49,7 +59,14 @@ class NoJobs:
     """Where nothing can go on in the background."""
 
     async def start(
-        self, argv: Sequence[str], *, command: str, cwd: Path, env: Mapping[str, str], tool_call_id: str
+        self,
+        argv: Sequence[str],
+        *,
+        command: str,
+        cwd: Path,
+        env: Mapping[str, str],
+        tool_call_id: str,
+        on_end: Callable[[], object] | None = None,
     ) -> Job:
         """See Jobs."""
         raise ToolError("Nothing can run in the background here.")

@@ -58,16 +58,17 @@ async def run(
     merge_stderr: bool = False,
     grace_s: float = KILL_GRACE_S,
     feed: Feed | None = None,
+    on_start: Callable[[], None] = lambda: None,
 ) -> Ended:
     """Run a program to its end, or until ``timeout_s``, ``on_output`` returning False, or cancellation.
 
-    ``on_output(fd, data)`` gets stdout (1) and stderr (2) as they come. ``feed`` is given its stdin as soon as it
-    runs, to write to and to close; what it does not read is dropped. Without ``feed`` there is no stdin. When this
-    returns or raises, the program and all processes that it started are dead (see the module). Raises OSError when
-    it cannot be started.
+    ``on_start`` is called when it runs; ``on_output(fd, data)`` gets stdout (1) and stderr (2) as they come. ``feed``
+    is given its stdin as soon as it runs, to write to and to close; what it does not read is dropped. Without
+    ``feed`` there is no stdin. When this returns or raises, the program and all processes that it started are dead
+    (see the module). Raises OSError when it cannot be started.
     """
     if sys.platform == "win32":
-        return await _run_on_windows(argv, cwd, env, on_output, timeout_s, merge_stderr, feed)
+        return await _run_on_windows(argv, cwd, env, on_output, timeout_s, merge_stderr, feed, on_start)
     from tools import warded
 
     program = await warded.start(
@@ -81,6 +82,7 @@ async def run(
     )
     timed_out = False
     try:
+        on_start()
         if feed is not None and program.stdin is not None:
             feed(program.stdin)
         timed_out = not await _first([program.exited, program.enough], timeout_s)
@@ -145,6 +147,7 @@ async def _run_on_windows(
     timeout_s: float | None,
     merge_stderr: bool,
     feed: Feed | None,
+    on_start: Callable[[], None],
 ) -> Ended:
     loop = asyncio.get_running_loop()
     starting = asyncio.ensure_future(
@@ -165,6 +168,7 @@ async def _run_on_windows(
     try:
         if canceled:
             raise asyncio.CancelledError
+        on_start()
         if feed is not None:
             feed(cast("asyncio.WriteTransport", transport.get_pipe_transport(0)))
         timed_out = not await _first([protocol.exited, protocol.enough], timeout_s)

@@ -26,6 +26,7 @@ def builtin_tools() -> dict[str, AnyTool]:
     from tools.glob import GlobTool
     from tools.goal import GoalTool
     from tools.grep import GrepTool
+    from tools.job import JobTool
     from tools.ls import LsTool
     from tools.patch import PatchTool
     from tools.read import ReadTool
@@ -34,7 +35,7 @@ def builtin_tools() -> dict[str, AnyTool]:
 
     tools: list[AnyTool] = [
         GoalTool(), ReadProgressTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), EditTool(), PatchTool(),
-        WriteTool(), BashTool(),
+        WriteTool(), BashTool(), JobTool(),
     ]  # fmt: skip
     return {tool.name: tool for tool in tools}
 

@@ -14,10 +14,12 @@ from daemon.model.events import (
     GoalMoved,
     GoalRemoved,
     GoalUpdated,
+    Notice,
     RestoredFile,
 )
 from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
+from tools.jobs import Job
 
 MAX_NOTES = 20
 """Older ones are left out: the files and the plan say how they read."""
@@ -27,12 +29,16 @@ _MAX_WORDS = 600
 """Characters of a description, and of a reason or summary, in a note."""
 
 _FILES = ("the person undid your ", "the person redid your ", "the person took back ")
+_JOB = "the background job "
 _FOCUS = "the person put the focus on "
 _RENAMED = "the person renamed the goal "
 
 READ_AGAIN = "Read these files again before you rely on them."
 PLAN_COUNTS = "The plan you are shown has this in it already; go by it."
 OLDER = "(More was done before; only the newest is told.)"
+
+JOB_ENDED = "job_ended"
+"""Code of the notice that a command in the background has ended."""
 
 PersonEvent = FilesRestored | GoalEvent
 """Events that a person may have caused: ``by`` says so."""
@@ -63,6 +69,22 @@ def with_note(notes: tuple[str, ...], event: PersonEvent, plan: PlanTree) -> tup
     elif isinstance(event, GoalMoved) and last.startswith(_moved_words(_name(plan, event.goal_id))):
         notes = notes[:-1]
     return (*notes, note)[-MAX_NOTES:]
+
+
+def job_notice(job: Job) -> str:
+    """What the person and the model are told when a command in the background has ended by itself."""
+    code = job.exit_code or 0
+    how = f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
+    return f"The background job {job.job_id} {how}: {cut_line(job.command, _MAX_NAME)}"
+
+
+def with_job_note(notes: tuple[str, ...], notice: Notice) -> tuple[str, ...]:
+    """``notes`` and what a notice says of a job; other notices are for the person only."""
+    if notice.code != JOB_ENDED:
+        return notes
+    return (*notes, f"{notice.text[:1].lower()}{notice.text[1:]}. See its output with the job tool.")[
+        -MAX_NOTES:
+    ]
 
 
 def restored_note(event: FilesRestored) -> str:
@@ -120,13 +142,14 @@ def notes_text(notes: tuple[str, ...]) -> str:
     if not notes:
         return ""
     about_files = [note.startswith(_FILES) for note in notes]
+    about_plan = [not note.startswith((*_FILES, _JOB)) for note in notes]
     last_file = max((number for number, files in enumerate(about_files) if files), default=None)
     lines = [OLDER] if len(notes) == MAX_NOTES else []
     for number, note in enumerate(notes):
         lines.append(f"{'Then ' if number else 'Note: since your last message '}{note}")
         if number == last_file:
             lines.append(READ_AGAIN)
-    if not all(about_files):
+    if any(about_plan):
         lines.append(PLAN_COUNTS)
     return plain("\n".join(lines))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.files.seen import SessionFiles
@@ -10,6 +12,7 @@ from daemon.model.messages import ToolCallPart
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.redaction import SECRETS
 from tools.base import Plan, ToolContext
+from tools.sandbox import SandboxPolicy
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -52,4 +55,20 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
             )
         ),
         redact=SECRETS.text,
+        jobs=session.jobs,
+        sandbox=_sandbox(session),
+        tell_person=session.tell_once,
+    )
+
+
+def _sandbox(session: Session) -> SandboxPolicy:
+    """Where commands of the session run."""
+    settings = session.config.settings
+    if settings.sandbox == "off":
+        return SandboxPolicy()
+    return SandboxPolicy(
+        settings.sandbox,
+        settings.sandbox_network,
+        tuple(Path(os.path.realpath(Path(folder).expanduser())) for folder in settings.sandbox_writable),
+        hidden=(session.services.user_folder, Path.home() / ".goalwright"),
     )

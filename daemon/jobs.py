@@ -1,0 +1,193 @@
+"""Commands that go on in the background: one keeper for each session, behind ``tools.jobs.Jobs``.
+
+They were approved like any command. They end with the session, and with the daemon whatever becomes of it
+(``tools.reaper``). What a job changes in the workspace is nobody's tool call, so it is not in the file history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from tools import process
+from tools.errors import ToolError
+from tools.jobs import Job
+from tools.output import HeadTail, Output
+from tools.shielding import finish
+
+log = logging.getLogger(__name__)
+
+MAX_RUNNING = 10
+MAX_ENDED = 20
+"""Jobs that have ended and can still be looked at."""
+_LIVE_CHUNK = 4000
+
+
+@dataclass(slots=True)
+class _Running:
+    job: Job
+    output: Output
+    unread: HeadTail
+    """What the model has not asked for yet."""
+    on_end: Callable[[], object] | None = None
+    task: asyncio.Task[None] | None = None
+    killed: bool = False
+
+
+class SessionJobs:
+    """See the module. Made and used on the event loop."""
+
+    def __init__(
+        self,
+        folder: Path,
+        now: Callable[[], datetime],
+        *,
+        redact: Callable[[str], str] = lambda text: text,
+        on_end: Callable[[Job, bool], None] = lambda job, killed: None,
+        on_output: Callable[[str, str], None] = lambda tool_call_id, text: None,
+        kill_grace_s: float = process.KILL_GRACE_S,
+    ) -> None:
+        """``folder``: for the outputs. ``on_end`` is told of every job that ended, and whether it was killed;
+        ``on_output`` gets what one writes, with the tool call that began it.
+        """
+        self._folder = folder
+        self._now = now
+        self._redact = redact
+        self._on_end = on_end
+        self._on_output = on_output
+        self._grace_s = kill_grace_s
+        self._jobs: dict[str, _Running] = {}
+        self._count = 0
+        self._closed = False
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        command: str,
+        cwd: Path,
+        env: Mapping[str, str],
+        tool_call_id: str,
+        on_end: Callable[[], object] | None = None,
+    ) -> Job:
+        """See Jobs."""
+        if self._closed:
+            raise ToolError("The session is ending: nothing can be started.")
+        running = [entry.job.job_id for entry in self._jobs.values() if entry.job.exit_code is None]
+        if len(running) >= MAX_RUNNING:
+            raise ToolError(
+                f"{MAX_RUNNING} jobs run already ({', '.join(running)}): kill one with the job tool first."
+            )
+        # Ids go on counting after a restart of the daemon: an old output is not to be overwritten.
+        self._count += 1
+        while self._path(self._count).exists():
+            self._count += 1
+        path = self._path(self._count)
+
+        def heard(text: str) -> None:
+            entry.unread.add(text)
+            self._on_output(tool_call_id, text[-_LIVE_CHUNK:])
+
+        job = Job(f"job_{self._count}", command, self._now(), output_file=path)
+        output = Output(path, heard, self._redact, whole=True)
+        entry = self._jobs[job.job_id] = _Running(job, output, HeadTail(), on_end)
+        began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry.task = asyncio.create_task(self._run(entry, argv, cwd, env, began), name=job.job_id)
+        entry.task.add_done_callback(lambda _: began.done() or began.set_result(None))
+        try:
+            await asyncio.shield(began)
+        except OSError:
+            del self._jobs[job.job_id]
+            raise
+        except asyncio.CancelledError:
+            await self._stop(entry)
+            raise
+        self._forget_old()
+        return entry.job
+
+    def all(self) -> Sequence[Job]:
+        """See Jobs."""
+        return [entry.job for entry in self._jobs.values()]
+
+    def output(self, job_id: str) -> str:
+        """See Jobs."""
+        entry = self._known(job_id)
+        unread, entry.unread = entry.unread, HeadTail()
+        return unread.text(f"the whole output is in {entry.output.path.as_posix()}")
+
+    async def kill(self, job_id: str) -> Job:
+        """See Jobs."""
+        entry = self._known(job_id)
+        await self._stop(entry)
+        return entry.job
+
+    async def close(self) -> None:
+        """Stop all of them. Nobody is told."""
+        self._closed = True
+        await asyncio.gather(*(self._stop(entry) for entry in list(self._jobs.values())))
+
+    # -- inside --
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"job_{number}.txt"
+
+    def _known(self, job_id: str) -> _Running:
+        entry = self._jobs.get(job_id)
+        if entry is None:
+            known = ", ".join(self._jobs) or "none"
+            raise ToolError(f"There is no job {job_id}. Jobs of this session: {known}.")
+        return entry
+
+    async def _stop(self, entry: _Running) -> None:
+        if entry.task is not None and not entry.task.done():
+            entry.killed = True
+            entry.task.cancel()
+            if await finish(asyncio.ensure_future(asyncio.wait({entry.task}))):
+                raise asyncio.CancelledError
+
+    async def _run(
+        self,
+        entry: _Running,
+        argv: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        began: asyncio.Future[None],
+    ) -> None:
+        code = -15
+        started = False
+
+        def running() -> None:
+            nonlocal started
+            started = True
+            if not began.done():
+                began.set_result(None)
+
+        try:
+            ended = await process.run(
+                argv, cwd=cwd, env=env, on_output=entry.output.feed, timeout_s=None, merge_stderr=True,
+                grace_s=self._grace_s, on_start=running,
+            )  # fmt: skip
+            code = ended.exit_code
+        except OSError as error:
+            if not began.done():
+                began.set_exception(error)
+        finally:
+            await finish(asyncio.ensure_future(entry.output.close()))
+            if entry.on_end is not None and started:
+                await finish(asyncio.ensure_future(asyncio.to_thread(entry.on_end)))
+            entry.job = replace(entry.job, exit_code=code)
+            if started and not self._closed:
+                try:
+                    self._on_end(entry.job, entry.killed)
+                except Exception:
+                    # The job is over all the same.
+                    log.exception("the end of %s could not be told", entry.job.job_id)
+
+    def _forget_old(self) -> None:
+        ended = [job_id for job_id, entry in self._jobs.items() if entry.job.exit_code is not None]
+        for job_id in ended[:-MAX_ENDED]:
+            del self._jobs[job_id]

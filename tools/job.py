@@ -1,0 +1,62 @@
+"""The ``job`` tool: commands that ``bash`` left running in the background."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from tools.access import suggestions
+from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.jobs import Job
+
+
+class JobInput(ToolInput):
+    """Arguments of ``job``."""
+
+    operation: Literal["list", "output", "kill"] = Field(description="What to do.")
+    job_id: str = Field(default="", description="Which one; not for list.")
+
+
+class JobTool(Tool[JobInput]):
+    """Lists jobs, shows what one wrote, kills one."""
+
+    name = "job"
+    permission = "job"
+    Input = JobInput
+
+    async def run(self, args: JobInput, ctx: ToolContext) -> ToolResult:
+        """See ``Tool.run``."""
+        wanted = args.job_id.strip()
+        if args.operation != "list" and not wanted:
+            raise ToolError(f"{args.operation} needs a job_id. {_listed(ctx)}")
+        what = f"{args.operation} {wanted}".strip()
+        everything = suggestions(self.permission, ("*",))
+        await ctx.permission.ask(PermissionAsk(self.permission, (what,), f"Job: {what}", everything))
+        if args.operation == "list":
+            return ToolResult(_listed(ctx), title="jobs", metadata={"count": len(ctx.jobs.all())})
+        if args.operation == "kill":
+            job = await ctx.jobs.kill(wanted)
+            return ToolResult(described(job), title=f"killed {wanted}", metadata=_metadata(job))
+        output = ctx.jobs.output(wanted)
+        job = next((job for job in ctx.jobs.all() if job.job_id == wanted), None)
+        lines = [] if job is None else [described(job)]
+        lines.append(output or "(nothing new)")
+        return ToolResult("\n".join(lines), title=f"output of {wanted}", metadata=_metadata(job))
+
+
+def described(job: Job) -> str:
+    """A job in one line, for the model."""
+    state = "running" if job.exit_code is None else f"ended with exit code {job.exit_code}"
+    if job.exit_code is not None and job.exit_code < 0:
+        state = f"killed by signal {-job.exit_code}"
+    where = f" (all output: {job.output_file.as_posix()})" if job.output_file is not None else ""
+    return f"{job.job_id}: {state}: {job.command.splitlines()[0][:200]}{where}"
+
+
+def _listed(ctx: ToolContext) -> str:
+    return "\n".join(described(job) for job in ctx.jobs.all()) or "There are no jobs."
+
+
+def _metadata(job: Job | None) -> dict[str, object]:
+    return {} if job is None else {"job_id": job.job_id, "exit_code": job.exit_code}

@@ -1,0 +1,105 @@
+"""The real ``Place`` of a command line: links followed and wildcards looked up on disk, within bounds. Blocking.
+
+The bounds hold for a whole question: a line with many wildcards must not read the disk for seconds. What is not found
+in time counts as "any file there", so nothing slips through.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tools.shell.question import Place
+
+MAX_ENTRIES = 2000
+MAX_S = 0.05
+
+
+class _Lookup:
+    def __init__(self, max_entries: int, max_s: float, clock: Callable[[], float]) -> None:
+        self._left = max_entries
+        self._max_s = max_s
+        self._clock = clock
+        self._spent = 0.0
+
+    def files(self, folder: Path, pattern: str) -> Sequence[str] | None:
+        """See Place.files."""
+        began = self._clock()
+        try:
+            if pattern == "**":
+                return self._below(folder, began)
+            return self._matching(folder, pattern, began)
+        except _TooMuch:
+            return None
+        finally:
+            self._spent += self._clock() - began
+
+    def _below(self, folder: Path, began: float) -> list[str]:
+        found: list[str] = []
+        waiting = [""]
+        while waiting:
+            inner = waiting.pop()
+            for entry in self._entries(folder / inner, began):
+                name = f"{inner}/{entry.name}" if inner else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(name)
+                else:
+                    found.append(name)
+        return found
+
+    def _matching(self, folder: Path, pattern: str, began: float) -> list[str]:
+        """Files and folders; like the shell, a leading dot has to be written out."""
+        absolute = pattern.startswith("/")
+        names = [""]
+        for part in [part for part in pattern.split("/") if part]:
+            found: list[str] = []
+            for name in names:
+                base = Path("/", name) if absolute else folder / name
+                if not any(c in part for c in "*?["):
+                    if os.path.lexists(base / part):
+                        found.append(f"{name}/{part}" if name else part)
+                    continue
+                for entry in self._entries(base, began):
+                    hidden = entry.name.startswith(".") and not part.startswith(".")
+                    if not hidden and fnmatch.fnmatchcase(entry.name, part):
+                        found.append(f"{name}/{entry.name}" if name else entry.name)
+            names = found
+        return [f"/{name}" for name in names] if absolute else names
+
+    def _entries(self, folder: Path, began: float) -> list[os.DirEntry[str]]:
+        found: list[os.DirEntry[str]] = []
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    self._left -= 1
+                    if self._left < 0 or self._spent + self._clock() - began > self._max_s:
+                        raise _TooMuch
+                    found.append(entry)
+        except OSError:
+            return []
+        return found
+
+
+class _TooMuch(Exception):
+    pass
+
+
+def real_place(
+    workspace: Path,
+    *,
+    home: Path | None = None,
+    max_entries: int = MAX_ENTRIES,
+    max_s: float = MAX_S,
+    clock: Callable[[], float] = time.monotonic,
+) -> Place:
+    """For one question about a command that starts in the workspace. ``home``: of the person by default."""
+    lookup = _Lookup(max_entries, max_s, clock)
+    return Place(
+        workspace=workspace,
+        home=home or Path(os.path.realpath(Path.home())),
+        real=lambda path: Path(os.path.realpath(path)),
+        files=lookup.files,
+    )

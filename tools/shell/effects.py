@@ -159,12 +159,24 @@ def _tested(walk: Walk, read: Read) -> None:
 
 
 def _declared(walk: Walk, name: str, rest: list[Word]) -> None:
+    options = "".join(word.text[1:] for word in rest if word.known and word.text.startswith(("-", "+")))
+    if re.search(r"[^-xrgapfFtAul]", options):
+        walk.doubt(f"{name} with options that change what an assignment does")
     for word in rest:
+        if word.known and re.search(r"\(.*[$`]", word.text, re.DOTALL):
+            # declare -a 'x=($(y))' runs y.
+            walk.doubt(f"{name} may evaluate a text")
         if word.known and word.text.startswith(("-", "+")):
-            if re.search(r"[^-+xrgapfFtAul]", word.text):
-                walk.doubt(f"{name} with options that change what an assignment does")
-        elif not word.known and not re.match(r"[A-Za-z_][A-Za-z0-9_]*\+?=", word.source):
-            walk.doubt(f"{name} changes a variable that is not known")
+            continue
+        match = re.match(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=(.?)|\Z)", word.source, re.DOTALL)
+        if match is None:
+            if not word.known:
+                walk.doubt(f"{name} changes a variable that is not known")
+            continue
+        if "a" in options or "A" in options:
+            walk.arrays.add(match[1])
+        if not word.known and match[2] != "(":
+            walk.declared.add(match[1])
 
 
 def after(walk: Walk, words: list[Read], redirects_stdin: bool) -> tuple[State | None, State | None]:
@@ -196,6 +208,8 @@ def after(walk: Walk, words: list[Read], redirects_stdin: bool) -> tuple[State |
         for word in rest:
             if word.known and NAME.fullmatch(word.text):
                 walk.assigned(word.text)
+                if name != "getopts":
+                    walk.arrays.add(word.text)
         state = walk.state
     elif name == "printf" and rest and rest[0].text.startswith("-"):
         state = walk.state.forgetful()

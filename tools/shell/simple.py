@@ -43,6 +43,10 @@ def _redirection(walk: Walk, found: Redirections) -> bool:
         return False
     number, operator = match[1] or "", match[2] or match[3]
     walk.at = match.end()
+    if operator == "<>":
+        walk.hidden[match.start(2)] = " >"
+    if number.startswith("{"):
+        walk.hidden[match.start()] = " " * len(number)
     if walk.text[walk.at - 1 : walk.at + 1] in ("<(", ">(") and walk.at < walk.end:
         raise UnclearError("a redirection that is not understood")
     if number.startswith("{"):
@@ -88,6 +92,9 @@ def _redirection(walk: Walk, found: Redirections) -> bool:
         return True
     if target.known and target.text in _NO_FILES and not target.glob:
         return True
+    if walk.text[read.start] in "<>" and walk.closed == read.end:
+        # ``< <(…)`` is a pipe.
+        return True
     writes = operator != "<"
     found.files.append(Redirection(operator, target, reads=operator in ("<", "<>"), writes=writes))
     return True
@@ -109,7 +116,7 @@ def simple(walk: Walk) -> tuple[State | None, State | None]:
         if char == "#":
             walk.comment()
             break
-        if _redirection(walk, found):
+        if char in "<>&{0123456789" and _redirection(walk, found):
             continue
         if char == "&":
             break
@@ -158,9 +165,7 @@ def _first(walk: Walk, read: Read, assignments: list[tuple[str, Word, str]]) -> 
         raise UnclearError("an assignment that is not understood")
     if not read.word.known or read.word.glob or read.word.tilde or not read.word.text:
         walk.doubt("the name of a command is not known")
-    if not walk.hidden:
-        walk.starts.add(read.start)
-    walk.hidden = False
+    walk.starts.add(read.start)
 
 
 def _assignment(walk: Walk) -> tuple[str, Word, str] | None:
@@ -188,8 +193,11 @@ def _assignment(walk: Walk) -> tuple[str, Word, str] | None:
         return None
     walk.at = at
     name = match[1]
+    if match[2]:
+        walk.arrays.add(name)
     if walk.char() == "(":
         _array(walk)
+        walk.arrays.add(name)
         value = Word(walk.shown(at, walk.at), known=False, source=walk.shown(at, walk.at))
     else:
         value = walk.word(value=True).word

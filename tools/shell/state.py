@@ -34,6 +34,10 @@ UNKNOWABLE = re.compile(
 )
 
 
+EVALUATED = re.compile(r"(?:S?RANDOM|SECONDS|LINENO|EPOCH\w*|HISTCMD|OPTIND|MAILCHECK|TMOUT)\Z", re.ASCII)
+"""Variables of the shell whose value is evaluated as arithmetic when they are set."""
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """``folders``: where the shell may be; None: anywhere."""

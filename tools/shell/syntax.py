@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 MAX_LENGTH = 64 * 1024
 """Bytes. Nobody reads a longer line before saying yes."""
 
-# To bash these are letters of a word, to much else they are blanks or nothing at all.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# To bash these are letters of a word; to much else they are blanks or nothing, or they turn round what is shown.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+)
 _STARTS = """
 (command_name) @command
 (declaration_command) @command
@@ -112,8 +114,18 @@ def parse(line: str, variables: Mapping[str, str] | None = None) -> Line:
     commands = walk.commands()
     if walk.doubts:
         return Line(commands, walk.doubts[0])
-    reason = _disagreement(raw, walk.starts, walk.spans)
+    reason = _disagreement(_for_grammar(raw, walk.hidden), walk.starts, walk.spans)
     return Line(commands, reason)
+
+
+def _for_grammar(raw: bytes, hidden: Mapping[int, str]) -> bytes:
+    """The line without what the grammar does not know; everything stands where it stood."""
+    if not hidden:
+        return raw
+    line = bytearray(raw)
+    for start, instead in hidden.items():
+        line[start : start + len(instead)] = instead.encode()
+    return bytes(line)
 
 
 def _disagreement(raw: bytes, starts: set[int], spans: set[int]) -> str:
@@ -124,10 +136,17 @@ def _disagreement(raw: bytes, starts: set[int], spans: set[int]) -> str:
         return "the grammar does not understand it"
     found = cursor.captures(tree.root_node)
     commands = {node.start_byte for node in found.get("command", ())}
-    substitutions = {node.start_byte for node in found.get("substitution", ())}
+    substitutions = {_begin(raw, node.start_byte) for node in found.get("substitution", ())}
     if commands != starts or substitutions != spans:
         return "the grammar and bash may read it differently"
     return ""
+
+
+def _begin(raw: bytes, at: int) -> int:
+    """In double quotes the grammar's ``$(`` takes the blanks before it with it."""
+    while raw[at : at + 1] in (b" ", b"\t", b"\n"):
+        at += 1
+    return at
 
 
 @cache

@@ -10,7 +10,7 @@ from tools.shell.compound import compound
 from tools.shell.draft import Draft, HereDocument
 from tools.shell.effects import SHADOWS
 from tools.shell.simple import redirections, simple
-from tools.shell.state import DANGEROUS, ENVIRONMENT, UNKNOWABLE, State, join
+from tools.shell.state import DANGEROUS, ENVIRONMENT, EVALUATED, UNKNOWABLE, State, join
 from tools.shell.syntax import Simple, Word
 from tools.shell.words import INTEGER, UnclearError, WordReader
 
@@ -34,10 +34,14 @@ class Walk(WordReader):
     """Variables that may hold something else than an integer."""
     fixed: set[str] = field(default_factory=set[str])
     """Variables that an assignment may not reach (readonly, integer, …)."""
+    arrays: set[str] = field(default_factory=set[str])
+    declared: set[str] = field(default_factory=set[str])
+    """Variables that ``declare`` gives a value that is not known: for an array, it would be evaluated."""
     wild: bool = False
     """Any variable may have been given any value."""
-    hidden: bool = False
-    """The grammar takes the word before (``time``) for the command's name."""
+    hidden: dict[int, str] = field(default_factory=dict[int, str])
+    """Pieces of bash that the grammar does not know (``time``, ``<>``), by where they begin, and what of the same
+    length it reads in their place."""
     piped: bool = False
     redirected: bool = False
     """``exec <`` has changed the shell's own stdin."""
@@ -68,6 +72,8 @@ class Walk(WordReader):
             self.doubt("a function has the name of a command")
         if self.numbers and (self.wild or self.numbers & self.texts):
             self.doubt("arithmetic evaluates a text")
+        if self.arrays & self.declared:
+            self.doubt("a text is evaluated as an array")
         made: list[Simple] = []
         for draft in sorted(self.drafts, key=lambda draft: draft.start):
             for folder in draft.folders or (None,):
@@ -87,7 +93,8 @@ class Walk(WordReader):
     # Blanks, comments, ends of lines
 
     def blanks(self) -> None:
-        if match := _BLANKS.match(self.text, self.at, self.end):
+        text, at = self.text, self.at
+        if at < self.end and text[at] in " \t\\" and (match := _BLANKS.match(text, at, self.end)):
             self.at = match.end()
 
     def char(self) -> str:
@@ -152,11 +159,14 @@ class Walk(WordReader):
         if self.pending:
             raise UnclearError("a substitution on the line of a here-document")
         state, was_piped, computing = self.state, self.piped, self.computing
-        moves = self.moves
+        moves, commands, documents = self.moves, len(self.drafts), len(self.documents)
         self.piped, self.computing = piped or was_piped, 0
         self.commands_until(closing, empty=True)
         if self.pending:
             raise UnclearError("a here-document has no end")
+        if len(self.documents) > documents and len(self.drafts) > commands + 1:
+            # Bash writes the commands of ``$(…)`` anew before it runs them, and loses separators after such ones.
+            self.doubt("a here-document beside other commands in a substitution")
         if closing:
             self.expect(closing)
         elif self.at < self.end:
@@ -235,13 +245,11 @@ class Walk(WordReader):
                 negated = not negated
             elif self.keyword("time") or (not prefixed and self.keyword("coproc")):
                 prefixed = True
-                if not self.hidden:
-                    self.starts.add(start)
-                self.hidden = True
                 several = several or self.text[start] == "c"
                 self.blanks()
                 while self.text[start] == "t" and (self.keyword("-p") or self.keyword("--")):
                     self.blanks()
+                self.hidden[start] = " " * (self.at - start)
                 if self.char() in ("", "\n", ";", "|", "&", ")"):
                     raise UnclearError("a command is missing")
             else:
@@ -250,7 +258,6 @@ class Walk(WordReader):
             self.assigned("COPROC")
             self.piped = True
         yes, no = self.command()
-        self.hidden = False
         while True:
             self.blanks()
             if self.char() != "|" or self.text.startswith("||", self.at):
@@ -313,6 +320,8 @@ class Walk(WordReader):
         )
         if not whole:
             self.texts.add(name)
+            if EVALUATED.match(name):
+                self.doubt(f"it changes {name}")
         if value is not None and value.known and name not in self.fixed and not UNKNOWABLE.match(name):
             self.state = self.state.with_value(name, value.text)
         else:
@@ -324,6 +333,8 @@ class Walk(WordReader):
 
     def export(self, name: str, text: str) -> None:
         """Later commands get this variable: their text shows it, as if it stood before them."""
+        if len(self.state.exported) > 50:
+            raise UnclearError("it exports too many variables")
         kept = tuple(pair for pair in self.state.exported if pair[0] != name)
         self.state = replace(self.state, exported=(*kept, (name, text)))
 

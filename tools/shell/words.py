@@ -71,6 +71,8 @@ class WordReader:
     """Variables that arithmetic evaluates."""
     stale: set[str] = field(default_factory=set[str])
     """Variables that the command being read has assigned."""
+    closed: int = -1
+    """Where the last substitution ended."""
     depth: int = 0
     computing: int = 0
     ascii: bool = True
@@ -99,6 +101,7 @@ class WordReader:
         self.enter()
         self.at += length
         self.substitute(closing, bool(piped))
+        self.closed = self.at
         self.depth -= 1
 
     def enter(self) -> None:
@@ -110,6 +113,13 @@ class WordReader:
         """The word that begins here. ``value``: of an assignment, which is never split; ``pattern``: of ``[[``, where
         parentheses and ``|`` belong to the word."""
         text, start, limit = self.text, self.at, self.end
+        if (match := PLAIN.match(text, start, limit)) and (
+            match.end() == limit or text[match.end()] in " \n;)"
+        ):
+            # Most words are this simple.
+            self.at = match.end()
+            simple = self.real(match.group())
+            return Read(start, self.at, Word(simple, source=simple), plain=True, raw=simple, quoted=False)
         out: list[str] = []
         known, glob, quoted, plain, brace, tilde = True, False, False, True, False, False
         parens = 0

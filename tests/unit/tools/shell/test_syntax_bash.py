@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import posixpath
+import re
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.recording_shell import PROGRAMS, Call, RecordingShell
+from tools.shell.syntax import Simple, Word, parse
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> RecordingShell:
+    return RecordingShell(tmp_path_factory.mktemp("shell"))
+
+
+def _accounts_for(words: tuple[Word, ...], call: tuple[str, ...]) -> bool:
+    """Whether these words may have made that call: what is not known stands for any number of arguments."""
+    places = {0}
+    for word in words:
+        if word.tilde:
+            places = {place + 1 for place in places if place < len(call)}
+        elif word.known and not word.glob:
+            places = {place + 1 for place in places if place < len(call) and call[place] == word.text}
+        elif not places:
+            return False
+        else:
+            places = set(range(min(places), len(call) + 1))
+    return len(call) in places
+
+
+def _ran(command: Simple, call: Call, home: str) -> bool:
+    words = command.words
+    while words and words[0].known and words[0].text in ("command", "exec", "builtin"):
+        words = words[1:]
+    if not words or not words[0].known or not _accounts_for(words, call.words):
+        return False
+    return command.folder is None or _place(command.folder, home) == posixpath.normpath(call.folder)
+
+
+def _place(folder: str, home: str) -> str:
+    return posixpath.normpath(folder.replace("~", home, 1) if folder.startswith("~") else folder)
+
+
+def _written(commands: tuple[Simple, ...], file: str, home: str) -> bool:
+    for command in commands:
+        for redirection in command.redirections:
+            if not redirection.writes:
+                continue
+            if command.folder is None or not redirection.target.known or redirection.target.glob:
+                return True
+            target = redirection.target.text
+            if redirection.target.tilde:
+                target = home + target[1:]
+            if posixpath.normpath(posixpath.join(_place(command.folder, home), target)) == file:
+                return True
+    return False
+
+
+def check(shell: RecordingShell, line: str) -> bool:
+    """Whether the line was clear. Then everything that bash runs and writes is among what was parsed."""
+    parsed = parse(line)
+    if parsed.unclear:
+        return False
+    run = shell.run(line)
+    home = posixpath.relpath(str(shell.home), str(shell.workspace))
+    for call in run.calls:
+        assert any(_ran(command, call, home) for command in parsed.commands), (line, call, parsed.commands)
+    for file in run.files:
+        assert _written(parsed.commands, file, home), (line, file, parsed.commands)
+    return True
+
+
+NAMES = (*PROGRAMS, "'rm'", "r\\m", '"g"it', "b\\\nb", "./x", "$'c\\x63'", "time aa", "! no", "command rm")
+WORDS = (
+    "a", "-x", "a=b", "'b c'", '"d e"', "f\\ g", "\\;", "'#'", "a#b", "*", "f?", "{a,b}", "{1..3}", "$x",
+    '"$x"', "${x}", "${y:-c}", '"${y:-d e}"', "${#x}", "${x%a}", "$y", "''", '""', "$#", "~", "~/d1", "a~",
+    "$((1+2))", "a\\\nb", "é", "[a]", "d1/*", "$'a\\tb'", "!", "a\\\\", '"a\\"b"', "'\\'", "{}", "%", "if",
+    "then", "}", "]]", '"a\nb"', "'a\nb'", '"$(aa a)$(bb b)"', "$", '"$"', "a$", "\\$x", '"`aa`"', "x:~", "x=~",
+    '"*"', "\\*", "=~", "$z", '"$z$x"', "$((z+1))", "${x/a/b}", "${x:1}", "$HOME", "$PWD", "a{b,c}d", "\\\na",
+    "$x$y", "'a'\"b\"c", "-", "--", "2", "1", "$i", "$1", '"$@"',
+)  # fmt: skip
+BEFORE = ("", "", "", "", "", "x=1 ", "A=b B='c d' ", ">o1 ", "2>&1 ", "x=$x ", "x=$(aa) ", "z[1]=2 ")
+AFTER = (
+    "", "", "", "", "", "", "", "", ">o2", ">> o3", "2>/dev/null", "&>o4", "<f1", ">'o 5'", "2>o6", "<<<a",
+    ">~/o7", ">|o8", "<>o9", "# rm x\n", ">&o10", ">&2", "> $x", ">d1/o11", "3>o12", ">\\\n o13", '<<<"$x"',
+    ">o$x", "&>>o18", ">$(echo o19)",
+)  # fmt: skip
+STATES = (
+    "cd d1", "cd d9", "cd", "cd ..", "cd ~/d1", "cd -", "pushd d1", "popd", "cd d1/d2", "x=a", "x='b c'",
+    "x=$x-c", "y=", "x=rm", "export x=1", "exit", "exit 3", "[ -f f1 ]", "[[ -f f1 && a == a* ]]", "((z++))",
+    "x=(a 'b c')", "read x", "unset x", "local x", "set -e", "f() { aa $1; cd d1; x=q; }; f a", "z=5",
+    "let z=1", "y=$(bb)", "true", "x=a y=$x", "[[ a =~ ^(a|b)$ ]]", "cd d1 d2", 'cd "$x"', "command cd d1",
+    "exec 3>o15", "declare x=e", ": ${x:=d}", "x=~", "x+=1", "printf -v x b", "cd ./d1", "cd d1 && x=d2",
+    "cd d1 || exit", "cd d9 || exit 1", "x=b; cd d1", "false", "readonly x=1", "h() { exit; }; h", "wait",
+    "x=d1", "cd $x", "x=$((1+2))", "cd d1 >o17", "x=$(cd d1; bb)", ": $((z=7))", "exec 2>o20", "export y",
+    "x=1 y='2 3'", "pushd d1 && popd", "pushd", "unset x y z", "cd ''", "cd d1 & wait", "return", "break",
+)  # fmt: skip
+LISTS = (
+    "; ",
+    "; ",
+    " && ",
+    " || ",
+    " | ",
+    " & ",
+    "\n",
+    ";",
+    "&&\n",
+    " |& ",
+    " # c\n",
+    "; \\\n",
+    "\n\n# rm\n",
+    "|\n",
+)
+SHAPES = (
+    "(%)", "{ %; }", "if %; then %; else %; fi", "if %; then %; elif %; then %; fi", "for i in a b; do %; done",
+    "while no; do %; done", "case $x in a|b) %;; *) %;; esac", "g() { %\n}", "aa <<E\n@\nE\n%",
+    "aa <<E; %\n@\nE\n%", "aa <<'E' | bb\n$(rm)\nE\n%", "aa <<-E > o14\n\tt\n\tE\n%", "until aa; do %; done",
+    "if ! %\nthen\n%\nfi", "(%) >o16", "{ %\n} 2>&1 | %", "for ((i=0; i<2; i++)); do %; done",
+    "case a in (a) % ;& b) %; esac", "for i; do %; done", "! %", "time %", "bb \"$(cat <<'E'\nx\nE\n)\"; %",
+    "(%); %", "x=$(%); %", "h() { %; }; h; %", "% | (%)", "while %; do exit; done", "{ %; } && %",
+    "{ %; } || %", "if %; then exit; fi; %", "for x in d1 'b c'; do %; done; %", "(%) && %", "% & %",
+    "coproc %", "case x in y) ;; x) % ;; esac; %", "g() (%); g; %", "function g { %; }; g; %", "{ %; } <f1",
+    "while read x; do %; done <f1; %",
+)  # fmt: skip
+SUBSTITUTIONS = (
+    "$(%)", '"$(%)"', "`%`", '"a$(%) b"', "${y:-$(%)}", '"${y:-$(%)}"', "<(%)", "a$( % )b", '"${x:+$(%)}"',
+    ">(%)", "$(%\n)",
+)  # fmt: skip
+BODIES = (
+    "t",
+    "$x",
+    "$(bb)",
+    "`cc`",
+    "a\\\nE",
+    "'",
+    '"',
+    "\\$(rm)",
+    "  E",
+    "E ",
+    "$((1+1))",
+    "${y:-$(rm)}",
+    "#",
+)
+
+
+def _word(random: Random, depth: int) -> str:
+    if depth > 0 and random.random() < 0.12:
+        return random.choice(SUBSTITUTIONS).replace("%", _line(random, depth - 1))
+    return random.choice(WORDS)
+
+
+def _line(random: Random, depth: int) -> str:
+    """A line made of harmless pieces that bash mostly understands."""
+    kind = random.random()
+    if depth <= 0 or kind < 0.25:
+        arguments = [_word(random, depth) for _ in range(random.randrange(4))]
+        return random.choice(BEFORE) + " ".join(
+            [random.choice(NAMES), *arguments, random.choice(AFTER)]
+        ).rstrip(" ")
+    if kind < 0.5:
+        return random.choice(STATES)
+    if kind < 0.8:
+        return _line(random, depth - 1) + random.choice(LISTS) + _line(random, depth - 1)
+    pieces = re.split("(%|@)", random.choice(SHAPES))
+    filled = {"%": lambda: _line(random, depth - 1), "@": lambda: random.choice(BODIES)}
+    return "".join(filled[piece]() if piece in filled else piece for piece in pieces)
+
+
+def _damaged(random: Random, line: str) -> str:
+    for _ in range(random.randrange(1, 4)):
+        at = random.randrange(len(line) + 1)
+        line = (
+            line[:at]
+            + (random.choice(TOKENS) if random.random() < 0.8 else "")
+            + line[at + (random.random() < 0.3) :]
+        )
+    return line
+
+
+LINES = st.randoms(use_true_random=False).map(lambda random: _line(random, 4))
+DAMAGED = st.randoms(use_true_random=False).map(lambda random: _damaged(random, _line(random, 3)))
+TOKENS = (
+    "'", '"', "\\", "`", "$", "$(", ")", "(", ";", "&", "|", "<", ">", "#", "!", "{", "}", "~", "*", "=", "\n",
+    "\t", "\\\n", "$'", '$"', "${", "$((", "))", "[[", "]]", "((", "<<", "<<E", "\nE\n", "&&", "||", ";;", ">(",
+    "<(", ">&", "rm", "a", "éa", "\xa0", "\x0b", "\r", "\x00", "\u2028", "x=", "x+=(", "[", "]", "if", "fi",
+    "do", "done", "esac", "in", "case", "function", "f()", "time", "coproc", "eval", "exec", "cd", "..", "&>",
+    ">|", "2>", "{x}>", "<<-", "<<<", ":-", "@", "//", "%",
+)  # fmt: skip
+KEEP = settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@KEEP
+@given(LINES)
+def test_whatever_bash_runs_is_among_the_commands(shell: RecordingShell, line: str) -> None:
+    check(shell, line)
+
+
+@example("git log \\ #;rm x")
+@example("aa a\\\n#;rm x")
+@KEEP
+@given(DAMAGED)
+def test_whatever_bash_runs_of_a_damaged_line_is_among_the_commands(shell: RecordingShell, line: str) -> None:
+    check(shell, line)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(TOKENS), max_size=25).map(" ".join)))
+def test_any_text_is_parsed_without_an_error(text: str) -> None:
+    parsed = parse(text)
+    assert parsed.unclear or all("\0" not in command.text for command in parsed.commands)

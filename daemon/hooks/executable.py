@@ -98,7 +98,7 @@ class Executable:
         path = Path(name).expanduser() if name.startswith("~") else Path(name)
         if path.is_absolute():
             return str(path)
-        if len(path.parts) > 1:
+        if name != path.name:  # ./x as well as x/y
             if not self.trusted:
                 raise HookFailed(
                     "missing",

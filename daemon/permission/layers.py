@@ -83,9 +83,11 @@ class _Table:
         parts: list[Rule] = []
         for index, pairs in self._backwards(name, folded):
             rule = self.rules[index]
-            if any(matching.covers(pattern, text) for text, pattern in pairs):
+            # First whether they meet at all, which is quickly said of most.
+            meeting = [(text, pattern) for text, pattern in pairs if matching.intersects(pattern, text)]
+            if any(matching.covers(pattern, text) for text, pattern in meeting):
                 return rule, parts
-            if rule.action != "allow" and any(matching.intersects(pattern, text) for text, pattern in pairs):
+            if meeting and rule.action != "allow":
                 parts.append(rule)
         return None, parts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from tests.e2e.vscode.parcels import CHEAPER, RATES, environment, make_parcels, 
 from tests.e2e.vscode.window import Window
 from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
+from tests.fakes.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -47,6 +49,14 @@ def configure(env: Mapping[str, str], **settings: object) -> Path:
 
 def bash(command: str, description: str = "") -> Reply:
     return task.call("bash", command=command, description=description or command)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def permission_text(window: Window) -> Locator:
@@ -127,9 +137,10 @@ async def test_a_question_names_its_rule_and_always_is_edited_placed_and_taken_b
 
 
 async def test_a_command_is_asked_about_with_what_it_reads_and_what_cannot_be_taken_back(
-    open_vscode: OpenVSCode, workspace: Path
+    open_vscode: OpenVSCode, workspace: Path, clean_env: dict[str, str]
 ) -> None:
-    command = "cat .env\ngit reset --hard HEAD~1"
+    configure(clean_env, permission={"bash": {"*": "allow", "git reset *": "ask"}, "edit": "allow"})
+    command = "cat .env\necho exit > .git/hooks/pre-commit\ngit reset --hard HEAD~1"
     replies = [bash(command, "Begin anew"), Reply(text="Then not.")]
     async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
         await window.show_chat()
@@ -137,8 +148,11 @@ async def test_a_command_is_asked_about_with_what_it_reads_and_what_cannot_be_ta
         await window.say("Begin anew.")
         why = window.approval.get_by_role("list", name="Why it is asked")
         await expect(why).to_contain_text(re.compile(r"reads\s+\.env"))
-        await expect(why).to_contain_text("protected:")
-        await expect(why).to_contain_text("the built-in rule")
+        await expect(why).to_contain_text("the built-in rule read: *.env → ask · argument of cat")
+        await expect(why).to_contain_text(re.compile(r"changes\s+\.git/hooks/pre-commit.*protected: "))
+        await expect(why).to_contain_text(
+            re.compile(r"runs\s+git reset --hard HEAD~1.*your rule bash: git reset \*")
+        )
         await expect(window.approval.get_by_role("list", name="Warnings")).to_contain_text("reset --hard")
         await window.pictures("warnings")
         await window.button("Reject with feedback", window.approval).click()
@@ -146,6 +160,7 @@ async def test_a_command_is_asked_about_with_what_it_reads_and_what_cannot_be_ta
         await window.button("Send feedback").click()
         await expect(window.answers().last).to_contain_text("Then not.")
     assert (workspace / "rates.py").read_text() == RATES
+    assert not (workspace / ".git" / "hooks" / "pre-commit").exists()
 
 
 async def test_the_mode_is_chosen_shown_and_holds(open_vscode: OpenVSCode, workspace: Path) -> None:
@@ -207,3 +222,35 @@ async def test_in_restricted_mode_nothing_is_changed_until_the_folder_is_trusted
         await window.button("Accept", window.approval).click()
         await expect(window.answers().last).to_contain_text(DONE)
     assert file.read_text() == RATES.replace(*CHEAPER)
+
+
+async def test_a_command_in_the_background_is_listed_read_and_stopped(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    command = "echo $$ > pid.txt; echo listening on 8080; exec sleep 600"
+    replies = [task.call("bash", command=command, description="Start the server", background=True)]
+    replies += [Reply(text="It runs."), Reply(text="Seen.")]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.say("Start the server.")
+        await window.button("Accept", window.approval).click()
+        await expect(window.answers().last).to_contain_text("It runs.")
+        await expect(window.tool("bash", "done")).to_contain_text("in the background")
+        written = workspace / "pid.txt"
+        await until(lambda: written.is_file() and written.read_text().strip(), "the job's process")
+        pid = int(written.read_text())
+
+        await window.command("Goalwright: Background Jobs…")
+        row = rows(window).filter(has_text="exec sleep 600")
+        await expect(row).to_contain_text("running")
+        await row.hover()
+        await row.get_by_role("button", name="Open its output").click()
+        await expect(window.page.locator(".monaco-editor .view-lines").first).to_contain_text(
+            re.compile(r"listening\son\s8080")
+        )
+
+        await window.command("Goalwright: Background Jobs…")
+        await row.hover()
+        await row.get_by_role("button", name="Stop", exact=True).click()
+        await expect(row).to_contain_text("stopped by signal")
+        await until(lambda: not alive(pid), "the job's end")

@@ -104,6 +104,7 @@ test("rows of the list say what, where, when and by whom", () => {
 test("a command in the background tells how it goes", () => {
   const job = { jobId: "j", sessionId: "s1", command: "npm run\n  dev", startedAt: "2026-01-01T00:00:00Z", exitCode: null, outputFile: "/o.txt" };
   assert.deepEqual(jobRow(job, NOW), { label: "npm run dev", description: "running · started 5 min ago", detail: "/o.txt" });
+  assert.match(jobRow({ ...job, exitCode: -15 }, NOW).description, /^stopped by signal 15/);
   assert.match(jobRow({ ...job, exitCode: 0 }, NOW).description, /^done/);
   assert.match(jobRow({ ...job, exitCode: 137, outputFile: null }, NOW).description, /^ended with 137/);
 });

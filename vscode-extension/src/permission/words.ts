@@ -177,11 +177,16 @@ export function ruleRow(rule: Rule, places: Places): Row {
   return { label: `${rule.permission}: ${rule.pattern}`, description: `${rule.action} · ${whose(rule).replace(/^the |:$/g, "")}`, detail: shortPath(rule.file, places) };
 }
 
+function jobState({ exitCode }: JobInfo): string {
+  if (exitCode === null) return "running";
+  if (exitCode === 0) return "done";
+  return exitCode < 0 ? `stopped by signal ${-exitCode}` : `ended with ${exitCode}`;
+}
+
 /** A command in the background: what it is, how it goes, and where its output stands. */
 export function jobRow(job: JobInfo, now: number): Row {
   const began = ago(job.startedAt, now);
-  const state = job.exitCode === null ? "running" : job.exitCode === 0 ? "done" : `ended with ${job.exitCode}`;
-  return { label: job.command.replace(/\s+/g, " "), description: [state, began && `started ${began}`].filter(Boolean).join(" · "), detail: job.outputFile ?? "" };
+  return { label: job.command.replace(/\s+/g, " "), description: [jobState(job), began && `started ${began}`].filter(Boolean).join(" · "), detail: job.outputFile ?? "" };
 }
 
 /** `You took back: bash: git log *`. */

@@ -26,6 +26,8 @@ export interface ToolView {
   diff: string | undefined;
   /** The person accepted a part of it, or a text of their own: title and diff show what was written. */
   altered: boolean;
+  /** A command that goes on after its call. */
+  background: boolean;
   output: string;
   problems: ProblemLine[];
   /** The language servers' verdict, where there is one. */
@@ -52,6 +54,7 @@ export function toolView(state: SessionState, call: ToolCallPart): ToolView {
     removed: number(metadata["removed"]) ?? total(request, (one) => one.removed),
     diff: text(metadata["diff"]) ?? request?.files.map((one) => one.diff).join("\n"),
     altered: metadata["altered"] === true,
+    background: call.name === "bash" && text(metadata["job_id"]) !== undefined,
     output: result?.content ?? progress?.output ?? "",
     problems: problemsOf(metadata["diagnostics"]),
     verdict,

@@ -1,5 +1,5 @@
 /** Why a question is one: the rule behind each thing that would be done, and what cannot be taken back. */
-import type { JSX } from "preact";
+import { Fragment, type JSX } from "preact";
 import { reasonLines, ruleText, shortPath, whose, type Places, type ReasonLine } from "../../permission/words";
 import type { PermissionRequest } from "../../protocol.gen";
 import { useOpen } from "./hooks";
@@ -46,10 +46,14 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
             <span class="reason-what">
               <span class="dim">{line.verb}</span>
               {line.targets.map((target) => (
-                <code key={target}>{visibleLine(target)}</code>
+                <Fragment key={target}>
+                  {" "}
+                  <code>{visibleLine(target)}</code>
+                </Fragment>
               ))}
             </span>
             <span class="rule">
+              <span class="only-spoken">: </span>
               <RuleName line={line} places={places} />
             </span>
           </li>

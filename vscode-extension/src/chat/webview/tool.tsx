@@ -26,6 +26,7 @@ const VERBS: Record<string, string> = {
   write: "Write",
   patch: "Patch",
   bash: "Run",
+  job: "Job",
   goal: "Plan",
   diagnostics: "Check",
 };
@@ -77,7 +78,7 @@ export function ToolCard({ view, change }: { view: ToolView; change: HistoryChan
 
 function remarks(view: ToolView, undone: boolean): string[] {
   const state = view.state === "canceled" ? view.result?.title || "not run" : REMARKS[view.state];
-  return [state, view.altered ? "altered by you" : "", undone ? "undone" : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
+  return [state, view.altered ? "altered by you" : "", view.background ? "in the background" : "", undone ? "undone" : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
 }
 
 /** Takes the change of this call back, or makes it again. */

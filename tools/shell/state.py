@@ -81,10 +81,11 @@ class State:
 
 def _below(folder: str, target: str) -> str:
     joined = posixpath.normpath(posixpath.join(folder, target))
-    # "~/.." would become "." by its text alone.
     if folder.startswith("~") and not joined.startswith("~"):
+        # "~/.." would become "." by its text alone.
         return posixpath.join(folder, target)
-    return joined
+    # A folder of that name is not home.
+    return f"./{joined}" if joined.startswith("~") and not folder.startswith("~") else joined
 
 
 def join(first: State | None, second: State | None) -> State | None:

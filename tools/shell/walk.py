@@ -14,6 +14,7 @@ from tools.shell.state import DANGEROUS, ENVIRONMENT, EVALUATED, UNKNOWABLE, Sta
 from tools.shell.syntax import Simple, Word
 from tools.shell.words import INTEGER, UnclearError, WordReader
 
+_NOT_NEWLINE = re.compile(r"[^\n]")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _COUNT = re.compile(r"\$\(\([^()$]*\)\)\Z|\$[#?]\Z|\$\{#[A-Za-z_]\w*(?:\[[@*]\])?\}\Z")
 MAX_COMMANDS = 5000
@@ -142,7 +143,10 @@ class Walk(WordReader):
             at = last + 1
         body = self.text[start:at]
         known = True
-        if not document.literal:
+        if document.literal:
+            # The grammar takes blanks before the delimiter, and more, otherwise than bash; what is in it is text.
+            self.hidden[start] = _NOT_NEWLINE.sub(".", body)
+        else:
             state, self.state = self.state, document.state
             body, known = self.here_document(at)
             self.state = state

@@ -182,7 +182,7 @@ class WordReader:
             glob = True
         text_value = self.real("".join(out)) if known else source
         if tilde and not re.match(r"~(?:/|\Z)", source):
-            known, text_value = False, source
+            known, text_value, tilde, plain = False, source, False, False
         if known and not value and "~" in source and _HOME_IN_VALUE.match(source):
             known, text_value = False, source
         made = Word(text_value, known=known, glob=glob and not value, source=source, tilde=tilde)

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.fakes.recording_shell import RecordingShell
 from tools.shell.syntax import parse
 
 # Each makes a real bash run rm, or looks as if it did.
-ATTACKS = (
+ATTACKS: tuple[str, ...] = (
     "x='a[$(rm)]'; echo $((x))", "x='a[$(rm)]'; [[ x -eq 1 ]]", "test -v 'a[$(rm)]'", "printf -v 'a[$(rm)]' x",
     "read 'a[$(rm)]' <<< x", "a=1; unset 'a[$(rm)]'", "declare -i y='a[$(rm)]'", "let 'a[$(rm)]=1'",
     "declare 'a[$(rm)]=1'", "declare -n r='a[$(rm)]'; r=1", "for ((i=a[$(rm)];0;)); do :; done",

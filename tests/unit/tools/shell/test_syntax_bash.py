@@ -75,7 +75,7 @@ def check(shell: RecordingShell, line: str) -> bool:
 
 
 NAMES = (*PROGRAMS, "'rm'", "r\\m", '"g"it', "b\\\nb", "./x", "$'c\\x63'", "time aa", "! no", "command rm")
-WORDS = (
+WORDS: tuple[str, ...] = (
     "a", "-x", "a=b", "'b c'", '"d e"', "f\\ g", "\\;", "'#'", "a#b", "*", "f?", "{a,b}", "{1..3}", "$x",
     '"$x"', "${x}", "${y:-c}", '"${y:-d e}"', "${#x}", "${x%a}", "$y", "''", '""', "$#", "~", "~/d1", "a~",
     "$((1+2))", "a\\\nb", "é", "[a]", "d1/*", "$'a\\tb'", "!", "a\\\\", '"a\\"b"', "'\\'", "{}", "%", "if",
@@ -83,13 +83,26 @@ WORDS = (
     '"*"', "\\*", "=~", "$z", '"$z$x"', "$((z+1))", "${x/a/b}", "${x:1}", "$HOME", "$PWD", "a{b,c}d", "\\\na",
     "$x$y", "'a'\"b\"c", "-", "--", "2", "1", "$i", "$1", '"$@"',
 )  # fmt: skip
-BEFORE = ("", "", "", "", "", "x=1 ", "A=b B='c d' ", ">o1 ", "2>&1 ", "x=$x ", "x=$(aa) ", "z[1]=2 ")
-AFTER = (
+BEFORE: tuple[str, ...] = (
+    "",
+    "",
+    "",
+    "",
+    "",
+    "x=1 ",
+    "A=b B='c d' ",
+    ">o1 ",
+    "2>&1 ",
+    "x=$x ",
+    "x=$(aa) ",
+    "z[1]=2 ",
+)
+AFTER: tuple[str, ...] = (
     "", "", "", "", "", "", "", "", ">o2", ">> o3", "2>/dev/null", "&>o4", "<f1", ">'o 5'", "2>o6", "<<<a",
     ">~/o7", ">|o8", "<>o9", "# rm x\n", ">&o10", ">&2", "> $x", ">d1/o11", "3>o12", ">\\\n o13", '<<<"$x"',
     ">o$x", "&>>o18", ">$(echo o19)",
 )  # fmt: skip
-STATES = (
+STATES: tuple[str, ...] = (
     "cd d1", "cd d9", "cd", "cd ..", "cd ~/d1", "cd -", "pushd d1", "popd", "cd d1/d2", "x=a", "x='b c'",
     "x=$x-c", "y=", "x=rm", "export x=1", "exit", "exit 3", "[ -f f1 ]", "[[ -f f1 && a == a* ]]", "((z++))",
     "x=(a 'b c')", "read x", "unset x", "local x", "set -e", "f() { aa $1; cd d1; x=q; }; f a", "z=5",
@@ -99,7 +112,7 @@ STATES = (
     "x=d1", "cd $x", "x=$((1+2))", "cd d1 >o17", "x=$(cd d1; bb)", ": $((z=7))", "exec 2>o20", "export y",
     "x=1 y='2 3'", "pushd d1 && popd", "pushd", "unset x y z", "cd ''", "cd d1 & wait", "return", "break",
 )  # fmt: skip
-LISTS = (
+LISTS: tuple[str, ...] = (
     "; ",
     "; ",
     " && ",
@@ -115,7 +128,7 @@ LISTS = (
     "\n\n# rm\n",
     "|\n",
 )
-SHAPES = (
+SHAPES: tuple[str, ...] = (
     "(%)", "{ %; }", "if %; then %; else %; fi", "if %; then %; elif %; then %; fi", "for i in a b; do %; done",
     "while no; do %; done", "case $x in a|b) %;; *) %;; esac", "g() { %\n}", "aa <<E\n@\nE\n%",
     "aa <<E; %\n@\nE\n%", "aa <<'E' | bb\n$(rm)\nE\n%", "aa <<-E > o14\n\tt\n\tE\n%", "until aa; do %; done",
@@ -126,11 +139,11 @@ SHAPES = (
     "coproc %", "case x in y) ;; x) % ;; esac; %", "g() (%); g; %", "function g { %; }; g; %", "{ %; } <f1",
     "while read x; do %; done <f1; %",
 )  # fmt: skip
-SUBSTITUTIONS = (
+SUBSTITUTIONS: tuple[str, ...] = (
     "$(%)", '"$(%)"', "`%`", '"a$(%) b"', "${y:-$(%)}", '"${y:-$(%)}"', "<(%)", "a$( % )b", '"${x:+$(%)}"',
     ">(%)", "$(%\n)",
 )  # fmt: skip
-BODIES = (
+BODIES: tuple[str, ...] = (
     "t",
     "$x",
     "$(bb)",
@@ -183,7 +196,7 @@ def _damaged(random: Random, line: str) -> str:
 
 LINES = st.randoms(use_true_random=False).map(lambda random: _line(random, 4))
 DAMAGED = st.randoms(use_true_random=False).map(lambda random: _damaged(random, _line(random, 3)))
-TOKENS = (
+TOKENS: tuple[str, ...] = (
     "'", '"', "\\", "`", "$", "$(", ")", "(", ";", "&", "|", "<", ">", "#", "!", "{", "}", "~", "*", "=", "\n",
     "\t", "\\\n", "$'", '$"', "${", "$((", "))", "[[", "]]", "((", "<<", "<<E", "\nE\n", "&&", "||", ";;", ">(",
     "<(", ">&", "rm", "a", "éa", "\xa0", "\x0b", "\r", "\x00", "\u2028", "x=", "x+=(", "[", "]", "if", "fi",

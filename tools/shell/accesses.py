@@ -89,7 +89,7 @@ class Paths:
         """Everything that one use of a path would do."""
         for word in use.base:
             base = self._one(word, base)
-        for spot in self._spots(use.word, base):
+        for spot in self._spots(use.word, base, look=not use.made):
             yield from self._accesses(use, spot, why)
             if use.use == "list" and use.word.text.strip("./"):
                 # Its names are no secret, but whoever forbids reading a thing may mean that too.
@@ -132,9 +132,13 @@ class Paths:
         if found is not None:
             if not use.hidden:
                 found = [name for name in found if not re.search(r"(?:^|/)\.", _relative(name, folder))]
-            grouped = list(_grouped(sorted({self._name(self._real(folder / name)) for name in found})))
-            if len(grouped) <= MAX_GROUPS:
+            real = {folder / name: self._real(folder / name) for name in found}
+            grouped = list(_grouped(sorted(map(self._name, set(real.values())))))
+            # Some walks follow links (``grep -R``).
+            links = [(f"{self._name(to)}/*", True) for path, to in real.items() if to != path]
+            if len(grouped) + len(links) <= MAX_GROUPS:
                 yield from grouped
+                yield from links
                 return
         elif use.seen or (use.maybe and _ENDING.search(folder.name)):
             return
@@ -150,7 +154,7 @@ class Paths:
         if workspace.is_relative_to(folder):
             yield "*"
 
-    def _spots(self, word: Word, base: Path | None) -> Iterator[Spot]:
+    def _spots(self, word: Word, base: Path | None, *, look: bool = True) -> Iterator[Spot]:
         text = word.text
         if not word.known:
             yield from self._unknown(word, base)
@@ -161,9 +165,9 @@ class Paths:
             if one is None:
                 yield _ANYTHING
             else:
-                yield from self._known(one, word, base)
+                yield from self._known(one, word, base, look)
 
-    def _known(self, text: str, word: Word, base: Path | None) -> Iterator[Spot]:
+    def _known(self, text: str, word: Word, base: Path | None, look: bool) -> Iterator[Spot]:
         if word.tilde and (text == "~" or text.startswith("~/")):
             text = (self._place.home / text[2:]).as_posix() + ("/" if text.endswith("/") else "")
         if _DEVICE.fullmatch(text):
@@ -172,7 +176,7 @@ class Paths:
             # It leads to where another process is, which cannot be looked up here.
             yield _ANYTHING
         elif word.glob and _WILD.search(text):
-            yield from self._wildcard(text, base)
+            yield from self._wildcard(text, base, look)
         elif text.startswith("/"):
             yield Spot(Path(text))
         elif base is None:
@@ -193,7 +197,7 @@ class Paths:
         certain = quoted is not None and not re.search(r"\$\(|\$\{?[@*]|\[[@*]\]", text)
         yield Spot(pattern=_tail(quoted[2])) if quoted is not None and certain else _ANYTHING
 
-    def _wildcard(self, text: str, base: Path | None) -> Iterator[Spot]:
+    def _wildcard(self, text: str, base: Path | None, look: bool) -> Iterator[Spot]:
         parts = text.split("/")
         first = next(index for index, part in enumerate(parts) if _WILD.search(part))
         rest = "/".join(part for part in parts[first:] if part)
@@ -202,9 +206,10 @@ class Paths:
             return
         head = "/".join(parts[:first]) or ("/" if text.startswith("/") else ".")
         folder = self._real((base or Path("/")) / head)
-        found = self._files(folder, rest)
+        found = self._files(folder, rest) if look else None
         if found is not None and len(found) <= MAX_GROUPS:
-            yield from (Spot(folder / name) for name in found)
+            # Without any file the shell leaves the word as it is.
+            yield from (Spot(folder / name) for name in found or (rest,))
             return
         simple = re.sub(r"\[!?\]?[^\]/]*\]", "?", rest)
         yield from (Spot(pattern=pattern) for pattern in self._under(folder, simple))

@@ -15,8 +15,8 @@ _SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[^/]+")
 _READERS: dict[str, Reader] = {
     **files.READERS,
     **copies.READERS,
-    **wrappers.READERS,
     **programs.READERS,
+    **wrappers.READERS,
     **remote.READERS,
     "git": git.read,
 }
@@ -52,9 +52,8 @@ def _completed(call: Call, found: Meaning, elsewhere: bool) -> Meaning:
     bare = "/" not in command.words[0].text
     plain = bare and environment.harmless(command.assignments)
     prefix, more = ("", "") if elsewhere else general.limits(call)
-    return Meaning(
-        paths=found.paths,
-        inner=found.inner,
+    return replace(
+        found,
         opaque=found.opaque or reason,
         read_only=found.read_only and plain and not reason and not found.opaque and not more,
         warning=found.warning or harm.warning(call),

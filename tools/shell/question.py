@@ -10,7 +10,7 @@ from tools.access import Access, Suggestion, suggestions
 from tools.base import PermissionAsk
 from tools.paths import folder_patterns
 from tools.shell.accesses import Paths, Place, is_network
-from tools.shell.commands.words import join
+from tools.shell.commands.words import HERE, PathUse, join
 from tools.shell.meaning import Meaning, meaning
 from tools.shell.syntax import Redirection, Simple, Word, parse
 
@@ -65,6 +65,8 @@ class _Question:
         if depth > MAX_DEPTH:
             self._opaque(_SHELL + line, "it runs lines within lines within lines")
             return
+        if folder is not None:
+            variables = variables | {"PWD": folder.as_posix()}
         parsed = parse(line, variables)
         if parsed.unclear:
             self.targets.setdefault(_SHELL + line, "")
@@ -83,6 +85,7 @@ class _Question:
             self.targets[text] = known.general if previous == known.general else ""
         self.read_only = self.read_only and known.read_only
         self._judge(command, text, known)
+        self._elsewhere(folder, text)
         for redirection in command.redirections:
             self._redirect(redirection, folder)
         for use in known.paths:
@@ -95,6 +98,23 @@ class _Question:
                 self._command(_of_words(inner, command), base, depth + 1, variables)
             elif inner:
                 self._opaque(text, "it runs commands within commands within commands")
+
+        for words in known.through:
+            inside = _of_words(words, command)
+            if not words or depth >= MAX_DEPTH:
+                self._opaque(text, "it runs commands within commands within commands")
+                continue
+            before = dict(self.targets), self.read_only
+            self._command(inside, base, depth + 1, variables)
+            self.targets, self.read_only = before
+            self.accesses.setdefault(Access("bash", inside.text, f"what {text} runs", implied=True))
+
+    def _elsewhere(self, folder: Path | None, text: str) -> None:
+        """A command that runs outside of the workspace finds its settings and programs there."""
+        if folder is not None and text:
+            for access in self._paths.of_use(PathUse(HERE, "list"), folder, f"where {text} runs"):
+                if access.target.startswith("/"):
+                    self.accesses.setdefault(access)
 
     def _judge(self, command: Simple, text: str, known: Meaning) -> None:
         for also in known.also:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from tools.shell.commands.words import (
     HERE,
+    UNKNOWN,
     Call,
     Meaning,
     PathUse,
     Reader,
     Use,
+    implied_paths,
     parse,
     part,
     spec,
@@ -41,6 +43,8 @@ def _copy(call: Call) -> Meaning:
         last = (HERE,)
     local_sources = tuple(word for word in sources if not _is_remote(call, word))
     found = [PathUse(word, "read") for word in parsed.values(row.reads)]
+    if parsed.has(("--files-from",)):
+        found.append(PathUse(UNKNOWN, "read"))
     found += [PathUse(word, "write") for word in parsed.values(row.writes - {"-t", "--target-directory"})]
     whole = parsed.has(("-r", "-R", "-a", "--recursive", "--archive"))
     # What is moved or linked takes along what lies below it, and nothing in the line says that it is a folder.
@@ -103,6 +107,8 @@ def _tar(call: Call) -> Meaning:
     lists = parsed.has(("-t", "--list", "-d", "--diff")) and not makes
     base = folders[-1:]
     found = [PathUse(word, "read") for word in parsed.values(_TAR.reads)]
+    if makes and parsed.has(("-T", "--files-from")):
+        found.append(PathUse(UNKNOWN, "read"))
     found += [PathUse(word, "write" if makes else "read") for word in archives if word.text != "-"]
     if makes:
         found += [PathUse(word, "read", below=True, maybe=True, base=base) for word in parsed.operands]
@@ -155,10 +161,23 @@ def _zip(call: Call) -> Meaning:
     parsed = parse(call.args, spec(value="-b -t -tt"))
     found = [PathUse(word, "write") for word in parsed.operands[:1]]
     found += [PathUse(word, "read", below=True, maybe=True) for word in parsed.operands[1:]]
+    if parsed.has(("-@", "--names-stdin")):
+        found.append(PathUse(UNKNOWN, "read"))
     runs = parsed.has(("-T", "--unzip-command")) and any(
         "-TT" in word.text or "unzip" in word.text for word in call.args
     )
     return Meaning(paths=tuple(found), opaque="zip -TT runs a command" if runs else "")
+
+
+def _names_from_stdin(call: Call) -> Meaning:
+    """cpio, pax: which files stands in what they read."""
+    return Meaning(
+        paths=(
+            PathUse(UNKNOWN, "read"),
+            PathUse(HERE, "write", below=True, made=True),
+            *implied_paths(call.args, "read"),
+        )
+    )
 
 
 def _patch(call: Call) -> Meaning:
@@ -182,5 +201,6 @@ READERS: dict[str, Reader] = {
     "unzip": _unzip,
     "patch": _patch,
     "dd": _dd,
+    **dict.fromkeys(("cpio", "pax"), _names_from_stdin),
 }
 """Commands by name."""

@@ -43,6 +43,9 @@ _RG = spec(
 TABLE: dict[str, Spec] = {
     "cat tac rev wc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum zcat bzcat xzcat zless less "
     "more look tsort zgrep hd": spec(reads="--files0-from", reader=True),
+    "date": spec(
+        None, value="-d -s --date --set", reads="-f --file -r --reference", reader=True, changes="-s --set"
+    ),
     "nl": spec(value="-b -d -f -h -i -l -n -s -v -w", reader=True),
     "paste": spec(value="-d --delimiters", reader=True),
     "strings": spec(value="-n -t -e --bytes --radix --encoding", reader=True),
@@ -125,14 +128,13 @@ TABLE: dict[str, Spec] = {
 _BY_NAME = {name: row for names, row in TABLE.items() for name in names.split()}
 # They read nothing and change nothing, whatever follows.
 _PURE = words(
-    "echo true false : pwd whoami id groups hostname uname nproc arch date seq sleep type which whence hash expr "
+    "echo true false : pwd whoami id groups hostname uname nproc arch seq sleep type which whence hash expr "
     "test [ [[ printf cd pushd popd dirs yes tty uptime free ps pgrep cal logname getconf locale tput clear wait "
     "return exit break continue shift let set unset getopts umask ulimit jobs history"
 )
 _PURE_BUT = {
     "printf": ("-v",),
     "test": ("-v", "-R"),
-    "date": ("-s", "--set"),
     "hostname": ("-F", "-b", "--file"),
     "set": ("-a", "-o"),
     "umask": (),
@@ -253,9 +255,8 @@ def _split(call: Call) -> Meaning:
     prefix = parsed.operands[1:2] if call.name == "split" else parsed.values(("-f", "--prefix"))
     found = [PathUse(word, "read") for word in parsed.operands[:1] if word.text != "-"]
     for word in prefix:
-        found.append(
-            PathUse(Word(word.text + "*", known=word.known, glob=True, source=word.source + "*"), "write")
-        )
+        pieces = Word(word.text + "*", known=word.known, glob=True, source=word.source + "*")
+        found.append(PathUse(pieces, "write", made=True))
     return Meaning(paths=tuple(found), opaque="split --filter runs a command" if runs else "")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tools.shell.commands.words import (
     HERE,
+    UNKNOWN,
     Call,
     Meaning,
     Parsed,
@@ -90,6 +91,11 @@ def read(call: Call) -> Meaning:
     # Where it works is like ``cd``: what is used there is what counts.
     paths += _paths(name.text, args, parsed, base)
     paths += [PathUse(word, "read", base=base) for word in parsed.values(row.reads)]
+    if parsed.has(("--pathspec-from-file",)):
+        paths.append(PathUse(UNKNOWN, "read"))
+    if base:
+        # The settings of a repository elsewhere can name programs.
+        paths.append(PathUse(HERE, "list", base=base))
     for lines in parsed.values(("-L",)):
         paths.append(PathUse(part(lines, lines.text.rpartition(":")[2]), "read", base=base))
     writes = parsed.values(row.writes)
@@ -221,6 +227,10 @@ def _paths(name: str, args: Sequence[Word], parsed: Parsed, base: tuple[Word, ..
         found += [PathUse(w, "read", below=True, base=base) for w in operands[:1] if not _is_url(w.text)]
         target = operands[1:2] or tuple(part(w, _clone_name(w.text)) for w in operands[:1])
         found += [PathUse(word, "write", base=base) for word in target]
+    elif name == "archive":
+        found += [
+            PathUse(word, "read", below=True, maybe=True, seen=True, base=base) for word in operands[1:]
+        ]
     elif name == "init":
         found += [PathUse(word, "write", base=base) for word in operands]
     elif name in ("worktree", "bundle"):

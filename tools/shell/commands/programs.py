@@ -95,6 +95,10 @@ _INTERPRETERS: dict[str, tuple[str, str]] = {
     "groovy": ("e", ""),
     "elixir": ("e", "--eval"),
     "erl": ("", "-eval"),
+    "ipython": ("c", ""),
+    "R": ("e", ""),
+    "tsx": ("ep", "--eval --print"),
+    "ts-node": ("ep", "--eval --print"),
     "pwsh": ("c", "-Command -EncodedCommand"),
 }
 _VALUED = {"python": "WXm", "node": "rC", "perl": "IMm", "ruby": "IrEC", "lua": "l", "php": "dcftz"}
@@ -159,8 +163,18 @@ def _code(call: Call, option: str) -> Meaning:
 def _module(call: Call, module: str, rest: tuple[Word, ...]) -> Meaning:
     if module in ("timeit", "pdb", "cProfile", "profile", "trace", "code", "runpy", "IPython", "idlelib"):
         return _code(call, f"-m {module}")
+    if module.partition(".")[0] in ("daemon", "lsp_bridge", "goalwright"):
+        return _itself(call)
     uses: tuple[Use, ...] = ("read",) if module in _MODULES else ("read", "write")
     return Meaning(paths=implied_paths(rest, *uses))
+
+
+def _itself(call: Call) -> Meaning:
+    """It could answer the questions that are asked about it."""
+    return Meaning(
+        opaque=f"{call.name} talks to Goalwright itself",
+        warning="it talks to Goalwright itself, which asks for permissions",
+    )
 
 
 def _kind(name: str) -> str:
@@ -320,6 +334,7 @@ def _make(call: Call) -> Meaning:
     shell = any(re.match(r"(?:\.?SHELL\w*|MAKE\w*|\.\w+)\s*[:+?!]*=", word.text) for word in parsed.operands)
     reason = "make gets rules from the command line" if evals or shell else ""
     paths = [PathUse(word, "read") for word in parsed.values(("-f", "--file", "--makefile"))]
+    paths += [PathUse(word, "list") for word in parsed.values(("-C", "--directory"))]
     return Meaning(paths=tuple(paths), opaque=reason)
 
 
@@ -345,6 +360,7 @@ READERS: dict[str, Reader] = {
     ),
     **dict.fromkeys(("make", "gmake"), _make),
     "go": _go,
+    **dict.fromkeys(("goalwright", "goalwright-daemon"), _itself),
     **dict.fromkeys(("sqlite3", "sqlite"), _sqlite),
 }
 """Commands by name."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from tools.shell.commands.words import (
     HERE,
+    UNKNOWN,
     Call,
     Meaning,
     PathUse,
@@ -14,6 +17,7 @@ from tools.shell.commands.words import (
     spec,
     words,
 )
+from tools.shell.syntax import Word
 
 _CURL = spec(
     None,
@@ -44,9 +48,15 @@ def _curl(call: Call) -> Meaning:
         elif not word.known:
             found.append(PathUse(word, "read"))
     found += [PathUse(w, "read") for w in parsed.values(("-b", "--cookie")) if "=" not in w.text]
+    given = parsed.values(("-H", "--header", "-w", "--write-out", "--url", "--variable"))
+    found += [PathUse(part(w, w.text.partition("@")[2]), "read") for w in given if re.match(r"\w*@", w.text)]
+    if parsed.has(("-n", "--netrc", "--netrc-optional")):
+        found.append(PathUse(Word("~/.netrc", tilde=True), "read"))
     for word in (*parsed.operands, *parsed.values(("--url",))):
         if word.text.lower().startswith("file:"):
             found.append(PathUse(part(word, "/" + word.text[5:].lstrip("/")), "read"))
+        elif "file:" in word.text.lower():
+            found.append(PathUse(UNKNOWN, "read"))
         elif parsed.has(("-O", "--remote-name", "--remote-name-all", "-J")):
             name = word.text.partition("?")[0].rstrip("/").rpartition("/")[2]
             found.append(PathUse(part(word, name), "write", base=parsed.values(("--output-dir",))[-1:]))

@@ -42,6 +42,9 @@ class Meaning:
     inner: tuple[Sequence[Word] | str, ...] = ()
     """Commands that it runs: words (``env x``, ``xargs x``, ``find -exec x``), or a whole line (``bash -c '…'``). They
     are judged like any other."""
+    through: tuple[Sequence[Word], ...] = ()
+    """Commands that it runs in an ordinary way (``uv run x``): a rule for the whole is enough, but what forbids the
+    inner one binds."""
     opaque: str = ""
     """Why more cannot be told: "python -c runs code that rules cannot read"."""
     read_only: bool = False
@@ -244,10 +247,16 @@ def spec(
     )
 
 
+# The names of files stand in another file.
+_LISTS = ("--files0-from", "--files-from", "--pathspec-from-file")
+
+
 def uses(spec: Spec, parsed: Parsed) -> tuple[PathUse, ...]:
     """The files that a command uses, by its spec."""
     found: list[PathUse] = []
     found += [PathUse(word, "read") for word in parsed.values(spec.reads)]
+    if parsed.has(_LISTS):
+        found.append(PathUse(UNKNOWN, "read"))
     found += [PathUse(word, "write", full=spec.reader) for word in parsed.values(spec.writes)]
     if spec.use is None:
         return tuple(found)

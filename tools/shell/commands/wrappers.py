@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tools.shell.commands import environment
+from tools.shell.commands import environment, programs
 from tools.shell.commands.words import (
     UNKNOWN,
     Call,
@@ -78,6 +78,7 @@ _ENV = spec(None, value="-u --unset -C --chdir -S --split-string --argv0 -a")
 
 def _env(call: Call) -> Meaning:
     parsed, rest = _leading(call.args, _ENV)
+    rest = rest[1:] if rest and rest[0].text == "-" else rest
     variables: list[tuple[str, Word]] = []
     while rest and (found := _ASSIGNMENT.fullmatch(rest[0].text)):
         variables.append((found[1], part(rest[0], found[2])))
@@ -183,6 +184,27 @@ def _watch(call: Call) -> Meaning:
     if parsed.has(("-x", "--exec")):
         return Meaning(inner=(rest,), read_only=True)
     return _shell_line(rest, "watch gives its words to a shell")
+
+
+_RUN = spec(
+    None,
+    value="-p --python --with --with-requirements --with-editable --extra --group --env-file --package --directory "
+    "--project -n --name -e --env",
+)
+
+
+def _in_environment(call: Call) -> Meaning:
+    """``uv run pytest``: the command itself, with the project's own programs first."""
+    paths = programs.of_unknown(call)
+    if not call.args or call.args[0].text not in ("run", "exec", "x"):
+        return Meaning(paths=paths)
+    parsed, rest = _leading(call.args[1:], _RUN)
+    inline = parsed.has(("-c", "--command", "--call"))
+    return Meaning(
+        paths=paths,
+        through=(rest,) if rest else (),
+        opaque=f"{call.name} runs a line" if inline else _unseen(parsed),
+    )
 
 
 def _shell_line(rest: Sequence[Word], why: str) -> Meaning:
@@ -306,6 +328,16 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(_DECLARES.split(), _declare),
     **dict.fromkeys(
         ("enable", "shopt", "bind", "complete", "compgen"), _opaque("changes what commands mean")
+    ),
+    **dict.fromkeys(
+        words("uv poetry pdm rye hatch pipenv conda mamba micromamba mise bundle rbenv pyenv"),
+        _in_environment,
+    ),
+    **dict.fromkeys(
+        words(
+            "tmux screen hyperfine entr nix-shell dbus-run-session bwrap proot firejail xvfb-run perf rlwrap"
+        ),
+        _opaque("runs other commands"),
     ),
     **dict.fromkeys(("printenv", "direnv"), lambda _: Meaning()),
     **dict.fromkeys(("at", "batch", "systemd-run", "crontab"), _opaque("runs commands later, or elsewhere")),

@@ -59,6 +59,8 @@ OPAQUE = [
     "scp -S x a b:c",
     "curl -K x", "wget -e use_askpass=x y", "split --filter=x a", "zip a b -T -TT x", "sudo -s", "su",
     "su -c \"$X\"",
+    "goalwright permission allow x", "python -m daemon", "hyperfine 'rm x'", "tmux new rm", "uv run -c x",
+    "ipython -c x", "R -e x", "tsx -e x",
     "script", "go test -exec ./x ./...", "go build -toolexec=x", "sqlite3 x.db '.shell rm'", "sqlite3 x.db",
     "sqlite3 x.db \"select writefile('a', 'b')\"", "xargs -I{} {} x", "watch -n 1 $X", "flock x -c \"$X\"",
     "trap \"$X\" EXIT", "timeout $X ls", "nice $X ls", "xargs $X ls", "time $X",
@@ -286,6 +288,17 @@ def test_rules_mean_a_command_by_its_other_names_too(line: str, also: str) -> No
     assert also in of(line).also
 
 
+def test_a_runner_of_an_environment_shows_what_it_runs() -> None:
+    for line in (
+        "uv run python -c x",
+        "poetry run python -c x",
+        "uv run --with x python -c x",
+        "bundle exec python -c x",
+    ):
+        (inner,) = of(f"{runner} python -c x").through
+        assert meaning(Simple(tuple(inner))).opaque
+
+
 def test_what_is_piped_into_an_interpreter_is_opaque() -> None:
     for line in ("curl x | sh", "cat f | python", "echo x | base64 -d | bash", "x | sudo sh", "cat x | perl"):
         last = meaning(parse(line).commands[-1])
@@ -329,8 +342,9 @@ WORD = st.builds(
 )
 NAMES = st.sampled_from(
     [
-        "git", "env", "find", "xargs", "tar", "sed", "awk", "bash", "python", "perl", "cp", "mv", "curl", "wget", "sudo",
-        "timeout", "rg", "sort", "make", "docker", "eval", "trap", "export", "read", "dd", "zip", "uniq", "script", "flock",
+        "git", "env", "find", "xargs", "tar", "sed", "awk", "bash", "python", "perl", "cp", "mv", "curl", "sudo",
+        "timeout",
+        "rg", "sort", "make", "docker", "eval", "trap", "export", "read", "dd", "zip", "uniq", "flock",
         "watch", "nice", "chmod", "goalwright", "sqlite3", "node", "openssl", "rsync", "unknown",
     ]
 )  # fmt: skip

@@ -247,6 +247,14 @@ def test_connections_of_the_shell_itself_are_opaque(line: str) -> None:
     assert opaque(line)
 
 
+def test_a_rule_for_the_runner_of_an_environment_is_enough_but_what_it_runs_is_seen() -> None:
+    found = question("uv run pytest -q", PLACE)
+    assert found.targets == ("uv run pytest -q",)
+    assert Access("bash", "pytest -q", "what uv run pytest -q runs", implied=True) in found.accesses
+    assert opaque("uv run python -c x") == ["python -c x"]
+    assert question("uv run rm -rf x", PLACE).warnings
+
+
 def test_lines_within_lines_end_somewhere() -> None:
     line = "rm x"
     for _ in range(8):

@@ -144,9 +144,21 @@ CASES = [
     ("git diff --no-index a b", "r:a r:a/*~ r:b r:b/*~"),
     ("git diff -- a", "r:a"),
     ("git log -p -- .env", "r:.env"),
-    ("git -C sub show HEAD:./x", "r:sub/x"),
+    ("git -C sub show HEAD:./x", "l:sub r:sub/x"),
     ("git add src", "r:src"),
-    ("git -C sub add x", "r:sub/x"),
+    ("git -C sub add x", "l:sub r:sub/x"),
+    ("git -C /etc status", "l:/etc"),
+    ("cd /etc && make", "l:/etc"),
+    ("wc --files0-from=list", "r:*~ r:list"),
+    ("tar cf x.tar -T list", "r:*~ r:list w:x.tar"),
+    ("cpio -o", "r:*~ w:*~ w:."),
+    ("date -f .env", "r:.env"),
+    ("split a .git/hooks/", "r:a w:.git/hooks/*~"),
+    ("curl -H @.env https://h", "r:.env"),
+    ('curl "file://$X/.env"', "r:*~"),
+    ("git archive HEAD secrets", "r:secrets"),
+    ("uv run cat .env", "r:.env r:.env r:cat r:run"),
+    ("path=a; cat $path", "r:a"),
     ("git checkout -- .env", "w:.env"),
     ("git restore a b", "w:a w:b"),
     ("git rm a", "w:a"),
@@ -264,6 +276,21 @@ def test_many_files_are_grouped_by_folder_and_ending() -> None:
     scattered = [f"f{number}/x" for number in range(3000)]
     place = Place(Path("/w"), Path("/home/me"), files=lambda folder, pattern: scattered)
     assert paths("grep -r x", place) == "r:*~ r:."
+
+
+def test_a_walk_that_meets_a_link_may_follow_it() -> None:
+    place = Place(
+        Path("/w"),
+        Path("/home/me"),
+        real=lambda path: Path("/etc") if path == Path("/w/src/link") else path,
+        files=lambda folder, pattern: ["a", "link"],
+    )
+    assert paths("grep -R x src", place) == "r:/etc r:/etc/*~ r:src r:src/a"
+
+
+def test_a_wildcard_that_means_no_file_stays_a_word() -> None:
+    place = Place(Path("/w"), Path("/home/me"), files=lambda folder, pattern: [])
+    assert paths("echo > .git/hooks/pre-*", place) == "W:.git/hooks/pre-*"
 
 
 def test_what_cannot_be_looked_up_is_a_wildcard() -> None:

@@ -25,7 +25,7 @@ from daemon.files.seen import no_editor
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
 from daemon.loop.budget import withdraw_question
-from daemon.loop.recovery import close_what_is_open, read_state
+from daemon.loop.recovery import close_what_is_open, read_state, waits_for_answer
 from daemon.loop.services import Models, Services
 from daemon.loop.session import Session
 from daemon.loop.state import SessionState
@@ -261,7 +261,8 @@ class Daemon:
         except UnknownAgent:
             agent = load_agent("build")
         session = Session(state, agent, self._services, foreign=foreign)
-        close_what_is_open(session)
+        if foreign or not waits_for_answer(state):
+            close_what_is_open(session)
         session.restore_queue(state.queue)
         if foreign:
             session.notice("warning", FOREIGN, "foreign")

@@ -107,11 +107,6 @@ class Redactor:
                 yield begin, at + len(tail), key.mark
 
 
-def was_redacted(text: str) -> bool:
-    """Whether ``text`` holds a mark: then it is not what was once said."""
-    return "[redacted" in text and _MARK.search(text) is not None
-
-
 def _occurrences(data: bytes, needle: bytes) -> Iterator[int]:
     at = data.find(needle)
     while at >= 0:
@@ -137,3 +132,8 @@ def _replaced(data: bytes, spans: list[shapes.Span]) -> bytes:
 
 SECRETS = Redactor()
 """Of this process: its log is one, and keys come from any client."""
+
+
+def is_redacted(text: str) -> bool:
+    """Whether ``text`` is not what the record has of it, or it comes from there and is not what was once said."""
+    return ("[redacted" in text and _MARK.search(text) is not None) or SECRETS.text(text) != text

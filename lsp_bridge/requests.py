@@ -19,6 +19,7 @@ from daemon.loop.session import Busy, Session
 from daemon.model.base import Model
 from daemon.model.permissions import Mode, Trust
 from daemon.model.traces import Budget, SessionStatus, Trace
+from daemon.permission.explain import sandbox_words
 from daemon.provider.choose import Choice, is_provider_variable, parse_model
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError, UnknownTrace
@@ -115,7 +116,8 @@ class Requests:
         core = self._core
         config, trust = self.client_config(), self.client_trust()
         notices = [core.storage_notice, choice.notice, *config.blocking, *config.problems]
-        notices += [*core.grants.problems(), _mode_notice(config, trust)]
+        sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, config.settings, core.workspace)
+        notices += [*core.grants.problems(), _mode_notice(config, trust), no_sandbox]
         return p.DaemonStatus(
             version=self._version,
             protocol_version=p.PROTOCOL_VERSION,
@@ -129,6 +131,7 @@ class Requests:
             notice="\n".join(notice for notice in notices if notice),
             trace_folder=str(core.store.root),
             trust=trust,
+            sandbox=sandbox,
             memory_mb=memory_mb(),
         )
 
@@ -165,6 +168,7 @@ class Requests:
         choice = await self._choice()
         assembly = await prepared(session)
         # From here to the return nothing is awaited: the state and the subscription belong together.
+        self._resume(session, choice)
         self._subscribe(session)
         state = session.state
         newest = state.messages[max(0, len(state.messages) - params.messages) :]
@@ -195,8 +199,10 @@ class Requests:
 
     async def events(self, params: p.SessionEventsParams) -> p.SessionEventsResult:
         """Events after the last one seen, and the subscription to those that follow."""
-        session = await self._core.session(params.session_id)
+        session = await self.at_hand(params.session_id)
+        choice = await self._choice()
         self._restrict(session)
+        self._resume(session, choice)
         self._subscribe(session)
         events = self._core.store.events(params.session_id, after=params.after_event_id)
         return p.SessionEventsResult(events=tuple(events))
@@ -326,6 +332,14 @@ class Requests:
         session.trust = self.client_trust()
         session.env = self._provider_env()
         session.default_model = choice.model
+
+    def _resume(self, session: Session, choice: Choice) -> None:
+        """Somebody is here to answer: what waited for that when the daemon stopped is asked again."""
+        model = session.state.trace.model or choice.model
+        last = next((m.model for m in reversed(session.state.messages) if m.role == "assistant"), None)
+        if session.config.blocking or (model.startswith("demo/") and last is not None and "demo" not in last):
+            return  # without its rules, or with the model of somebody who has no key for the one at work
+        session.resume()
 
     def _restrict(self, session: Session) -> None:
         """A folder that is trusted no longer is so at once, whoever began what runs there."""

@@ -15,8 +15,9 @@ from datetime import date
 from pathlib import Path
 
 from daemon.context.families.loader import provider_prompt
-from daemon.context.instructions import instruction_block, read_instructions
-from daemon.context.tags import attribute
+from daemon.context.instructions import instruction_block, is_own, read_instructions
+from daemon.context.tags import attribute, within
+from daemon.model.permissions import Mode, Trust
 from daemon.provider.base import SystemBlock
 from tools.process import find_program
 
@@ -54,20 +55,26 @@ class Environment:
         )
 
 
+UNTRUSTED = "untrusted instructions"
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """A part of the system prompt and where it comes from, for people who want to see why."""
 
     name: str
-    """``agent``, ``provider``, ``environment`` or ``instructions <path>``."""
+    """``agent``, ``provider``, ``environment``, ``instructions <path>`` or ``untrusted instructions <path>``."""
     text: str
 
 
-def prompt_layers(agent_prompt: str, model: str, environment: Environment, user_folder: Path) -> list[Layer]:
+def prompt_layers(
+    agent_prompt: str, model: str, environment: Environment, user_folder: Path, *, trusted: bool = True
+) -> list[Layer]:
     """All layers in order, the instruction files read from the disk: call it from a thread.
 
     The agent layer ends with what every agent has to know of its context. ``model`` is the whole ``provider/model``.
-    Never raises: what cannot be read is left out.
+    ``trusted``: the person trusts the workspace's folder; without that its instruction files are information. Never
+    raises: what cannot be read is left out.
     """
     layers = [
         Layer("agent", f"{agent_prompt}\n\n{_shared()}"),
@@ -75,10 +82,28 @@ def prompt_layers(agent_prompt: str, model: str, environment: Environment, user_
         Layer("environment", environment.text()),
     ]
     instructions = read_instructions(environment.workspace, user_folder)
-    layers += [
-        Layer(f"instructions {path}", instruction_block(path, text)) for path, text in instructions.items()
-    ]
+    for path, text in instructions.items():
+        obeyed = trusted or is_own(path, user_folder)
+        name = "instructions" if obeyed else UNTRUSTED
+        layers.append(Layer(f"{name} {path}", instruction_block(path, text, trusted=obeyed)))
     return layers
+
+
+def mode_text(mode: Mode, trust: Trust) -> str:
+    """What the model cannot do now and others may, as one line; empty when there is no such thing.
+
+    It may change from step to step, so it travels behind the cached prefix, with the plan.
+    """
+    if trust == "restricted":
+        line = "The person has not trusted this folder in the editor: nothing is changed or run here. Look and explain."
+    elif mode == "plan":
+        line = (
+            "Mode: plan. Edits are refused, and so are commands that may change something. Look, think, and say what "
+            "you would do; the person switches the mode."
+        )
+    else:
+        return ""
+    return within("environment", line)
 
 
 @functools.cache

@@ -16,6 +16,7 @@ OURS = (
     "goal_summaries",
     "earlier_attempts",
     "instructions",
+    "untrusted_instructions",
     "compact_summary",
     "init_to_execute_context",
     "execute_to_init_context",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.context.marks import Marks
 from daemon.context.profiles import ContextProfile, profile_for
-from daemon.context.prompt import Environment, Layer, prompt_layers, system_blocks
+from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, system_blocks
 from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.context.window import Window, build_window
 from daemon.loop.budget import budget_of
@@ -47,7 +47,11 @@ class Assembly:
         services = self._session.services
         environment = Environment.of(services.workspace, services.now().date())
         return prompt_layers(
-            self._session.agent.prompt, self._session.model, environment, services.user_folder
+            self._session.agent.prompt,
+            self._session.model,
+            environment,
+            services.user_folder,
+            trusted=self._session.trust == "trusted",
         )
 
     @property
@@ -120,16 +124,21 @@ class Assembly:
             messages=(*window.messages, *extra),
             stays=window.before(self._state.plan.current_id),
             tools=self.tool_specs(),
-            tail=plan if tail else "",
+            tail=self._tail(plan) if tail else "",
             max_tokens=settings.max_tokens,
             thinking_tokens=settings.thinking_tokens,
             position=self._state.position,
             env={**self._session.env, "GOALWRIGHT_WORKSPACE": str(self._session.services.workspace)},
         )
 
+    def _tail(self, plan: str) -> str:
+        """What stands behind the cached prefix: the plan, and what the mode forbids."""
+        mode = mode_text(self._session.mode, self._session.trust)
+        return f"{plan}\n\n{mode}" if plan and mode else plan or mode
+
     def estimate(self, window: Window) -> int:
         """Tokens of the request with these messages by our own count, uncalibrated. Asked several times a step."""
-        return window.tokens + self._frame() + estimate_tokens(self.plan())
+        return window.tokens + self._frame() + estimate_tokens(self._tail(self.plan()))
 
     def tokens(self, window: Window | None = None) -> int:
         """Tokens of the next request, calibrated by what the provider counted for those before."""

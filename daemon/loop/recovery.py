@@ -3,6 +3,10 @@
 A snapshot is trusted only when it was written at rest and the log has nothing newer; otherwise the state is
 replayed from the log. Then whatever was open is closed: half messages, tool calls without a result, questions
 without an answer, the turn itself.
+
+But a turn that did nothing except wait for the person goes on, see ``waits_for_answer``: the session stays as it is
+until a client is there to answer (``Session.resume``), whose settings and keys it then works with. The open calls are
+planned and asked about anew, for rules, files and trust may be others by now.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from daemon.loop.turn import Turn
 from daemon.model.events import QueueChanged, TurnEnded
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.plan.tree import PlanTree
+from daemon.redaction import is_redacted
 from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace, refuse_newer
 
 if TYPE_CHECKING:
@@ -23,6 +28,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STOPPED = "Goalwright was stopped in the middle of this."
+LEFT_WAITING = (
+    "Goalwright was stopped while this waited for an answer; it asks again when the session is opened."
+)
 UNSTORED = "The session could not be stored in the middle of this."
 
 
@@ -86,6 +94,37 @@ def replay(store: TraceStore, trace_id: str) -> SessionState:
         if stored.get(message.message_id) != message:
             store.save_message(message)
     return state
+
+
+def waits_for_answer(state: SessionState) -> bool:
+    """Whether a turn that broke off stood at a question, so that going on from there repeats nothing.
+
+    It did when the log says all of this of it:
+
+    - a question is pending, and no message was half received;
+    - either it is about the budget, which is asked between two steps, when no call is open;
+    - or it is about the first call without a result, that call had begun, and since then nothing was allowed (but to
+      repeat itself: that is asked before the tool runs), no file was written and the plan was not changed by it. Tools
+      ask before they act, and the calls after it in the message had not begun;
+    - the arguments of the open calls are stored as they were: where a secret was taken out they are not.
+
+    What was allowed may have happened, in part or whole: such a call is never run again by itself.
+    """
+    if state.turn is None or not state.turn_has_prompt or state.streaming or not state.pending:
+        return False
+    open_calls = state.open_tool_calls()
+    if not open_calls:
+        return all(request.permission == "budget" for request in state.pending.values())
+    message, first, _ = open_calls[0]
+    if any(other is not message for other, _, _ in open_calls):
+        return False
+    ids = {call_id for _, call_id, _ in open_calls}
+    return (
+        state.call_started == first
+        and not state.call_acted
+        and all(request.tool_call_id == first for request in state.pending.values())
+        and not any(is_redacted(call.input) for call in message.tool_calls() if call.id in ids)
+    )
 
 
 def close_what_is_open(session: Session, why: str = STOPPED) -> None:

@@ -21,14 +21,16 @@ from daemon.context.window import WindowCache
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Version
 from daemon.hooks.session import SessionHooks
+from daemon.jobs import SessionJobs
 from daemon.loop.assembly import Assembly
 from daemon.loop.compacting import Compacted, Compactor
 from daemon.loop.doom import CallMemory, general_command
 from daemon.loop.file_events import file_changed
 from daemon.loop.naming import names_after, summary_of
+from daemon.loop.notes import JOB_ENDED, job_notice
 from daemon.loop.queue import PromptQueue, TurnResult, Waiting
 from daemon.loop.recording import Recorder
-from daemon.loop.recovery import UNSTORED, close_what_is_open
+from daemon.loop.recovery import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
 from daemon.loop.services import Services
 from daemon.loop.state import SessionState
 from daemon.loop.step import Received
@@ -50,17 +52,27 @@ from daemon.model.permissions import Grant, Mode, PermissionRequest, Scope, Trus
 from daemon.model.traces import QueuedPrompt, SessionStatus, Trace
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import Answer
+from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
 from daemon.trust import mode_in_force
-from tools.jobs import Jobs, NoJobs
+from tools.jobs import Job
 
 log = logging.getLogger(__name__)
 
 _SNAPSHOT_DELAY_S = 1.0
+NOT_TRUSTED = (
+    "This folder is not trusted: its instruction files (AGENTS.md, CLAUDE.md) are shown to the model as information, "
+    "and not obeyed. If the folder is yours, run `goalwright trust` in it, or trust it in the editor (VS Code: "
+    '"Workspaces: Manage Workspace Trust").'
+)
 
 
 class Busy(Exception):
     """A turn is running and the client asked not to wait."""
+
+
+class _Left(BaseException):
+    """The daemon stops while the turn waits for an answer: nothing more of it happens, so that it can go on later."""
 
 
 class Session:
@@ -78,7 +90,13 @@ class Session:
         """The settings in force: the files', and over them those of the client that prompted last."""
         self.trust: Trust = services.trust()
         """Of the folder; what the client says that prompted last."""
-        self.jobs: Jobs = NoJobs()
+        self.jobs = SessionJobs(
+            services.trace_folder(self.session_id) / "output",
+            services.now,
+            redact=SECRETS.text,
+            on_end=self._job_ended,
+            on_output=self._job_output,
+        )
         """Commands in the background."""
         self.env: dict[str, str] = {}
         """Provider variables of the client that prompted last; in memory only."""
@@ -115,6 +133,9 @@ class Session:
         self._compaction: asyncio.Task[Compacted] | None = None
         self._canceling = False
         self._closing = False
+        self._told: set[str] = set()
+        self._left = False
+        self._told_of_trust = False
         self._snapshot_due: asyncio.TimerHandle | None = None
         self._saving: set[asyncio.Task[None]] = set()
 
@@ -122,6 +143,8 @@ class Session:
 
     def emit(self, event: Event) -> None:
         """Store, apply, publish. Raises StoreError when the log cannot be written."""
+        if self._left:
+            raise _Left
         stored = self.services.store.append(event)
         self.state.apply(stored)
         self.services.bus.publish(stored)
@@ -138,6 +161,34 @@ class Session:
         self.emit(
             Notice(trace_id=self.session_id, time=self.services.now(), level=level, text=text, code=code)
         )
+
+    def tell_once(self, text: str) -> None:
+        """Tell the person something that stays true."""
+        if text not in self._told:
+            self._told.add(text)
+            self.notice("warning", text)
+
+    def _job_ended(self, job: Job, killed: bool) -> None:
+        if not killed:  # whoever killed it knows
+            self.notice("info", job_notice(job), JOB_ENDED)
+
+    def _job_output(self, tool_call_id: str, text: str) -> None:
+        self.delta(
+            Delta(
+                trace_id=self.session_id,
+                kind="tool_output",
+                message_id="",
+                tool_call_id=tool_call_id,
+                name="bash",
+                text=text,
+            )
+        )
+
+    def tell_of_trust(self) -> None:
+        """Once: what the folder tells the model is not obeyed, and how it would be."""
+        if not self._told_of_trust:
+            self._told_of_trust = True
+            self.notice("info", NOT_TRUSTED, "trust")
 
     def _files_written(self, versions: Sequence[Version]) -> None:
         for version in versions:
@@ -283,7 +334,7 @@ class Session:
 
     async def compact(self, instructions: str = "") -> Compacted:
         """Compact the context at the person's wish. Raises Busy while a turn runs; ``cancel`` ends it."""
-        if self.running:
+        if self.running or waits_for_answer(self.state):
             raise Busy("The session is at work. Cancel the turn or wait for its end, then compact.")
         assembly = Assembly(self)
         await assembly.prepare()
@@ -328,13 +379,22 @@ class Session:
         if self._compaction is not None:
             self._compaction.cancel()
             await asyncio.wait({self._compaction}, timeout=10)
+        waits = self.running and waits_for_answer(self.state)
+        try:
+            if waits:
+                self.queue_stored()
+        except StoreError as error:
+            log.warning("the queue was not stored: %s", error)
+        self._left = waits
         if self.running and self._worker is not None:
             self.cancel()
             await asyncio.wait({self._worker}, timeout=10)
         try:
-            self.queue_stored()
+            if not self._left:
+                self.queue_stored()
         except StoreError as error:
             log.warning("the queue was not stored: %s", error)
+        await self.jobs.close()
         await self.hooks.close()
         await asyncio.gather(*self._saving)
         if self._snapshot_due is not None:
@@ -371,14 +431,32 @@ class Session:
         queue = (*checked, *self.queued())
         self.emit(QueueChanged(trace_id=self.session_id, time=self.services.now(), queue=queue))
 
-    async def _work(self) -> None:
-        while self._queue and not self._closing:
-            waiting = self._queue.take()
+    def resume(self) -> bool:
+        """Go on with a turn that waited for an answer when the daemon stopped; False when there is none.
+
+        Whoever calls it is there to answer, and has set ``config``, ``env`` and ``default_model``. What was asked is
+        withdrawn, and asked again as the rules and files are now. Raises StoreError.
+        """
+        if self.foreign or self.running or self._closing or not waits_for_answer(self.state):
+            return False
+        for request in list(self.state.pending.values()):
+            self.replied(request, "canceled", None, "")
+        prompt = QueuedPrompt(prompt_id=self.state.turn or "", text="")
+        waiting = Waiting(prompt, (), asyncio.get_running_loop().create_future(), restored=True)
+        self._worker = asyncio.create_task(self._work(waiting), name=f"session {self.session_id}")
+        return True
+
+    async def _work(self, resumed: Waiting | None = None) -> None:
+        while (resumed or self._queue) and not self._closing:
+            goes_on = resumed is not None
+            waiting, resumed = resumed or self._queue.take(), None
             try:
-                if self.state.turn is not None:
-                    close_what_is_open(self, UNSTORED)
+                if self.state.turn is not None and not goes_on:
+                    close_what_is_open(self, STOPPED if waits_for_answer(self.state) else UNSTORED)
                 async with self.files_lock:
-                    stop, detail = await self._run(waiting)
+                    stop, detail = await self._run(waiting, goes_on=goes_on)
+            except _Left:
+                stop, detail = "canceled", LEFT_WAITING
             except StoreError as error:
                 log.error("the turn was stopped: %s", error)
                 stop, detail = "error", str(error)
@@ -409,12 +487,14 @@ class Session:
             )
         )
 
-    async def _run(self, waiting: Waiting) -> tuple[StopReason, str]:
+    async def _run(self, waiting: Waiting, *, goes_on: bool = False) -> tuple[StopReason, str]:
         prompt = waiting.prompt
         if not self.hooks.begun:
             await self.hooks.begin()
         turn = Turn(self)
-        if self.hooks.wants("prompt.submit"):
+        if goes_on:
+            self._turn = asyncio.create_task(turn.resume())
+        elif self.hooks.wants("prompt.submit"):
             self._started(prompt)
             self._turn = asyncio.create_task(self._checked(turn, waiting))
         else:

@@ -11,14 +11,15 @@ from typing import cast, get_args
 
 from pydantic import ValidationError
 
-from daemon.context.instructions import instructions_of
+from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
 from daemon.context.marks import Marks
 from daemon.context.tokens import stored_calibration
-from daemon.loop.notes import with_note
+from daemon.loop.notes import with_job_note, with_note
 from daemon.loop.spending import Spending, added
 from daemon.model.events import (
     ContextMarked,
     Event,
+    FileChanged,
     FilesRestored,
     GoalAdded,
     GoalMoved,
@@ -27,12 +28,14 @@ from daemon.model.events import (
     MessageAdded,
     MessageDiscarded,
     MessagePartAdded,
+    Notice,
     PermissionAsked,
     PermissionForgotten,
     PermissionReplied,
     QueueChanged,
     SessionCreated,
     SessionUpdated,
+    ToolStarted,
     TurnEnded,
     TurnStarted,
 )
@@ -60,6 +63,10 @@ class SessionState:
         """The prompt of the turn under way is among the messages."""
         self.streaming: dict[str, tuple[MessagePartAdded, ...]] = {}
         """Complete parts of messages that are not complete yet, by message id."""
+        self.call_started = ""
+        """Id of the tool call under way."""
+        self.call_acted = False
+        """It was allowed, or something happened besides asking: see daemon.loop.recovery."""
         self.granted: list[Rule] = list(trace.carried.granted)
         """What the person allowed for the rest of the session by "always"."""
         self.seen_files: dict[str, str] = {}
@@ -79,6 +86,8 @@ class SessionState:
         self.spending.recount(self.messages, self.plan)
         self.instructions: dict[str, str] = {}
         """Instruction files of folders that the model was given with a tool result: text by shown path."""
+        self.untrusted_instructions: dict[str, str] = {}
+        """The same of those that were shown as information only."""
         self.position = (0, 0)
         """How many prompts came before the last one, and how many answers since it."""
         self._prompts = 0
@@ -91,8 +100,11 @@ class SessionState:
 
     def apply(self, event: Event) -> None:
         """Take one event into account."""
+        self._note_call(event)
         if isinstance(event, FilesRestored | GoalAdded | GoalUpdated | GoalMoved | GoalRemoved):
             self.notes = with_note(self.notes, event, self.plan)
+        elif isinstance(event, Notice):
+            self.notes = with_job_note(self.notes, event)
         if isinstance(event, MessageAdded):
             self._add_message(event)
         elif isinstance(event, MessagePartAdded):
@@ -200,6 +212,29 @@ class SessionState:
         """Sequence of the next message; from 1, without gaps."""
         return self.messages[-1].sequence + 1 if self.messages else 1
 
+    def _note_call(self, event: Event) -> None:
+        """How far the tool call under way has come, before ``event`` counts."""
+        if isinstance(event, ToolStarted):
+            self.call_started, self.call_acted = event.tool_call_id, False
+        elif isinstance(event, TurnEnded) or (
+            isinstance(event, MessageAdded) and event.message.tool_call_id == self.call_started
+        ):
+            self.call_started = ""
+        elif isinstance(event, PermissionReplied):
+            request = self.pending.get(event.request_id)
+            # That a repeated call may go ahead is asked before the tool is run at all.
+            if (
+                request is not None
+                and request.permission != "doom_loop"
+                and event.reply in ("once", "always")
+            ):
+                self.call_acted = True
+        elif isinstance(event, FileChanged) or (
+            isinstance(event, GoalAdded | GoalUpdated | GoalMoved | GoalRemoved | FilesRestored)
+            and not event.by
+        ):
+            self.call_acted = True
+
     def _add_message(self, event: MessageAdded) -> None:
         message = event.message
         if message.role == "user" and message.compaction() is None:
@@ -262,6 +297,7 @@ class SessionState:
         if result is None or result.is_error:
             return
         self.instructions.update(instructions_of(result.metadata))
+        self.untrusted_instructions.update(instructions_of(result.metadata, UNTRUSTED_KEY))
         files = cast("list[object]", result.metadata.get("files") or [result.metadata])
         for entry in files:
             fields = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}

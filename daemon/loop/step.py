@@ -150,7 +150,7 @@ async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> Step
         message_id, complete.parts, stop, detail=complete.detail, usage=complete.usage, model=complete.model
     )
     if stop == "tool_use":
-        return await _run_tools(host, message)
+        return await run_calls(host, message.tool_calls())
     for call in calls:
         # Cut off by max_tokens: the arguments may be incomplete, so nothing is run.
         host.add_result(_refused(call, "Not run: the answer was cut off before the call was complete."))
@@ -189,8 +189,8 @@ def _keep_partial(host: StepHost, received: Received, stop: StopReason, detail: 
         host.add_result(_refused(call, "Not run: the answer was cut off. " + detail))
 
 
-async def _run_tools(host: StepHost, message: Message) -> StepOutcome:
-    calls = message.tool_calls()
+async def run_calls(host: StepHost, calls: list[ToolCallPart]) -> StepOutcome:
+    """Run the calls of one message, in order; each has its result then, also when the turn is canceled."""
     for position, call in enumerate(calls):
         try:
             result = await _run_one(host, call)

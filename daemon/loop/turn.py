@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
 from daemon.context.marks import Marks
 from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM
+from daemon.context.prompt import UNTRUSTED
 from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
 from daemon.loop.assembly import Assembly
 from daemon.loop.budget import keep_budget
@@ -18,7 +19,7 @@ from daemon.loop.doom import Repeat
 from daemon.loop.notes import notes_text
 from daemon.loop.recording import Recorder, new_message_id
 from daemon.loop.restoring import Restorer
-from daemon.loop.step import Received, StepOutcome, run_step
+from daemon.loop.step import Received, StepOutcome, run_calls, run_step
 from daemon.loop.tool_context import call_permission, tool_context
 from daemon.model.events import (
     ContextMarked,
@@ -91,7 +92,27 @@ class Turn:
 
     async def run(self) -> tuple[StopReason, str]:
         """Work on the prompt. Raises CancelledError after everything received so far is stored."""
+        await self._prepare()
+        return await self._steps()
+
+    async def _prepare(self) -> None:
         await self._assembly.prepare()
+        if any(layer.name.startswith(UNTRUSTED) for layer in self._assembly.layers):
+            self._session.tell_of_trust()
+
+    async def resume(self) -> tuple[StopReason, str]:
+        """Go on where the daemon stopped while it waited for an answer. Raises as ``run``."""
+        await self._prepare()
+        if open_calls := self._state.open_tool_calls():
+            message = open_calls[0][0]
+            ids = {call_id for _, call_id, _ in open_calls}
+            calls = [call for call in message.tool_calls() if call.id in ids]
+            outcome = await run_calls(self, calls)
+            if outcome.stop != "tool_use":
+                return outcome.stop, outcome.detail
+        return await self._steps()
+
+    async def _steps(self) -> tuple[StopReason, str]:
         while True:
             steered = self._session.take_steered()
             if steered and self._session.hooks.wants("prompt.submit"):
@@ -292,12 +313,15 @@ class Turn:
         files = files_at_work(call.name, result)
         if not files:
             return result
+        trusted = self._session.trust == "trusted"
         found = await NestedInstructions(self._services.workspace).for_files(
             files,
-            self._state.instructions,
+            self._state.instructions if trusted else self._state.untrusted_instructions,
             readable=lambda path: context.permission.decide("read", path) == "allow",
         )
-        return with_instructions(result, found)
+        if found and not trusted:
+            self._session.tell_of_trust()
+        return with_instructions(result, found, trusted=trusted)
 
     async def _revert(self, goal: Goal, permission: CallPermission) -> str:
         return await Restorer(self._session).revert_goal(goal.id, permission)

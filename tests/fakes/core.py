@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from daemon.core import Daemon
 from daemon.files.seen import no_editor
 from daemon.loop.queue import TurnResult
-from daemon.loop.recovery import replay
+from daemon.loop.recovery import replay, waits_for_answer
 from daemon.loop.session import Session
 from daemon.loop.state import SessionState
 from daemon.model.events import Delta, Event
@@ -20,6 +20,7 @@ from daemon.model.messages import ToolResultPart
 from daemon.model.meters import Meter, Metered
 from daemon.model.permissions import PermissionRequest, Reply
 from daemon.store.base import TraceStore
+from daemon.trust import TrustedFolders
 from tests.fakes.models import FakeModels, Step
 from tests.fakes.tool_context import FakeDiagnostics
 from tests.fakes.waiting import until
@@ -87,10 +88,18 @@ async def daemon(
     write_unsaved: Callable[[Path, str, str], Awaitable[None]] = no_editor,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     check: bool = True,
+    trusted: bool = True,
 ) -> AsyncGenerator[Bench]:
-    """A daemon over ``folder/workspace``. At the end every record of it is checked, see ``check_record``."""
+    """A daemon over ``folder/workspace``, which the person trusts unless said otherwise.
+
+    At the end every record of it is checked, see ``check_record``.
+    """
     workspace = folder / "workspace"
     workspace.mkdir(exist_ok=True)
+    if trusted:
+        TrustedFolders(folder / "home").add(workspace.resolve())
+    else:
+        TrustedFolders(folder / "home").remove(workspace.resolve())
     models = FakeModels(*steps)
     unsaved: dict[Path, str] = {}
     core = Daemon(
@@ -124,10 +133,11 @@ def check_record(store: TraceStore, trace_id: str, live: SessionState | None = N
     assert [m.sequence for m in messages] == list(range(1, len(messages) + 1))
     replayed = replay(store, trace_id)
     assert replayed.messages == messages
-    check_pairs(replayed)
-    assert replayed.turn is None
+    if not waits_for_answer(replayed):  # a turn that stopped at a question goes on later
+        check_pairs(replayed)
+        assert replayed.turn is None
+        assert not replayed.pending
     assert not replayed.streaming
-    assert not replayed.pending
     assert replayed.trace.message_count == len(messages)
     counted = sum(goal.self_stats.message_count for goal in replayed.plan.snapshot().goals)
     goals = {goal.id for goal in replayed.plan.snapshot().goals}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.redaction import Redactor, was_redacted
+from daemon.redaction import Redactor, is_redacted
 
 DICE = random.Random(5)
 
@@ -72,7 +72,7 @@ def test_tokens_of_services_go_wherever_they_stand(kind: str, around: str) -> No
     clean = Redactor().text(text)
     assert token not in clean
     assert token[8:-4] not in clean
-    assert was_redacted(clean)
+    assert is_redacted(clean)
     for level in (text, json.dumps({"content": text}), json.dumps({"input": json.dumps({"content": text})})):
         stored = Redactor().json(json.dumps({"part": level}, ensure_ascii=False).encode())
         assert token[8:-4].encode() not in stored

@@ -149,9 +149,12 @@ class PermissionRequests:
     async def explain(self, params: p.PermissionExplainParams) -> p.PermissionExplainResult:
         """What would happen, by which rule of which file. Nobody is asked, nothing is run."""
         session = None if params.session_id is None else await self._client.at_hand(params.session_id)
+        config = self._client.client_config() if session is None else session.config
         rules = self._rules() if session is None else session.rules
         try:
-            ask = await asyncio.to_thread(asked_about, params.permission, params.target, self._core.workspace)
+            ask = await asyncio.to_thread(
+                asked_about, params.permission, params.target, self._core.workspace, config.settings
+            )
         except ToolError as error:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error
         verdict = rules.judge(ask)

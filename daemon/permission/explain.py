@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
+from daemon.config import Settings
 from tools.access import Access
 from tools.base import PermissionAsk, ToolError
 from tools.paths import rule_target
-from tools.shell.question import Place, question
+from tools.sandbox import SandboxPolicy, Unavailable, available
+from tools.shell.place import real_place
+from tools.shell.question import question
 
 LONGEST = 20_000
 """Characters of a command line or path."""
@@ -17,8 +21,8 @@ _ALIASES = {"write": "edit", "patch": "edit", "multiedit": "edit"}
 """Tools that need ``edit`` (source: conventions.md)."""
 
 
-def asked_about(permission: str, target: str, workspace: Path) -> PermissionAsk:
-    """The question that a call would put. Looks at the disk, because resolved paths decide; changes nothing.
+def asked_about(permission: str, target: str, workspace: Path, settings: Settings) -> PermissionAsk:
+    """The question that a call would put. Blocking: resolved paths decide, so it looks at the disk; changes nothing.
 
     ``target``: a path (relative to the workspace, absolute, with ``~``, or a wildcard), a command line for ``bash``,
     else what rules of this permission match. Raises ToolError.
@@ -29,7 +33,8 @@ def asked_about(permission: str, target: str, workspace: Path) -> PermissionAsk:
     if "\0" in target or len(target) > LONGEST:
         raise ToolError(f"A target has no NUL character, and at most {LONGEST} characters.")
     if permission == "bash":
-        return question(target, place(workspace), title=target)
+        ask = question(target, real_place(workspace), title=target)
+        return replace(ask, contained=sandbox_words(settings, workspace)[0] != "")
     if permission not in _PATHS:
         return PermissionAsk(permission, (target,), target)
     name, several = _named(target, workspace)
@@ -38,15 +43,18 @@ def asked_about(permission: str, target: str, workspace: Path) -> PermissionAsk:
     return PermissionAsk(permission, (name,), target)
 
 
-def place(workspace: Path) -> Place:
-    """The real one."""
-    home = Path.home()
-    return Place(
-        workspace,
-        home,
-        real=lambda path: Path(os.path.realpath(path)),
-        variables={"HOME": str(home), "PWD": str(workspace)},
-    )
+def sandbox_words(settings: Settings, workspace: Path) -> tuple[str, str]:
+    """Where commands run, empty when it is no sandbox; and why it is none although the person wants one.
+
+    Blocking the first time.
+    """
+    if settings.sandbox == "off":
+        return "", ""
+    try:
+        available(workspace)
+    except Unavailable as error:
+        return "", f"Commands are not run in a sandbox: {error}. They ask as if it were off."
+    return SandboxPolicy(settings.sandbox, settings.sandbox_network).words, ""
 
 
 def _named(raw: str, workspace: Path) -> tuple[str, bool]:

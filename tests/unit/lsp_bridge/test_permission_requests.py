@@ -67,6 +67,11 @@ def settings_of(door: Door, values: object) -> None:
     path.write_text(json.dumps(values))
 
 
+def not_trusted(door: Door) -> None:
+    """Nobody has said anything about the folder."""
+    door.bench.core.trusted.remove(door.bench.workspace)
+
+
 def made(door: Door, *names: str) -> list[bool]:
     return [(door.bench.workspace / name).exists() for name in names]
 
@@ -203,9 +208,10 @@ async def test_what_cannot_be_answered_any_more_says_so() -> None:
 
 async def test_the_rules_in_force_are_listed_with_their_files_from_weak_to_strong() -> None:
     async with served() as door:
+        not_trusted(door)
         core = door.bench.core
         user_file = core.state_folder / "config.json"
-        user_file.parent.mkdir()
+        user_file.parent.mkdir(exist_ok=True)
         user_file.write_text(json.dumps({"permission": {"bash": "deny"}}))
         settings_of(door, {"permission": {"edit": {"*.lock": "deny"}}})
         me = await person(door, settings={"permission": {"read": "ask"}})
@@ -238,6 +244,25 @@ async def test_what_would_happen_is_explained_without_asking_anybody(here: bool)
         assert door.bench.core.permissions.pending() == []
 
 
+async def test_a_command_is_explained_with_all_that_it_would_do() -> None:
+    async with served() as door:
+        not_trusted(door)
+        (door.bench.workspace / "link").symlink_to(".env")
+        settings_of(door, {"permission": {"read": {"*.env": "deny"}}})
+        me = await person(door, settings={"permission": {"bash": {"*": "ask", "cat *": "allow"}}})
+        for command in ("cat .env", "ls && cat ./x/../.env", "cat link", "echo $(cat .env)"):
+            found = await me.explained("bash", command)
+            assert found["action"] == "deny", command
+            denied = found["reasons"][0]
+            assert (denied["permission"], denied["target"]) == ("read", ".env")
+            assert denied["rule"]["file"] == WORKSPACE_FILE.as_posix()
+        assert (await me.explained("bash", "cat a.py"))["action"] == "allow"
+        found = await me.explained("bash", "git reset --hard", here=False)
+        assert found["action"] == "ask"
+        assert found["warnings"]
+        assert (await me.explained("bash", "((("))["action"] == "ask"
+
+
 @pytest.mark.parametrize(
     ("permission", "target"), [("", "x"), ("read", " "), ("read", "a\0b"), ("bash", "x" * 20_001)]
 )
@@ -264,6 +289,7 @@ async def test_what_this_session_was_granted_counts_in_its_explanation() -> None
 
 async def test_a_workspace_that_loosens_does_nothing_until_it_is_trusted() -> None:
     async with served(write("a.py"), "ok", write("b.py"), "ok") as door:
+        not_trusted(door)
         settings_of(door, {"permission": {"edit": "allow"}, "max_tokens": 999})
         me = await person(door)
         number = me.prompt()
@@ -297,6 +323,7 @@ async def test_the_editors_word_about_trust_counts_before_the_list(
     word: bool | None, listed: bool, trust: str
 ) -> None:
     async with served() as door:
+        not_trusted(door)
         if listed:
             door.bench.core.trusted.add(door.bench.workspace)
         me = await person(door, trusted=word)
@@ -338,6 +365,7 @@ async def test_a_client_that_no_longer_trusts_the_folder_restricts_a_running_ses
 
 async def test_auto_is_for_trusted_folders() -> None:
     async with served() as door:
+        not_trusted(door)
         me = await person(door)
         code, said = await me.refused("session/set", sessionId=me.session_id, mode="auto")
         assert (code, "goalwright trust" in said) == (INVALID_PARAMS, True)
@@ -353,6 +381,7 @@ async def test_auto_is_for_trusted_folders() -> None:
 
 async def test_a_mode_auto_that_does_not_count_is_told() -> None:
     async with served("ok") as door:
+        not_trusted(door)
         me = await person(door, settings={"mode": "auto"})
         assert "goalwright trust" in (await me.do("daemon/status"))["notice"]
         number = me.prompt()
@@ -378,7 +407,7 @@ async def test_a_mode_is_kept_with_its_session_and_answers_what_waits() -> None:
 
 async def test_a_damaged_file_of_grants_is_told_and_costs_nothing_else() -> None:
     async with served("ok") as door:
-        door.bench.core.state_folder.mkdir()
+        door.bench.core.state_folder.mkdir(exist_ok=True)
         (door.bench.core.state_folder / "grants.json").write_text("{")
         me = await person(door)
         assert "grants.json" in (await me.do("daemon/status"))["notice"]

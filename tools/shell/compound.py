@@ -41,6 +41,9 @@ def compound(walk: Walk) -> Ways | None:
 def body(walk: Walk, name: str) -> Ways:
     """The body of a function. It may run anywhere in the line, so nothing is known in it."""
     before, piped, moves = walk.state, walk.piped, walk.moves
+    if name in walk.called:
+        # In a loop, the call comes after it.
+        walk.doubt("a function is defined after its name was used")
     walk.functions.add(name)
     walk.state, walk.piped = before.forgetful().lost(), True
     first = len(walk.drafts)

@@ -38,6 +38,10 @@ SHADOWS = names(
     "type typeset ulimit umask unalias unset uv wait wc wget xargs yarn zsh"
 )
 """Commands that a function of the line may not hide: the line would read as if it ran them."""
+_SPECIAL = (
+    DECLARE | _CHANGES_PARSING | _NAMES | names("set hash jobs command builtin cd pushd popd exit exec eval")
+)
+"""Commands that may change the shell; all others are other programs, or change nothing that is followed here."""
 _SET_OPTIONS = re.compile(r"[-+][eux]+\Z|[-+][eux]*o\Z|--\Z|-\Z")
 _SET_NAMES = frozenset(("errexit", "nounset", "xtrace", "pipefail"))
 _DECLARATION = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=(.*))?\Z", re.DOTALL)
@@ -46,14 +50,24 @@ _VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?\Z")
 _EXPRESSION = re.compile(r"[A-Za-z0-9_ +*/%<>=!&|^~?:,()-]+\Z")
 
 
-def check(walk: Walk, words: list[Read], assignments: Assigned) -> None:
+def effect(
+    walk: Walk, words: list[Read], assignments: Assigned, redirects_stdin: bool
+) -> tuple[State | None, State | None]:
+    """Where the shell is after a command, when it works and when it fails."""
+    name = words[0].word
+    if name.known and name.text not in _SPECIAL and name.text not in walk.functions:
+        walk.called.add(name.text)
+        return walk.state, walk.state
+    _check(walk, words, assignments)
+    return _after(walk, words, redirects_stdin)
+
+
+def _check(walk: Walk, words: list[Read], assignments: Assigned) -> None:
     """Say why the line is unclear, when this command makes it so."""
     named, rest = _builtin([read.word for read in words])
     name = named.text if named else ""
     if named is None or not named.known:
         walk.doubt("the name of a command is not known")
-        return
-    if "/" in name:
         return
     walk.called.add(name)
     if name in _CHANGES_PARSING:
@@ -179,8 +193,7 @@ def _declared(walk: Walk, name: str, rest: list[Word]) -> None:
             walk.declared.add(match[1])
 
 
-def after(walk: Walk, words: list[Read], redirects_stdin: bool) -> tuple[State | None, State | None]:
-    """Where the shell is after this command, when it works and when it fails."""
+def _after(walk: Walk, words: list[Read], redirects_stdin: bool) -> tuple[State | None, State | None]:
     named, rest = _builtin([read.word for read in words])
     state = walk.state
     if named is None or not named.known:

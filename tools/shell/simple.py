@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tools.shell.draft import Draft, HereDocument, Redirections
-from tools.shell.effects import DECLARE, after, check, names
+from tools.shell.effects import DECLARE, effect, names
 from tools.shell.state import ENVIRONMENT, State
 from tools.shell.syntax import Redirection, Word
 from tools.shell.words import ASSIGNMENT, NAME, Read, UnclearError
@@ -24,6 +24,7 @@ _RESERVED = names(
 _ARRAY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=\(")
 _INDEX = re.compile(r"\[(-?[0-9]+|\$?[A-Za-z_][A-Za-z0-9_]*|)\]\+?=")
 _ANY_INDEX = re.compile(r"\[[^\n]*?\]\+?=")
+_LIKE_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=")
 _NO_FILES = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"))
 _PLAIN_TEXT = re.compile(r"[^\s'\"\\$`*?\[\]{}~#&|;<>()!^]+\Z")
 
@@ -161,7 +162,7 @@ def _array_argument(walk: Walk, words: list[Read]) -> Read | None:
 def _first(walk: Walk, read: Read, assignments: list[tuple[str, Word, str]]) -> None:
     if read.plain and read.word.text in _RESERVED and not assignments:
         raise UnclearError(f"{read.word.text!r} stands where bash expects none")
-    if re.match(r"[A-Za-z_]\w*(\[.*\])?\+?=", read.raw):
+    if "=" in read.raw and _LIKE_ASSIGNMENT.match(read.raw):
         raise UnclearError("an assignment that is not understood")
     if not read.word.known or read.word.glob or read.word.tilde or not read.word.text:
         walk.doubt("the name of a command is not known")
@@ -234,16 +235,20 @@ def _emit(
     words: list[Read],
     found: Redirections,
 ) -> tuple[State | None, State | None]:
-    own = {name for name, _, _ in assignments}
-    inherited = [pair for pair in before.exported if pair[0] not in own] if words else []
-    pieces = [text for _, text in inherited]
-    pieces += [source for _, _, source in assignments]
-    pieces += [_shown(read, first=index == 0) for index, read in enumerate(words)]
-    given = tuple((name, Word(text.partition("=")[2], known=False, source=text)) for name, text in inherited)
+    pieces = [_shown(read, first=index == 0) for index, read in enumerate(words)]
+    given: tuple[tuple[str, Word], ...] = ()
+    if assignments or before.exported:
+        own = {name for name, _, _ in assignments}
+        inherited = [pair for pair in before.exported if pair[0] not in own] if words else []
+        pieces = [*(text for _, text in inherited), *(source for _, _, source in assignments), *pieces]
+        given = (
+            *((name, Word(text.partition("=")[2], known=False, source=text)) for name, text in inherited),
+            *((name, value) for name, value, _ in assignments),
+        )
     draft = Draft(
         start,
-        tuple(read.word for read in words),
-        (*given, *((name, value) for name, value, _ in assignments)),
+        tuple([read.word for read in words]),
+        given,
         tuple(found.files),
         " ".join(pieces),
         before.folders,
@@ -259,8 +264,7 @@ def _emit(
             if ENVIRONMENT.match(name) or any(name == other for other, _ in walk.state.exported):
                 walk.export(name, source)
         return walk.state, walk.state if any("$(" in s or "`" in s for _, _, s in assignments) else None
-    check(walk, words, assignments)
-    return after(walk, words, found.stdin)
+    return effect(walk, words, assignments, found.stdin)
 
 
 def _definition(

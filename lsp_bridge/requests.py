@@ -20,7 +20,6 @@ from daemon.model.base import Model
 from daemon.model.permissions import Mode, Trust
 from daemon.model.traces import Budget, SessionStatus, Trace
 from daemon.permission.explain import sandbox_words
-from daemon.permission.explain import sandbox_words
 from daemon.provider.choose import Choice, is_provider_variable, parse_model
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError, UnknownTrace

@@ -333,7 +333,8 @@ def test_what_is_exported_shows_in_later_commands(line: str, text: str) -> None:
         "echo 'open", 'echo "open', "echo $(open", "echo `open", "a (", "a )", "if a; then b", "for x in",
         "case a in", "a; ;", "&& a", "a ||", "cat <<E\nx", "{ a;", "a \\", "git log \\ #;touch x", "ls\x0b-l",
         "ls\r-l", "a\x00b", "a\x7fb", "a \u202e b", "\ufeffls", "a \ud800", "a &\\\n& b", "a >\\\n> f",
-        "echo ${x:-'a'b\"}", "time", "!", "; a", "a | | b", "a 2>", "fc -s", "jobs -x a", "complete -C a b", "for i in 1; do f; f() { cd a; }; done",
+        "echo ${x:-'a'b\"}", "time", "!", "; a", "a | | b", "a 2>", "fc -s", "jobs -x a", "complete -C a b",
+        "for i in 1; do f; f() { cd a; }; done",
         "mapfile -C a b", "SECONDS=x", "echo $(a <<E; b\nE\n)",
     ],
 )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The attack suite: ``python -m tests.attacks`` prints its table."""

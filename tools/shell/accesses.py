@@ -45,6 +45,8 @@ class Place:
     files: Callable[[Path, str], Sequence[str] | None] = _no_files
     """The files that a shell wildcard means in a folder, or that lie below a folder (``**``), relative to that folder
     or absolute; None: not known."""
+    others: Callable[[Path], Sequence[Path]] = lambda path: ()
+    """Other names of the same file (hard links); by default nothing is looked up."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
     """Values of variables that are known, e.g. HOME."""
 
@@ -75,6 +77,7 @@ class Paths:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._known_others: dict[Path, tuple[str, ...]] = {}
 
     def folder(self, base: Path | None, folder: str | None) -> Path | None:
         """Where a command runs, from where its line starts; None when that shows only at run time."""
@@ -113,7 +116,7 @@ class Paths:
                 yield Access(permission, f"{spot.pattern}/*", why, implied=implied, several=True)
             return
         real = self._real(spot.path)
-        names = [self._name(real)]
+        names = [self._name(real), *self._others(real)]
         if use.use == "write":
             own = (
                 self._name(self._real(spot.path.parent) / spot.path.name)
@@ -226,6 +229,15 @@ class Paths:
             # A loop of links, or a name that no file can have: as it is written.
             pass
         return Path(os.path.normpath(path))
+
+    def _others(self, path: Path) -> Iterator[str]:
+        if path not in self._known_others:
+            try:
+                self._known_others[path] = tuple(map(self._name, self._place.others(path)))
+            except (OSError, RuntimeError, ValueError):
+                # What cannot be looked up has no other name that counts.
+                self._known_others[path] = ()
+        yield from self._known_others[path]
 
     def _files(self, folder: Path, pattern: str) -> Sequence[str] | None:
         try:

@@ -59,6 +59,7 @@ class _Question:
         self.warnings: dict[str, None] = {}
         self.read_only = True
         self._hidden = False
+        self._inside: set[Path] = set()
 
     def line(self, line: str, folder: Path | None, depth: int, variables: dict[str, str]) -> None:
         """A whole line and all that it runs."""
@@ -111,10 +112,12 @@ class _Question:
 
     def _elsewhere(self, folder: Path | None, text: str) -> None:
         """A command that runs outside of the workspace finds its settings and programs there."""
-        if folder is not None and text:
+        if folder is not None and text and folder not in self._inside:
             for access in self._paths.of_use(PathUse(HERE, "list"), folder, f"where {text} runs"):
                 if access.target.startswith("/"):
                     self.accesses.setdefault(access)
+                else:
+                    self._inside.add(folder)
 
     def _judge(self, command: Simple, text: str, known: Meaning) -> None:
         for also in known.also:

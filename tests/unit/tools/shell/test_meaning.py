@@ -289,12 +289,7 @@ def test_rules_mean_a_command_by_its_other_names_too(line: str, also: str) -> No
 
 
 def test_a_runner_of_an_environment_shows_what_it_runs() -> None:
-    for line in (
-        "uv run python -c x",
-        "poetry run python -c x",
-        "uv run --with x python -c x",
-        "bundle exec python -c x",
-    ):
+    for runner in ("uv run", "poetry run", "uv run --with x", "bundle exec"):
         (inner,) = of(f"{runner} python -c x").through
         assert meaning(Simple(tuple(inner))).opaque
 

@@ -248,6 +248,13 @@ def test_links_are_followed_and_what_is_written_counts_by_its_own_name_too() -> 
     assert paths("echo > out/.bashrc", place) == "W:/home/me/.bashrc"
 
 
+def test_a_file_counts_by_its_other_names_too() -> None:
+    names = {Path("/w/hard"): [Path("/w/.env"), Path("/home/me/.ssh/id_rsa")]}
+    place = Place(Path("/w"), Path("/home/me"), others=lambda path: names.get(path, ()))
+    assert paths("cat hard a", place) == "r:.env r:/home/me/.ssh/id_rsa r:a r:hard"
+    assert paths("cp a hard", place) == "r:a w:.env w:/home/me/.ssh/id_rsa w:hard w:hard/a"
+
+
 FILES = ["a.py", ".env", "src/b.py", ".github/x.yml"]
 
 

@@ -99,44 +99,69 @@ class _Table:
 
 
 class _Index:
-    """Patterns with the number of their rule. Most rules name one text, its beginning or its end, and those are looked
-    up; all others become one expression, the strongest first."""
+    """Patterns with the number of their rule. Most rules name one text, its beginning, its end or a part, and those are
+    looked up; the others become one expression for each first character, the strongest rule first."""
 
     def __init__(self, patterns: Mapping[int, Sequence[str]]) -> None:
         self._texts: dict[str, int] = {}
         self._starts: dict[int, dict[str, int]] = {}
         self._ends: dict[int, dict[str, int]] = {}
-        others: list[tuple[int, str]] = []
-        found = [
-            (index, form) for index in sorted(patterns) for p in patterns[index] for form in matching.forms(p)
-        ]
-        for index, text in found:
-            if "?" in text or text.count("*") > 1 or "*" in text[1:-1]:
-                others.append((index, text))
-            elif text.endswith("*"):
-                self._starts.setdefault(len(text) - 1, {})[text[:-1]] = index
-            elif text.startswith("*"):
-                self._ends.setdefault(len(text) - 1, {})[text[1:]] = index
-            else:
-                self._texts[text] = index
-        # An empty group at the end of each alternative tells which it was. At the beginning it would keep the
-        # engine from skipping alternatives by their first character.
-        others.reverse()
-        self._numbers = [index for index, _ in others]
-        alternatives = "|".join(f"{matching.regex(text)}()" for _, text in others)
-        self._regex = re.compile(alternatives, re.DOTALL) if others else None
+        self._parts: list[tuple[int, str]] = []
+        others: dict[str, list[tuple[int, str]]] = {}
+        for index in sorted(patterns, reverse=True):
+            for form in (form for pattern in patterns[index] for form in matching.forms(pattern)):
+                text = re.sub(r"\*+", "*", form)
+                first, last, stars = text.startswith("*"), text.endswith("*"), text.count("*")
+                if "?" in text or stars - first - last > 0:
+                    others.setdefault("" if text[0] in "*?" else text[0], []).append((index, text))
+                elif stars == 0:
+                    self._texts.setdefault(text, index)
+                elif stars == 2:
+                    self._parts.append((index, text[1:-1]))
+                elif last:
+                    self._starts.setdefault(len(text) - 1, {}).setdefault(text[:-1], index)
+                else:
+                    self._ends.setdefault(len(text) - 1, {}).setdefault(text[1:], index)
+        self._others = {first: _Expression(found) for first, found in others.items()}
 
     def last(self, text: str) -> int:
         """Number of the last rule that matches, or -1."""
         found = self._texts.get(text, -1)
         for length, starts in self._starts.items():
-            found = max(found, starts.get(text[:length], -1))
+            index = starts.get(text[:length], -1)
+            if index > found:
+                found = index
+        size = len(text)
         for length, ends in self._ends.items():
             # Not text[-length:]: that is all of it for zero, and an end of a shorter text is another text.
-            if length <= len(text):
-                found = max(found, ends.get(text[len(text) - length :], -1))
-        hit = self._regex.match(text) if self._regex is not None else None
-        return found if hit is None or hit.lastindex is None else max(found, self._numbers[hit.lastindex - 1])
+            index = ends.get(text[size - length :], -1) if length <= size else -1
+            if index > found:
+                found = index
+        for index, part in self._parts:
+            if index < found:
+                break
+            if part in text:
+                found = index
+                break
+        for first in dict.fromkeys(("", text[:1])):
+            if (expression := self._others.get(first)) is not None:
+                found = max(found, expression.last(text))
+        return found
+
+
+class _Expression:
+    """Patterns with several wildcards as one regular expression, the strongest first."""
+
+    def __init__(self, patterns: Sequence[tuple[int, str]]) -> None:
+        # An empty group at the end of each alternative tells which it was. At the beginning it would keep the
+        # engine from skipping alternatives by their first character.
+        self._numbers = [index for index, _ in patterns]
+        self._regex = re.compile("|".join(f"{matching.regex(text)}()" for _, text in patterns), re.DOTALL)
+
+    def last(self, text: str) -> int:
+        """Number of the last rule that matches, or -1."""
+        hit = self._regex.match(text)
+        return -1 if hit is None or hit.lastindex is None else self._numbers[hit.lastindex - 1]
 
 
 class _Same:

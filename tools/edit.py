@@ -9,7 +9,7 @@ from pydantic import Field
 from tools.base import FileChange, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.change import apply_changes, on_base
 from tools.match import find_edit
-from tools.paths import Target, ask_outside, did_you_mean, resolve
+from tools.paths import Target, did_you_mean, resolve
 from tools.text import Text, decode, readings, splice_bytes
 
 MAX_FILE_BYTES = 10_000_000
@@ -41,7 +41,6 @@ class EditTool(Tool[EditInput]):
     async def run(self, args: EditInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
         target = resolve(args.file_path, ctx)
-        await ask_outside(target, ctx)
         before, planned = await on_base(target, ctx, lambda base: _plan(base, args, target))
         change = FileChange(target.path, before, planned.after)
         outcome = await apply_changes([change], ctx)
@@ -52,7 +51,7 @@ def _plan(before: bytes | None, args: EditInput, target: Target) -> _Planned:
     name = target.rule
     if before is None:
         if args.old_string:
-            names = did_you_mean(target.path)
+            names = [] if target.outside else did_you_mean(target.path)
             hint = f" Did you mean: {', '.join(names)}?" if names else ""
             raise ToolError(f"{name} does not exist.{hint} To create it, send an empty old_string.")
         return _Planned(Text("", "utf-8").encode(args.new_string))

@@ -12,7 +12,7 @@ from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.glob import newest_first
 from tools.glob_pattern import compile_glob
-from tools.paths import ask_outside, ask_read, resolve, rule_target
+from tools.paths import ask_outside, ask_read, may_read, resolve, rule_target
 
 MAX_RESULTS = 100
 MAX_COLUMNS = 500
@@ -39,7 +39,8 @@ class GrepTool(Tool[GrepInput]):
         is_file = target.path.is_file()
         if not is_file and not target.path.is_dir():
             raise ToolError(f"{target.rule} does not exist.")
-        await ask_outside(target, ctx, is_dir=not is_file)
+        if not is_file:
+            await ask_outside(target, ctx, is_dir=True)
         everything = suggestions(self.permission, ("*",))
         ask = PermissionAsk(self.permission, (args.pattern,), f"Search {args.pattern}", everything)
         await ctx.permission.ask(ask)
@@ -63,11 +64,10 @@ async def _result(
     for path, number, text in found.lines:
         by_file.setdefault(path, []).append((number, text))
     # The person has just allowed this one file; for all others the rules alone decide.
-    readable = [
-        path
-        for path in by_file
-        if is_file or ctx.permission.decide("read", rule_target(root / path, ctx.workspace)) == "allow"
-    ]
+    # The real path decides there as well: ripgrep follows no links below the folder, but there are hard links.
+    readable = await asyncio.to_thread(
+        lambda: [path for path in by_file if is_file or may_read(root / path, ctx) == "allow"]
+    )
     left_out = len(by_file) - len(readable)
     total = sum(len(by_file[path]) for path in readable)
     lines: list[str] = []

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.listing import tree
-from tools.paths import ask_outside, ask_read, explain_os_error, resolve
+from tools.paths import ask_read, explain_os_error, resolve
 
 
 class LsInput(ToolInput):
@@ -28,7 +28,6 @@ class LsTool(Tool[LsInput]):
     async def run(self, args: LsInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
         target = resolve(args.path, ctx)
-        await ask_outside(target, ctx, is_dir=True)
         await ask_read(target, ctx, self.permission)
         try:
             listing = await asyncio.to_thread(tree, target.path, args.depth)

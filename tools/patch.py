@@ -14,7 +14,7 @@ from tools.change import apply_changes, base_of
 from tools.patching.names import Step, name_files
 from tools.patching.plan import plan_changes
 from tools.patching.reading import parse_patch
-from tools.paths import Target, ask_outside, explain_os_error
+from tools.paths import Target, explain_os_error
 from tools.writing import atomic
 
 
@@ -38,22 +38,11 @@ class PatchTool(Tool[PatchInput]):
         """See ``Tool.run``."""
         files = await asyncio.to_thread(parse_patch, args.patch_text)
         steps = await asyncio.to_thread(name_files, files, ctx)
-        await _ask_outside(steps, ctx)
         bases = await _bases(steps, ctx)
         modes = await asyncio.to_thread(_modes, steps)
         planned = await asyncio.to_thread(plan_changes, steps, bases, modes, args.fuzz)
         outcome = await apply_changes(planned.changes, ctx)
         return outcome.result(planned.note)
-
-
-async def _ask_outside(steps: Sequence[Step], ctx: ToolContext) -> None:
-    """One question for each folder outside of the workspace."""
-    folders: set[Path] = set()
-    for step in steps:
-        for target in (step.old, step.new):
-            if target is not None and target.outside and target.path.parent not in folders:
-                folders.add(target.path.parent)
-                await ask_outside(target, ctx)
 
 
 async def _bases(steps: Sequence[Step], ctx: ToolContext) -> dict[Path, bytes | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import os
 import re
@@ -9,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.access import suggestions
+from tools.access import Access, Action, suggestions
 from tools.base import PermissionAsk, ToolContext, ToolError
+from tools.links import other_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,11 @@ class Target:
     rule: str
     outside: bool
     """Outside of the workspace and of the session's scratch folder."""
+
+    @property
+    def own(self) -> bool:
+        """In the session's scratch folder, where that lies elsewhere: the output of what was allowed already."""
+        return not self.outside and Path(self.rule).is_absolute()
 
 
 def resolve(raw: str, ctx: ToolContext) -> Target:
@@ -55,7 +62,10 @@ def _rule(path: Path, workspace: Path) -> tuple[str, bool]:
 
 
 async def ask_outside(target: Target, ctx: ToolContext, *, is_dir: bool = False) -> None:
-    """Ask ``external_directory`` when the path lies outside of the workspace. Raises PermissionDenied."""
+    """Ask ``external_directory`` when the path lies outside of the workspace. Raises PermissionDenied.
+
+    For tools whose own question does not name a path: rules see the others' by themselves.
+    """
     if not target.outside:
         return
     folder = target.path if is_dir else target.path.parent
@@ -72,15 +82,38 @@ async def ask_outside(target: Target, ctx: ToolContext, *, is_dir: bool = False)
 
 
 async def ask_read(target: Target, ctx: ToolContext, permission: str = "read") -> None:
-    """Ask for reading a file or listing a folder. Raises PermissionDenied."""
+    """Ask for reading a file or listing a folder. Raises PermissionDenied.
+
+    One question, also for what lies outside of the workspace: the rules see that by the name. Under another name
+    (a hard link), a protected file is still asked about as what it is.
+    """
+    if target.own:
+        return
+    others = await asyncio.to_thread(other_names, target.path, ctx.workspace) if permission == "read" else []
     await ctx.permission.ask(
         PermissionAsk(
             permission=permission,
             targets=(target.rule,),
             title=f"{permission.capitalize()} {target.rule}",
             suggestions=suggestions(permission, folder_patterns([target.rule])),
+            accesses=tuple(
+                Access(
+                    "read", rule_target(path, ctx.workspace), "the same file under another name", implied=True
+                )
+                for path in others
+            ),
         )
     )
+
+
+def may_read(path: Path, ctx: ToolContext) -> Action:
+    """What the rules alone say to reading a file, whichever of its names they mean. Blocking for a hard link."""
+    decided = [ctx.permission.decide("read", rule_target(path, ctx.workspace))]
+    decided += [
+        ctx.permission.decide("read", rule_target(other, ctx.workspace))
+        for other in other_names(path, ctx.workspace)
+    ]
+    return "deny" if "deny" in decided else "ask" if "ask" in decided else "allow"
 
 
 def folder_patterns(rules: Iterable[str]) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ from pydantic import AliasChoices, Field
 from tools.base import Image, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.hashing import sha256
 from tools.listing import tree
-from tools.paths import Target, ask_outside, ask_read, did_you_mean, explain_os_error, resolve, rule_target
+from tools.paths import Target, ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.text import BinaryFile, Text, decode, split_lines
-from tools.writing.atomic import read_or_none
+from tools.writing.atomic import read_resolved
 
 MAX_LINES = 2000
 MAX_COLUMNS = 2000
@@ -56,10 +56,8 @@ class ReadTool(Tool[ReadInput]):
     async def run(self, args: ReadInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
         target = resolve(args.file_path, ctx)
-        is_dir = target.path.is_dir()
-        await ask_outside(target, ctx, is_dir=is_dir)
         await ask_read(target, ctx)
-        if is_dir:
+        if target.path.is_dir():
             return await asyncio.to_thread(_folder, target)
         data = await _load(target, ctx)
         if (image := _image_type(data)) is not None:
@@ -89,7 +87,7 @@ async def _load(target: Target, ctx: ToolContext) -> bytes:
             raise ToolError(
                 f"{target.rule} has {size} bytes: too large to read. Search it with grep instead."
             )
-        data = await asyncio.to_thread(read_or_none, target.path)
+        data = await asyncio.to_thread(read_resolved, target.path)
     except FileNotFoundError:
         data = None
     except OSError as error:

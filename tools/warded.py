@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -122,6 +123,11 @@ class Warded:
         self._done = False
         self._started = asyncio.Event()
 
+    @property
+    def started(self) -> bool:
+        """It ran, or still does; else nothing of it ever did."""
+        return self.family.session > 0
+
     async def stop(self, grace_s: float) -> None:
         """Stop all of it. Not to be broken off half-way: shield it."""
         if self._control is not None and not self.ended.is_set():
@@ -232,22 +238,28 @@ async def start(
     with_stdin: bool = False,
 ) -> Warded:
     """Start a program; a cancellation stops it again. Raises OSError when that is not possible."""
-    mark = uuid.uuid4().hex
-    # A Goalwright started by Goalwright keeps the marks above it: what it starts belongs to both.
-    marks = ":".join(filter(None, [os.environ.get(MARK), _reaper.mark, mark]))
-    program = Warded(on_output, mark)
-    starting = asyncio.ensure_future(
-        _start(program, [*argv], cwd, {**env, MARK: marks}, merge_stderr, grace_s, with_stdin)
-    )
-    # Not to be canceled half-way: the program may run already, with children, and nobody would know of it.
-    canceled = await finish(starting)
-    starting.result()
-    if program.error is not None:
-        raise OSError(program.error, os.strerror(program.error), argv[0])
-    if canceled:
-        await finish(asyncio.ensure_future(program.stop(grace_s)))
-        raise asyncio.CancelledError
-    return program
+    for again in (True, False):
+        mark = uuid.uuid4().hex
+        # A Goalwright started by Goalwright keeps the marks above it: what it starts belongs to both.
+        marks = ":".join(filter(None, [os.environ.get(MARK), _reaper.mark, mark]))
+        program = Warded(on_output, mark)
+        starting = asyncio.ensure_future(
+            _start(program, [*argv], cwd, {**env, MARK: marks}, merge_stderr, grace_s, with_stdin)
+        )
+        # Not to be canceled half-way: the program may run already, with children, and nobody would know of it.
+        canceled = await finish(starting)
+        starting.result()
+        if program.error is not None:
+            raise OSError(program.error, os.strerror(program.error), argv[0])
+        if canceled or not program.started:
+            await finish(asyncio.ensure_future(program.stop(grace_s)))
+        if canceled:
+            raise asyncio.CancelledError
+        if program.started:
+            return program
+        if not again:
+            break  # twice in a row somebody has killed the reaper as it was asked
+    raise OSError(errno.ESRCH, "the process that starts commands was killed", argv[0])
 
 
 async def _start(

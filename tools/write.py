@@ -7,7 +7,7 @@ from pydantic import Field
 from tools.base import FileChange, Tool, ToolContext, ToolInput, ToolResult
 from tools.change import apply_changes, on_base
 from tools.diff import opcodes
-from tools.paths import ask_outside, resolve
+from tools.paths import resolve
 from tools.text import Text, decode, split_lines
 
 
@@ -28,7 +28,6 @@ class WriteTool(Tool[WriteInput]):
     async def run(self, args: WriteInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
         target = resolve(args.file_path, ctx)
-        await ask_outside(target, ctx)
         before, after = await on_base(target, ctx, lambda base: _plan(base, args.content))
         outcome = await apply_changes([FileChange(target.path, before, after)], ctx)
         return outcome.result()

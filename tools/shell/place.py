@@ -8,22 +8,42 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tools.links import other_names
 from tools.shell.question import Place
 
 MAX_ENTRIES = 2000
 MAX_S = 0.05
+MAX_SEARCHES = 5
+"""How often the other names of a file are looked for."""
+_SECRETIVE = re.compile(r"/\.|\.(?:env|pem|key|p12|pfx|jks|keystore|kdbx)$|/id_")
 
 
 class _Lookup:
-    def __init__(self, max_entries: int, max_s: float, clock: Callable[[], float]) -> None:
+    def __init__(self, workspace: Path, max_entries: int, max_s: float, clock: Callable[[], float]) -> None:
+        self._workspace = workspace
+        self._searches = MAX_SEARCHES
         self._left = max_entries
         self._max_s = max_s
         self._clock = clock
         self._spent = 0.0
+
+    def real(self, path: Path) -> Path:
+        """Links followed; a hard link to what may be a secret counts as that."""
+        real = Path(os.path.realpath(path))
+        try:
+            linked = real.stat().st_nlink > 1 and real.is_file()
+        except OSError:
+            return real
+        if not linked or self._searches <= 0:
+            return real
+        self._searches -= 1
+        others = other_names(real, self._workspace)
+        return next((other for other in others if _SECRETIVE.search(other.as_posix())), real)
 
     def files(self, folder: Path, pattern: str) -> Sequence[str] | None:
         """See Place.files."""
@@ -96,10 +116,10 @@ def real_place(
     clock: Callable[[], float] = time.monotonic,
 ) -> Place:
     """For one question about a command that starts in the workspace. ``home``: of the person by default."""
-    lookup = _Lookup(max_entries, max_s, clock)
+    lookup = _Lookup(workspace, max_entries, max_s, clock)
     return Place(
         workspace=workspace,
         home=home or Path(os.path.realpath(Path.home())),
-        real=lambda path: Path(os.path.realpath(path)),
+        real=lookup.real,
         files=lookup.files,
     )

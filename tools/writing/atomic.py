@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +29,16 @@ from tools.writing.journal import Batch, Journal, Mark, new_batch
 from tools.writing.placing import Moved, clean, is_backup_untouched, place, put_back
 from tools.writing.recovery import Recovered, recover
 
-__all__ = ["Moved", "NotUndone", "Recovered", "read_or_none", "recover", "verify", "write_all"]
+__all__ = [
+    "Moved",
+    "NotUndone",
+    "Recovered",
+    "read_or_none",
+    "read_resolved",
+    "recover",
+    "verify",
+    "write_all",
+]
 
 
 _OPEN_AT_ONCE = 64
@@ -54,6 +62,11 @@ def read_or_none(path: Path) -> bytes | None:
     """The bytes of a regular file, or None when nothing is there. Raises OSError otherwise."""
     found = disk.read_stamped(path)
     return None if found is None else found[0]
+
+
+def read_resolved(path: Path) -> bytes | None:
+    """The same for a path whose links were followed before: only the file that is really there, see disk."""
+    return disk.read_resolved(path)
 
 
 def verify(changes: Sequence[FileChange]) -> None:
@@ -133,6 +146,8 @@ def _missing(folder: Path, path: Path) -> list[Path]:
         raise Moved(path, "leads somewhere else now")
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(folder))
+    if not disk.leads_here(folder):
+        raise Moved(path, "leads somewhere else now")  # not even a temporary file is to go there
     return missing
 
 
@@ -165,7 +180,7 @@ def _verified(changes: Sequence[FileChange]) -> list[Stamp | None]:
         folder = change.path.parent
         if folder not in folders:
             # A folder of the path may have been swapped for a symlink since the path was resolved.
-            if Path(os.path.realpath(folder)) != folder:
+            if not disk.leads_here(folder):
                 raise Moved(change.path, "leads somewhere else now")
             folders.add(folder)
         try:

@@ -60,6 +60,29 @@ def read_stamped(path: Path, *, follow: bool = True) -> tuple[bytes, Stamp] | No
         return None
 
 
+def read_resolved(path: Path) -> bytes | None:
+    """The bytes of a regular file whose path was resolved; None when nothing is there. Raises OSError otherwise.
+
+    Should a part of the path have become a link since, nothing of what that leads to is given.
+    """
+    for again in (True, True, False):
+        found = read_stamped(path, follow=False)
+        if found is None:
+            return None
+        now = look(path)
+        same = now is not None and (now.st_dev, now.st_ino) == (found[1].device, found[1].inode)
+        if same and leads_here(path):
+            return found[0]
+        if not again or not leads_here(path):
+            break  # else somebody saved it just now
+    raise OSError(errno.ELOOP, "it leads somewhere else now", str(path))
+
+
+def leads_here(path: Path) -> bool:
+    """Whether no part of an absolute path is a link."""
+    return os.path.realpath(path) == str(path)
+
+
 def digest(path: Path) -> str | None:
     """Hex sha256 of a regular file, None when nothing is there, empty for what is no regular file.
 
@@ -268,9 +291,13 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _read(path: Path, flags: int) -> tuple[bytes, Stamp]:
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | flags)
+    # Not to wait for ever when a pipe has taken the file's place.
+    flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+    descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         chunks: list[bytes] = []
         wanted = found.st_size + 1
         while chunk := os.read(descriptor, wanted):

@@ -47,6 +47,9 @@ def place(item: Item, stamp: Stamp | None, *, alone: bool) -> None:
     ``stamp``: of the old file when it was compared with the plan; None: it was compared by hash. ``alone``: it is the
     only file of its batch, so that nothing can fail after it and no backup is needed.
     """
+    # Once more, just before: between the comparison and here, a folder of the path may have become a link.
+    if not disk.leads_here(item.path.parent):
+        raise Moved(item.path, "leads somewhere else now")
     if item.kind == "create":
         try:
             disk.move_new(item.temp, item.path)

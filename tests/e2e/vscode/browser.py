@@ -39,8 +39,8 @@ FLAGS = (
     # /dev/shm is 64 MB in many containers, which a workbench can fill.
     "--disable-dev-shm-usage",
 )
-PACKAGES = ("chromium", "fonts-dejavu-core", "ripgrep")
-"""Debian packages for a bare CI machine: without a font all text is boxes."""
+PACKAGES = ("chromium", "fonts-dejavu-core", "ripgrep", "bubblewrap")
+"""Debian packages for a bare CI machine: without a font all text is boxes, without bwrap there is no sandbox."""
 
 MISSING = (
     "No Chromium, Chrome or Edge was found, and the end-to-end tests in real VS Code need one.\n"
@@ -75,7 +75,8 @@ def apt_install() -> None:
 def main(arguments: list[str]) -> int:
     """Print the browser's path."""
     found = find()
-    if found is None and "--install" in arguments and may_install():
+    complete = found is not None and shutil.which("bwrap") is not None
+    if not complete and "--install" in arguments and may_install():
         try:
             apt_install()
         except subprocess.CalledProcessError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
+from tools.access import suggestions
 from tools.base import (
     DiagnosticsReport,
     FileChange,
@@ -54,7 +55,11 @@ async def test_a_change_is_asked_kept_written_and_reported(ctx: FakeToolContext,
     outcome = await apply_changes([update(path, b"one\n2\n3\n")], ctx)
     assert path.read_bytes() == b"one\n2\n3\n"
     (ask,) = ctx.permission.asks
-    assert (ask.permission, ask.targets, ask.suggestions) == ("edit", ("src/a.py",), ("src/*",))
+    assert (ask.permission, ask.targets, ask.suggestions) == (
+        "edit",
+        ("src/a.py",),
+        suggestions("edit", ("src/*",)),
+    )
     assert ask.changes[0].after == b"one\n2\n3\n"
     assert ask.title == "Edit src/a.py (+2 -1)"
     assert [(c.before, call) for c, call in ctx.history.kept] == [(b"one\ntwo\n", "call_1")]

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.tool_context import FakeToolContext, fake_context, put
+from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied, ToolError, ToolResult
 from tools.edit import MAX_FILE_BYTES, EditInput, EditTool
 from tools.match import MAX_REPLACEMENTS
@@ -99,7 +100,7 @@ async def test_edit_through_a_link_writes_its_target_and_keeps_the_link(ctx: Fak
     assert ctx.permission.asks[0].targets == ("real/a.py",)
 
 
-async def test_edit_outside_of_the_workspace_asks_for_the_folder_first(
+async def test_edit_outside_of_the_workspace_is_one_question_that_names_the_real_file(
     ctx: FakeToolContext, tmp_path: Path
 ) -> None:
     outside = tmp_path / "other/a.py"
@@ -107,11 +108,11 @@ async def test_edit_outside_of_the_workspace_asks_for_the_folder_first(
     (ctx.workspace / "way").symlink_to(outside.parent, target_is_directory=True)
     for name in (str(outside), "../other/a.py", "way/a.py"):
         ctx.permission.asks.clear()
-        ctx.permission.refuse = {"external_directory"}
+        ctx.permission.refuse = {"edit"}
         with pytest.raises(PermissionDenied):
             await edit(ctx, name, "x = 1", "x = 2")
         (ask,) = ctx.permission.asks
-        assert ask.targets == (outside.parent.resolve().as_posix() + "/*",)
+        assert ask.targets == (outside.resolve().as_posix(),)
     ctx.permission.refuse = set()
     await edit(ctx, "../other/a.py", "x = 1", "x = 2")
     assert ctx.permission.asks[-1].targets == (outside.resolve().as_posix(),)
@@ -230,9 +231,9 @@ async def test_always_is_not_offered_for_names_that_are_patterns_for_others(
     ctx: FakeToolContext, path: str, patterns: tuple[str, ...]
 ) -> None:
     await write(ctx, path, "x\n")
-    assert ctx.permission.asks[-1].suggestions == patterns
+    assert ctx.permission.asks[-1].suggestions == suggestions("edit", patterns)
     await ReadTool().run(ReadInput(file_path=path), ctx)
-    assert ctx.permission.asks[-1].suggestions == patterns
+    assert ctx.permission.asks[-1].suggestions == suggestions("read", patterns)
 
 
 @pytest.mark.parametrize(("folder", "offered"), [("plain", True), ("*", False), ("a?/b", False)])
@@ -240,13 +241,13 @@ async def test_always_is_not_offered_for_outside_folders_that_are_patterns(
     ctx: FakeToolContext, tmp_path: Path, folder: str, offered: bool
 ) -> None:
     await write(ctx, (tmp_path / folder / "x").as_posix(), "x\n")
-    outside = ctx.permission.asks[0]
-    assert outside.permission == "external_directory"
-    assert outside.suggestions == (outside.targets if offered else ())
+    (outside,) = ctx.permission.asks
+    pattern = f"{(tmp_path / folder).resolve().as_posix()}/*"
+    assert outside.suggestions == (suggestions("edit", (pattern,)) if offered else ())
 
 
 async def test_always_is_not_offered_for_the_root_of_all_folders(ctx: FakeToolContext) -> None:
-    ctx.permission.refuse = {"external_directory"}
+    ctx.permission.refuse = {"edit"}
     with pytest.raises(PermissionDenied):
         await write(ctx, "/x", "x\n")
     assert ctx.permission.asks[0].suggestions == ()

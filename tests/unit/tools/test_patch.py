@@ -276,16 +276,15 @@ async def test_another_name_without_rename_lines_is_refused(ctx: FakeToolContext
     assert "renamed as well" in await refused(ctx, "--- a/x.py\n+++ b/y.py\n@@ -1 +1 @@\n-1\n+2\n")
 
 
-async def test_outside_of_the_workspace_is_asked_for_once_a_folder(
-    ctx: FakeToolContext, tmp_path: Path
-) -> None:
+async def test_outside_of_the_workspace_is_one_question(ctx: FakeToolContext, tmp_path: Path) -> None:
     for name in ("p.py", "q.py"):
         put(ctx, f"../out/{name}", b"1\n")
         ctx.files.note_read((tmp_path / "out" / name).resolve(), sha256(b"1\n"))
     out = (tmp_path / "out").resolve()
     hunks = "".join(f"*** Update File: {out}/{n}\n@@\n-1\n+2\n" for n in ("p.py", "q.py"))
     await patch(ctx, f"*** Begin Patch\n{hunks}*** End Patch")
-    assert ctx.permission.asked == ["external_directory", "edit"]
+    (ask,) = ctx.permission.asks
+    assert ask.targets == (f"{out.as_posix()}/p.py", f"{out.as_posix()}/q.py")
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])

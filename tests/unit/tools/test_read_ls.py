@@ -116,22 +116,23 @@ async def test_a_pipe_is_refused_without_waiting(ctx: FakeToolContext) -> None:
         await read(ctx, "pipe")
 
 
-async def test_a_file_of_the_sessions_scratch_folder_needs_no_question_about_folders(
+async def test_a_file_of_the_sessions_scratch_folder_needs_no_question(
     ctx: FakeToolContext,
 ) -> None:
     ctx.scratch.mkdir()
     (ctx.scratch / "out.txt").write_text("all\n")
     assert (await read(ctx, str(ctx.scratch / "out.txt"))).content == "1→all"
-    assert ctx.permission.asked == ["read"]
+    assert ctx.permission.asked == []
 
 
-async def test_home_is_expanded_and_counts_as_outside(
+async def test_home_is_expanded_and_named_in_full(
     ctx: FakeToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "notes.txt").write_text("n\n")
     await read(ctx, "~/notes.txt")
-    assert ctx.permission.asked == ["external_directory", "read"]
+    (ask,) = ctx.permission.asks
+    assert (ask.permission, ask.targets) == ("read", ((tmp_path / "notes.txt").resolve().as_posix(),))
 
 
 async def ls(ctx: FakeToolContext, path: str = ".", depth: int = 2) -> ToolResult:

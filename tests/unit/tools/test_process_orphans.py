@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.waiting import until
+from tools import process, warded
+from tools.family import MARK, Family, members_now
+from tools.process import Ended
+
+ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+
+HIDERS = [
+    "sleep 300 & echo $! >> pids; wait",
+    "setsid -f bash -c 'echo $$ >> pids; exec sleep 300'; sleep 300",
+    "(env -i setsid -f /bin/bash -c 'trap \"\" TERM; echo $$ >> pids; while :; do sleep 300; done'); sleep 300",
+    "(env -i setsid -f /bin/bash -c 'exec -a harmless /bin/bash -c \"echo \\$\\$ >> pids; sleep 300; :\"'); sleep 300",
+]
+
+
+def pids(workspace: Path) -> list[int]:
+    path = workspace / "pids"
+    return [int(word) for word in path.read_text().split()] if path.exists() else []
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def left(mark: str, workspace: Path) -> list[int]:
+    """By mark, and those that cleared their environment by what they wrote down."""
+    return members_now(Family(mark)) + [pid for pid in pids(workspace) if alive(pid)]
+
+
+def doomed(workspace: Path, mode: str, command: str, mark: str) -> subprocess.Popen[str]:
+    workspace.mkdir()
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.fakes.doomed_daemon", str(workspace), mode, command],
+        cwd=ROOT,
+        env={**os.environ, MARK: mark},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+async def killed(daemon: subprocess.Popen[str], workspace: Path, mark: str) -> None:
+    daemon.kill()
+    await asyncio.to_thread(daemon.wait)
+    await until(lambda: not left(mark, workspace), "the end of all processes")
+
+
+@pytest.mark.parametrize("mode", ["run", "job"])
+@pytest.mark.parametrize("command", HIDERS)
+async def test_nothing_outlives_a_killed_daemon(tmp_path: Path, mode: str, command: str) -> None:
+    workspace, mark = tmp_path / "ws", uuid.uuid4().hex
+    daemon = doomed(workspace, mode, command, mark)
+    await until(lambda: pids(workspace), "the command's processes")
+    await killed(daemon, workspace, mark)
+
+
+@pytest.mark.parametrize("mode", ["ask", "start"])
+async def test_a_daemon_killed_before_the_command_runs_leaves_nothing(tmp_path: Path, mode: str) -> None:
+    workspace, mark = tmp_path / "ws", uuid.uuid4().hex
+    daemon = doomed(workspace, mode, HIDERS[0], mark)
+    assert daemon.stdout is not None
+    assert await asyncio.to_thread(daemon.stdout.readline) == "ready\n"
+    await killed(daemon, workspace, mark)
+
+
+async def test_a_daemon_killed_in_the_grace_of_a_command_leaves_nothing(tmp_path: Path) -> None:
+    workspace, mark = tmp_path / "ws", uuid.uuid4().hex
+    stubborn = "trap 'echo asked > term' TERM; echo $$ >> pids; while :; do sleep 0.1; done"
+    daemon = doomed(workspace, "grace", stubborn, mark)
+    await until((workspace / "term").exists, "the signal")
+    await killed(daemon, workspace, mark)
+
+
+async def run(workspace: Path, command: str, timeout_s: float = 30) -> tuple[Ended, str]:
+    out = bytearray()
+    ended = await process.run(
+        ["bash", "-c", command],
+        cwd=workspace,
+        env=os.environ,
+        on_output=lambda fd, data: out.extend(data),
+        timeout_s=timeout_s,
+        merge_stderr=True,
+        grace_s=0.2,
+    )
+    return ended, out.decode()
+
+
+@pytest.mark.parametrize("command", HIDERS)
+async def test_a_normal_end_leaves_nothing_however_it_hides(tmp_path: Path, command: str) -> None:
+    command = command.removesuffix("; sleep 300").removesuffix("; wait")
+    ended, _ = await run(tmp_path, f"{command}\nuntil [ -s pids ]; do sleep 0.01; done")
+    assert ended == Ended(0, stopped_background=True)
+    assert pids(tmp_path)
+    assert not any(alive(pid) for pid in pids(tmp_path))
+
+
+async def test_a_command_that_kills_its_warden_does_not_get_away(tmp_path: Path) -> None:
+    await run(tmp_path, "echo $$ >> pids; kill -9 $PPID; sleep 300")
+    await until(lambda: not any(alive(pid) for pid in pids(tmp_path)), "its end")
+
+
+async def test_a_killed_reaper_is_replaced(tmp_path: Path) -> None:
+    await run(tmp_path, "true")
+    assert warded._reaper._process is not None
+    os.kill(warded._reaper._process.pid, signal.SIGKILL)
+    ended, out = await run(tmp_path, "echo again")
+    assert (ended.exit_code, out) == (0, "again\n")
+
+
+async def test_a_stopped_command_is_ended_too(tmp_path: Path) -> None:
+    ended, _ = await run(tmp_path, "echo $$ > pids; kill -STOP $$", timeout_s=0.5)
+    assert ended.timed_out
+    assert not any(alive(pid) for pid in pids(tmp_path))
+
+
+async def test_keys_are_not_in_the_environment_of_the_parents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "visible")
+    warded._reaper._forget()
+    _, out = await run(tmp_path, "tr '\\0' '\\n' < /proc/$PPID/environ")
+    assert out == "LC_ALL=C\n"
+
+
+async def test_large_output_and_exit_codes_come_whole(tmp_path: Path) -> None:
+    ended, out = await run(tmp_path, "seq 1 100000; exit 7")
+    assert ended.exit_code == 7
+    assert out == "".join(f"{number}\n" for number in range(1, 100001))

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.tool_context import FakeToolContext, fake_context
+from tools import sandbox
+from tools.base import ToolError, ToolResult
+from tools.bash import BashInput, BashTool
+from tools.sandbox import SandboxPolicy
+from tools.sandbox_survey import TooLarge, survey
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"
+)
+
+
+@pytest.fixture
+def ctx() -> Iterator[FakeToolContext]:
+    # Not below /tmp, which is empty in the sandbox anyway.
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        workspace = Path(folder).resolve() / "ws"
+        workspace.mkdir()
+        (workspace.parent / "state").mkdir()
+        (workspace.parent / "state/token").write_text("TOKEN")
+        script = (
+            "git init -q .; git config user.email a@example.org; git config user.name a; echo SECRET > .env; "
+            "ln .env hard; ln -s .env soft; mkdir conf docs; echo SECRET > conf/.env; echo SECRET > conf/key.txt; echo a > plain"
+        )
+        subprocess.run(["bash", "-ec", script], cwd=workspace, check=True)
+        made = fake_context(workspace)
+        made.permission.rules = [
+            ("read", "*.env", "ask"),
+            ("read", "conf/key.txt", "deny"),
+            ("edit", "docs/*", "deny"),
+        ]
+        hidden = (workspace.parent / "state",)
+        yield replace(made, sandbox=SandboxPolicy("workspace-write", hidden=hidden))
+
+
+async def bash(ctx: FakeToolContext, command: str, **more: object) -> ToolResult:
+    return await BashTool().run(BashInput.model_validate({"command": command, **more}), ctx)
+
+
+async def test_the_question_says_that_it_is_contained_and_the_workspace_is_writable(
+    ctx: FakeToolContext,
+) -> None:
+    result = await bash(ctx, "echo b > new && git add new && git commit -qm x && git log --format=%s")
+    assert result.content.startswith("Exit code: 0\nx\n")
+    assert ctx.permission.asks[0].contained
+    assert (ctx.workspace / "new").read_text() == "b\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat .env", "cat hard", "cat soft", "cat conf/.env", "cat conf/key.txt", "mv conf c && cat c/key.txt",
+        "cp .env x; cat x", "cat ../state/token", "cat ~/.ssh/*", "cat /proc/1/root$PWD/.env", "umount .env; cat .env",
+        "unshare -rm sh -c 'umount .env; cat .env'",
+    ],
+)  # fmt: skip
+async def test_what_rules_hide_cannot_be_read(ctx: FakeToolContext, command: str) -> None:
+    result = await bash(ctx, command)
+    assert result.metadata["exit_code"] != 0
+    assert "SECRET" not in result.content
+    assert "TOKEN" not in result.content
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("echo x >> .git/config", ".git/config"),
+        ("echo x > .git/hooks/post-commit", ".git/hooks/post-commit"),
+        ("mkdir .vscode; echo x > .vscode/tasks.json", ".vscode"),
+        ("mkdir .goalwright; echo x > .goalwright/config.json", ".goalwright"),
+        ("mv .git .g && mkdir .git", ".g"),
+        ("echo x > docs/new.md", "docs/new.md"),
+        ("echo x > ../out", "../out"),
+        ("rm -rf .git/hooks .vscode; mkdir -p .vscode; touch .vscode/x", ".vscode"),
+        ("echo /tmp/x > .git/commondir", ".git/commondir"),
+    ],
+)
+async def test_what_makes_others_run_something_cannot_be_written(
+    ctx: FakeToolContext, command: str, path: str
+) -> None:
+    target = ctx.workspace / path
+    before = target.read_bytes() if target.is_file() else None
+    await bash(ctx, command)
+    assert (target.read_bytes() if target.is_file() else None) == before
+    assert before is not None or not os.path.lexists(target)
+
+
+async def test_unix_sockets_are_not_reachable(ctx: FakeToolContext) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(ctx.workspace / "agent.sock"))
+        server.listen()
+        code = "import socket,sys; socket.socket(socket.AF_UNIX).connect('agent.sock')"
+        result = await bash(ctx, f'python3 -c "{code}"')
+    assert result.metadata["exit_code"] != 0
+
+
+async def test_there_is_no_network_and_the_limits_are_told_with_the_way_out(ctx: FakeToolContext) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        result = await bash(ctx, f"exec 3<>/dev/tcp/127.0.0.1/{port}")
+    assert result.metadata["exit_code"] != 0
+    result = await bash(ctx, "touch /usr/x")
+    assert "unsandboxed: true" in result.content
+
+
+async def test_outside_of_the_sandbox_is_an_ordinary_question_with_its_reason(ctx: FakeToolContext) -> None:
+    with pytest.raises(ToolError, match="needs a reason"):
+        await bash(ctx, "cat plain", unsandboxed=True)
+    await bash(ctx, "cat plain", unsandboxed=True, reason="the cache is elsewhere")
+    (ask,) = ctx.permission.asks
+    assert not ask.contained
+    assert ask.title.startswith("Outside of the sandbox: ")
+    assert "the cache is elsewhere" in ask.detail
+
+
+async def test_read_only_changes_nothing(ctx: FakeToolContext) -> None:
+    ctx = replace(ctx, sandbox=SandboxPolicy("read-only"))
+    result = await bash(ctx, "echo x > plain; cat plain")
+    assert (ctx.workspace / "plain").read_text() == "a\n"
+    assert "Read-only file system" in result.content
+
+
+async def test_more_folders_may_be_writable(ctx: FakeToolContext) -> None:
+    more = ctx.workspace.parent / "cache"
+    more.mkdir()
+    ctx = replace(ctx, sandbox=replace(ctx.sandbox, writable=(more,)))
+    await bash(ctx, "echo x > ../cache/made")
+    assert (more / "made").read_text() == "x\n"
+
+
+async def test_nothing_is_left_of_the_sandbox(ctx: FakeToolContext) -> None:
+    before = sorted(ctx.workspace.iterdir())
+    await bash(ctx, "true")
+    assert sorted(ctx.workspace.iterdir()) == before
+
+
+async def test_without_bwrap_nothing_is_contained_and_the_person_is_told(
+    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(sandbox, "find_program", lambda name, workspace: None)
+    await bash(replace(ctx, tell_person=told.append), "true")
+    assert not ctx.permission.asks[0].contained
+    assert "bwrap is not installed" in told[0]
+
+
+async def test_when_not_all_files_can_be_looked_at_nothing_is_contained(
+    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(TooLarge):
+        survey(ctx.workspace, ctx.permission.decide, writable=True, max_entries=3)
+    told: list[str] = []
+    ctx.permission.rules.append(("read", "*", "ask"))
+    await bash(replace(ctx, tell_person=told.append), "true")
+    assert not ctx.permission.asks[0].contained
+    assert told

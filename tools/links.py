@@ -1,0 +1,64 @@
+"""Other names of one file: through a hard link, what is protected must stay protected. Blocking."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+MAX_ENTRIES = 5000
+MAX_S = 0.1
+_HOME_FOLDERS = ("", ".ssh", ".aws", ".gnupg", ".kube", ".docker", ".config/gcloud", ".config/gh", ".azure")
+_PASSED_BY = frozenset({"node_modules", ".venv", "__pycache__", "objects"})
+
+
+def other_names(path: Path, workspace: Path, clock: Callable[[], float] = time.monotonic) -> list[Path]:
+    """Where else the file at ``path`` is found: among the person's secrets and in the workspace.
+
+    Looked for only when there are other names at all, and within bounds: first where secrets are.
+    """
+    try:
+        wanted = path.stat(follow_symlinks=False)
+    except OSError:
+        return []
+    if wanted.st_nlink < 2 or not stat.S_ISREG(wanted.st_mode):
+        return []
+    found: list[Path] = []
+    deadline = clock() + MAX_S
+    for number, entry in enumerate(_entries(workspace)):
+        if number >= MAX_ENTRIES or clock() > deadline:
+            break
+        try:
+            if entry.inode() != wanted.st_ino or entry.path == str(path):
+                continue
+            info = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+        if (info.st_dev, info.st_ino) == (wanted.st_dev, wanted.st_ino):
+            found.append(Path(entry.path))
+    return list(dict.fromkeys(found))
+
+
+def _entries(workspace: Path) -> Iterator[os.DirEntry[str]]:
+    home = Path(os.path.realpath(Path.home()))
+    for folder in (*(home / name for name in _HOME_FOLDERS), workspace / ".git"):
+        yield from _listed(folder)
+    waiting = [workspace]
+    while waiting:
+        below: list[Path] = []
+        for entry in _listed(waiting.pop(0)):
+            if not entry.is_dir(follow_symlinks=False):
+                yield entry
+            elif entry.name not in _PASSED_BY:
+                below.append(Path(entry.path))
+        waiting += below
+
+
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.model.events import QueueChanged, TurnEnded
+from daemon.model.events import PermissionAsked, QueueChanged, TurnEnded
 from daemon.store.files import FileTraceStore
 from tests.fakes import crash_child
 from tests.fakes.core import check_pairs, daemon
@@ -33,11 +33,11 @@ class Victims:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
-    async def start(self, folder: Path, die_at: int = 0, how: str = "after") -> int:
+    async def start(self, folder: Path, die_at: int = 0, how: str = "after", *, ask: bool = False) -> int:
         (folder / "workspace").mkdir(parents=True)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        order = {"folder": str(folder), "die_at": die_at, "how": how}
+        order = {"folder": str(folder), "die_at": die_at, "how": how, "ask": ask}
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         return int(await self._process.stdout.readline())
 
@@ -142,3 +142,38 @@ async def test_killed_right_at_an_event(victims: Victims, tmp_path: Path, how: s
         await until(lambda pid=pid: gone(pid))
         assert events_in(folder) == (number if how == "after" else number - 1)
         await reopened(folder)
+
+
+@pytest.mark.timeout(120)
+async def test_a_question_that_waits_outlives_the_kill(victims: Victims, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    pid = await victims.start(folder, ask=True)
+    log = folder / "workspace" / ".trace"
+
+    def waits() -> bool:
+        return any(b'"event":"permission_asked"' in p.read_bytes() for p in log.glob("*/events.jsonl"))
+
+    await until(waits, "the question", within_s=60)
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: gone(pid))
+    store = FileTraceStore(log)
+    (session_id,) = store.trace_ids()
+    before = [event for event in store.events(session_id) if isinstance(event, PermissionAsked)]
+    steps = crash_child.STEPS
+    async with daemon(folder, *steps[4:]) as bench:
+        session = await bench.opened(session_id)
+        assert session.status == "waiting"
+        assert (folder / "workspace" / "a.txt").read_text() == "old\n"
+        assert session.resume()
+        (request,) = await bench.asked()
+        assert request.tool_call_id == before[0].request.tool_call_id
+        assert request.request_id != before[0].request.request_id
+        assert [file.path for file in request.files] == ["a.txt"]
+        for _ in ("edit", "write", "bash"):
+            await bench.answer("once")
+        await until(lambda: bench.events(TurnEnded) != [], "the end of the turn")
+        assert bench.events(TurnEnded)[0].stop_reason == "end_turn"
+        assert (folder / "workspace" / "a.txt").read_text() == "new\n"
+        assert (folder / "workspace" / "b.txt").read_text() == "made\n"
+        await until(lambda: not session.running)  # the prompt that waited is worked on, too
+        assert [m.text() for m in session.state.messages if m.role == "user"] == list(crash_child.PROMPTS)

@@ -1,9 +1,10 @@
 """A daemon core in a process of its own, made to be killed in the middle of its work.
 
-``python tests/fakes/crash_child.py`` reads one JSON object a line, ``{"folder", "die_at", "how"}``, and for each
+``python tests/fakes/crash_child.py`` reads one JSON object a line, ``{"folder", "die_at", "how", "ask"}``, and for each
 forks a child that works on ``folder/workspace``; it answers with the child's pid. With ``die_at`` the child kills
 itself (SIGKILL) at that event: ``after`` the line was written, or with only ``half`` of the line in the log.
-Without, it waits at its end to be killed. Forking saves the imports, which would be most of the time.
+Without, it waits at its end (with ``ask``: at the first question of the rules) to be killed. Forking saves the
+imports, which would be most of the time.
 """
 
 from __future__ import annotations
@@ -55,14 +56,15 @@ STEPS: list[Step] = [
 PROMPTS = ("Do the first part", "and the second")
 
 
-async def work(folder: Path) -> None:
+async def work(folder: Path, *, ask: bool = False) -> None:
     workspace = folder / "workspace"
     (workspace / "a.txt").write_text("old\n")
     core = Daemon(
         workspace, diagnostics=FakeDiagnostics(), models=FakeModels(*STEPS), state_folder=folder / "home"
     )
     session = core.new_session(model="fake/model")
-    session.config = session.config.overlaid(ALLOW_ALL, "editor", "test")
+    if not ask:
+        session.config = session.config.overlaid(ALLOW_ALL, "editor", "test")
     await asyncio.gather(*(session.prompt(text) for text in PROMPTS))
     await asyncio.Event().wait()
 
@@ -92,7 +94,7 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             if order["die_at"]:
                 die_at(order["die_at"], order["how"])
-            asyncio.run(work(Path(order["folder"])))
+            asyncio.run(work(Path(order["folder"]), ask=order["ask"]))
             os._exit(0)
         print(pid, flush=True)
 

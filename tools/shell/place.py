@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.links import other_names
+from tools.links import other_names
 from tools.shell.question import Place
 
 MAX_ENTRIES = 2000
@@ -122,4 +123,5 @@ def real_place(
         home=home or Path(os.path.realpath(Path.home())),
         real=lookup.real,
         files=lookup.files,
+        others=lambda path: other_names(path, workspace),
     )

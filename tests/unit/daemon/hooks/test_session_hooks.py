@@ -378,6 +378,7 @@ async def test_a_program_of_the_workspace_is_run_only_when_the_folder_is_trusted
     async with daemon(tmp_path, ECHO, "One.", Call("bash", {"command": "echo more"}), "Two.") as bench:
         answering(bench.workspace, "check", {"decision": "deny", "reason": "the workspace says no"})
         session = bench.session(settings=settings(tool__execute__before=[of("./check")]))
+        session.trust = "unknown"
         await session.prompt("run")
         assert "as asked" in result(session).content
         (notice,) = notices(bench)

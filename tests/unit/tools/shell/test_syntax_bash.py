@@ -55,7 +55,9 @@ def _written(commands: tuple[Simple, ...], file: str, home: str) -> bool:
             target = redirection.target.text
             if redirection.target.tilde:
                 target = home + target[1:]
-            if posixpath.normpath(posixpath.join(_place(command.folder, home), target)) == file:
+            else:
+                target = posixpath.join(_place(command.folder, home), target)
+            if posixpath.normpath(target) == file:
                 return True
     return False
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.links import other_names
-from tools.links import other_names
 from tools.shell.question import Place
 
 MAX_ENTRIES = 2000

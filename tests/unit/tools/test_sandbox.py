@@ -33,7 +33,8 @@ def ctx() -> Iterator[FakeToolContext]:
         (workspace.parent / "state/token").write_text("TOKEN")
         script = (
             "git init -q .; git config user.email a@example.org; git config user.name a; echo SECRET > .env; "
-            "ln .env hard; ln -s .env soft; mkdir conf docs; echo SECRET > conf/.env; echo SECRET > conf/key.txt; echo a > plain"
+            "ln .env hard; ln -s .env soft; mkdir conf docs; echo SECRET > conf/.env; echo a > plain; "
+            "echo SECRET > conf/key.txt"
         )
         subprocess.run(["bash", "-ec", script], cwd=workspace, check=True)
         made = fake_context(workspace)

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
-from tools import process
+from tools import process, warded
 from tools.base import ChangeKind, CommandChange, PermissionDenied, ToolError, ToolResult
 from tools.bash import BashInput, BashTool
 
@@ -241,15 +241,13 @@ async def test_a_reader_that_has_enough_ends_the_program(tmp_path: Path) -> None
 async def test_a_cancellation_while_the_program_starts_leaves_nothing_behind(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = asyncio.get_running_loop()
-    start, go_on = loop.subprocess_exec, asyncio.Event()
+    begin, go_on = warded._reaper.begin, threading.Event()
 
-    async def slow_start(*args: object, **options: object) -> object:
-        started = await start(*args, **options)  # type: ignore[arg-type]  # passed on as they come
-        await go_on.wait()
-        return cast("object", started)
+    def slow_begin(request: Mapping[str, object], descriptors: Sequence[int]) -> None:
+        begin(request, descriptors)
+        go_on.wait(20)
 
-    monkeypatch.setattr(loop, "subprocess_exec", slow_start)
+    monkeypatch.setattr(warded._reaper, "begin", slow_begin)
     task = asyncio.create_task(bash(ctx, "sleep 300 & echo $! $$ >> pids; wait"))
     await until(lambda: len(pids(ctx)) == 2)
     task.cancel()

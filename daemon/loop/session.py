@@ -133,6 +133,8 @@ class Session:
         self._compaction: asyncio.Task[Compacted] | None = None
         self._canceling = False
         self._closing = False
+        self._rules: tuple[tuple[object, ...], RuleSet] | None = None
+        """What holds, and what that was made of."""
         self._told: set[str] = set()
         self._left = False
         self._told_of_trust = False
@@ -230,18 +232,24 @@ class Session:
     def rules(self) -> RuleSet:
         """The rules that hold now."""
         granted, granted_here = self.services.grants()
-        return RuleSet(
-            self.config.base_rules,
-            self.config.workspace_rules,
-            self.state.granted,
-            self.agent.rules,
-            trusted=self.config.trusted,
-            granted=granted,
-            granted_here=granted_here,
-            mode=self.mode,
-            trust=self.trust,
-            root=self.services.workspace.as_posix(),
-        )
+        config, session, mode = self.config, tuple(self.state.granted), self.mode
+        # Searches ask for each file they find, so the same set is kept while nothing of it changes.
+        made_of = (config, session, granted, granted_here, mode, self.trust)
+        if self._rules is None or self._rules[0] != made_of:
+            rules = RuleSet(
+                config.base_rules,
+                config.workspace_rules,
+                session,
+                self.agent.rules,
+                trusted=config.trusted,
+                granted=granted,
+                granted_here=granted_here,
+                mode=mode,
+                trust=self.trust,
+                root=self.services.workspace.as_posix(),
+            )
+            self._rules = (made_of, rules)
+        return self._rules[1]
 
     @property
     def mode(self) -> Mode:

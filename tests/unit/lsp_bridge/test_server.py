@@ -844,7 +844,8 @@ async def test_files_outside_of_the_workspace_are_asked_for_by_name(tmp_path: Pa
         session_id = await new_session(client)
         number = prompt(client, session_id)
         request = (await client.event("permission_asked"))["request"]
-        assert request["permission"] == "external_directory"
+        assert request["targets"] == [outside.as_posix()]
+        assert request["rule"]["permission"] == "external_directory"
         reply = {"requestId": request["requestId"], "reply": "once"}
         await client.request("goalwright/permission/reply", reply)
         assert (await client.answer(number))["stopReason"] == "end_turn"

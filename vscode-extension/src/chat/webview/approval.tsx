@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { acceptLabel, ALL, isEmpty, type Choice } from "../../diff/choice";
 import { isBudget } from "../../meter/model";
 import { draftsOf } from "../../permission/grants";
@@ -36,6 +36,7 @@ function Card({ request, choice, count, keys, places }: CardProps & { places: Pl
   // Kept here, so that neither a refusal nor another look at the card loses what the person wrote.
   const [drafts, setDrafts] = useState(() => draftsOf(request.suggestions));
   const [scope, setScope] = useState<Scope>("session");
+  const opener = useRef<HTMLButtonElement>(null);
   const [sent, reply] = useReply(request, choice);
   // With a diff to look at, the detail is a remark; without one it is what would be done.
   const command = request.files.length === 0 || request.detail.includes("\n") ? request.detail : "";
@@ -66,7 +67,10 @@ function Card({ request, choice, count, keys, places }: CardProps & { places: Pl
           onDrafts={setDrafts}
           onScope={setScope}
           onAccept={(grants) => reply({ reply: "always", grants, scope })}
-          onClose={() => setOpen("")}
+          onClose={() => {
+            setOpen("");
+            opener.current?.focus();
+          }}
         />
       )}
       {open === "feedback" && <Feedback disabled={sent} send={(feedback) => reply({ reply: "reject", feedback })} />}
@@ -82,7 +86,7 @@ function Card({ request, choice, count, keys, places }: CardProps & { places: Pl
           {acceptLabel(request.files, choice)}
         </button>
         {request.suggestions.length > 0 && (
-          <button type="button" disabled={sent} aria-expanded={open === "always"} onClick={flip("always")}>
+          <button ref={opener} type="button" disabled={sent} aria-expanded={open === "always"} onClick={flip("always")}>
             Always…
           </button>
         )}

@@ -2,6 +2,7 @@ import { render } from "preact";
 import { App } from "./app";
 import { post } from "./host";
 import "./style.css";
+import "./permission.css";
 
 const root = document.getElementById("app");
 if (root) render(<App />, root);

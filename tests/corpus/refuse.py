@@ -155,7 +155,10 @@ def uneven(rng: random.Random, call: Call) -> Draft | None:
         return None
     at = rng.choice(solid)
     body = call.old[at]
-    return _changed(call, at, rng.choice(["   " + body, body[1:] if body[0] == " " else "  " + body]))
+    depth = body[: len(body) - len(body.lstrip())]
+    # Blanks in front of a tab would change nothing: the tab takes them up.
+    deeper = [depth + blanks + body.lstrip() for blanks in ("   ", "  ")]
+    return _changed(call, at, rng.choice([deeper[0], body[1:] if body[0] == " " else deeper[1]]))
 
 
 def html_escaped(rng: random.Random, call: Call) -> Draft | None:

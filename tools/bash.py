@@ -114,6 +114,8 @@ class BashTool(Tool[BashInput]):
         command = args.command.strip()
         if not command or "\0" in command:
             raise ToolError("The command is empty or contains a NUL character.")
+        if any("\ud800" <= c <= "\udfff" for c in command):
+            raise ToolError("The command contains half a character, which no shell can be given.")
         outside = args.unsandboxed and ctx.sandbox.kind != "off"
         if outside and not args.reason.strip():
             raise ToolError("unsandboxed needs a reason, for the person who is asked.")

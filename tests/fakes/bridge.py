@@ -201,10 +201,14 @@ async def served(
     tcp: bool = False,
     check: bool = True,
     chooser: Callable[..., Any] = choose,
+    at: Path | None = None,
 ) -> AsyncGenerator[Door]:
-    """A daemon behind its door, over an empty workspace. Every record is checked at the end."""
+    """A daemon behind its door, over an empty workspace. Every record is checked at the end.
+
+    ``at``: a folder that stays, so that another daemon can follow; its path must be short, for the socket's sake.
+    """
     # Not pytest's folder: a socket's path must be short.
-    folder = Path(tempfile.mkdtemp(prefix="gw-")).resolve()
+    folder = at or Path(tempfile.mkdtemp(prefix="gw-")).resolve()
     bridge = Bridge("0.0-test", chooser)
     stop = asyncio.Event()
     try:
@@ -222,10 +226,12 @@ async def served(
                 door.port = await listener.open(None)
             else:
                 door.socket = folder / "socket"
+                door.socket.unlink(missing_ok=True)
                 await listener.open(door.socket)
             try:
                 yield door
             finally:
                 await door.close()
     finally:
-        shutil.rmtree(folder)
+        if at is None:
+            shutil.rmtree(folder)

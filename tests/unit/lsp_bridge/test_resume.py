@@ -1,0 +1,81 @@
+"""A client that comes back after the daemon was stopped finds the question again, and can answer it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.provider.choose import Choice
+from tests.fakes.bridge import Raw, served
+from tests.fakes.models import Call
+from tests.fakes.waiting import until
+
+WRITE = Call("write", {"file_path": "a.txt", "content": "hello"})
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="gw-")).resolve()
+    yield path
+    shutil.rmtree(path)
+
+
+async def left_waiting(folder: Path) -> str:
+    """A session whose daemon was stopped while it waited for an answer."""
+    async with served(WRITE, at=folder) as door:
+        client = await door.client()
+        created = await client.request("goalwright/session/new", {})
+        session_id: str = created["session"]["trace"]["traceId"]
+        await client.request("goalwright/session/load", {"sessionId": session_id})
+        client.ask("goalwright/session/prompt", {"sessionId": session_id, "text": "go", "promptId": "p1"})
+        await client.event("permission_asked")
+    return session_id
+
+
+async def come_back(client: Raw, session_id: str, how: str) -> None:
+    params: dict[str, Any] = {"sessionId": session_id}
+    await client.request(
+        f"goalwright/session/{how}", params | ({"afterEventId": 3} if how == "events" else {})
+    )
+
+
+@pytest.mark.parametrize("how", ["load", "events"])
+async def test_the_question_is_asked_again_and_the_turn_goes_on(folder: Path, how: str) -> None:
+    session_id = await left_waiting(folder)
+    async with served("All done.", at=folder) as door:
+        client = await door.client()
+        assert (await client.request("goalwright/permission/list", {}))["requests"] == []
+        await come_back(client, session_id, how)
+        await come_back(client, session_id, how)  # and again, as a second window would
+        request = (await client.event("permission_asked"))["request"]
+        listed = await client.request("goalwright/permission/list", {"sessionId": session_id})
+        assert [entry["requestId"] for entry in listed["requests"]] == [request["requestId"]]
+        answer = {"requestId": request["requestId"], "reply": "once"}
+        assert (await client.request("goalwright/permission/reply", answer))["accepted"]
+        assert (await client.event("turn_ended"))["promptId"] == "p1"
+        assert (door.bench.workspace / "a.txt").read_text() == "hello"
+
+
+async def test_a_client_without_a_key_does_not_go_on_with_the_demo_model(folder: Path) -> None:
+    async def demo(env: dict[str, str], configured: str | None) -> Choice:
+        return Choice("demo/scripted", True, "No key.")
+
+    session_id = await left_waiting(folder)
+    async with served("All done.", at=folder, chooser=demo) as door:
+        client = await door.client()
+        await come_back(client, session_id, "load")
+        session = door.bench.core.live(session_id)
+        assert session is not None
+        assert session.status == "waiting"
+        assert not session.running
+        # Somebody with a key comes, too.
+        session.default_model = "fake/model"
+        assert session.resume()
+        await until(lambda: door.bench.core.permissions.pending() != [])
+        await door.bench.answer()
+        await client.event("turn_ended")

@@ -281,6 +281,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from daemon.core import Daemon
         from daemon.provider.models import ProviderModels
         from daemon.runtime import Address, new_token, state_dir
+        from daemon.trust import TrustedFolders
         from daemon.version import product_version
         from lsp_bridge.diagnostics import ServerDiagnostics
         from lsp_bridge.handshake import PROTOCOL_VERSION
@@ -301,7 +302,8 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     command_line = {"model": args.model, "idle_timeout_s": args.idle_timeout}
     models = ProviderModels()
     bridge = Bridge(product_version(), models.choose, models.warm_for)
-    wanted = load_config(workspace, user_folder / "config.json").settings.diagnostics
+    trusted = TrustedFolders(user_folder).trust(workspace) == "trusted"
+    wanted = load_config(workspace, user_folder / "config.json", trusted=trusted).settings.diagnostics
     diagnostics = ServerDiagnostics(LanguageServers(workspace, specs=DEFAULT_SPECS if wanted else ()))
     core = Daemon(
         workspace,

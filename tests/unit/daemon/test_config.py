@@ -156,7 +156,7 @@ def test_a_workspace_with_nonsense_for_rules_is_named(user_file: Path, workspace
 
 
 def test_a_client_may_loosen_what_the_files_say_but_not_the_workspace() -> None:
-    base = Config(workspace_rules=RuleSet()._base[:0])
+    base = Config()
     config = base.overlaid({"permission": {"edit": "allow"}, "max_tokens": 500}, "editor", "VS Code")
     assert decide(config, "edit") == "allow"
     assert config.settings.max_tokens == 500

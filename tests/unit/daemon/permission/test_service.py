@@ -26,7 +26,9 @@ async def test_a_rule_that_denies_asks_nobody_and_names_itself() -> None:
     deny = Rule(permission="edit", pattern="*.lock", action="deny", source="user")
     inbox, asker = Inbox(), FakeAsker("s", deny)
     await inbox.ask(asker, "a.lock")
-    with pytest.raises(PermissionDenied, match=r"user rule `edit: \*\.lock → deny` forbids edit on a\.lock") as caught:
+    with pytest.raises(
+        PermissionDenied, match=r"user rule `edit: \*\.lock → deny` forbids edit on a\.lock"
+    ) as caught:
         await inbox.tasks[0]
     assert caught.value.by_rule
     assert asker.asked_for == []

@@ -42,6 +42,7 @@ from daemon.model.messages import (
     ToolResultPart,
     Usage,
 )
+from daemon.permission.rules import rule_words
 from daemon.permission.service import CallPermission
 from daemon.plan.port import SessionPlan
 from daemon.provider.base import (
@@ -300,9 +301,16 @@ class Turn:
     async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult:
         """See StepHost."""
         tool = self._services.tools.get(call.name)
-        if tool is None or not self._session.rules.offered(tool.permission):
+        if tool is None:
             offered = [spec.name for spec in self._assembly.tool_specs()]
             return ToolResult(unknown_tool(call.name, offered), title="unknown tool", is_error=True)
+        if not self._session.rules.offered(tool.permission):
+            return ToolResult(
+                f"Permission denied. {call.name} cannot be used now: {self._why_not(tool.permission)}",
+                title="denied",
+                is_error=True,
+                metadata={"denied": True},
+            )
         result: ToolResult
         if self._session.hooks.around(call.name):
             result = await self._session.hooks.run_tool(
@@ -322,6 +330,10 @@ class Turn:
         if found and not trusted:
             self._session.tell_of_trust()
         return with_instructions(result, found, trusted=trusted)
+
+    def _why_not(self, permission: str) -> str:
+        rule = self._session.rules.decide(permission, "")
+        return f"{rule_words(rule)}. Go on without it, or tell the person what you would need it for."
 
     async def _revert(self, goal: Goal, permission: CallPermission) -> str:
         return await Restorer(self._session).revert_goal(goal.id, permission)

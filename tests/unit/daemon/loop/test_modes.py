@@ -1,0 +1,66 @@
+"""Modes in a session: what is refused, and that the model is told why."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from daemon.model.permissions import Mode, Trust
+from tests.fakes.core import ALLOW_ALL, daemon
+from tests.fakes.models import Call
+
+WRITE = Call("write", {"file_path": "a.txt", "content": "x\n"})
+MAKE = Call("bash", {"command": "touch b.txt"})
+
+
+@pytest.mark.parametrize(
+    ("mode", "trust", "words"),
+    [("plan", "trusted", "mode plan"), ("ask", "restricted", "a folder that is not trusted")],
+)
+async def test_where_nothing_is_changed_the_model_is_told_why(
+    tmp_path: Path, mode: Mode, trust: Trust, words: str
+) -> None:
+    async with daemon(tmp_path, [WRITE, MAKE], "I see.") as bench:
+        session = bench.session(settings=ALLOW_ALL)
+        session.trust = trust
+        bench.core.update_session(session, {"mode": mode})
+        assert (await session.prompt("change it")).stop == "end_turn"
+        wrote, made = (m.tool_result() for m in session.state.messages if m.role == "tool")
+        for result in (wrote, made):
+            assert result is not None
+            assert result.metadata["denied"] is True
+            assert words in result.content
+        assert sorted(path.name for path in bench.workspace.iterdir()) == [".trace"]
+
+
+async def test_what_only_reads_goes_on_in_plan_mode(tmp_path: Path) -> None:
+    async with daemon(tmp_path, [Call("bash", {"command": "ls | head -3"})], "I see.") as bench:
+        session = bench.session(settings=ALLOW_ALL)
+        bench.core.update_session(session, {"mode": "plan"})
+        await session.prompt("look")
+        (result,) = (m.tool_result() for m in session.state.messages if m.role == "tool")
+        assert result is not None
+        assert not result.is_error
+
+
+async def test_accepted_edits_pass_and_what_is_protected_still_asks(tmp_path: Path) -> None:
+    hook = Call("write", {"file_path": ".git/hooks/pre-commit", "content": "x\n"})
+    async with daemon(tmp_path, [WRITE, hook], "Done.") as bench:
+        session = bench.session()
+        bench.core.update_session(session, {"mode": "accept-edits"})
+        await asyncio.gather(session.prompt("change it"), bench.answer("reject"))
+        assert (bench.workspace / "a.txt").read_text() == "x\n"
+        assert not (bench.workspace / ".git").exists()
+
+
+async def test_auto_needs_a_trusted_folder(tmp_path: Path) -> None:
+    async with daemon(tmp_path, MAKE, "Done.") as bench:
+        session = bench.session()
+        bench.core.update_session(session, {"mode": "auto"})
+        assert session.mode == "auto"
+        await session.prompt("change it")
+        assert (bench.workspace / "b.txt").exists()
+        session.trust = "unknown"
+        assert session.mode == "ask"

@@ -1,8 +1,4 @@
-"""A session: one conversation, its queue of prompts, and the one turn that may run at a time.
-
-Everything that happens goes through ``emit``: appended to the log, applied to the state, told to the listeners,
-in this order and in one go on the event loop (source: architecture.md "Events").
-"""
+"""A session: one conversation, its queue of prompts, and the one turn that may run at a time."""
 
 from __future__ import annotations
 
@@ -13,119 +9,44 @@ from collections.abc import Sequence
 from typing import Literal
 
 from daemon.agents.loader import AgentProfile
-from daemon.config import Config
-from daemon.context.pacing import Vain
-from daemon.context.prompt import Layer
 from daemon.context.tokens import estimate_tokens
-from daemon.context.window import WindowCache
-from daemon.files.history import SessionHistory
-from daemon.files.versions import Version
 from daemon.hooks.session import SessionHooks
-from daemon.jobs import SessionJobs
 from daemon.loop.assembly import Assembly
 from daemon.loop.compacting import Compacted, Compactor
-from daemon.loop.doom import CallMemory, general_command
-from daemon.loop.file_events import file_changed
+from daemon.loop.live import Left, LiveSession
 from daemon.loop.naming import names_after, summary_of
-from daemon.loop.notes import JOB_ENDED, job_notice
 from daemon.loop.queue import PromptQueue, TurnResult, Waiting
 from daemon.loop.recording import Recorder
 from daemon.loop.recovery import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
 from daemon.loop.services import Services
 from daemon.loop.state import SessionState
-from daemon.loop.step import Received
 from daemon.loop.turn import Turn
 from daemon.model.events import (
-    Delta,
-    Event,
     Notice,
-    PermissionAsked,
-    PermissionReplied,
     QueueChanged,
     SessionUpdated,
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.goals import GoalTree
 from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
-from daemon.model.permissions import Grant, Mode, PermissionRequest, Scope, Trust
-from daemon.model.traces import QueuedPrompt, SessionStatus, Trace
-from daemon.permission.rules import RuleSet
-from daemon.permission.service import Answer
-from daemon.redaction import SECRETS
+from daemon.model.traces import QueuedPrompt, SessionStatus
 from daemon.store.base import StoreError
-from daemon.trust import mode_in_force
-from tools.jobs import Job
 
 log = logging.getLogger(__name__)
-
-_SNAPSHOT_DELAY_S = 1.0
-NOT_TRUSTED = (
-    "This folder is not trusted: its instruction files (AGENTS.md, CLAUDE.md) are shown to the model as information, "
-    "and not obeyed. If the folder is yours, run `goalwright trust` in it, or trust it in the editor (VS Code: "
-    '"Workspaces: Manage Workspace Trust").'
-)
 
 
 class Busy(Exception):
     """A turn is running and the client asked not to wait."""
 
 
-class _Left(BaseException):
-    """The daemon stops while the turn waits for an answer: nothing more of it happens, so that it can go on later."""
-
-
-class Session:
-    """The live session. All methods run on the event loop of the daemon."""
+class Session(LiveSession):
+    """The live session with its turns. All methods run on the event loop of the daemon."""
 
     def __init__(
         self, state: SessionState, agent: AgentProfile, services: Services, *, foreign: bool = False
     ) -> None:
-        """``foreign``: the session came with the workspace, see ``daemon.store.own``."""
-        self.state = state
-        self.foreign = foreign
-        self.agent = agent
-        self.services = services
-        self.config: Config = services.config()
-        """The settings in force: the files', and over them those of the client that prompted last."""
-        self.trust: Trust = services.trust()
-        """Of the folder; what the client says that prompted last."""
-        self.jobs = SessionJobs(
-            services.trace_folder(self.session_id) / "output",
-            services.now,
-            redact=SECRETS.text,
-            on_end=self._job_ended,
-            on_output=self._job_output,
-        )
-        """Commands in the background."""
-        self.env: dict[str, str] = {}
-        """Provider variables of the client that prompted last; in memory only."""
-        self.default_model = ""
-        """The model for a session that has none of its own; set by whoever prompts."""
-        self.received: Received | None = None
-        """The message that is coming in right now."""
-        self.layers: list[Layer] = []
-        """The system prompt as the last turn began with it; see Assembly.prepare."""
-        self.frame: tuple[list[Layer], tuple[str, ...], int] | None = None
-        """Tokens of the system prompt and the tools, see Assembly."""
-        self.plan_text: tuple[tuple[int, str], str] | None = None
-        """The plan for the model, and of which state of it."""
-        self.window_cache = WindowCache()
-        self.compacted_in_vain: Vain | None = None
-        """Compactions that were tried and not stored."""
-        self.metered_goal: str | None = None
-        """The focus when the numbers were published last."""
-        self.history = SessionHistory(
-            services.trace_folder(self.session_id) / "files",
-            services.now,
-            services.workspace,
-            on_written=self._files_written,
-            watch=services.watch_command,
-            read_only=foreign,
-        )
-        self.calls = CallMemory(general_command(services.workspace))
-        self.files_lock = asyncio.Lock()
-        """Held by a turn, and while changes of files are taken back."""
+        """See LiveSession."""
+        super().__init__(state, agent, services, foreign=foreign)
         self.hooks = SessionHooks(self)
         self._queue = PromptQueue()
         self._worker: asyncio.Task[None] | None = None
@@ -133,157 +54,6 @@ class Session:
         self._compaction: asyncio.Task[Compacted] | None = None
         self._canceling = False
         self._closing = False
-        self._rules: tuple[tuple[object, ...], RuleSet] | None = None
-        """What holds, and what that was made of."""
-        self._told: set[str] = set()
-        self._left = False
-        self._told_of_trust = False
-        self._snapshot_due: asyncio.TimerHandle | None = None
-        self._saving: set[asyncio.Task[None]] = set()
-
-    # -- what happens --
-
-    def emit(self, event: Event) -> None:
-        """Store, apply, publish. Raises StoreError when the log cannot be written."""
-        if self._left:
-            raise _Left
-        stored = self.services.store.append(event)
-        self.state.apply(stored)
-        self.services.bus.publish(stored)
-        self.hooks.seen(stored)
-        if self._snapshot_due is None:
-            self._snapshot_due = asyncio.get_running_loop().call_later(_SNAPSHOT_DELAY_S, self._snapshot_soon)
-
-    def delta(self, delta: Delta) -> None:
-        """Publish something that is not stored."""
-        self.services.bus.publish(delta)
-
-    def notice(self, level: Literal["info", "warning", "error"], text: str, code: str = "") -> None:
-        """Tell the person something."""
-        self.emit(
-            Notice(trace_id=self.session_id, time=self.services.now(), level=level, text=text, code=code)
-        )
-
-    def tell_once(self, text: str) -> None:
-        """Tell the person something that stays true."""
-        if text not in self._told:
-            self._told.add(text)
-            self.notice("warning", text)
-
-    def _job_ended(self, job: Job, killed: bool) -> None:
-        if not killed:  # whoever killed it knows
-            self.notice("info", job_notice(job), JOB_ENDED)
-
-    def _job_output(self, tool_call_id: str, text: str) -> None:
-        self.delta(
-            Delta(
-                trace_id=self.session_id,
-                kind="tool_output",
-                message_id="",
-                tool_call_id=tool_call_id,
-                name="bash",
-                text=text,
-            )
-        )
-
-    def tell_of_trust(self) -> None:
-        """Once: what the folder tells the model is not obeyed, and how it would be."""
-        if not self._told_of_trust:
-            self._told_of_trust = True
-            self.notice("info", NOT_TRUSTED, "trust")
-
-    def _files_written(self, versions: Sequence[Version]) -> None:
-        for version in versions:
-            self.services.note_write(version.path)
-            try:
-                self.emit(file_changed(self.session_id, self.services, version))
-            except StoreError as error:
-                log.warning("a change of %s is not in the log: %s", version.path, error)
-
-    def snapshot(self) -> None:
-        """Write metadata and goal tree as they are now. A failure is logged: the event log has everything."""
-        if self._snapshot_due is not None:
-            self._snapshot_due.cancel()
-            self._snapshot_due = None
-        self._save(self.state.carrying(), self.state.plan.snapshot())
-
-    def _snapshot_soon(self) -> None:
-        """The same in a thread: a large plan, read from the disk a moment ago, takes 100 ms the first time."""
-        self._snapshot_due = None
-        saving = asyncio.to_thread(self._save, self.state.carrying(), self.state.plan.snapshot())
-        task = asyncio.create_task(saving)
-        self._saving.add(task)
-        task.add_done_callback(self._saving.discard)
-
-    def _save(self, trace: Trace, tree: GoalTree) -> None:
-        try:
-            self.services.store.save_snapshot(trace, tree)
-        except StoreError as error:
-            log.warning("no snapshot: %s", error)
-
-    # -- Asker (permission service) --
-
-    @property
-    def session_id(self) -> str:
-        """Id of the session and of its trace."""
-        return self.state.trace.trace_id
-
-    @property
-    def rules(self) -> RuleSet:
-        """The rules that hold now."""
-        granted, granted_here = self.services.grants()
-        config, session, mode = self.config, tuple(self.state.granted), self.mode
-        # Searches ask for each file they find, so the same set is kept while nothing of it changes.
-        made_of = (config, session, granted, granted_here, mode, self.trust)
-        if self._rules is None or self._rules[0] != made_of:
-            rules = RuleSet(
-                config.base_rules,
-                config.workspace_rules,
-                session,
-                self.agent.rules,
-                trusted=config.trusted,
-                granted=granted,
-                granted_here=granted_here,
-                mode=mode,
-                trust=self.trust,
-                root=self.services.workspace.as_posix(),
-            )
-            self._rules = (made_of, rules)
-        return self._rules[1]
-
-    @property
-    def mode(self) -> Mode:
-        """What may pass unasked."""
-        return mode_in_force(self.state.trace.mode or self.config.settings.mode, self.trust)
-
-    def asked(self, request: PermissionRequest) -> None:
-        """See Asker."""
-        self.emit(PermissionAsked(trace_id=self.session_id, time=self.services.now(), request=request))
-
-    def replied(
-        self,
-        request: PermissionRequest,
-        answer: Answer,
-        feedback: str | None,
-        by: str,
-        remembered: tuple[Grant, ...] | None = None,
-        scope: Scope = "session",
-    ) -> None:
-        """See Asker."""
-        self.emit(
-            PermissionReplied(
-                trace_id=self.session_id,
-                time=self.services.now(),
-                request_id=request.request_id,
-                reply=answer,
-                feedback=feedback,
-                by=by,
-                remembered=remembered,
-                scope=scope,
-            )
-        )
-
-    # -- prompts --
 
     @property
     def status(self) -> SessionStatus:
@@ -463,7 +233,7 @@ class Session:
                     close_what_is_open(self, STOPPED if waits_for_answer(self.state) else UNSTORED)
                 async with self.files_lock:
                     stop, detail = await self._run(waiting, goes_on=goes_on)
-            except _Left:
+            except Left:
                 stop, detail = "canceled", LEFT_WAITING
             except StoreError as error:
                 log.error("the turn was stopped: %s", error)

@@ -246,11 +246,11 @@ async def test_always_is_not_offered_for_outside_folders_that_are_patterns(
     assert outside.suggestions == (suggestions("edit", (pattern,)) if offered else ())
 
 
-async def test_always_is_not_offered_for_the_root_of_all_folders(ctx: FakeToolContext) -> None:
+async def test_in_the_root_of_all_folders_only_the_file_is_offered(ctx: FakeToolContext) -> None:
     ctx.permission.refuse = {"edit"}
     with pytest.raises(PermissionDenied):
         await write(ctx, "/x", "x\n")
-    assert ctx.permission.asks[0].suggestions == ()
+    assert ctx.permission.asks[0].suggestions == suggestions("edit", ("/x",))
 
 
 async def test_a_name_with_a_line_end_is_shown_on_one_line(ctx: FakeToolContext) -> None:

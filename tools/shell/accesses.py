@@ -21,6 +21,7 @@ from tools.access import Access
 from tools.paths import rule_target
 from tools.shell.commands.words import PathUse, Use
 from tools.shell.syntax import Word
+from tools.shell.wildcards import simple
 
 MAX_EACH = 200
 """Files below a folder that are named one by one."""
@@ -179,7 +180,7 @@ class Paths:
             # It leads to where another process is, which cannot be looked up here.
             yield _ANYTHING
         elif word.glob and _WILD.search(text):
-            yield from self._wildcard(text, base, look)
+            yield from self._wildcard(text, word, base, look)
         elif text.startswith("/"):
             yield Spot(Path(text))
         elif base is None:
@@ -200,22 +201,24 @@ class Paths:
         certain = quoted is not None and not re.search(r"\$\(|\$\{?[@*]|\[[@*]\]", text)
         yield Spot(pattern=_tail(quoted[2])) if quoted is not None and certain else _ANYTHING
 
-    def _wildcard(self, text: str, base: Path | None, look: bool) -> Iterator[Spot]:
+    def _wildcard(self, text: str, word: Word, base: Path | None, look: bool) -> Iterator[Spot]:
         parts = text.split("/")
         first = next(index for index, part in enumerate(parts) if _WILD.search(part))
+        # What is quoted in it is no wildcard, and the text does not say any more what that was.
+        quoted = re.search(r"['\"\\$`]", word.source) is not None
         rest = "/".join(part for part in parts[first:] if part)
+        plain = "/".join(simple(part, quoted=quoted) for part in parts[first:] if part)
         if ".." in parts[first:] or (base is None and not text.startswith("/")):
             yield _ANYTHING
             return
         head = "/".join(parts[:first]) or ("/" if text.startswith("/") else ".")
         folder = self._real((base or Path("/")) / head)
-        found = self._files(folder, rest) if look else None
+        found = self._files(folder, plain if quoted else rest) if look else None
         if found is not None and len(found) <= MAX_GROUPS:
             # Without any file the shell leaves the word as it is.
             yield from (Spot(folder / name) for name in found or (rest,))
             return
-        simple = re.sub(r"\[!?\]?[^\]/]*\]", "?", rest)
-        yield from (Spot(pattern=pattern) for pattern in self._under(folder, simple))
+        yield from (Spot(pattern=pattern) for pattern in self._under(folder, plain))
 
     def _one(self, word: Word, base: Path | None) -> Path | None:
         """A folder that other words are relative to."""

@@ -6,7 +6,6 @@ in time counts as "any file there", so nothing slips through.
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from tools.links import other_names
 from tools.shell.question import Place
+from tools.shell.wildcards import expression
 
 MAX_ENTRIES = 2000
 MAX_S = 0.05
@@ -82,9 +82,10 @@ class _Lookup:
                     if os.path.lexists(base / part):
                         found.append(f"{name}/{part}" if name else part)
                     continue
+                wanted = expression(part)
                 for entry in self._entries(base, began):
                     hidden = entry.name.startswith(".") and not part.startswith(".")
-                    if not hidden and fnmatch.fnmatchcase(entry.name, part):
+                    if not hidden and wanted.fullmatch(entry.name):
                         found.append(f"{name}/{entry.name}" if name else entry.name)
             names = found
         return [f"/{name}" for name in names] if absolute else names

@@ -1,0 +1,69 @@
+"""Wildcards of file names as bash means them. Pure.
+
+Where bash's meaning depends on more than the text (the locale, what was quoted in the line), the answer covers more
+names, never fewer.
+"""
+
+from __future__ import annotations
+
+import re
+
+_EXACT = re.compile(r"\[[!^]?[A-Za-z0-9_.,-]+\]")
+"""A bracket expression of which nothing is special but ``!``, ``^`` and ranges."""
+_BRACKETS = re.compile(
+    r"\[[!^]?\]?(?:[^\[\]\\]|\[:[a-z]+:\]|\[=[^=\]]+=\]|\[\.[^.\]]+\.\])+\]|\[[!^]?\[\.\]\.\]\]"
+)
+_OUTER = re.compile(r"\[.*\]")
+_RANGE = re.compile(r"(.)-(.)")
+
+
+def simple(part: str, *, quoted: bool = False) -> str:
+    """One component of a path as a pattern of ``*`` and ``?`` only, which covers what the wildcard does.
+
+    ``quoted``: something in it was quoted, so that the brackets may be plain characters, or mean others.
+    """
+    if "[" not in part:
+        return part
+    if not quoted:
+        found = _BRACKETS.sub("?", part)
+        if "[" not in found or "]" not in found[found.index("[") :]:
+            # What is opened and not closed is a plain character.
+            return found
+    return _OUTER.sub("*", part)
+
+
+def expression(part: str) -> re.Pattern[str]:
+    """For ``fullmatch`` with a name: capitals count as small letters, since a shell may be set so."""
+    pieces: list[str] = []
+    at = 0
+    exact = "[" not in _EXACT.sub("", part)
+    text = part if exact else simple(part)
+    while at < len(text):
+        bracket = _EXACT.match(text, at) if exact else None
+        if bracket is not None:
+            pieces.append(_class(bracket.group()))
+            at = bracket.end()
+            continue
+        pieces.append({"*": ".*", "?": "."}.get(text[at]) or re.escape(text[at]))
+        at += 1
+    return re.compile("".join(pieces), re.DOTALL | re.IGNORECASE)
+
+
+def _class(text: str) -> str:
+    inner = text[1:-1]
+    negated = inner[0] in "!^"
+    members = inner[1:] if negated else inner
+    ranges = _RANGE.findall(members)
+    if not members or "--" in members or any(not _plain_range(low, high) for low, high in ranges):
+        return "."
+    body = re.sub(r"(?<!\w)-|-(?!\w)", r"\\-", members.replace(".", r"\."))
+    if negated:
+        # Without regard to capitals, "not e" would leave out E too.
+        return "." if re.search("[A-Za-z]", members) else f"[^{body}]"
+    return f"[{body}]"
+
+
+def _plain_range(low: str, high: str) -> bool:
+    """``a-z``; another range may mean more in another locale, or nothing."""
+    kinds = (str.isdigit, str.islower, str.isupper)
+    return low <= high and any(kind(low) and kind(high) for kind in kinds)

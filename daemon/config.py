@@ -257,7 +257,7 @@ def _misnamed(values: Mapping[str, Any], name: str) -> list[str]:
     return [
         f"{name}: {key}: is not a setting; did you mean permission?"
         for key in values
-        if key != "permission" and key.lower().startswith(("permission", "rule"))
+        if key not in Settings.model_fields and key.lower().startswith(("permission", "rule"))
     ]
 
 

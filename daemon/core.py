@@ -266,6 +266,7 @@ class Daemon:
         session.restore_queue(state.queue)
         if foreign:
             session.notice("warning", FOREIGN, "foreign")
+        session.jobs_lost()
         self._sessions[session_id] = session
         return session
 

@@ -83,6 +83,8 @@ class PermissionRulesResult(Model):
     rules: tuple[Rule, ...]
     mode: Mode
     trust: Trust
+    problems: tuple[str, ...] = ()
+    """What does not count, or keeps anything from being done, in words: damaged files, settings that are none."""
 
 
 class PermissionForgetParams(Model):

@@ -122,6 +122,7 @@ class PermissionRequests:
             rules=(*config.base_rules, *config.workspace_rules, *agent),
             mode=mode,
             trust=trust,
+            problems=(*self._core.grants.problems(), *config.blocking, *config.problems),
         )
 
     async def forget(self, params: p.PermissionForgetParams) -> p.PermissionForgetResult:
@@ -192,7 +193,9 @@ class PermissionRequests:
         """Stop one with all its processes."""
         session = await self._core.session(params.session_id)
         try:
-            return p.JobResult(job=_job(session, await session.jobs.kill(params.job_id)))
+            return p.JobResult(
+                job=_job(session, await session.stop_job(params.job_id, self._client.client_name))
+            )
         except ToolError as error:
             raise RequestError(p.UNKNOWN_REQUEST, str(error)) from error
 

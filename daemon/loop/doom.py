@@ -173,7 +173,11 @@ class CallMemory:
 def key_of(call: ToolCallPart) -> Key:
     """See Key. Without secrets: a session read from its log must know its calls again."""
     try:
-        text = json.dumps(call.arguments(), sort_keys=True, ensure_ascii=False)
+        arguments = call.arguments()
+        if call.name == "bash" and isinstance(command := arguments.get("command"), str):
+            # Another description or patience makes no other command.
+            arguments = {"command": command.strip(), "background": bool(arguments.get("background"))}
+        text = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
     except ValueError:
         text = call.input
     data = f"{call.name}\n{SECRETS.text(text)}".encode(errors="surrogatepass")

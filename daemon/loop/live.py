@@ -22,7 +22,7 @@ from daemon.hooks.session import SessionHooks
 from daemon.jobs import SessionJobs
 from daemon.loop.doom import CallMemory, general_command
 from daemon.loop.file_events import file_changed
-from daemon.loop.notes import JOB_ENDED, job_notice
+from daemon.loop.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
 from daemon.loop.services import Services
 from daemon.loop.state import SessionState
 from daemon.loop.step import Received
@@ -114,6 +114,8 @@ class LiveSession:
         self._rules: tuple[tuple[object, ...], RuleSet] | None = None
         """What holds, and what that was made of."""
         self._told: set[str] = set()
+        self._job_stopped_by: dict[str, str] = {}
+        self._closing = False
         self._left = False
         self._told_of_trust = False
         self._snapshot_due: asyncio.TimerHandle | None = None
@@ -136,11 +138,12 @@ class LiveSession:
         """Publish something that is not stored."""
         self.services.bus.publish(delta)
 
-    def notice(self, level: Literal["info", "warning", "error"], text: str, code: str = "") -> None:
+    def notice(
+        self, level: Literal["info", "warning", "error"], text: str, code: str = "", *, about: str = ""
+    ) -> None:
         """Tell the person something."""
-        self.emit(
-            Notice(trace_id=self.session_id, time=self.services.now(), level=level, text=text, code=code)
-        )
+        now = self.services.now()
+        self.emit(Notice(trace_id=self.session_id, time=now, level=level, text=text, code=code, about=about))
 
     def tell_once(self, text: str) -> None:
         """Tell the person something that stays true."""
@@ -148,9 +151,26 @@ class LiveSession:
             self._told.add(text)
             self.notice("warning", text)
 
+    async def stop_job(self, job_id: str, by: str) -> Job:
+        """Stop a command in the background for the person; the model is told. Raises ToolError for an unknown id."""
+        self._job_stopped_by[job_id] = by
+        try:
+            return await self.jobs.kill(job_id)
+        finally:
+            self._job_stopped_by.pop(job_id, None)
+
     def _job_ended(self, job: Job, killed: bool) -> None:
-        if not killed:  # whoever killed it knows
-            self.notice("info", job_notice(job), JOB_ENDED)
+        if self._closing:
+            return  # it is told when the session is opened again
+        by = self._job_stopped_by.get(job.job_id, "")
+        code = JOB_KILLED if killed and not by else JOB_ENDED
+        stopped_by = by or ("the model" if killed else "")
+        self.notice("info", job_notice(job, stopped_by), code, about=job.job_id)
+
+    def jobs_lost(self) -> None:
+        """The session is opened: what ran in the background has ended with the daemon before."""
+        for job_id, command in list(self.state.jobs.items()):
+            self.notice("info", job_lost(job_id, command), JOB_ENDED, about=job_id)
 
     def _job_output(self, tool_call_id: str, text: str) -> None:
         self.delta(

@@ -38,7 +38,9 @@ PLAN_COUNTS = "The plan you are shown has this in it already; go by it."
 OLDER = "(More was done before; only the newest is told.)"
 
 JOB_ENDED = "job_ended"
-"""Code of the notice that a command in the background has ended."""
+"""Code of the notice that a command in the background has ended, or the person has stopped it."""
+JOB_KILLED = "job_killed"
+"""The model has stopped it, and knows."""
 
 PersonEvent = FilesRestored | GoalEvent
 """Events that a person may have caused: ``by`` says so."""
@@ -71,8 +73,17 @@ def with_note(notes: tuple[str, ...], event: PersonEvent, plan: PlanTree) -> tup
     return (*notes, note)[-MAX_NOTES:]
 
 
-def job_notice(job: Job) -> str:
-    """What the person and the model are told when a command in the background has ended by itself."""
+def job_lost(job_id: str, command: str) -> str:
+    """What the person and the model are told of a job that ran when the daemon stopped."""
+    return f"The background job {job_id} ended when Goalwright stopped: {cut_line(command, _MAX_NAME)}"
+
+
+def job_notice(job: Job, stopped_by: str = "") -> str:
+    """What the person and the model are told when a command in the background has ended by itself, or by somebody."""
+    if stopped_by:
+        return (
+            f"The background job {job.job_id} was stopped by {stopped_by}: {cut_line(job.command, _MAX_NAME)}"
+        )
     code = job.exit_code or 0
     how = f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
     return f"The background job {job.job_id} {how}: {cut_line(job.command, _MAX_NAME)}"

@@ -53,7 +53,6 @@ class Session(LiveSession):
         self._turn: asyncio.Task[tuple[StopReason, str]] | None = None
         self._compaction: asyncio.Task[Compacted] | None = None
         self._canceling = False
-        self._closing = False
 
     @property
     def status(self) -> SessionStatus:

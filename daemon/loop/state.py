@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
 from daemon.context.marks import Marks
 from daemon.context.tokens import stored_calibration
-from daemon.loop.notes import with_job_note, with_note
+from daemon.loop.notes import JOB_ENDED, JOB_KILLED, with_job_note, with_note
 from daemon.loop.spending import Spending, added
 from daemon.model.events import (
     ContextMarked,
@@ -67,6 +67,8 @@ class SessionState:
         """Id of the tool call under way."""
         self.call_acted = False
         """It was allowed, or something happened besides asking: see daemon.loop.recovery."""
+        self.jobs: dict[str, str] = dict(trace.carried.jobs)
+        """Commands in the background that nobody said have ended: the command by the job's id."""
         self.granted: list[Rule] = list(trace.carried.granted)
         """What the person allowed for the rest of the session by "always"."""
         self.seen_files: dict[str, str] = {}
@@ -105,6 +107,8 @@ class SessionState:
             self.notes = with_note(self.notes, event, self.plan)
         elif isinstance(event, Notice):
             self.notes = with_job_note(self.notes, event)
+            if event.code in (JOB_ENDED, JOB_KILLED):
+                self.jobs.pop(event.about, None)
         if isinstance(event, MessageAdded):
             self._add_message(event)
         elif isinstance(event, MessagePartAdded):
@@ -161,6 +165,7 @@ class SessionState:
         self.granted.clear()
         self.queue = ()
         self.notes = ()
+        self.jobs = {}
         self.budget = None
         self.raised_limits = {}
         self.calibration = 1.0
@@ -177,6 +182,7 @@ class SessionState:
         carried = Carried(
             granted=tuple(self.granted),
             queue=self.queue,
+            jobs=dict(self.jobs),
             last_goal_id=self.plan.last_id,
             replaceable_goal=self.plan.replaceable,
             replaced_goals=self.plan.replaced,
@@ -246,6 +252,7 @@ class SessionState:
         self.streaming.pop(message.message_id, None)
         self.plan.apply_counts(event.affected_goals)
         self._note_files(message)
+        self._note_job(message)
         self.spending.add(message, self.plan)
         usage = self.trace.usage if message.usage is None else added(self.trace.usage, message.usage)
         self.trace = self.trace.model_copy(
@@ -290,6 +297,14 @@ class SessionState:
             self.position = (self._prompts - 1, 0)
         elif message.role == "assistant":
             self.position = (self.position[0], self.position[1] + 1)
+
+    def _note_job(self, message: Message) -> None:
+        result = message.tool_result() if message.role == "tool" else None
+        if result is None or result.name != "bash":
+            return
+        job_id, command = result.metadata.get("job_id"), result.metadata.get("command")
+        if isinstance(job_id, str) and isinstance(command, str):
+            self.jobs[job_id] = command
 
     def _note_files(self, message: Message) -> None:
         # The writers' rule "read before you change" must hold across a restart of the daemon too.

@@ -246,6 +246,8 @@ class Notice(_Event):
     level: Literal["info", "warning", "error"]
     text: str
     code: str = ""
+    about: str = ""
+    """What it is about, where that has an id: a background job."""
 
 
 Event = Annotated[

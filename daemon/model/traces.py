@@ -56,6 +56,8 @@ class Carried(Model):
     """The limits of this session, when they are not those of the settings."""
     raised_limits: dict[str, float] = Field(default_factory=dict[str, float])
     """Limits that the person put up when they were reached, see daemon.loop.spending."""
+    jobs: dict[str, str] = Field(default_factory=dict[str, str])
+    """Commands in the background whose end is not known, by their ids: they end with the daemon."""
     notes: tuple[str, ...] = ()
     """What the model is told with the next prompt: the person undid changes of files, or redid them."""
 

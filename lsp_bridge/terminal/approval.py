@@ -17,7 +17,7 @@ from lsp_bridge.handshake import INVALID_PARAMS, STORE_FAILED, UNKNOWN_REQUEST
 from lsp_bridge.terminal.always import Remembered, remembered
 from lsp_bridge.terminal.loose import mapping, mappings, string
 from lsp_bridge.terminal.parts import EditText, FileAnswers, can_choose, choose
-from lsp_bridge.terminal.questions import question_lines, suggestion_words
+from lsp_bridge.terminal.questions import question_lines, suggested, suggestion_words
 from lsp_bridge.terminal.text import one_line, shown_line
 from lsp_bridge.terminal.view import TextView
 
@@ -91,12 +91,22 @@ class RefuseAll:
         )
         if not self._told:
             self._told = True
-            rule = json.dumps({"permission": {string(request.get("permission")): "allow"}})
             self._warn(
-                "  To allow it: run at a terminal and answer there, run with --yes to allow everything once, "
-                f"or put a rule such as {shown_line(rule)} into {state_dir() / 'config.json'}."
+                "  To allow it: run at a terminal and answer there, run with --yes to allow everything once"
+                + _as_rule(request)
             )
         return Answer("reject")
+
+
+def _as_rule(request: dict[str, Any]) -> str:
+    """What to put into the configuration instead, where something can be remembered at all."""
+    rules: dict[str, dict[str, str]] = {}
+    for permission, pattern in suggested(request):
+        rules.setdefault(permission, {})[pattern] = "allow"
+    if not rules:
+        return "."
+    rule = shown_line(json.dumps({"permission": rules}))
+    return f", or put a rule such as {rule} into {state_dir() / 'config.json'}."
 
 
 class LineReader(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 
 from daemon.runtime import state_dir
 from lsp_bridge.launch import Launcher
-from lsp_bridge.terminal.asking import Asked, Failed, about_session
+from lsp_bridge.terminal.asking import REQUEST_S, Asked, Failed, about_session
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import mapping, mappings, string, strings
 from lsp_bridge.terminal.questions import reason_lines, rule_words
@@ -103,6 +103,8 @@ async def _explain(options: PermissionOptions, asked: Asked) -> dict[str, Any]:
 
 def _show_list(found: dict[str, Any], console: Console) -> None:
     style = console.style
+    for problem in strings(found.get("problems")):
+        console.warn(console.err_style.yellow(clean(problem)))
     trust = string(found.get("trust"))
     console.write(f"mode {string(found.get('mode'))}; this folder is {_TRUST.get(trust, trust)}\n")
     grants = mappings(found.get("grants"))
@@ -161,11 +163,13 @@ async def jobs(options: JobOptions, launcher: Launcher, console: Console) -> int
     """List the commands in the background, or stop one; returns the exit code."""
 
     async def do(asked: Asked) -> None:
-        if options.kill is None:
-            found = await asked.request("goalwright/job/list")
-            entries = mappings(found.get("jobs"))
-        else:
-            found = await asked.request("goalwright/job/kill", jobId=options.kill)
+        # Of all sessions, unless one is named: what runs should not depend on which was used last.
+        about = {"sessionId": options.session} if options.session else {}
+        found = await asked.client.request("goalwright/job/list", about, REQUEST_S)
+        entries = mappings(found.get("jobs"))
+        if options.kill is not None:
+            params = {"sessionId": _session_of(options.kill, entries), "jobId": options.kill}
+            found = await asked.client.request("goalwright/job/kill", params, REQUEST_S)
             entries = [mapping(found.get("job"))]
         if options.json:
             console.write(json.dumps(found) + "\n")
@@ -178,12 +182,31 @@ async def jobs(options: JobOptions, launcher: Launcher, console: Console) -> int
     return await _about(options.workspace, options.session, launcher, console, do, as_json=options.json)
 
 
+def _session_of(job_id: str, jobs: list[dict[str, Any]]) -> str:
+    """The session that a job belongs to; running ones first. Raises Failed."""
+    sessions = [string(job.get("sessionId")) for job in jobs if job.get("jobId") == job_id]
+    running = [
+        string(job.get("sessionId"))
+        for job in jobs
+        if job.get("jobId") == job_id and job.get("exitCode") is None
+    ]
+    found = running or sessions
+    if not found:
+        raise Failed(f"There is no job {shown_line(job_id)}. `goalwright jobs` lists them.")
+    if len(found) > 1:
+        raise Failed(
+            f"Several sessions have a {shown_line(job_id)}: name one with --session ({', '.join(found)})."
+        )
+    return found[0]
+
+
 def _job_line(job: dict[str, Any]) -> str:
     code = job.get("exitCode")
     state = "running" if code is None else f"ended, exit code {code}"
     output = string(job.get("outputFile"))
     return shown_line(
-        f"{string(job.get('jobId'))}  {state}  {string(job.get('command'))}{f'  → {output}' if output else ''}"
+        f"{string(job.get('jobId'))}  {state}  {string(job.get('command'))}  (session {string(job.get('sessionId'))})"
+        f"{f'  → {output}' if output else ''}"
     )
 
 
@@ -193,6 +216,9 @@ def trust(workspace: Path, console: Console, *, remove: bool = False, as_json: b
 
     folders = TrustedFolders(state_dir())
     folder = workspace.resolve()
+    if not remove and not folder.is_dir():
+        console.warn(f"{shown_line(str(folder))} is not a folder.")
+        return EXIT_FAILED
     try:
         changed = folders.remove(folder) if remove else folders.trust(folder) != "trusted"
         if not remove:

@@ -123,6 +123,8 @@ export interface Carried {
   budget: Budget | null;
   /** Limits that the person put up when they were reached, see daemon.loop.spending. */
   raisedLimits: Record<string, number>;
+  /** Commands in the background whose end is not known, by their ids: they end with the daemon. */
+  jobs: Record<string, string>;
   /** What the model is told with the next prompt: the person undid changes of files, or redid them. */
   notes: string[];
 }
@@ -701,6 +703,8 @@ export interface Notice {
   level: "info" | "warning" | "error";
   text: string;
   code: string;
+  /** What it is about, where that has an id: a background job. */
+  about: string;
 }
 
 /** The person is needed. */
@@ -850,6 +854,8 @@ export interface PermissionRulesResult {
   rules: Rule[];
   mode: Mode;
   trust: Trust;
+  /** What does not count, or keeps anything from being done, in words: damaged files, settings that are none. */
+  problems: string[];
 }
 
 /** Prompts that wait, in order. */

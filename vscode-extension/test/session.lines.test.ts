@@ -50,7 +50,7 @@ test("of a compaction whose request was trimmed away the rest is a line", () => 
   assert.deepEqual(shown(triple.slice(1)).map((line) => line.kind), ["compaction"]);
 });
 
-const notice = (id: number, text: string, code = "compaction", level: "info" | "warning" = "info") => event(id, "notice", { level, text, code });
+const notice = (id: number, text: string, code = "compaction", level: "info" | "warning" = "info") => event(id, "notice", { level, text, code, about: "" });
 const said = (one: Message, id: number) => event(id, "message_added", { message: one, affectedGoals: [] });
 const live = (...updates: Update[]) => lines(updates.reduce(apply, fromLoad(loaded({ messages: before }))).items, true);
 

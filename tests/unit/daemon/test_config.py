@@ -122,6 +122,13 @@ def test_a_wrong_value_is_reported_and_left_out(
     assert config.base_rules == SHIPPED
 
 
+def test_a_setting_whose_name_begins_like_the_rules_is_a_setting(user_file: Path, workspace: Path) -> None:
+    user_file.write_text('{"permission_timeout_s": 30}')
+    config = load_config(workspace, user_file)
+    assert config.blocking == ()
+    assert config.settings.permission_timeout_s == 30
+
+
 def test_a_wrong_rule_does_not_take_the_others_with_it(user_file: Path, workspace: Path) -> None:
     write(user_file, {"permission": {"bash": "deny", "edit": "perhaps"}})
     config = load_config(workspace, user_file)

@@ -128,15 +128,39 @@ async def test_what_the_daemon_refuses_is_told(terminal: Terminal) -> None:
 
 
 async def test_jobs_are_listed_and_stopped(terminal: Terminal) -> None:
-    running = {"jobId": "job_1", "command": "npm run dev", "exitCode": None, "outputFile": "/x/1.txt"}
+    running = {
+        "jobId": "job_1",
+        "sessionId": "s1",
+        "command": "npm run dev",
+        "exitCode": None,
+        "outputFile": "/x/1.txt",
+    }
     terminal.answer("goalwright/job/list", {"jobs": [running]})
     terminal.answer("goalwright/job/kill", {"job": {**running, "exitCode": -15}})
     assert await jobs(JobOptions(terminal.workspace), terminal.launcher, terminal.console) == 0
     assert await jobs(JobOptions(terminal.workspace, kill="job_1"), terminal.launcher, terminal.console) == 0
     assert terminal.lines == [
-        "job_1  running  npm run dev  → /x/1.txt",
-        "job_1  ended, exit code -15  npm run dev  → /x/1.txt",
+        "job_1  running  npm run dev  (session s1)  → /x/1.txt",
+        "job_1  ended, exit code -15  npm run dev  (session s1)  → /x/1.txt",
     ]
+    assert terminal.fake.params("goalwright/job/kill") == [{"sessionId": "s1", "jobId": "job_1"}]
+    other = {**running, "sessionId": "s2"}
+    terminal.answer("goalwright/job/list", {"jobs": [running, other]})
+    for wrong, words in (("job_1", "name one with --session (s1, s2)"), ("job_9", "There is no job job_9")):
+        options = JobOptions(terminal.workspace, kill=wrong)
+        assert await jobs(options, terminal.launcher, terminal.console) == 1
+        assert words in terminal.told
+
+
+async def test_what_does_not_count_is_told_with_the_rules(terminal: Terminal) -> None:
+    terminal.answer("goalwright/permission/rules", {**RULES, "problems": ["grants.json is damaged."]})
+    assert await run(terminal, action="list") == 0
+    assert "grants.json is damaged." in terminal.told
+
+
+def test_what_is_no_folder_is_not_trusted(terminal: Terminal, tmp_path: Path) -> None:
+    assert trust(tmp_path / "nowhere", terminal.console) == 1
+    assert "is not a folder" in terminal.told
 
 
 def test_a_folder_is_trusted_and_no_longer(

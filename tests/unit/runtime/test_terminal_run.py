@@ -315,7 +315,7 @@ async def test_without_a_terminal_requests_are_refused_and_it_is_said_how_to_all
     assert terminal.fake.params("goalwright/permission/reply") == [{"requestId": "r1", "reply": "reject"}]
     assert "no terminal to ask on: edit a.py" in terminal.told
     assert "--yes" in terminal.told
-    assert '{"permission": {"edit": "allow"}}' in terminal.told
+    assert '{"permission": {"edit": {"src/**": "allow"}}}' in terminal.told
 
 
 async def test_yes_allows_everything_once(terminal: Terminal) -> None:

@@ -216,3 +216,9 @@ async def test_a_goal_that_was_reached_is_no_warning(tmp_path: Path) -> None:
         session = bench.session(settings=RULES)
         assert (await session.prompt("go")).stop == "end_turn"
         assert "earlier_attempts" not in results(bench, session.session_id)["call_6"].content
+
+
+def test_a_command_is_the_same_whatever_it_is_called_and_however_long_it_may_take() -> None:
+    one = call(1, "bash", '{"command": "make", "description": "build"}')
+    assert same_call(one, call(2, "bash", '{"command": " make ", "timeout": 9}'))
+    assert not same_call(one, call(3, "bash", '{"command": "make", "background": true}'))

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from daemon.model.events import Notice
 from tests.fakes.core import ALLOW_ALL, daemon
 from tests.fakes.models import Call
@@ -22,3 +24,45 @@ async def test_the_model_and_the_person_are_told_that_a_job_ended_and_none_outli
         await session.prompt("and now?")
         told = str(bench.models.requests[-1])
         assert "the background job job_1 ended with exit code 3" in told
+
+
+LASTING = Call("bash", {"command": "exec sleep 300", "background": True})
+
+
+async def test_the_model_is_told_when_the_person_stops_its_job(tmp_path: Path) -> None:
+    async with daemon(tmp_path, LASTING, "Started.", "Seen.", command_line=ALLOW_ALL) as bench:
+        session = bench.session()
+        await session.prompt("start it")
+        await session.stop_job("job_1", "VS Code")
+        await session.prompt("and now?")
+        assert "the background job job_1 was stopped by VS Code: exec sleep 300" in str(
+            bench.models.requests[-1]
+        )
+        assert session.state.jobs == {}
+
+
+async def test_what_the_model_stops_itself_is_no_news_to_it(tmp_path: Path) -> None:
+    kill = Call("job", {"operation": "kill", "job_id": "job_1"})
+    async with daemon(tmp_path, LASTING, kill, "Gone.", "Yes.", command_line=ALLOW_ALL) as bench:
+        session = bench.session()
+        await session.prompt("start and stop it")
+        await session.prompt("and now?")
+        assert "the background job" not in str(bench.models.requests[-1].messages[-1])
+        assert session.state.jobs == {}
+
+
+@pytest.mark.parametrize("snapshot", [True, False])
+async def test_after_a_restart_the_model_hears_that_its_job_is_gone(tmp_path: Path, snapshot: bool) -> None:
+    async with daemon(tmp_path, LASTING, "Started.", command_line=ALLOW_ALL) as bench:
+        session_id = bench.session().session_id
+        session = await bench.opened(session_id)
+        await session.prompt("start it")
+    if not snapshot:
+        (tmp_path / "workspace" / ".trace" / session_id / "meta.json").unlink()
+    async with daemon(tmp_path, "Then I start it again.", command_line=ALLOW_ALL) as bench:
+        session = await bench.opened(session_id)
+        session.default_model = "fake/model"
+        assert any("job_1 ended when Goalwright stopped" in notice.text for notice in bench.events(Notice))
+        await session.prompt("go on")
+        assert "the background job job_1 ended when Goalwright stopped" in str(bench.models.requests[-1])
+        assert session.state.jobs == {}

@@ -141,7 +141,9 @@ class PermissionAsk:
     @property
     def all_accesses(self) -> tuple[Access, ...]:
         """Everything that has to be allowed."""
-        return (*(Access(self.permission, target) for target in self.targets), *self.accesses)
+        told = {access.target for access in self.accesses if access.plain or access.glue}
+        named = (Access(self.permission, target) for target in self.targets if target not in told)
+        return (*named, *self.accesses)
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
@@ -157,6 +159,8 @@ class Approval:
     """
 
     changes: tuple[FileChange, ...] | None = None
+    asked: bool = False
+    """A person was asked, so time has passed since the question was made."""
 
 
 class Permission(Protocol):

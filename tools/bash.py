@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import Field
 
 from tools import process
-from tools.base import CommandChange, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.base import CommandChange, PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.diff import shown_name
 from tools.output import MAX_OUTPUT as MAX_OUTPUT
 from tools.output import Output
@@ -108,9 +108,6 @@ class BashTool(Tool[BashInput]):
         return _result(args, ended, output, changed, ctx.workspace, ready.sandbox, taken)
 
     async def _approved(self, args: BashInput, ctx: ToolContext) -> _Ready:
-        from tools.shell.place import real_place
-        from tools.shell.question import question
-
         command = args.command.strip()
         if not command or "\0" in command:
             raise ToolError("The command is empty or contains a NUL character.")
@@ -124,10 +121,7 @@ class BashTool(Tool[BashInput]):
             raise ToolError("No shell found: neither bash nor sh is on PATH.")
         # No start-up files: they are the person's own, and could give any command another meaning.
         argv = (shell, "--noprofile", "--norc", "-c", command) if shell else (sh or "sh", "-c", command)
-        # Parsing, following links and looking up wildcards is no work for the event loop.
-        ask = await asyncio.to_thread(
-            lambda: question(command, real_place(ctx.workspace), title=args.description)
-        )
+        ask = await self._question(command, args, ctx)
         if outside:
             ask = replace(
                 ask,
@@ -137,7 +131,15 @@ class BashTool(Tool[BashInput]):
         sandbox = None if outside else await _sandbox(ctx)
         began = time.monotonic()
         try:
-            await ctx.permission.ask(replace(ask, contained=sandbox is not None))
+            approval = await ctx.permission.ask(replace(ask, contained=sandbox is not None))
+            if approval.asked:
+                # Links and names may have changed while the person thought: what was approved is what runs.
+                again = await self._question(command, args, ctx)
+                if not set(again.all_accesses) <= set(ask.all_accesses):
+                    raise ToolError(
+                        "What the command would read or write has changed while the approval was awaited (a link or "
+                        "a file was put in the way). Nothing was run: look again, then call it again."
+                    )
         except BaseException:
             await _left(sandbox)
             raise
@@ -150,6 +152,15 @@ class BashTool(Tool[BashInput]):
         if sandbox is None:
             return _Ready(argv, env, None)
         return _Ready((*sandbox.prefix, *argv), sandbox.environment(env), sandbox)
+
+    async def _question(self, command: str, args: BashInput, ctx: ToolContext) -> PermissionAsk:
+        from tools.shell.place import real_place
+        from tools.shell.question import question
+
+        # Parsing, following links and looking up wildcards is no work for the event loop.
+        return await asyncio.to_thread(
+            lambda: question(command, real_place(ctx.workspace), title=args.description)
+        )
 
 
 async def _sandbox(ctx: ToolContext) -> Sandbox | None:

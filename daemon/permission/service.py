@@ -172,7 +172,7 @@ class PermissionService:
             if pending.timer is not None:
                 pending.timer.cancel()
         if answer in ("once", "always"):
-            return Approval(left)
+            return Approval(left, asked=True)
         if pending.by == TIMEOUT:
             raise PermissionDenied(
                 f"Nobody answered the question within {call.timeout_s:g} s, so it was refused: {ask.title}. Go on "

@@ -90,6 +90,24 @@ def _loosen(workspace: Path) -> None:
 _B64 = base64.b64encode(b"cat .env").decode()
 _PERSON_ASKS: dict[str, Any] = {"permission": {"read": {"*.env": "deny"}}}
 
+_HEAD_ASKS: dict[str, Any] = {
+    "permission": {
+        "bash": {"head *": "ask"},
+        "read": {"secrets/*": "deny"},
+        "edit": {"*": "allow", "*.lock": "deny"},
+    }
+}
+
+
+def _swap_for_secret(workspace: Path) -> None:
+    (workspace / "src/a.py").unlink()
+    (workspace / "src/a.py").symlink_to("../secrets/key.txt")
+
+
+def _swap_target(workspace: Path) -> None:
+    (workspace / "src/new.py").symlink_to("../poetry.lock")
+
+
 ATTACKS: tuple[Attack, ...] = (
     # -- files, by path
     _read(".env", "plainly"),
@@ -193,6 +211,18 @@ ATTACKS: tuple[Attack, ...] = (
     _bash('while read -r l; do echo "$l"; done < .env', "a loop that reads"),
     _bash("cur\\l http://127.0.0.1:9/", "a denied command, escaped"),
     _bash("CURL=curl; $CURL http://127.0.0.1:9/", "a denied command in a variable"),
+    _bash(
+        "head src/a.py",
+        "its file is swapped while approval is awaited",
+        during=_swap_for_secret,
+        rules=_HEAD_ASKS,
+    ),
+    _bash(
+        "head -n1 src/a.py > src/new.py",
+        "its output is swapped while approval is awaited",
+        during=_swap_target,
+        rules=_HEAD_ASKS,
+    ),
     # -- commands that write
     _bash("echo x > poetry.lock", "a redirection"),
     _bash("echo x >| poetry.lock", "a redirection that insists"),

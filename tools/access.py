@@ -28,6 +28,16 @@ class Access:
     opaque: str = ""
     """Why rules cannot see what it does, e.g. "python -c runs code". Then only a rule for exactly this target, or a
     sandbox, lets it pass unasked."""
+    by_name: bool = False
+    """Of an opaque one: it runs a program that its words name (``docker``, ``npx``), so a rule that the person wrote
+    and that begins with the command's name is enough."""
+    beyond: bool = False
+    """Its words may do more than its general beginning says: what was granted as ``git log *`` does not mean them, a
+    rule that the person wrote does."""
+    plain: str = ""
+    """The same command without variables that change nothing of it (``CI=1 npm test``); a rule may allow either."""
+    glue: bool = False
+    """It does nothing by itself (``cd sub``, ``echo done``): beside a command that is allowed it needs no rule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from daemon.model.permissions import Action, Rule
 from daemon.permission import matching
-from daemon.permission.layers import ALIASES, PATHS, STRICTNESS, Layers, Surroundings
+from daemon.permission.layers import ALIASES, PATHS, STRICTNESS, UNMATCHED, Layers, Surroundings
 from daemon.permission.modes import DEVICE, SANDBOX, Circumstances, is_device
 from daemon.permission.protected import Kind, is_specific, may_protect, protected
 from tools.access import Access
 
+_GRANTED = frozenset({"granted", "session"})
 _WILD = re.compile(r"[*?]")
 OUTSIDE = "what lies outside of the workspace"
 
@@ -70,6 +71,7 @@ class Judge:
         if name.permission in PATHS and is_device(name.exact):
             now = Circumstances()  # whatever the mode: ``2>/dev/null`` changes nothing
         rule, part = self._rule(access, name)
+        rule = self._meant(access, name, rule)
         silent = False
         forbidden = now.forbids(name.permission)
         if rule.action == "deny":
@@ -106,11 +108,29 @@ class Judge:
         found = self._layers.find_several(name.permission, name.exact, name.folded, name.around)
         return found.rule, found.part
 
+    def _meant(self, access: Access, name: _Name, rule: Rule) -> Rule:
+        """The rule for a command: variables that change nothing of it may be left out, and a general grant means only
+        words that do no more than it says."""
+        if access.plain and rule.action == "ask" and matching.is_general(rule.pattern):
+            plain = self._layers.find(name.permission, access.plain, access.plain, name.around)
+            rule = plain if plain.action == "allow" else rule
+        if access.beyond and rule.action == "allow" and not _is_word_for_it(rule, access):
+            texts = (name.exact, access.plain) if access.plain else (name.exact,)
+            allowing = (
+                one
+                for text in texts
+                for one in self._layers.allowing(name.permission, text, text, name.around)
+            )
+            return next((one for one in allowing if _is_word_for_it(one, access)), UNMATCHED)
+        return rule
+
     def _passing(self, access: Access, name: _Name, rule: Rule, now: Circumstances, silent: bool) -> Decision:
         """What would be allowed by ``rule`` must not be opaque or protected, or be named by a rule."""
         asked: Rule | None = None
         if access.opaque and rule != SANDBOX:
-            named = self._naming(name, rule, lambda one: _is_exactly(one, access.target))
+            named = self._naming(
+                name, rule, lambda one: _is_exactly(one, access.target) or _names_command(one, access)
+            )
             if named is None and not now.boxed:
                 asked = protection(name.permission, access.opaque)
             rule = named or (SANDBOX if now.boxed else rule)
@@ -201,6 +221,18 @@ def _decision(
 
 def _is_exactly(rule: Rule, target: str) -> bool:
     return rule.pattern == target and matching.is_plain(target)
+
+
+def _is_word_for_it(rule: Rule, access: Access) -> bool:
+    """Whether a rule means all words of a command: the person wrote it, or it names nothing, or just this."""
+    wrote = rule.source not in _GRANTED
+    return wrote or rule.pattern in (access.target, access.plain) or matching.is_general(rule.pattern)
+
+
+def _names_command(rule: Rule, access: Access) -> bool:
+    """Whether the person wrote this rule for the program that an opaque command runs."""
+    command = (access.plain or access.target).split(" ")[0]
+    return access.by_name and rule.source not in _GRANTED and rule.pattern.split(" ")[0] == command
 
 
 def _says_outside(rule: Rule) -> bool:

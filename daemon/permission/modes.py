@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from daemon.model.permissions import Action, Mode, Rule, Trust
 from daemon.permission.matching import is_general
 
-_LIFTABLE = frozenset({"shipped", "user", "editor"})
+LIFTABLE = frozenset({"shipped", "user", "editor"})
+"""Sources of general questions that may be dropped."""
 _NEVER_AUTO = frozenset({"external_directory", "doom_loop", "budget"})
 _DEVICE = re.compile(r"/dev/(?:null|zero|full|tty|u?random|std(?:in|out|err)|fd/\d+)")
 
@@ -60,7 +61,7 @@ class Circumstances:
 
     def lifts(self, rule: Rule, permission: str, *, outside: bool, opaque: bool) -> Rule | None:
         """What lets a call pass about which ``rule`` asks; None: it is a question. ``outside``: of the workspace."""
-        if not is_general(rule.pattern) or rule.source not in _LIFTABLE or self.warned:
+        if not is_general(rule.pattern) or rule.source not in LIFTABLE or self.warned:
             return None
         if self.contained and (permission == "bash" or (permission == "edit" and not outside)):
             return SANDBOX

@@ -15,7 +15,7 @@ from daemon.permission import matching
 from daemon.permission.judging import Decision, Judge, strictest
 from daemon.permission.layers import STRICTNESS, UNMATCHED, Layers, names_permission
 from daemon.permission.matching import matches
-from daemon.permission.modes import Circumstances
+from daemon.permission.modes import LIFTABLE, Circumstances
 from daemon.permission.rules_file import rules_from_config as rules_from_config
 from daemon.permission.words import reason_words as reason_words
 from daemon.permission.words import rule_words as rule_words
@@ -148,6 +148,9 @@ class RuleSet:
         decisions = [decision for access in accesses for decision in self._judge.decide(access, now)]
         if _allowed_word_by_word(accesses, decisions):
             decisions = [one for one in decisions if not (one.implied and one.broad)]
+        glue = {access.target for access in accesses if access.glue}
+        if glue and any(map(_allowed_by_rule, decisions)):
+            decisions = [one for one in decisions if not (one.target in glue and _asked_in_general(one))]
         decisions = _without_repeats([one for one in decisions if not one.silent])
         if not decisions:
             decisions = self._judge.decide(Access(ask.permission, ""), now)
@@ -175,6 +178,16 @@ class RuleSet:
         if self._trusted and local != "open":
             return local == "some"
         return "denied" not in (local, base)
+
+
+def _allowed_by_rule(decision: Decision) -> bool:
+    return decision.permission == "bash" and decision.action == "allow" and not decision.implied
+
+
+def _asked_in_general(decision: Decision) -> bool:
+    rule = decision.rule
+    general = decision.action == "ask" and matching.is_general(rule.pattern)
+    return decision.permission == "bash" and general and rule.source in LIFTABLE
 
 
 def _without_repeats(decisions: Sequence[Decision]) -> list[Decision]:

@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from tools.shell.commands import copies, environment, files, general, git, harm, programs, remote, wrappers
+from tools.shell.commands import (
+    copies,
+    environment,
+    files,
+    general,
+    git,
+    glue,
+    harm,
+    programs,
+    remote,
+    wrappers,
+)
 from tools.shell.commands.words import Call, Meaning, PathUse, Reader, implied_paths, join
 from tools.shell.syntax import Simple
 
@@ -59,6 +70,11 @@ def _completed(call: Call, found: Meaning, elsewhere: bool) -> Meaning:
         warning=found.warning or harm.warning(call),
         general=prefix if plain and not more and not found.opaque and not reason else "",
         more=more or found.more,
+        by_name=bool(found.opaque) and not reason and general.by_name(call),
+        plain=join(command.words)
+        if command.assignments and environment.changes_nothing(command.assignments)
+        else "",
+        glue=not (found.opaque or reason or more or elsewhere) and glue.is_glue(call),
         also=_other_texts(call, found.also),
     )
 

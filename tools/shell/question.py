@@ -30,8 +30,8 @@ def question(command: str, place: Place, *, title: str = "") -> PermissionAsk:
     """What has to be allowed for a command line. Never raises; what cannot be parsed is an opaque access.
 
     ``targets`` are the texts of all simple commands, those that other commands run included. A command whose words
-    may do more than its general beginning says has a second target ``sh -c <command>`` among the accesses, so that
-    ``git log *`` does not allow ``git log --output=x`` while ``*`` does.
+    may do more than its general beginning says is among the accesses, too, so that a grant of ``git log *`` does not
+    allow ``git log --output=x``, while what the person wrote in a file of rules does.
     """
     line = command.strip()
     found = _Question(place)
@@ -86,6 +86,8 @@ class _Question:
             self.targets[text] = known.general if previous == known.general else ""
         self.read_only = self.read_only and known.read_only
         self._judge(command, text, known)
+        if command.words and (known.plain or known.glue) and not known.opaque:
+            self.accesses.setdefault(Access("bash", text, plain=known.plain, glue=known.glue))
         self._elsewhere(folder, text)
         for redirection in command.redirections:
             self._redirect(redirection, folder)
@@ -123,9 +125,9 @@ class _Question:
         for also in known.also:
             self.accesses.setdefault(Access("bash", also, f"the same as {text}", implied=True))
         if known.opaque:
-            self._opaque(text, known.opaque)
+            self._opaque(text, known.opaque, by_name=known.by_name, plain=known.plain)
         if known.more:
-            self.accesses.setdefault(Access("bash", _SHELL + text, known.more))
+            self.accesses.setdefault(Access("bash", text, known.more, beyond=True, plain=known.plain))
         if known.warning:
             self.warnings.setdefault(known.warning)
         words = (*command.words, *(redirection.target for redirection in command.redirections))
@@ -143,10 +145,10 @@ class _Question:
             for access in self._paths.of_redirection(target, folder, "read", why):
                 self.accesses.setdefault(access)
 
-    def _opaque(self, text: str, reason: str) -> None:
+    def _opaque(self, text: str, reason: str, *, by_name: bool = False, plain: str = "") -> None:
         self._hidden = True
         self.read_only = False
-        self.accesses.setdefault(Access("bash", text, opaque=reason))
+        self.accesses.setdefault(Access("bash", text, opaque=reason, by_name=by_name, plain=plain))
 
     def all_accesses(self) -> tuple[Access, ...]:
         """Those found; of too many, the rest is "anything"."""
@@ -167,11 +169,6 @@ class _Question:
             return ()
         patterns = [self._pattern(target) for target in targets]
         asked = [access for access in self.accesses if not access.implied]
-        patterns += [
-            "" if _NOT_EXACT.search(each.target) else each.target
-            for each in asked
-            if each.permission == "bash"
-        ]
         if not all(patterns):
             return ()
         files = tuple(access for access in asked if access.permission == "edit")

@@ -21,6 +21,14 @@ _DANGEROUS = re.compile(
     r"RIPGREP_CONFIG_PATH|GREP_OPTIONS|CURL_HOME|WGETRC|PIP_.*|UV_.*|DOCKER_.*|KUBECONFIG|HISTFILE|INPUTRC|"
     r"OPENSSL_.*|SSL_CERT_.*|GOALWRIGHT_.*"
 )
+# Beside those: programs find settings, files or more options in them, so that the command is not the plain one.
+_SETTINGS = re.compile(
+    r"PYTHON.*|VIRTUAL_ENV|CONDA_.*|NODE_.*|(?i:NPM_.*|YARN_.*|PNPM_.*)|BUN_.*|DENO_.*|COREPACK_.*|TS_NODE_.*|JAVA.*|"
+    r".*_OPTIONS|.*OPTS|.*FLAGS|.*_COMMAND|.*_WRAPPER|.*_CMD|AR|AS|CPP|NM|FC|RANLIB|STRIP|OBJCOPY|PKG_CONFIG.*|TMPDIR|"
+    r"TMP|TEMP|CARGO.*|RUST.*|GO(?!OS$|ARCH$|ARM$)[A-Z]+|GCC_.*|COMPILER_PATH|CPATH|LIBRARY_PATH|C_INCLUDE_PATH|TAR_.*|"
+    r"GREP_.*|(?i:.*_proxy)|AWS_.*|ANSIBLE_.*|TF_.*|COVERAGE_.*|LLVM_.*|GEM_.*|BUNDLE_.*|COMPOSER_.*|ELECTRON_.*|R_.*|"
+    r"LUA_.*|JULIA_.*|MALLOC_.*|GLIBC_.*|IFS|PWD|OLDPWD|TERMINFO.*|LOCPATH|NLSPATH|HOSTALIASES|VIM.*|EXINIT|MYVIMRC"
+)
 _SEARCHED = re.compile(r"PYTHONPATH|NODE_PATH")
 # Within the workspace: its modules are what the command runs anyway.
 _LOCAL = re.compile(r"(?![/~])(?!(?:.*[/:])?\.\.(?:[/:]|$))[\w./:-]*")
@@ -40,6 +48,25 @@ def opaque(assignments: Sequence[tuple[str, Word]], *, alone: bool = False) -> s
             after = "the commands after it run" if alone else "the command runs"
             return f"the variable {base} decides what {after}"
     return ""
+
+
+def changes_nothing(assignments: Sequence[tuple[str, Word]]) -> bool:
+    """Whether a command with these variables is the command without them, as far as rules are concerned. Values with
+    ``$`` or backticks are code where a makefile takes them."""
+    return all(
+        (_HARMLESS.fullmatch(name) or not (_SETTINGS.fullmatch(name) or _SEARCHED.fullmatch(name)))
+        and not _DANGEROUS.fullmatch(name)
+        and (_plain_value(value))
+        for name, value in assignments
+    )
+
+
+def _plain_value(value: Word) -> bool:
+    # What was exported before stands there as it was written.
+    text = value.text if value.known else value.source.partition("=")[2]
+    return bool(value.known or re.fullmatch(r"[\w./:@%+,-]*|'[^'$`]*'", text)) and not re.search(
+        r"[$`]", text
+    )
 
 
 def harmless(assignments: Sequence[tuple[str, Word]]) -> bool:

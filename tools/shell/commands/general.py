@@ -6,6 +6,7 @@ That is known for the few commands listed here; all others are remembered word b
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -124,6 +125,26 @@ def limits(call: Call) -> tuple[str, str]:
     if pattern is not None and (expands or any(pattern.fullmatch(text) for text in texts[1:])):
         return prefix, f"its options may do more than {name} alone"
     return prefix, ""
+
+
+# They run what their words name; what they are asked to do there, rules can read.
+_BY_NAME = words(
+    "docker podman nerdctl docker-compose lxc kubectl oc helm npx bunx uvx pnpx pipx dlx ssh mosh sftp ftp rsh lftp "
+    "hyperfine entr perf"
+)
+_NOT_BY_NAME = re.compile(
+    r"-c.*|--ca.*|--node-opt.*|--node-arg.*|--she.*|--script-sh.*|-o.*|-F.*|--conf.*|--kubeconf.*|-E.*|-S.*"
+)
+
+
+def by_name(call: Call) -> bool:
+    """Whether a rule that begins with the command's name says what it runs: no code and no settings among its words."""
+    if call.name not in _BY_NAME:
+        return False
+    if call.name in ("docker", "podman", "nerdctl", "docker-compose", "kubectl", "oc", "helm", "lxc"):
+        return True
+    leading = itertools.takewhile(lambda word: word.text.startswith("-"), call.args)
+    return not any(_NOT_BY_NAME.fullmatch(word.text) for word in leading)
 
 
 def _prefix(texts: Sequence[str]) -> str:

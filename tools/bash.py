@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import re
 import time
@@ -22,6 +23,7 @@ from tools.paths import rule_target
 from tools.shielding import finish
 
 if TYPE_CHECKING:
+    from tools.access import Access
     from tools.sandbox import Sandbox
 
 T = TypeVar("T")
@@ -32,11 +34,17 @@ MAX_LISTED = 200
 _STALE_S = 2.0
 """After so long a question the workspace is looked at again before a command goes into the sandbox."""
 _LIVE_CHUNK = 4000
+_DEVICES = re.compile(
+    r"/dev/(?:null|zero|full|tty|u?random|std(?:in|out|err)|fd/\d+|(?:tcp|udp)/.*)|/proc/(?:self|\d+)/fd/.*"
+)
 _LIMITS = re.compile(
     r"Read-only file system|EROFS|Network is unreachable|ENETUNREACH|EAI_AGAIN|ENOTFOUND|"
     r"Temporary failure in name resolution|Could ?n[o']t resolve|Name or service not known|"
     r"Failed to connect|Could ?n[o']t connect|"
-    r"Permission denied|EACCES|Operation not permitted|EPERM|Device or resource busy",
+    r"Permission denied|EACCES|Operation not permitted|EPERM|Device or resource busy|Cannot connect to|"
+    # Only where a command sees a folder of the sandbox instead of the real one.
+    r"(?:/tmp|/run|/dev/shm)\b[^\n]*(?:No such file or directory|ENOENT)|"
+    r"(?:No such file or directory|ENOENT)[^\n]*(?:/tmp|/run|/dev/shm)\b",
     re.IGNORECASE,
 )
 """What programs say when they meet the limits of the sandbox."""
@@ -60,6 +68,8 @@ class _Ready:
     argv: tuple[str, ...]
     env: dict[str, str]
     sandbox: Sandbox | None
+    own: bool = False
+    """It writes to what only the sandbox has."""
 
 
 class BashTool(Tool[BashInput]):
@@ -100,12 +110,12 @@ class BashTool(Tool[BashInput]):
                 raise ToolError(f"The command could not be started: {error}") from error
             finally:
                 await _despite_cancel(output.close())
-                taken = await _left(ready.sandbox)
+                taken = await _left(ready.sandbox, ctx)
                 changed = await _despite_cancel(watch.ended())
         except BaseException:
-            await _left(ready.sandbox)
+            await _left(ready.sandbox, ctx)
             raise
-        return _result(args, ended, output, changed, ctx.workspace, ready.sandbox, taken)
+        return _result(args, ended, output, changed, ctx.workspace, ready, taken)
 
     async def _approved(self, args: BashInput, ctx: ToolContext) -> _Ready:
         command = args.command.strip()
@@ -128,30 +138,42 @@ class BashTool(Tool[BashInput]):
                 title=f"Outside of the sandbox: {ask.title}",
                 detail=f"{ask.detail}\n\nReason: {args.reason.strip()}",
             )
-        sandbox = None if outside else await _sandbox(ctx)
+        own: tuple[Access, ...] = ()
+        if not outside and ctx.sandbox.kind != "off":
+            own, beyond = _written(ask, ctx)
+            if beyond:
+                # What the person approves is to happen, and inside it could not.
+                outside = True
+                ask = replace(
+                    ask,
+                    detail=f"{ask.detail}\n\nRuns outside of the sandbox, as it writes {', '.join(beyond)}.",
+                )
+        sandbox = None if outside else await _sandbox(ctx, args)
+        if sandbox is not None and own:
+            ask = replace(ask, accesses=tuple(access for access in ask.accesses if access not in own))
         began = time.monotonic()
         try:
             approval = await ctx.permission.ask(replace(ask, contained=sandbox is not None))
             if approval.asked:
                 # Links and names may have changed while the person thought: what was approved is what runs.
                 again = await self._question(command, args, ctx)
-                if not set(again.all_accesses) <= set(ask.all_accesses):
+                if not set(again.all_accesses) <= {*ask.all_accesses, *own}:
                     raise ToolError(
                         "What the command would read or write has changed while the approval was awaited (a link or "
                         "a file was put in the way). Nothing was run: look again, then call it again."
                     )
         except BaseException:
-            await _left(sandbox)
+            await _left(sandbox, ctx)
             raise
         if sandbox is not None and time.monotonic() - began > _STALE_S:
-            await _left(sandbox)
-            sandbox = await _sandbox(ctx)
+            await _left(sandbox, ctx)
+            sandbox = await _sandbox(ctx, args)
             if sandbox is None:
                 raise ToolError("The sandbox cannot be made any more. Nothing was run: try again.")
         env = process.scrubbed_environment(os.environ)
         if sandbox is None:
             return _Ready(argv, env, None)
-        return _Ready((*sandbox.prefix, *argv), sandbox.environment(env), sandbox)
+        return _Ready((*sandbox.prefix, *argv), sandbox.environment(env), sandbox, bool(own))
 
     async def _question(self, command: str, args: BashInput, ctx: ToolContext) -> PermissionAsk:
         from tools.shell.place import real_place
@@ -163,15 +185,42 @@ class BashTool(Tool[BashInput]):
         )
 
 
-async def _sandbox(ctx: ToolContext) -> Sandbox | None:
+def _written(ask: PermissionAsk, ctx: ToolContext) -> tuple[tuple[Access, ...], list[str]]:
+    """Of the files outside of the workspace that redirections write: those that the sandbox has its own of, and the
+    names of those that cannot be written inside."""
+    from tools.sandbox import own_places
+
+    own: list[Access] = []
+    beyond: list[str] = []
+    for access in ask.accesses:
+        target = access.target
+        if access.permission != "edit" or access.implied or _DEVICES.fullmatch(target):
+            continue
+        path = Path(target)
+        if not path.is_absolute() and ".." not in path.parts:
+            continue
+        if ".." not in path.parts:
+            if any(path.is_relative_to(folder) for folder in ctx.sandbox.writable):
+                continue
+            if any(path.is_relative_to(folder) for folder in own_places()):
+                own.append(access)
+                continue
+        beyond.append(target)
+    return tuple(own), beyond
+
+
+async def _sandbox(ctx: ToolContext, args: BashInput) -> Sandbox | None:
     """A sandbox for the command; None where it is off, or does not work (then the person is told)."""
     if ctx.sandbox.kind == "off":
         return None
     from tools.sandbox import Unavailable, prepare
 
     work = asyncio.ensure_future(
-        asyncio.to_thread(prepare, ctx.sandbox, ctx.workspace, ctx.scratch, ctx.permission.decide)
-    )
+        asyncio.to_thread(
+            prepare, ctx.sandbox, ctx.workspace, ctx.scratch, ctx.permission.decide,
+            private=ctx.journal.with_name(f"{ctx.journal.name}-sandbox"), limited=not args.background,
+        )
+    )  # fmt: skip
     canceled = await finish(work)
     try:
         sandbox = work.result()
@@ -179,16 +228,44 @@ async def _sandbox(ctx: ToolContext) -> Sandbox | None:
         ctx.tell_person(f"Commands are not run in a sandbox: {error}. They ask as if it were off.")
         sandbox = None
     if canceled:
-        await _left(sandbox)
+        await _left(sandbox, ctx)
         raise asyncio.CancelledError
+    if sandbox is not None and sandbox.earlier:
+        ctx.tell_person(_taken_line(sandbox.earlier))
     return sandbox
 
 
-async def _left(sandbox: Sandbox | None) -> list[str]:
-    return [] if sandbox is None else await _despite_cancel(asyncio.to_thread(sandbox.leave))
+async def _left(sandbox: Sandbox | None, ctx: ToolContext) -> list[str]:
+    """What was taken away of it; the person is told."""
+    if sandbox is None:
+        return []
+    work = asyncio.ensure_future(asyncio.to_thread(sandbox.leave))
+    canceled = await finish(work)
+    taken = work.result()
+    if taken:
+        ctx.tell_person(_taken_line(taken))
+    if canceled:
+        raise asyncio.CancelledError
+    return taken
+
+
+def _taken_line(taken: Sequence[str]) -> str:
+    named = ", ".join(taken[:MAX_NAMED]) + (
+        f" and {len(taken) - MAX_NAMED} more" if len(taken) > MAX_NAMED else ""
+    )
+    return (
+        f"Taken away, as a command in the sandbox made it and it could make other programs run something: {named}. "
+        "If it is wanted, make it with unsandboxed: true and a reason: the person is asked."
+    )
 
 
 async def _start_job(args: BashInput, ready: _Ready, ctx: ToolContext) -> ToolResult:
+    loop = asyncio.get_running_loop()
+
+    def ended(sandbox: Sandbox) -> None:
+        if taken := sandbox.leave():
+            loop.call_soon_threadsafe(ctx.tell_person, _taken_line(taken))
+
     try:
         job = await ctx.jobs.start(
             ready.argv,
@@ -196,13 +273,13 @@ async def _start_job(args: BashInput, ready: _Ready, ctx: ToolContext) -> ToolRe
             cwd=ctx.workspace,
             env=ready.env,
             tool_call_id=ctx.tool_call_id,
-            on_end=None if ready.sandbox is None else ready.sandbox.leave,
+            on_end=functools.partial(ended, ready.sandbox) if ready.sandbox else None,
         )
     except OSError as error:
-        await _left(ready.sandbox)
+        await _left(ready.sandbox, ctx)
         raise ToolError(f"The command could not be started: {error}") from error
     except BaseException:
-        await _left(ready.sandbox)
+        await _left(ready.sandbox, ctx)
         raise
     where = f", its output goes to {job.output_file.as_posix()}" if job.output_file is not None else ""
     text = (
@@ -266,9 +343,10 @@ def _result(
     output: Output,
     changed: Sequence[CommandChange],
     workspace: Path,
-    sandbox: Sandbox | None,
+    ready: _Ready,
     taken: Sequence[str],
 ) -> ToolResult:
+    sandbox = ready.sandbox
     if ended.timed_out:
         first = f"Timed out after {args.timeout} s and was stopped, with all its processes."
     elif ended.exit_code < 0:
@@ -284,12 +362,18 @@ def _result(
     lines.append(text or "(no output)")
     if sandbox is not None and ended.exit_code != 0 and _LIMITS.search(text):
         lines.append(
-            f"It ran in a sandbox ({sandbox.policy.words}; secrets hidden, settings of git and editors "
+            f"It ran in a sandbox ({sandbox.policy.words}; /tmp its own, secrets hidden, settings of git and editors "
             "read-only), which may be why. If it has to be outside, call again with unsandboxed: true and a "
             "reason: the person is asked."
         )
+    if ready.own:
+        lines.append(
+            "It ran in a sandbox, whose /tmp is the session's own: only commands there see those files."
+        )
+    if sandbox is not None and sandbox.earlier:
+        lines.append(f"Of earlier commands. {_taken_line(sandbox.earlier)}")
     if taken:
-        lines.append(f"Taken away, as they change what git runs: {', '.join(taken)}.")
+        lines.append(_taken_line(taken))
     if changed:
         lines.append(_changed_line(changed, workspace))
     metadata: dict[str, object] = {

@@ -1,30 +1,37 @@
 """The sandbox that commands may run in: what it lets through, and how it is made (``bwrap`` on Linux).
 
-In it the disk is read-only but for the workspace (and folders of the person's choice); ``/tmp`` is private; there is
-no network, no way to the person's agents and daemons by Unix sockets, and no process but its own. What the rules
-would ask about or deny for reading cannot be read, and what makes other programs run something cannot be written.
+In it the disk is read-only but for the workspace (and folders of the person's choice); ``/tmp`` is the session's own;
+there is no network, no way to the person's agents and daemons by Unix sockets, and no process but its own. What the
+rules would ask about or deny for reading cannot be read, and what makes other programs run something cannot be written:
+what is there is mounted read-only, and what is new is taken away when the command has ended.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
+import shutil
+import stat
 import subprocess
 import sys
-import threading
-from collections import Counter
+import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from tools.process import find_program
-from tools.sandbox_survey import ROOT_FOLDERS, Survey, TooLarge, home_secrets, sockets, survey
+from tools.sandbox_guard import Guard, left_over
+from tools.sandbox_survey import Survey, TooLarge, home_secrets, sockets, survey
 
 Decide = Callable[[str, str], str]
 _PROBE = ("--ro-bind", "/", "/", "--unshare-pid", "--unshare-net", "--proc", "/proc", "--dev", "/dev")
 _PROBE_S = 10.0
-_FRESH = ("/tmp", "/var/tmp", "/run", "/dev/shm")
+_OWN = ("/tmp", "/var/tmp")
+_FRESH = (*_OWN, "/run", "/dev/shm")
+_KEEP_S = 7 * 24 * 3600
 # Of systems where programs or names are found by way of /run.
 _OF_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers")
 _RESOLVER = "/etc/resolv.conf"
@@ -36,11 +43,6 @@ _NO_WAY_OUT = frozenset(
     )
     for word in line.split()
 )
-_UNWANTED = (".git/commondir", ".git/config.worktree")
-"""Files that lead git to other settings: when a command has made one, it is taken away."""
-
-_made: Counter[Path] = Counter()
-_made_lock = threading.Lock()
 
 
 class Unavailable(Exception):
@@ -67,44 +69,23 @@ class SandboxPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """A sandbox that is ready for one command. ``leave`` is to be called after it."""
+    """A sandbox that is ready for one command. ``leave`` is to be called after it, when nothing of it runs any more."""
 
     prefix: tuple[str, ...]
     """Program and options before the command's own."""
     policy: SandboxPolicy
-    workspace: Path
-    aside: Path
-    """Where unwanted files go."""
-    made: tuple[Path, ...]
-    """Folders that are there only for the time of the command, so that it cannot make them."""
-    absent: tuple[Path, ...]
+    guard: Guard | None
+    """Looks after what it makes; None where it can make nothing."""
+    earlier: tuple[str, ...] = ()
+    """What was taken away of earlier commands and nobody was told of, in words."""
 
     def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Without the ways to agents and daemons outside."""
         return {name: value for name, value in environment.items() if name not in _NO_WAY_OUT}
 
     def leave(self) -> list[str]:
-        """Tidy up; returns the names of files that were taken away. Blocking; never raises."""
-        taken: list[str] = []
-        for path in self.absent:
-            try:
-                if os.path.lexists(path):
-                    self.aside.mkdir(parents=True, exist_ok=True)
-                    path.rename(self.aside / f"taken-{path.name}")
-                    taken.append(path.relative_to(self.workspace).as_posix())
-            except OSError:
-                continue
-        with _made_lock:
-            for path in self.made:
-                _made[path] -= 1
-                if _made[path] > 0:
-                    continue
-                del _made[path]
-                try:
-                    path.rmdir()
-                except OSError:
-                    pass  # somebody has put something there, or it never came to be
-        return taken
+        """Take away what it must not have made; returns that in words. Blocking; a second time it does nothing."""
+        return [] if self.guard is None else self.guard.leave()
 
 
 @functools.cache
@@ -138,24 +119,43 @@ def available(workspace: Path) -> tuple[str, tuple[str, ...]]:
     return program, options
 
 
-def prepare(policy: SandboxPolicy, workspace: Path, scratch: Path, decide: Decide) -> Sandbox:
+def own_places() -> tuple[str, ...]:
+    """Folders in whose place a command in the sandbox sees the session's own."""
+    return tuple(folder for folder in _OWN if Path(folder).is_dir() and not Path(folder).is_symlink())
+
+
+def prepare(
+    policy: SandboxPolicy,
+    workspace: Path,
+    scratch: Path,
+    decide: Decide,
+    *,
+    private: Path | None = None,
+    limited: bool = True,
+) -> Sandbox:
     """A sandbox for one command in ``workspace``. Blocking: it looks at all files there. Raises Unavailable.
 
-    ``decide`` is what rules say to (permission, name); ``scratch`` a private folder for what it needs.
+    ``decide`` is what rules say to (permission, name); ``scratch`` the session's folder for what it needs; ``private``
+    one for the workspace, outside of it. ``limited``: the command ends within minutes.
     """
     program, options = available(workspace)
+    outer = _private(private or scratch.with_name(f"{scratch.name}-sandbox"), workspace, policy)
     try:
+        earlier = left_over(workspace, outer, (scratch, outer))
         found = survey(workspace, decide, writable=policy.kind == "workspace-write")
+        own = _own(outer, scratch)
     except TooLarge as error:
         raise Unavailable(str(error)) from error
-    nothing = _nothing(scratch)
+    except OSError as error:
+        raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+    nothing = _nothing(outer)
     writable = policy.kind == "workspace-write" and not found.read_only
     argv = [program, *options, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc"]
     argv += [] if policy.network else ["--unshare-net"]
     argv += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     fresh = [folder for folder in _FRESH if Path(folder).is_dir() and not Path(folder).is_symlink()]
     for folder in fresh:
-        argv += ["--tmpfs", folder]
+        argv += ["--bind", str(own[folder]), folder] if folder in own else ["--tmpfs", folder]
     for folder in _OF_RUN:
         argv += ["--ro-bind-try", folder, folder]
     if policy.network:
@@ -166,34 +166,58 @@ def prepare(policy: SandboxPolicy, workspace: Path, scratch: Path, decide: Decid
         argv += [
             "--bind" if writable or folder != workspace else "--ro-bind", str(folder), str(folder)
         ]  # fmt: skip
-    made: list[Path] = []
     if writable:
-        made = _keep(argv, workspace, found)
+        for path in found.pinned:
+            # A place where something is mounted cannot be renamed, and another put there instead.
+            argv += ["--bind", str(path), str(path)]
+        for path in dict.fromkeys(found.kept):
+            argv += ["--ro-bind", str(path), str(path)]
     for path in _hidden(policy, workspace, found):
         if _is_seen(path, fresh, shown):
             argv += _mask(path, nothing)
     argv += ["--chdir", str(workspace), "--"]
-    absent = tuple(workspace / name for name in _UNWANTED if not os.path.lexists(workspace / name))
-    aside = scratch / "sandbox"
-    return Sandbox(tuple(argv), policy, workspace, aside, tuple(made), absent if writable else ())
+    guard = None
+    if writable:
+        try:
+            guard = Guard(workspace, outer, found.known, decide, (scratch, outer), limited=limited)
+        except OSError as error:
+            raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+    return Sandbox(tuple(argv), policy, guard, tuple(earlier))
 
 
-def _keep(argv: list[str], workspace: Path, found: Survey) -> list[Path]:
-    """Bind what must not be changed; the folders that this makes for the time of the command."""
-    for path in found.pinned:
-        # A place where something is mounted cannot be renamed, and another put there instead.
-        argv += ["--bind", str(path), str(path)]
-    for path in found.kept:
-        argv += ["--ro-bind", str(path), str(path)]
-    made: list[Path] = []
-    with _made_lock:
-        for name in ROOT_FOLDERS:
-            path = workspace / name
-            if path in _made or not os.path.lexists(path):
-                argv += ["--tmpfs", str(path), "--remount-ro", str(path)]
-                _made[path] += 1
-                made.append(path)
-    return made
+def _private(wanted: Path, workspace: Path, policy: SandboxPolicy) -> Path:
+    """A folder that no command can write. Raises Unavailable."""
+    real = Path(os.path.realpath(wanted))
+    open_to_it = (workspace, *policy.writable)
+    if any(real.is_relative_to(folder) for folder in open_to_it):
+        key = hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+        real = Path(os.path.realpath(tempfile.gettempdir())) / f"goalwright-{os.getuid()}-{key}"
+    try:
+        real.mkdir(parents=True, exist_ok=True, mode=0o700)
+        info = real.lstat()
+        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
+            raise Unavailable(f"{real} is not ours")
+        real.chmod(0o700)
+    except OSError as error:
+        raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+    if any(real.is_relative_to(folder) for folder in open_to_it):
+        raise Unavailable("there is no place for its own files outside of what commands may write")
+    return real
+
+
+def _own(outer: Path, scratch: Path) -> dict[str, Path]:
+    """The session's own folders by the place where a command sees them; those of old sessions go. Raises OSError."""
+    key = hashlib.sha256(os.fsencode(scratch)).hexdigest()[:16]
+    mine = outer / f"tmp-{key}"
+    if not mine.exists():
+        for other in outer.glob("tmp-*"):
+            if other.stat().st_mtime < time.time() - _KEEP_S:
+                shutil.rmtree(other, ignore_errors=True)
+    own = {folder: mine / folder.strip("/").replace("/", "-") for folder in own_places()}
+    for path in own.values():
+        path.mkdir(parents=True, exist_ok=True)
+    os.utime(mine)
+    return own
 
 
 def _hidden(policy: SandboxPolicy, workspace: Path, found: Survey) -> list[Path]:
@@ -217,9 +241,9 @@ def _mask(path: Path, nothing: Path) -> list[str]:
     return ["--ro-bind", str(nothing), str(path)]
 
 
-def _nothing(scratch: Path) -> Path:
+def _nothing(outer: Path) -> Path:
     """A file that nobody can open. Raises Unavailable."""
-    path = scratch / "sandbox" / "nothing"
+    path = outer / "nothing"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not os.path.lexists(path):

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.tool_context import FakeToolContext, fake_context
+from tools.base import ToolResult
+from tools.bash import BashInput, BashTool
+from tools.sandbox import SandboxPolicy, prepare
+from tools.sandbox_guard import Guard, left_over
+from tools.sandbox_survey import Known, survey
+from tools.sandbox_taking import take_away
+
+GIT = "git -c user.email=a@example.org -c user.name=a"
+
+
+@pytest.fixture
+def ctx() -> Iterator[FakeToolContext]:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        workspace = Path(folder).resolve() / "ws"
+        workspace.mkdir()
+        make(
+            workspace,
+            "git init -q --template= .; mkdir -p sub plain; git -C sub init -q --template=; echo a > a",
+        )
+        make(workspace, f"for r in . sub; do {GIT} -C $r commit -q --allow-empty -m m; done")
+        yield replace(fake_context(workspace), sandbox=SandboxPolicy("workspace-write"))
+
+
+def make(workspace: Path, script: str) -> None:
+    subprocess.run(["bash", "-ec", script], cwd=workspace, check=True, capture_output=True)
+
+
+def by_the_person(folder: Path, *command: str) -> str:
+    argv = command if len(command) > 1 else ("bash", "-c", *command)
+    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False).stdout
+
+
+async def bash(ctx: FakeToolContext, command: str, **more: object) -> ToolResult:
+    return await BashTool().run(BashInput.model_validate({"command": command, **more}), ctx)
+
+
+EVIL = "printf '#!/bin/sh\\ntouch %s\\n' \"$PWD/../pwned\" > {0}; chmod +x {0}"
+ATTACKS = [
+    "mkdir -p .git/hooks; " + EVIL.format(".git/hooks/post-index-change"),
+    "mkdir -p sub/.git/hooks; " + EVIL.format("sub/.git/hooks/post-index-change"),
+    f"mkdir x; cd x; git init -q; {GIT} commit -q --allow-empty -m m; "
+    "git config core.fsmonitor 'touch ../../pwned; false'; cd ..; git add x",
+    "cp -r sub/.git evil; git config -f evil/config core.fsmonitor 'touch ../../pwned; false'; "
+    "echo ../../evil > sub/.git/commondir",
+    "cp .git/config c; git config -f c core.fsmonitor 'touch ../pwned; false'; rm .git/config; cp c .git/config",
+    "mv sub old; cp -r old sub; git -C sub config core.fsmonitor 'touch ../../pwned; false'",
+    f"mkdir x; cd x; git init -q; {GIT} commit -q --allow-empty -m m; "
+    "git config core.fsmonitor 'touch ../../pwned; false'; cd ..; git add x; chmod 311 x; chmod 555 x/.git",
+    "git clone -q --bare sub evil.git; cd evil.git; git config core.bare false; git config core.worktree .; "
+    "git config core.fsmonitor 'touch ../../pwned; false'",
+]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+async def test_the_persons_git_runs_nothing_that_a_command_in_the_sandbox_made(
+    ctx: FakeToolContext, attack: str
+) -> None:
+    await bash(ctx, attack)
+    for folder in [ctx.workspace, *(path for path in ctx.workspace.iterdir() if path.is_dir())]:
+        for command in ("git status", f"{GIT} commit -q --allow-empty -m m", "git add -A"):
+            by_the_person(folder, command)
+    assert not (ctx.workspace.parent / "pwned").exists()
+
+
+NEW = [
+    ".bashrc", ".envrc", "sub/.vscode/tasks.json", ".vscode/settings.json", "x.code-workspace",
+    "plain/.husky/pre-commit", ".devcontainer/devcontainer.json",
+    ".goalwright/config.json", ".gitmodules", "deep/b/c/.envrc",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEW)
+async def test_new_names_that_run_something_are_taken_away_and_told(ctx: FakeToolContext, name: str) -> None:
+    told: list[str] = []
+    ctx = replace(ctx, tell_person=told.append)
+    result = await bash(ctx, f"python3 -c 'import os; p = \"{name}\"; os.makedirs(os.path.dirname(p) or \".\", "
+                             "exist_ok=True); open(p, \"w\").write(\"x\")'; echo b > plain/b")  # fmt: skip
+    assert result.metadata["exit_code"] == 0
+    assert not (ctx.workspace / name).exists()
+    assert (ctx.workspace / "plain/b").exists()
+    assert "Taken away" in result.content
+    assert "unsandboxed: true" in result.content
+    assert told
+    assert told[0] in result.content
+    kept = Path(told[0].split("(now ")[1].split(")")[0])
+    assert kept.exists()
+    assert not kept.is_relative_to(ctx.workspace)
+
+
+async def test_what_was_there_stays_also_when_its_folder_is_renamed(ctx: FakeToolContext) -> None:
+    make(
+        ctx.workspace,
+        "mkdir sub/.vscode; echo x > sub/.vscode/tasks.json; echo y > sub/.envrc; ln -s a .bashrc",
+    )
+    result = await bash(ctx, "mv sub old; echo more > plain/c; git commit -q --allow-empty -m n")
+    assert "Taken away" not in result.content
+    assert (ctx.workspace / "old/.envrc").read_text() == "y\n"
+    assert (ctx.workspace / "old/.vscode/tasks.json").exists()
+    assert (ctx.workspace / "old/.git/config").exists()
+    assert (ctx.workspace / ".bashrc").is_symlink()
+
+
+async def test_what_the_person_saves_meanwhile_stays(ctx: FakeToolContext) -> None:
+    make(ctx.workspace, "echo x > .envrc")
+    known = survey(ctx.workspace, ctx.permission.decide, writable=True).known
+    make(ctx.workspace, "git config user.name b; echo y > new; mv new .envrc")
+    assert take_away(ctx.workspace, known, ctx.workspace.parent / "taken") == []
+    assert (ctx.workspace / ".envrc").read_text() == "y\n"
+
+
+async def test_a_link_in_the_place_of_a_link_is_taken(ctx: FakeToolContext) -> None:
+    make(ctx.workspace, "ln -s a .bashrc; echo evil > b")
+    await bash(ctx, "rm .bashrc; ln -s b .bashrc")
+    assert not os.path.lexists(ctx.workspace / ".bashrc")
+
+
+async def test_what_a_protected_link_leads_to_cannot_be_changed(ctx: FakeToolContext) -> None:
+    make(ctx.workspace, "ln -s a .envrc")
+    await bash(ctx, "echo evil >> a")
+    assert (ctx.workspace / "a").read_text() == "a\n"
+
+
+async def test_new_files_that_rules_forbid_to_edit_are_taken_away(ctx: FakeToolContext) -> None:
+    make(ctx.workspace, "echo x > old.lock")
+    ctx.permission.rules = [("edit", "*.lock", "deny")]
+    result = await bash(ctx, "echo 'echo y > new.lock; echo z > old.lock; echo b > b' > s.sh; sh s.sh")
+    assert not (ctx.workspace / "new.lock").exists()
+    assert "new.lock" in result.content
+    assert (ctx.workspace / "old.lock").read_text() == "x\n"
+    assert (ctx.workspace / "b").exists()
+
+
+async def test_nothing_of_the_sandbox_is_in_the_workspace_while_a_command_runs(ctx: FakeToolContext) -> None:
+    make(ctx.workspace, "rm -rf .git")
+    before = {path.name for path in ctx.workspace.iterdir()}
+    sandbox = prepare(ctx.sandbox, ctx.workspace, ctx.scratch, ctx.permission.decide)
+    listed = by_the_person(ctx.workspace, *sandbox.prefix, "ls", "-A")
+    assert set(listed.split()) == before == {path.name for path in ctx.workspace.iterdir()}
+    sandbox.leave()
+
+
+@pytest.mark.parametrize("there", ["", "mkdir .git", "mkdir -p .git/refs .git/objects"])
+async def test_an_empty_or_half_made_repository_is_as_good_as_none(ctx: FakeToolContext, there: str) -> None:
+    make(ctx.workspace, f"rm -rf .git sub/.git; {there}")
+    await bash(ctx, "git init -q; git config core.fsmonitor 'touch ../pwned; false'; "
+                    f"{EVIL.format('.git/hooks/post-index-change')}; git add a")  # fmt: skip
+    for command in ("git status", "git add -A"):
+        by_the_person(ctx.workspace, command)
+    assert not (ctx.workspace.parent / "pwned").exists()
+
+
+def mark(outer: Path, known: Known, until: float | None) -> None:
+    (outer / "running").mkdir(parents=True)
+    content: dict[str, object] = {"things": known.things, "bare": [], "closed": [], "until": until}
+    (outer / "running/dead.json").write_text(json.dumps(content))
+
+
+async def test_what_a_killed_daemon_left_is_taken_away_before_the_next_command(ctx: FakeToolContext) -> None:
+    outer = ctx.journal.with_name(f"{ctx.journal.name}-sandbox")
+    known = survey(ctx.workspace, ctx.permission.decide, writable=True).known
+    mark(outer, known, None)
+    make(ctx.workspace, "mkdir x; git -C x init -q; echo x > .envrc")
+    result = await bash(ctx, "echo b > b")
+    assert "x/.git (now " in result.content
+    assert ".envrc (now " in result.content
+    assert not (ctx.workspace / "x/.git").exists()
+    assert (ctx.workspace / "sub/.git/HEAD").exists()
+    assert list((outer / "running").iterdir()) == []
+
+
+async def test_what_came_long_after_a_killed_daemon_is_not_touched(ctx: FakeToolContext) -> None:
+    outer = ctx.workspace.parent / "outer"
+    known = survey(ctx.workspace, ctx.permission.decide, writable=True).known
+    mark(outer, known, 1.0)
+    make(ctx.workspace, "mkdir x; git -C x init -q")
+    assert left_over(ctx.workspace, outer, ()) == []
+    assert (ctx.workspace / "x/.git").exists()
+
+
+async def test_the_marks_of_running_commands_are_left_alone(ctx: FakeToolContext) -> None:
+    outer = ctx.workspace.parent / "outer"
+    known = survey(ctx.workspace, ctx.permission.decide, writable=True).known
+    guard = Guard(ctx.workspace, outer, known, ctx.permission.decide, (), limited=True)
+    make(ctx.workspace, "echo x > .envrc")
+    assert left_over(ctx.workspace, outer, ()) == []
+    second = survey(ctx.workspace, ctx.permission.decide, writable=True).known
+    other = Guard(ctx.workspace, outer, second, ctx.permission.decide, (), limited=True)
+    (taken,) = other.leave()
+    assert taken.startswith(".envrc (now ")
+    assert guard.leave() == []
+
+
+# -- /tmp, and what lies outside
+
+
+async def test_tmp_is_kept_from_command_to_command_of_a_session(ctx: FakeToolContext) -> None:
+    name = f"goalwright-{os.getpid()}-{threading.get_ident()}"
+    first = await bash(ctx, f"echo hello > /tmp/{name}")
+    assert "session's own" in first.content
+    assert all(access.permission == "bash" for access in ctx.permission.asks[0].all_accesses)
+    assert (await bash(ctx, f"cat /tmp/{name}")).content == "Exit code: 0\nhello\n"
+    assert not Path("/tmp", name).exists()
+    other = replace(ctx, scratch=ctx.scratch.with_name("other"))
+    assert (await bash(other, f"cat /tmp/{name}")).metadata["exit_code"] != 0
+
+
+async def test_what_is_approved_to_be_written_outside_is_written_outside(ctx: FakeToolContext) -> None:
+    with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
+        result = await bash(ctx, f"echo x > {folder}/out")
+        assert not ctx.permission.asks[0].contained
+        assert "outside of the sandbox" in ctx.permission.asks[0].detail
+        assert "sandbox" not in result.metadata
+        assert Path(folder, "out").read_text() == "x\n"
+    await bash(ctx, "echo x > /dev/null 2>/dev/stderr")
+    assert ctx.permission.asks[1].contained
+
+
+async def test_a_missing_file_of_the_real_tmp_is_explained(ctx: FakeToolContext) -> None:
+    assert "unsandboxed: true" in (await bash(ctx, "cat /tmp/nothing-there")).content
+    assert "unsandboxed: true" not in (await bash(ctx, "cat nothing-there")).content
+
+
+def test_the_survey_is_limited_by_its_own_work_and_not_by_the_clock_on_the_wall(ctx: FakeToolContext) -> None:
+    make(ctx.workspace, "mkdir d{1..50}; for d in d*; do touch $d/{1..40}; done")
+    asked: list[str] = []
+
+    def decide(permission: str, name: str) -> str:
+        asked.append(name)
+        return "allow"
+
+    assert not survey(ctx.workspace, decide, writable=True).hidden
+    asyncio.run(bash(ctx, "true"))

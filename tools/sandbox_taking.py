@@ -1,0 +1,206 @@
+"""Takes away what a command in the sandbox has made and what would make other programs run something. Blocking.
+
+Mounts keep what is there from being changed, but cannot forbid new names everywhere: a repository with settings of
+its own, a start-up file, tasks of an editor. When the command has ended, and nothing of it runs any more, these are
+moved to a private folder. The walk gives up nowhere, as what it does not see would stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.sandbox_survey import KEPT_OF_GIT, Known, identity, is_bare, is_protected
+
+_PATH = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_LINK = f":{stat.S_IFLNK:o}:"
+TAKEN = ".goalwright-taken-"
+"""Beginning of the names of what could be taken away no further than out of its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Something that is not in its place any more. ``place``: where it is; None when it could not be taken away."""
+
+    name: str
+    place: Path | None
+
+
+def take_away(
+    workspace: Path,
+    known: Known,
+    place: Path,
+    *,
+    denied: Callable[[str], bool] = lambda name: False,
+    spare: Sequence[Path] = (),
+    until: float | None = None,
+    late: bool = False,
+) -> list[Taken]:
+    """Move what is new against ``known`` to ``place``. ``denied``: names that rules forbid to edit; ``spare``: folders
+    of our own. ``late``: the command ended some time ago, so others may have made things since: what was there by name
+    stays, and what changed last after ``until`` (seconds since the epoch). Never raises."""
+    found = dict(_candidates(workspace, known, denied))
+    # With the name, as numbers of files are used again: what is mounted keeps its name, but its folder may move.
+    seen = {(it, name.rpartition("/")[2]) for name, it in found.items()}
+    idents = set(known.things.values())
+    taken: list[Taken] = []
+    for name, it in found.items():
+        path = workspace / name
+        if it in idents or any(folder.is_relative_to(path) for folder in spare):
+            continue
+        before = known.things.get(name)
+        # What was there cannot be removed in the sandbox, but links can: so the person has put this in its place.
+        if before is not None and _LINK not in before + it and (late or (before, path.name) not in seen):
+            continue
+        if until is not None and _changed_after(path, until):
+            continue
+        taken.append(_take(workspace, name, it, place))
+    return taken
+
+
+def _changed_after(path: Path, when: float) -> bool:
+    try:
+        return path.lstat().st_ctime > when
+    except OSError:
+        return False
+
+
+def _candidates(workspace: Path, known: Known, denied: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+    """Name and identity of everything that could make others run something."""
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        with _listed(workspace / folder) as listed:
+            if listed is None:
+                if folder:
+                    yield from _identified(workspace, folder)
+                continue
+            below = f"{folder}/" if folder else ""
+            if is_bare({entry.name for entry in listed}):
+                if _identity(workspace / folder) in known.bare:
+                    yield from _of_repository(workspace, folder)
+                else:
+                    yield from _identified(workspace, f"{below}HEAD")
+            for entry in listed:
+                name = below + entry.name
+                protected = is_protected(entry.name)
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if protected or (not is_folder and name not in known.free and denied(name)):
+                    yield from _identified(workspace, name)
+                if not is_folder:
+                    continue
+                if entry.name.lower() == ".git":
+                    yield from _of_repository(workspace, name)
+                elif not known.closed or _identity(workspace / name) not in known.closed:
+                    waiting.append(name)
+
+
+def _of_repository(workspace: Path, name: str) -> Iterator[tuple[str, str]]:
+    for inner in KEPT_OF_GIT:
+        yield from _identified(workspace, f"{name}/{inner}" if name else inner)
+
+
+def _identified(workspace: Path, name: str) -> Iterator[tuple[str, str]]:
+    if it := _identity(workspace / name):
+        yield name, it
+
+
+def _identity(path: Path) -> str:
+    try:
+        return identity(path)
+    except OSError:
+        return ""
+
+
+@contextlib.contextmanager
+def _listed(path: Path) -> Generator[list[os.DirEntry[str]] | None]:
+    """What is in a folder, also when a command has taken away our right to look. None: it cannot be looked at.
+
+    A folder that may be entered but not listed would hide a repository from us and not from git.
+    """
+    mode: int | None = None
+    listed: list[os.DirEntry[str]] | None = []
+    try:
+        try:
+            with os.scandir(path) as entries:
+                listed = list(entries)
+        except PermissionError:
+            info = path.lstat()
+            if info.st_uid == os.getuid() and stat.S_ISDIR(info.st_mode):
+                mode = stat.S_IMODE(info.st_mode)
+                path.chmod(0o700)
+                with os.scandir(path) as entries:
+                    listed = list(entries)
+    except OSError as error:
+        listed = None if error.errno == errno.ENAMETOOLONG else []
+    try:
+        yield listed
+    finally:
+        if mode is not None:
+            with contextlib.suppress(OSError):  # it was taken away meanwhile
+                path.chmod(mode)
+
+
+def _take(workspace: Path, name: str, it: str, place: Path) -> Taken:
+    """Never by a path: another command may put a link in the place of a folder just now."""
+    *folders, last = name.split("/")
+    opened: list[int] = []
+    try:
+        opened.append(os.open(workspace, _PATH))
+        for folder in folders:
+            opened.append(_entered(folder, opened[-1]))
+        parent = f"/proc/self/fd/{opened[-1]}"
+        if identity(f"{parent}/{last}") != it:
+            return Taken(name, None)
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        target = place / f"{uuid.uuid4().hex[:8]}-{last.lstrip('.')}"
+        try:
+            _rename(f"{parent}/{last}", target, parent)
+            return Taken(name, target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+        # Another disk: first out of the way, at once; then there is time to copy it.
+        aside = f"{parent}/{TAKEN}{uuid.uuid4().hex}"
+        _rename(f"{parent}/{last}", Path(aside), parent)
+        try:
+            shutil.move(aside, target)
+            return Taken(name, target)
+        except (OSError, shutil.Error):
+            return Taken(name, workspace.joinpath(*folders, Path(aside).name))
+    except OSError:
+        return Taken(name, None)
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def _entered(folder: str, parent: int) -> int:
+    try:
+        return os.open(folder, _PATH, dir_fd=parent)
+    except PermissionError:
+        _open_up(f"/proc/self/fd/{parent}")
+        return os.open(folder, _PATH, dir_fd=parent)
+
+
+def _rename(source: str, target: Path, parent: str) -> None:
+    try:
+        os.rename(source, target)  # noqa: PTH104
+    except PermissionError:
+        # A folder that may not be written can neither be left by others nor go elsewhere itself.
+        _open_up(parent)
+        if stat.S_ISDIR(os.lstat(source).st_mode):
+            _open_up(source)
+        os.rename(source, target)  # noqa: PTH104
+
+
+def _open_up(folder: str) -> None:
+    mode = stat.S_IMODE(os.stat(folder).st_mode)  # noqa: PTH116
+    os.chmod(folder, mode | stat.S_IRWXU)  # noqa: PTH101

@@ -31,7 +31,7 @@ from daemon.loop.session import Session
 from daemon.loop.state import SessionState
 from daemon.model.events import SessionCreated, SessionUpdated
 from daemon.model.messages import Message
-from daemon.model.permissions import Trust
+from daemon.model.permissions import Mode, Trust
 from daemon.model.traces import Trace
 from daemon.permission.grants import GrantStore
 from daemon.permission.service import PermissionService
@@ -143,7 +143,9 @@ class Daemon:
 
     # -- sessions --
 
-    def new_session(self, *, model: str | None = None, agent: str = "build") -> Session:
+    def new_session(
+        self, *, model: str | None = None, agent: str = "build", mode: Mode | None = None
+    ) -> Session:
         """Begin a session. Raises UnknownAgent, StoreError."""
         profile = load_agent(agent)
         now = self.now()
@@ -153,6 +155,7 @@ class Daemon:
             workspace=str(self.workspace),
             agent=agent,
             model=model,
+            mode=mode,
             created_at=now,
             updated_at=now,
         )

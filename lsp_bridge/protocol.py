@@ -100,10 +100,11 @@ class InitializationOptions(Model):
 
 
 class SessionNewParams(Model):
-    """Begin a session. ``model`` is ``provider/model``; the default is chosen by the configuration."""
+    """Begin a session. ``model`` is ``provider/model``; for it and for ``mode`` the configuration has defaults."""
 
     model: str | None = None
     agent: str = "build"
+    mode: Mode | None = None
 
 
 class SessionResult(Model):

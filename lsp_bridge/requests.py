@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pydantic.alias_generators import to_camel
-
 from daemon.agents.loader import UnknownAgent
 from daemon.config import Config
 from daemon.core import Daemon, memory_mb
 from daemon.loop.session import Busy, Session
 from daemon.model.base import Model
-from daemon.model.permissions import Mode, Trust
-from daemon.model.traces import Budget, SessionStatus, Trace
+from daemon.model.permissions import Trust
+from daemon.model.traces import SessionStatus, Trace
 from daemon.permission.explain import sandbox_words
-from daemon.provider.choose import Choice, is_provider_variable, parse_model
+from daemon.provider.choose import Choice, is_provider_variable
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError, UnknownTrace
 from daemon.trust import mode_in_force
@@ -30,6 +27,7 @@ from lsp_bridge.goal_requests import GoalRequests
 from lsp_bridge.history_requests import HistoryRequests
 from lsp_bridge.permission_requests import PermissionRequests
 from lsp_bridge.request_error import RequestError
+from lsp_bridge.settable import check_budget, check_mode, check_model, mode_notice
 
 
 class ModelChooser(Protocol):
@@ -50,10 +48,6 @@ class ClientState:
 
 
 Handler = Callable[[Any], Awaitable[Model]]
-_NEEDS_TRUST = (
-    "counts only in a folder that you trust. If this one is yours, run `goalwright trust` in it, or trust it in the "
-    "editor."
-)
 
 
 class Requests:
@@ -117,7 +111,7 @@ class Requests:
         config, trust = self.client_config(), self.client_trust()
         notices = [core.storage_notice, choice.notice, *config.blocking, *config.problems]
         sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, config.settings, core.workspace)
-        notices += [*core.grants.problems(), _mode_notice(config, trust), no_sandbox]
+        notices += [*core.grants.problems(), mode_notice(config, trust), no_sandbox]
         return p.DaemonStatus(
             version=self._version,
             protocol_version=p.PROTOCOL_VERSION,
@@ -146,10 +140,12 @@ class Requests:
         """Begin a session."""
         self._core.reload_config()
         if params.model is not None:
-            self._check_model(params.model)
+            check_model(params.model)
+        if params.mode is not None:
+            check_mode(params.mode, self.client_trust())
         choice = await self._choice()
         try:
-            session = self._core.new_session(model=params.model, agent=params.agent)
+            session = self._core.new_session(model=params.model, agent=params.agent, mode=params.mode)
         except UnknownAgent as error:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error
         self._adopt(session, choice)
@@ -236,16 +232,16 @@ class Requests:
         session = await self._core.session(params.session_id)
         updates: dict[str, Any] = {}
         if params.mode is not None:
-            self._check_mode(params.mode)
+            check_mode(params.mode, self.client_trust())
             updates["mode"] = params.mode
         if params.title is not None:
             updates["title"] = " ".join(params.title.split())[:200]
         if params.model is not None:
             if params.model:
-                self._check_model(params.model)
+                check_model(params.model)
             updates["model"] = params.model or None
         if params.budget is not None:
-            _check_budget(params.budget)
+            check_budget(params.budget)
             updates["budget"] = params.budget.model_dump()
         self._core.update_session(session, updates)
         if params.mode is not None:
@@ -347,18 +343,6 @@ class Requests:
             session.trust = "restricted"
             session.config = self.client_config()
 
-    def _check_mode(self, mode: Mode) -> None:
-        trust = self.client_trust()
-        if mode_in_force(mode, trust) == mode:
-            return
-        if trust == "restricted":
-            raise RequestError(
-                p.INVALID_PARAMS,
-                f"The mode {mode} is not possible in a folder that you do not trust: nothing is changed or run there. "
-                "Trust it in the editor first.",
-            )
-        raise RequestError(p.INVALID_PARAMS, f"The mode {mode} {_NEEDS_TRUST}")
-
     def _tell_once(self, session: Session, choice: Choice) -> None:
         """What the person should know, when a session's first prompt comes: by then somebody listens."""
         if session.state.messages or session.running:
@@ -367,16 +351,10 @@ class Requests:
         for problem in (self._core.storage_notice, *config.problems, *self._core.grants.problems()):
             if problem:
                 session.notice("warning", problem, "config")
-        if notice := _mode_notice(config, session.trust):
+        if notice := mode_notice(config, session.trust):
             session.notice("warning", notice, "mode")
         if choice.notice and session.state.trace.model is None:
             session.notice("info", choice.notice, "demo" if choice.demo else "model")
-
-    def _check_model(self, model: str) -> None:
-        try:
-            parse_model(model)
-        except ValueError as error:
-            raise RequestError(p.INVALID_PARAMS, str(error)) from error
 
     def _info(self, session: Session, choice: Choice) -> p.SessionInfo:
         return self._described(session.state.trace, session.status, choice, session.foreign)
@@ -402,31 +380,3 @@ class Requests:
             mode=mode_in_force(trace.mode or self.client_config().settings.mode, trust),
             trust=trust,
         )
-
-
-def _mode_notice(config: Config, trust: Trust) -> str:
-    """Why the mode of the settings is not the one in force."""
-    if config.settings.mode != "auto" or trust == "trusted":
-        return ""
-    return f"The mode auto {_NEEDS_TRUST}"
-
-
-def _check_budget(budget: Budget) -> None:
-    if not budget.model_fields_set:
-        # An empty object, or a name that is none: taken as "no limits" it would take those of the settings away.
-        names = ", ".join(to_camel(name) for name in Budget.model_fields)
-        raise RequestError(
-            p.INVALID_PARAMS,
-            f"Name a limit: {names}. Null is no limit; those that are not named are none, too.",
-        )
-    limits = {
-        "money": (budget.session_usd, budget.goal_usd),
-        "tokens": (budget.session_tokens, budget.goal_tokens),
-    }
-    for unit, values in limits.items():
-        for value in values:
-            if value is not None and not (math.isfinite(value) and value >= 0):
-                raise RequestError(
-                    p.INVALID_PARAMS,
-                    f"A limit of {value:g} ({unit}) is not possible: give 0 or more, or null for no limit.",
-                )

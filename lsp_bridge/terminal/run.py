@@ -218,15 +218,11 @@ class _Run:
         session_id = options.session
         if options.resume_last:
             session_id = await self._newest(client)
-        params = {"model": options.model} if options.model else {}
+        chosen = {"model": options.model, "mode": options.mode}
+        params = {name: value for name, value in chosen.items() if value}
         if session_id is None:
             created = await client.request("goalwright/session/new", params)
-            session_id, params = (
-                string(mapping(mapping(created.get("session")).get("trace")).get("traceId")),
-                {},
-            )
-        if options.mode:
-            params["mode"] = options.mode
+            return string(mapping(mapping(created.get("session")).get("trace")).get("traceId"))
         if params:
             await client.request("goalwright/session/set", {"sessionId": session_id, **params})
         return session_id

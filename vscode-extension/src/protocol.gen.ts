@@ -1030,10 +1030,11 @@ export interface SessionMeter {
   meter: Meter;
 }
 
-/** Begin a session. `model` is `provider/model`; the default is chosen by the configuration. */
+/** Begin a session. `model` is `provider/model`; for it and for `mode` the configuration has defaults. */
 export interface SessionNewParams {
   model?: string | null;
   agent?: string;
+  mode?: Mode | null;
 }
 
 /** A request about one session. */

@@ -379,6 +379,17 @@ async def test_auto_is_for_trusted_folders() -> None:
         assert (done["session"]["mode"], session.mode) == ("auto", "auto")
 
 
+async def test_a_session_begins_in_a_mode_or_not_at_all() -> None:
+    async with served() as door:
+        not_trusted(door)
+        me = await person(door)
+        before = len((await me.do("session/list"))["sessions"])
+        code, said = await me.refused("session/new", mode="auto")
+        assert (code, "goalwright trust" in said) == (INVALID_PARAMS, True)
+        assert len((await me.do("session/list"))["sessions"]) == before
+        assert (await me.do("session/new", mode="plan"))["session"]["mode"] == "plan"
+
+
 async def test_a_mode_auto_that_does_not_count_is_told() -> None:
     async with served("ok") as door:
         not_trusted(door)

@@ -1,0 +1,70 @@
+"""What a client may set of a session: whether a model, a mode or a limit is possible, in words when it is not."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic.alias_generators import to_camel
+
+from daemon.config import Config
+from daemon.model.permissions import Mode, Trust
+from daemon.model.traces import Budget
+from daemon.provider.choose import parse_model
+from daemon.trust import mode_in_force
+from lsp_bridge import protocol as p
+from lsp_bridge.request_error import RequestError
+
+_NEEDS_TRUST = (
+    "counts only in a folder that you trust. If this one is yours, run `goalwright trust` in it, or trust it in the "
+    "editor."
+)
+
+
+def check_model(model: str) -> None:
+    """Raises RequestError when it is not of the form ``provider/model``."""
+    try:
+        parse_model(model)
+    except ValueError as error:
+        raise RequestError(p.INVALID_PARAMS, str(error)) from error
+
+
+def check_mode(mode: Mode, trust: Trust) -> None:
+    """Raises RequestError when the folder's trust does not allow it."""
+    if mode_in_force(mode, trust) == mode:
+        return
+    if trust == "restricted":
+        raise RequestError(
+            p.INVALID_PARAMS,
+            f"The mode {mode} is not possible in a folder that you do not trust: nothing is changed or run there. "
+            "Trust it in the editor first.",
+        )
+    raise RequestError(p.INVALID_PARAMS, f"The mode {mode} {_NEEDS_TRUST}")
+
+
+def mode_notice(config: Config, trust: Trust) -> str:
+    """Why the mode of the settings is not the one in force."""
+    if config.settings.mode != "auto" or trust == "trusted":
+        return ""
+    return f"The mode auto {_NEEDS_TRUST}"
+
+
+def check_budget(budget: Budget) -> None:
+    """Raises RequestError for limits that are none."""
+    if not budget.model_fields_set:
+        # An empty object, or a name that is none: taken as "no limits" it would take those of the settings away.
+        names = ", ".join(to_camel(name) for name in Budget.model_fields)
+        raise RequestError(
+            p.INVALID_PARAMS,
+            f"Name a limit: {names}. Null is no limit; those that are not named are none, too.",
+        )
+    limits = {
+        "money": (budget.session_usd, budget.goal_usd),
+        "tokens": (budget.session_tokens, budget.goal_tokens),
+    }
+    for unit, values in limits.items():
+        for value in values:
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise RequestError(
+                    p.INVALID_PARAMS,
+                    f"A limit of {value:g} ({unit}) is not possible: give 0 or more, or null for no limit.",
+                )

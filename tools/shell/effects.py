@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tools.shell.state import State
+from tools.shell.state import State, is_stdin
 from tools.shell.syntax import Word
 from tools.shell.words import INTEGER, NAME, Read
 
@@ -70,7 +70,10 @@ def _check(walk: Walk, words: list[Read], assignments: Assigned) -> None:
         walk.doubt("the name of a command is not known")
         return
     walk.called.add(name)
-    if name in _CHANGES_PARSING:
+    if name in ("source", ".") and _is_file(rest):
+        # It is judged by its text; it could do anything by itself, so that the rest is as it is written.
+        pass
+    elif name in _CHANGES_PARSING:
         walk.doubt(f"{name} may change what the rest of the line means")
     elif name == "set":
         _set(walk, rest)
@@ -80,10 +83,16 @@ def _check(walk: Walk, words: list[Read], assignments: Assigned) -> None:
         walk.doubt(f"{name} may change what a command means")
     elif name in _NAMES:
         _evaluated(walk, name, rest, words)
-    if name in DECLARE or name in ("eval", "source", ".", "exec", "read", "mapfile", "readarray"):
+    if name in DECLARE or name in ("eval", "source", ".", "exec"):
         for assigned, _, _ in assignments:
             # Bash may keep what stands before these.
             walk.assigned(assigned)
+
+
+def _is_file(rest: list[Word]) -> bool:
+    """Whether ``source`` reads a file that is known."""
+    operands = rest[1:] if rest[:1] and rest[0].text == "--" else rest
+    return bool(operands) and operands[0].known and not operands[0].glob and not is_stdin(operands[0].text)
 
 
 def _builtin(words: list[Word]) -> tuple[Word | None, list[Word]]:
@@ -201,7 +210,9 @@ def _after(walk: Walk, words: list[Read], redirects_stdin: bool) -> tuple[State 
         walk.moves += 1
         return state, state
     name = named.text
-    if name in walk.functions or name == "eval":
+    if name in ("source", ".") and name not in walk.functions:
+        state = state.forgetful()
+    elif name in walk.functions or name == "eval":
         walk.moves += 1
         walk.wild = walk.wild or name == "eval"
         state = state.forgetful().lost()

@@ -13,6 +13,8 @@ from tools.shell.commands import (
     git,
     glue,
     harm,
+    interpreters,
+    packages,
     programs,
     remote,
     wrappers,
@@ -29,6 +31,7 @@ _READERS: dict[str, Reader] = {
     **programs.READERS,
     **wrappers.READERS,
     **remote.READERS,
+    **packages.FETCHERS,
     "git": git.read,
 }
 
@@ -47,8 +50,8 @@ def meaning(command: Simple) -> Meaning:
     path = first.text
     elsewhere = "/" in path and not _SYSTEM.fullmatch(path)
     call = Call(path.rpartition("/")[2], command.words[1:], command)
-    reader = programs.reader(call.name) or _READERS.get(call.name)
-    found = reader(call) if reader is not None else Meaning(paths=programs.of_unknown(call))
+    reader = interpreters.reader(call.name) or _READERS.get(call.name)
+    found = reader(call) if reader is not None else _unknown(call)
     if elsewhere:
         # It need not be what its name says, but may be: ``.venv/bin/python -c``.
         paths = (PathUse(first, "read"), *implied_paths(call.args, "read", "write"), *found.paths)
@@ -56,10 +59,18 @@ def meaning(command: Simple) -> Meaning:
     return _completed(call, found, elsewhere)
 
 
+def _unknown(call: Call) -> Meaning:
+    """Of a program that nothing is known of: what stands after ``--`` may be a command that it runs."""
+    texts = [word.text for word in call.args]
+    rest = call.args[texts.index("--") + 1 :] if "--" in texts else ()
+    runs = bool(rest) and rest[0].known and not rest[0].text.startswith("-")
+    return Meaning(paths=programs.of_unknown(call), through=(rest,) if runs else ())
+
+
 def _completed(call: Call, found: Meaning, elsewhere: bool) -> Meaning:
     """What holds for every command: its environment, its harm, other names, and how far it may be generalised."""
     command = call.simple
-    reason = environment.opaque(command.assignments)
+    reason = environment.opaque(command.assignments) or general.runs(call)
     bare = "/" not in command.words[0].text
     plain = bare and environment.harmless(command.assignments)
     prefix, more = ("", "") if elsewhere else general.limits(call)

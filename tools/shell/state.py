@@ -38,6 +38,14 @@ EVALUATED = re.compile(r"(?:S?RANDOM|SECONDS|LINENO|EPOCH\w*|HISTCMD|OPTIND|MAIL
 """Variables of the shell whose value is evaluated as arithmetic when they are set."""
 
 
+_STDIN = re.compile(r"-|(?:.*/)?dev/(?:stdin|fd(?:/.*)?)|(?:.*/)?proc/.*")
+
+
+def is_stdin(path: str) -> bool:
+    """Whether a path may lead to what the shell passes in, however it is written."""
+    return _STDIN.fullmatch(posixpath.normpath(path)) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """``folders``: where the shell may be; None: anywhere."""

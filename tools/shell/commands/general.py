@@ -137,6 +137,29 @@ _NOT_BY_NAME = re.compile(
 )
 
 
+# Options that name a program, of commands that otherwise only use files.
+_RUNS: dict[str, re.Pattern[str]] = {
+    **dict.fromkeys(("diff3", "sdiff"), re.compile(r"--di.*")),
+    "sort": re.compile(r"--com.*"),
+}
+
+
+def runs(call: Call) -> str:
+    """Why the words of a command name a program, or a place, that rules do not see."""
+    pattern = _RUNS.get(call.name)
+    if pattern is not None and any(pattern.fullmatch(word.text) for word in call.args):
+        return f"an option of {call.name} names a program that it runs"
+    if call.name == "find":
+        texts = [word.text for word in call.args]
+        for at, text in enumerate(texts):
+            if text in ("-execdir", "-okdir"):
+                command = itertools.takewhile(lambda each: each not in (";", "+"), texts[at + 2 :])
+                named = any(each != "{}" and not re.fullmatch(r"-\w+|--|\d+", each) for each in command)
+                if named or "/" in "".join(texts[at + 1 : at + 2]):
+                    return f"find {text} runs it in a folder that shows only at run time"
+    return ""
+
+
 def by_name(call: Call) -> bool:
     """Whether a rule that begins with the command's name says what it runs: no code and no settings among its words."""
     if call.name not in _BY_NAME:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
@@ -94,7 +95,9 @@ def _push(args: Sequence[str]) -> str:
         return "git push deletes branches or tags on the other side"
     if any(text.startswith("+") for text in args):
         return "git push +ref overwrites commits on the other side"
-    return ""
+    if _flag(args, "n", "--dry-run"):
+        return ""
+    return "git push sends commits to a server: others may have them at once"
 
 
 def _branch(args: Sequence[str]) -> str:
@@ -220,7 +223,46 @@ def _publishes(name: str, *commands: str) -> _Check:
     )
 
 
+def _curl(args: Sequence[str]) -> str:
+    """What sends something: data, files, or another method than GET."""
+    sends = re.compile(r"-[sSfLkvig]*[dFT].*|--(?:data.*|json.*|form.*|upload-f.*)")
+    methods = [b for a, b in itertools.pairwise(args) if re.fullmatch(r"-[sSfLkvig]*X|--request", a)]
+    methods += [
+        found[1] for a in args if (found := re.fullmatch(r"-[sSfLkvig]*X(.+)|--request=(.+)", a)) and found[1]
+    ]
+    if any(map(sends.fullmatch, args)) or any(
+        method.upper() not in ("GET", "HEAD", "OPTIONS") for method in methods
+    ):
+        return "curl sends data to a server"
+    return ""
+
+
+def _wget(args: Sequence[str]) -> str:
+    sends = any(re.match(r"--(?:post|body|method=(?!GET|HEAD))", text) for text in args)
+    return "wget sends data to a server" if sends else ""
+
+
+_GH_SENDS = words("create comment edit review reopen upload run set rerun")
+
+
 def _gh(args: Sequence[str]) -> str:
+    operands = [text for text in args if not text.startswith("-")]
+    if operands[1:2] and operands[1] in (
+        "create",
+        "comment",
+        "edit",
+        "review",
+        "reopen",
+        "upload",
+        "run",
+        "set",
+        "rerun",
+    ):
+        return f"gh {operands[0]} {operands[1]} sends something to a server: others see it at once"
+    if operands[:1] == ["api"] and any(
+        re.match(r"-[XfF]|--(?:method|field|raw-field|input)", text) for text in args
+    ):
+        return "gh api changes something on a server"
     if len(args) > 1 and args[1] in ("delete", "merge", "close", "archive", "transfer"):
         return f"gh {args[0]} {args[1]} changes what others see"
     return "gh release publishes for everybody" if args[:1] == ["release"] and args[1:2] == ["create"] else ""
@@ -257,6 +299,9 @@ _CHECKS: dict[str, _Check] = {
     "crontab": _crontab,
     "rsync": _rsync,
     "gh": _gh,
+    "glab": _gh,
+    "curl": _curl,
+    "wget": _wget,
     "shred": _says("shred destroys the content of files"),
     "truncate": _says("truncate cuts off the content of files"),
     "wipefs": _says("wipefs destroys what is on a device"),

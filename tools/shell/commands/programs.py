@@ -1,193 +1,21 @@
-"""Shells, interpreters and editors: when they run code that rules cannot read, and which script they run."""
+"""Filters with programs of their own, editors, debuggers, testers: when they run code that rules cannot read."""
 
 from __future__ import annotations
 
 import re
 
+from tools.shell.commands import interpreters, packages
 from tools.shell.commands.words import (
     Call,
     Meaning,
     PathUse,
     Reader,
-    Use,
     implied_paths,
     parse,
     spec,
     words,
 )
 from tools.shell.syntax import Word
-
-_SHELLS = words("sh bash zsh dash ksh mksh ash rbash fish")
-_STDIN = re.compile(r"-|/dev/(?:stdin|fd/.*)|/proc/.*/fd/.*")
-_SHELL = spec(None, value="-o -O +o +O --rcfile --init-file", reads="--rcfile --init-file")
-
-
-def _shell(call: Call) -> Meaning:
-    """``bash -c LINE``, ``bash SCRIPT``, or a shell that reads its commands from elsewhere."""
-    at = 0
-    args = call.args
-    runs_line = False
-    while at < len(args) and args[at].text[:1] in ("-", "+") and len(args[at].text) > 1 and args[at].known:
-        text = args[at].text
-        at += 1
-        if text == "--":
-            break
-        if text.startswith("--"):
-            at += text in ("--rcfile", "--init-file")
-            continue
-        runs_line = runs_line or (text[0] == "-" and "c" in text)
-        at += text[-1] in "oO"
-        if text[0] == "-" and "s" in text:
-            return _from_stdin(call)
-    rest = args[at:]
-    if runs_line:
-        if not rest:
-            return Meaning(opaque=f"{call.name} -c without a line")
-        if not rest[0].known or rest[0].glob:
-            return Meaning(opaque=f"{call.name} -c runs a line that shows only at run time")
-        return Meaning(
-            inner=(rest[0].text,),
-            paths=implied_paths(rest[1:], "read", "write"),
-            read_only=call.name != "fish",
-        )
-    if not rest:
-        return _from_stdin(call)
-    return _script(call, rest[0], rest[1:])
-
-
-def _from_stdin(call: Call) -> Meaning:
-    stdin = call.simple.stdin
-    if stdin is not None and stdin.known:
-        return Meaning(inner=(stdin.text,), read_only=True)
-    if not call.simple.piped and stdin is None and not any(r.reads for r in call.simple.redirections):
-        return Meaning(opaque=f"{call.name} reads its commands from elsewhere")
-    return Meaning(opaque=f"{call.name} runs what is piped into it")
-
-
-def _script(call: Call, script: Word, rest: tuple[Word, ...]) -> Meaning:
-    if not script.known or script.glob or _STDIN.fullmatch(script.text):
-        return Meaning(opaque=f"{call.name} runs a script that shows only at run time")
-    return Meaning(paths=(PathUse(script, "read"), *implied_paths(rest, "read", "write")))
-
-
-def _source(call: Call) -> Meaning:
-    if not call.args:
-        return Meaning()
-    return _script(call, call.args[0], call.args[1:])
-
-
-# Options that take code, as a first letter in a cluster (``perl -lane``), and whole ones.
-_INTERPRETERS: dict[str, tuple[str, str]] = {
-    "python": ("c", ""),
-    "node": ("ep", "--eval --print --input-type -r --require --import --loader --experimental-loader"),
-    "deno": ("", "eval repl"),
-    "bun": ("e", "--eval --print -p"),
-    "perl": ("eE", ""),
-    "ruby": ("e", "-r"),
-    "php": ("rBRE", "--run --process-code"),
-    "lua": ("e", ""),
-    "Rscript": ("e", ""),
-    "julia": ("eE", "--eval --print"),
-    "osascript": ("e", ""),
-    "tclsh": ("", ""),
-    "ghci": ("e", ""),
-    "scala": ("e", ""),
-    "groovy": ("e", ""),
-    "elixir": ("e", "--eval"),
-    "erl": ("", "-eval"),
-    "ipython": ("c", ""),
-    "R": ("e", ""),
-    "tsx": ("ep", "--eval --print"),
-    "ts-node": ("ep", "--eval --print"),
-    "pwsh": ("c", "-Command -EncodedCommand"),
-}
-_VALUED = {"python": "WXm", "node": "rC", "perl": "IMm", "ruby": "IrEC", "lua": "l", "php": "dcftz"}
-# Modules and sub-commands that only read their files.
-_MODULES = words(
-    "pytest unittest mypy ruff black isort pylint flake8 compileall coverage doctest tokenize ast tox"
-)
-
-
-def _interpreter(call: Call) -> Meaning:
-    kind = _kind(call.name)
-    letters, longs = _INTERPRETERS[kind]
-    inline = words(longs)
-    args = call.args
-    at = 0
-    while at < len(args):
-        word = args[at]
-        text = word.text
-        if not word.known and not (word.source.startswith('"') and not text.startswith('"-')):
-            return Meaning(opaque=f"{call.name} runs what shows only at run time")
-        if text in inline or text.partition("=")[0] in inline:
-            return _code(call, text)
-        if not text.startswith("-") or text == "-":
-            break
-        at += 1
-        if text == "--":
-            break
-        if text.startswith("--"):
-            continue
-        if kind == "python" and (text.startswith("-m") or re.fullmatch(r"-[bBdEhiIOqsSuv]+m", text)):
-            module = text[2:] if text.startswith("-m") else ""
-            rest = args[at:]
-            if not module and rest:
-                module, rest = rest[0].text, rest[1:]
-            return _module(call, module, rest)
-        valued = _VALUED.get(kind, "")
-        for index, letter in enumerate(text[1:], start=1):
-            if letter in letters:
-                return _code(call, "-" + letter)
-            if letter in valued:
-                if kind in ("perl", "ruby") and letter in "Mr":
-                    return _code(call, "-" + letter)
-                at += index == len(text) - 1
-                break
-            if kind in ("perl", "ruby") and letter in "i0CF":
-                break
-    rest = args[at:]
-    if not rest:
-        if any(arg.text in ("-V", "--version", "-v", "-h", "--help", "-version") for arg in args):
-            return Meaning(read_only=True)
-        return Meaning(opaque=f"{call.name} runs what it reads from its input")
-    return _script(call, rest[0], rest[1:])
-
-
-def _code(call: Call, option: str) -> Meaning:
-    return Meaning(
-        opaque=f"{call.name} {option} runs code that rules cannot read",
-        paths=implied_paths([word for word in call.args if "\n" not in word.text], "read", "write"),
-    )
-
-
-def _module(call: Call, module: str, rest: tuple[Word, ...]) -> Meaning:
-    if module in ("timeit", "pdb", "cProfile", "profile", "trace", "code", "runpy", "IPython", "idlelib"):
-        return _code(call, f"-m {module}")
-    if module.partition(".")[0] in ("daemon", "lsp_bridge", "goalwright"):
-        return _itself(call)
-    uses: tuple[Use, ...] = ("read",) if module in _MODULES else ("read", "write")
-    return Meaning(paths=implied_paths(rest, *uses))
-
-
-def _itself(call: Call) -> Meaning:
-    """It could answer the questions that are asked about it."""
-    return Meaning(
-        opaque=f"{call.name} talks to Goalwright itself",
-        warning="it talks to Goalwright itself, which asks for permissions",
-    )
-
-
-def _kind(name: str) -> str:
-    base = re.sub(r"(?<=[a-z])-?\d[\d.]*t?$", "", name)
-    return {"pypy": "python", "nodejs": "node", "luajit": "lua", "powershell": "pwsh"}.get(base, base)
-
-
-def reader(name: str) -> Reader | None:
-    """The reader of a shell or interpreter, whatever its version (``python3.11``)."""
-    if name in _SHELLS:
-        return _shell
-    return _interpreter if _kind(name) in _INTERPRETERS else None
-
 
 _AWK_DANGER = re.compile(r"system|getline|ARGV|@|>|(?<!\|)\|(?!\|)|ENVIRON")
 _AWK_COMPARISON = re.compile(
@@ -267,7 +95,8 @@ def _sed(call: Call) -> Meaning:
     if changes:
         paths += [PathUse(word, "write") for word in operands]
     opaque = ""
-    if parsed.unsure or any(not word.known or word.glob for word in scripts):
+    certain = scripts and (all(map(_stays_operand, operands)) or parsed.ended)
+    if (parsed.unsure and not certain) or any(not word.known or word.glob for word in scripts) or not scripts:
         opaque = "the sed script shows only at run time"
     elif any(len(word.text) > 4000 or not _SED_HARMLESS.fullmatch(word.text) for word in scripts):
         opaque = "the sed script may run commands or use other files"
@@ -276,6 +105,11 @@ def _sed(call: Call) -> Meaning:
     return Meaning(
         paths=tuple(paths), opaque=opaque, read_only=not (opaque or changes or scripted), more=more
     )
+
+
+def _stays_operand(word: Word) -> bool:
+    """A file, as the person who wrote the line means it: a name, a wildcard, or one variable."""
+    return word.known or re.fullmatch(r'"?\$\{?\w+\}?"?', word.source) is not None
 
 
 _EDITORS = words("vim vi nvim view ex emacs nano ed red pico gvim vimdiff code")
@@ -326,18 +160,6 @@ def of_unknown(call: Call) -> tuple[PathUse, ...]:
     return implied_paths(call.args, *(("read",) if reads_only else ("read", "write")))
 
 
-def _make(call: Call) -> Meaning:
-    parsed = parse(
-        call.args, spec(None, value="-I -j -l -o -W --eval", reads="-f --file --makefile -C --directory")
-    )
-    evals = parsed.has(("--eval", "-E")) or any(word.text == "-" for word in parsed.values(("-f", "--file")))
-    shell = any(re.match(r"(?:\.?SHELL\w*|MAKE\w*|\.\w+)\s*[:+?!]*=", word.text) for word in parsed.operands)
-    reason = "make gets rules from the command line" if evals or shell else ""
-    paths = [PathUse(word, "read") for word in parsed.values(("-f", "--file", "--makefile"))]
-    paths += [PathUse(word, "list") for word in parsed.values(("-C", "--directory"))]
-    return Meaning(paths=tuple(paths), opaque=reason)
-
-
 def _tester(call: Call) -> Meaning:
     return Meaning(paths=of_unknown(call))
 
@@ -351,16 +173,17 @@ def _go(call: Call) -> Meaning:
 
 READERS: dict[str, Reader] = {
     **dict.fromkeys(_TESTERS, _tester),
-    **dict.fromkeys(("source", "."), _source),
+    **dict.fromkeys(("source", "."), interpreters.source),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), _awk),
     **dict.fromkeys(("sed", "gsed"), _sed),
     **dict.fromkeys(_EDITORS, _editor),
     **dict.fromkeys(
         words("gdb lldb expect socat nc ncat netcat telnet m4 psql mysql tclsh wish jshell irb"), _debugger
     ),
-    **dict.fromkeys(("make", "gmake"), _make),
+    **packages.READERS,
+    **dict.fromkeys(words("tr seq expr sleep tput"), lambda _: Meaning(read_only=True)),
     "go": _go,
-    **dict.fromkeys(("goalwright", "goalwright-daemon"), _itself),
+    **dict.fromkeys(("goalwright", "goalwright-daemon"), interpreters.itself),
     **dict.fromkeys(("sqlite3", "sqlite"), _sqlite),
 }
 """Commands by name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tools.shell.commands import environment, programs
 from tools.shell.commands.words import (
@@ -37,9 +38,16 @@ def _leading(args: Sequence[Word], row: Spec) -> tuple[Parsed, tuple[Word, ...]]
         if not text.startswith("-") or text == "-":
             break
         long = text.startswith("--")
-        takes = text in row.valued if long or row.single_dash else _takes_next(text, row)
+        takes = _is_valued(text, row) if long or row.single_dash else _takes_next(text, row)
         at += 2 if takes else 1
     return parse(args[:at], row), tuple(args[at:])
+
+
+def _is_valued(text: str, row: Spec) -> bool:
+    """Whether a long option takes the next word; getopt takes unambiguous beginnings, ``timeout --sig KILL``."""
+    if text in row.valued or not text.startswith("--"):
+        return text in row.valued
+    return any(name.startswith(text) for name in row.valued if name.startswith("--"))
 
 
 def _takes_next(text: str, row: Spec) -> bool:
@@ -239,6 +247,42 @@ def _script(call: Call) -> Meaning:
     return Meaning(paths=paths, opaque="script begins a shell")
 
 
+_UNSHARE = spec(
+    None,
+    value="-S -G -R -w --root --wd --setuid --setgid --map-user --map-group --map-users --map-groups --propagation "
+    "--setgroups --monotonic --boottime --load-interp -l",
+)
+
+
+def _unshare(call: Call) -> Meaning:
+    found = _plain(_UNSHARE)(call)
+    parsed, _ = _leading(call.args, _UNSHARE)
+    moves = parsed.has(("-R", "-w", "--root", "--wd")) or any(
+        name.startswith(("--w", "--roo")) for name, _ in parsed.options
+    )
+    return replace(found, opaque="unshare changes the folder that paths mean") if moves else found
+
+
+def _setarch(call: Call) -> Meaning:
+    """``setarch x86_64 command``, or by the name of the machine itself."""
+    parsed, rest = _leading(call.args, spec(None))
+    if (
+        call.name == "setarch"
+        and rest
+        and re.fullmatch(r"linux\d+|i\d86|x86_64|uname26|\w+64\w*|arm\w*", rest[0].text)
+    ):
+        _, rest = _leading(rest[1:], spec(None))
+    return Meaning(
+        inner=(rest,) if rest else (), opaque=_unseen(parsed) or ("" if rest else "it begins a shell")
+    )
+
+
+def _logsave(call: Call) -> Meaning:
+    parsed, rest = _leading(call.args, spec(None))
+    paths = tuple(PathUse(word, "write") for word in rest[:1])
+    return Meaning(paths=paths, inner=(rest[1:],) if rest[1:] else (), opaque=_unseen(parsed))
+
+
 def _busybox(call: Call) -> Meaning:
     return Meaning(inner=(call.args,) if call.args else (), read_only=True)
 
@@ -308,7 +352,20 @@ READERS: dict[str, Reader] = {
     "ltrace": _plain(spec(None, value="-e -p -s -u -n", writes="-o --output")),
     "valgrind": _plain(spec(None, writes="--log-file")),
     "chroot": _plain(spec(None), skip=1, warning="chroot runs a command in another root folder"),
-    "unshare": _plain(spec(None, value="-S -G -R -w --root --wd --setuid --setgid")),
+    "unshare": _unshare,
+    **dict.fromkeys(words("setarch linux32 linux64 i386 i486 i586 i686 x86_64 uname26"), _setarch),
+    "choom": _plain(spec(None, value="-n --adjust -p --pid")),
+    "ssh-agent": _plain(spec(None, value="-a -E -O -P -t")),
+    "logsave": _logsave,
+    **dict.fromkeys(("faketime", "datefudge"), _plain(spec(None, value="-f --exclude-monotonic"), skip=1)),
+    "prlimit": _plain(spec(None, value="-p --pid -o --output")),
+    "numactl": _plain(
+        spec(
+            None,
+            value="-N -C -m -i -p -P --cpunodebind --physcpubind --membind --interleave --preferred --localalloc "
+            "--preferred-many",
+        )
+    ),
     "nsenter": _plain(spec(None, value="-t -S -G --target"), warning="nsenter runs a command elsewhere"),
     "caffeinate": _plain(spec(None, value="-t -w")),
     "env": _env,
@@ -335,7 +392,9 @@ READERS: dict[str, Reader] = {
     ),
     **dict.fromkeys(
         words(
-            "tmux screen hyperfine entr nix-shell dbus-run-session bwrap proot firejail xvfb-run perf rlwrap"
+            "tmux screen hyperfine entr nix-shell dbus-run-session bwrap proot firejail xvfb-run perf rlwrap setpriv "
+            "sg newgrp run-parts capsh cpulimit dtach abduco daemonize start-stop-daemon systemd-nspawn runcon "
+            "chpst softlimit envdir setuidgid eatmydata torsocks proxychains proxychains4 tsocks doctl nsjail"
         ),
         _opaque("runs other commands"),
     ),

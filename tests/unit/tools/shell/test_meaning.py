@@ -202,8 +202,8 @@ def test_what_cannot_be_taken_back_is_named(line: str) -> None:
     "line",
     [
         "git reset x", "git checkout main", "git checkout -b x", "git restore --staged x", "git clean -n",
-        "git push",
-        "git push -u origin main", "git branch -d x", "git branch x", "git tag x", "git stash",
+        "git push --dry-run",
+        "git branch -d x", "git branch x", "git tag x", "git stash",
         "git stash pop",
         "git log", "git commit -m x", "git gc", "git status", "rm x", "chmod 755 x",
         "kill 5", "docker ps", "npm test", "cargo build", "find . -name x", "ls", "git switch x",

@@ -21,7 +21,7 @@ from tools.access import Access
 from tools.paths import rule_target
 from tools.shell.commands.words import PathUse, Use
 from tools.shell.syntax import Word
-from tools.shell.wildcards import simple
+from tools.shell.wildcards import expression, simple
 
 MAX_EACH = 200
 """Files below a folder that are named one by one."""
@@ -63,7 +63,12 @@ class Spot:
 _PERMISSION: dict[Use, str] = {"read": "read", "write": "edit", "list": "ls"}
 _DEVICE = re.compile(r"/dev/(?:null|zero|full|u?random|stdin|stdout|stderr|tty|fd/\d+)")
 _PROCESS = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd)(?:/.*)?|/dev/fd/.*")
-_ENDING = re.compile(r"[^./]\.\w+$")
+# What is a file for certain, by its name.
+_ENDING = re.compile(
+    r"[^./]\.\w+$|(?:^|/)(?:\w*[Mm]akefile|Dockerfile|Containerfile|LICENSE|LICENCE|README|CHANGELOG|NOTICE|AUTHORS|"
+    r"CODEOWNERS|Procfile|Gemfile|Rakefile|Vagrantfile|Jenkinsfile|[Jj]ustfile|\.env|\.envrc|\.git(?:ignore|attributes|"
+    r"modules)|\.dockerignore|\.editorconfig|\.npmrc|\.nvmrc)$"
+)
 _WILD = re.compile(r"[*?\[]")
 _ANYTHING = Spot(pattern="*")
 
@@ -93,11 +98,18 @@ class Paths:
         """Everything that one use of a path would do."""
         for word in use.base:
             base = self._one(word, base)
+        if use.unless is not None and not self._missing(use.unless, base):
+            return
         for spot in self._spots(use.word, base, look=not use.made):
             yield from self._accesses(use, spot, why)
             if use.use == "list" and use.word.text.strip("./"):
                 # Its names are no secret, but whoever forbids reading a thing may mean that too.
                 yield from self._accesses(PathUse(use.word, "read"), spot, why)
+
+    def _missing(self, word: Word, base: Path | None) -> bool:
+        """Whether one can look and there is no such file."""
+        path = self._one(word, base)
+        return path is not None and self._files(path.parent, path.name) == []
 
     def of_redirection(self, word: Word, base: Path | None, use: Use, why: str) -> Iterator[Access]:
         """``> file`` is asked in full, ``< file`` is implied."""
@@ -133,6 +145,9 @@ class Paths:
 
     def _below(self, use: PathUse, folder: Path) -> Iterator[tuple[str, bool]]:
         found = None if use.made else self._files(folder, "**")
+        if found is not None and use.like:
+            wanted = expression(f"*{use.like}")
+            found = [name for name in found if wanted.fullmatch(name)]
         if found is not None:
             if not use.hidden:
                 found = [name for name in found if not re.search(r"(?:^|/)\.", _relative(name, folder))]
@@ -146,7 +161,8 @@ class Paths:
                 return
         elif use.seen or (use.maybe and _ENDING.search(folder.name)):
             return
-        yield from ((pattern, True) for pattern in self._under(folder, "*"))
+        rest = simple(f"*{use.like}") if use.like else "*"
+        yield from ((pattern, True) for pattern in self._under(folder, re.sub(r"\*+", "*", rest)))
 
     def _under(self, folder: Path, rest: str) -> Iterator[str]:
         """Names of what ``rest`` means below a folder. Rules name the workspace's files from there."""

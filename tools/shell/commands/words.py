@@ -32,6 +32,10 @@ class PathUse:
     """An option of a command that otherwise only shows (``sort -o``): judged like a redirection."""
     base: tuple[Word, ...] = ()
     """Folders that the word is relative to (``git -C base …``)."""
+    like: str = ""
+    """Of what lies below, only what ends so: a wildcard whose ``*`` goes through folders (``find -name '*.pyc'``)."""
+    unless: Word | None = None
+    """It counts only where one can look, and does not find this file (``git grep x main`` searches everything)."""
 
 
 @dataclass(frozen=True, slots=True)

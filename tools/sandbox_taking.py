@@ -15,7 +15,7 @@ import stat
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tools.sandbox_survey import KEPT_OF_GIT, Known, identity, is_bare, is_protected
 
@@ -51,8 +51,11 @@ def take_away(
     seen = {(it, name.rpartition("/")[2]) for name, it in found.items()}
     idents = set(known.things.values())
     taken: list[Taken] = []
+    gone: set[str] = set()
     for name, it in found.items():
         path = workspace / name
+        if any(parent.as_posix() in gone for parent in PurePosixPath(name).parents):
+            continue  # with what it lay in
         if it in idents or any(folder.is_relative_to(path) for folder in spare):
             continue
         before = known.things.get(name)
@@ -62,6 +65,8 @@ def take_away(
         if until is not None and _changed_after(path, until):
             continue
         taken.append(_take(workspace, name, it, place))
+        if taken[-1].place is not None:
+            gone.add(name)
     return taken
 
 

@@ -102,6 +102,12 @@ async def test_new_names_that_run_something_are_taken_away_and_told(ctx: FakeToo
     assert not kept.is_relative_to(ctx.workspace)
 
 
+async def test_what_is_taken_is_named_once(ctx: FakeToolContext) -> None:
+    result = await bash(ctx, "git init -q x; mkdir -p y/.vscode/.vscode")
+    assert result.content.count(" (now ") == 2
+    assert "NOT" not in result.content
+
+
 async def test_what_was_there_stays_also_when_its_folder_is_renamed(ctx: FakeToolContext) -> None:
     make(
         ctx.workspace,

@@ -88,6 +88,11 @@ _HINT = re.compile(
 """Nothing is protected without one of these: one search instead of a hundred, as listings ask for each file."""
 
 
+def may_be_protected(folded: str) -> bool:
+    """A quick look: no means that nothing but the place of Goalwright's state folder could protect the name."""
+    return _HINT.search(folded) is not None
+
+
 def protected(permission: str, name: str, folded: str, root: str = "") -> tuple[Kind, ...]:
     """The kinds of protected things that a normal path is, for reading or changing it. ``root``: of the workspace."""
     if permission not in PROTECTED_PERMISSIONS:

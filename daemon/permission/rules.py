@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
@@ -16,6 +17,7 @@ from daemon.permission.judging import Decision, Judge, strictest
 from daemon.permission.layers import STRICTNESS, UNMATCHED, Layers, names_permission
 from daemon.permission.matching import matches
 from daemon.permission.modes import LIFTABLE, Circumstances
+from daemon.permission.plain import PERMISSIONS, Plain
 from daemon.permission.rules_file import rules_from_config as rules_from_config
 from daemon.permission.words import reason_words as reason_words
 from daemon.permission.words import rule_words as rule_words
@@ -121,6 +123,7 @@ class RuleSet:
             trusted=trusted,
         )
         self._judge = Judge(layers, self._root)
+        self._plain: dict[str, Plain] = {}
 
     def with_session(self, rules: Iterable[Rule]) -> RuleSet:
         """The same layers with other grants of the session."""
@@ -139,6 +142,21 @@ class RuleSet:
 
     def decide(self, permission: str, target: str) -> Rule:
         """The rule that decides about ``permission`` on ``target``; also what mode and protection say, as a rule."""
+        if permission not in PERMISSIONS:
+            return self._decide(permission, target)
+        plain = self._plain.get(permission)
+        if plain is None or plain.home != matching.home():
+            layers = (
+                self._base, self._granted, self._workspace, self._granted_here, self._session, self._agent,
+            )  # fmt: skip
+            plain = self._plain[permission] = Plain(chain.from_iterable(layers), permission, self._root)
+        if not plain.covers(target):
+            return self._decide(permission, target)
+        if plain.rule is None:
+            plain.rule = self._decide(permission, target)
+        return plain.rule
+
+    def _decide(self, permission: str, target: str) -> Rule:
         return strictest(self._judge.decide(Access(permission, target), self._now)).rule
 
     def judge(self, ask: PermissionAsk) -> Verdict:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tools.shell.numbers import is_number
 from tools.shell.state import State, join
 from tools.shell.syntax import Word
 from tools.shell.words import INTEGER, NAME, UnclearError
@@ -273,7 +274,7 @@ def _operand(walk: Walk, word: Word, *, name: bool = False) -> None:
         walk.numbers.add(match[1])
     elif word.known and NAME.fullmatch(word.text):
         walk.numbers.add(word.text)
-    elif not re.match(r'"?\$(?:[#?]|\{#[A-Za-z_]\w*(?:\[[@*]\])?\})"?\Z', word.source):
+    elif not is_number(word.source):
         walk.doubt("a comparison evaluates a text")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tools.shell.numbers import is_number
 from tools.shell.state import State, is_stdin
 from tools.shell.syntax import Word
 from tools.shell.words import INTEGER, NAME, Read
@@ -30,7 +31,7 @@ _NAMES = names("read unset printf mapfile readarray getopts wait test [ let") | 
 _SETTERS = names("read mapfile readarray getopts wait unset let")
 SHADOWS = names(
     ". : [ alias awk bash bg bind break builtin bun caller cargo cat cd chmod chown command compgen "
-    "complete compopt continue cp curl dash dd declare diff dirs disown docker echo enable env eval "
+    "complete compopt continue cp curl dash date dd declare diff dirs disown docker echo enable env eval expr nproc "
     "exec exit export false fc fg find getopts gh git go grep hash head help history install jobs "
     "kill less let ln local logout ls make mapfile mkdir mv node npm npx perl pip pnpm podman popd "
     "printf pushd pwd pytest python python3 read readarray readonly return rg rm rmdir rsync ruby "
@@ -45,7 +46,6 @@ _SPECIAL = (
 _SET_OPTIONS = re.compile(r"[-+][eux]+\Z|[-+][eux]*o\Z|--\Z|-\Z")
 _SET_NAMES = frozenset(("errexit", "nounset", "xtrace", "pipefail"))
 _DECLARATION = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=(.*))?\Z", re.DOTALL)
-_COUNTED = re.compile(r'"?\$(?:[#?]|\{#[A-Za-z_]\w*(?:\[[@*]\])?\})"?\Z')
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?\Z")
 _EXPRESSION = re.compile(r"[A-Za-z0-9_ +*/%<>=!&|^~?:,()-]+\Z")
 
@@ -173,7 +173,7 @@ def _name(walk: Walk, name: str, word: Word) -> None:
 
 def _tested(walk: Walk, read: Read) -> None:
     """An expansion without quotes may make several words, ``-v`` and a name among them."""
-    if read.word.known or _COUNTED.match(read.word.source) or read.quoted:
+    if read.word.known or is_number(read.word.source) or read.quoted:
         return
     if match := _VARIABLE.match(read.word.source):
         walk.numbers.add(match[1])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from tools.shell.compound import compound
 from tools.shell.draft import Draft, HereDocument
 from tools.shell.effects import SHADOWS
+from tools.shell.numbers import is_number
 from tools.shell.simple import redirections, simple
 from tools.shell.state import DANGEROUS, ENVIRONMENT, EVALUATED, UNKNOWABLE, State, join
 from tools.shell.syntax import Simple, Word
@@ -16,7 +17,6 @@ from tools.shell.words import INTEGER, UnclearError, WordReader
 
 _NOT_NEWLINE = re.compile(r"[^\n]")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
-_COUNT = re.compile(r"\$\(\([^()$]*\)\)\Z|\$[#?]\Z|\$\{#[A-Za-z_]\w*(?:\[[@*]\])?\}\Z")
 MAX_COMMANDS = 5000
 
 
@@ -320,7 +320,7 @@ class Walk(WordReader):
         if DANGEROUS.match(name) or (value is None and ENVIRONMENT.match(name)):
             self.doubt(f"it changes {name}")
         whole = value is not None and (
-            (value.known and INTEGER.match(value.text)) or (not value.known and _COUNT.match(value.source))
+            (value.known and INTEGER.match(value.text)) or (not value.known and is_number(value.source))
         )
         if not whole:
             self.texts.add(name)

@@ -56,14 +56,14 @@ def changes_nothing(assignments: Sequence[tuple[str, Word]]) -> bool:
     return all(
         (_HARMLESS.fullmatch(name) or not (_SETTINGS.fullmatch(name) or _SEARCHED.fullmatch(name)))
         and not _DANGEROUS.fullmatch(name)
-        and (_plain_value(value))
+        and _is_plain(name, value)
         for name, value in assignments
     )
 
 
-def _plain_value(value: Word) -> bool:
-    # What was exported before stands there as it was written.
-    text = value.text if value.known else value.source.partition("=")[2]
+def _is_plain(name: str, value: Word) -> bool:
+    # What was exported before stands there as it was written, with its name.
+    text = value.text if value.known else value.source.removeprefix(f"{name}=")
     return bool(value.known or re.fullmatch(r"[\w./:@%+,-]*|'[^'$`]*'", text)) and not re.search(
         r"[$`]", text
     )

@@ -127,7 +127,9 @@ def _make(call: Call) -> Meaning:
         not word.known or word.glob or is_stdin(word.text) for word in files
     )
     given = (*parsed.operands, *(value for _, value in call.simple.assignments))
-    code = any(_MAKE_SETS.match(word.text) or _is_code(word) for word in given)
+    # What was exported without its value may be anything.
+    hidden = any(value.source == f"{name}=${name}" for name, value in call.simple.assignments)
+    code = hidden or any(_MAKE_SETS.match(word.text) or _is_code(word) for word in given)
     reason = "make gets rules from the command line" if evals or code else ""
     paths = [PathUse(word, "read") for word in files]
     paths += [PathUse(word, "list") for word in parsed.values(("-C", "--directory"))]

@@ -386,7 +386,7 @@ def test_a_line_of_which_all_targets_are_git_log_runs_nothing_else(
     asked = [access for access in question(line, PLACE).all_accesses if not access.implied]
     if not all(re.fullmatch(r"git log(?: .*)?", access.target, re.DOTALL) for access in asked):
         return
-    if any(access.opaque for access in asked):
+    if any(access.opaque or access.beyond for access in asked):
         return
     record, workspace = tmp_path / "record", tmp_path / "workspace"
     record.write_bytes(b"")

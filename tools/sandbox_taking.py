@@ -13,7 +13,7 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -46,7 +46,8 @@ def take_away(
     """Move what is new against ``known`` to ``place``. ``denied``: names that rules forbid to edit; ``spare``: folders
     of our own. ``late``: the command ended some time ago, so others may have made things since: what was there by name
     stays, and what changed last after ``until`` (seconds since the epoch). Never raises."""
-    found = dict(_candidates(workspace, known, denied))
+    opened: list[tuple[Path, int]] = []
+    found = dict(_candidates(workspace, known, denied, opened))
     # With the name, as numbers of files are used again: what is mounted keeps its name, but its folder may move.
     seen = {(it, name.rpartition("/")[2]) for name, it in found.items()}
     idents = set(known.things.values())
@@ -67,6 +68,10 @@ def take_away(
         taken.append(_take(workspace, name, it, place))
         if taken[-1].place is not None:
             gone.add(name)
+    for folder, mode in reversed(opened):
+        with contextlib.suppress(OSError):  # it was taken away
+            if not folder.is_symlink():
+                folder.chmod(mode)
     return taken
 
 
@@ -77,34 +82,36 @@ def _changed_after(path: Path, when: float) -> bool:
         return False
 
 
-def _candidates(workspace: Path, known: Known, denied: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+def _candidates(
+    workspace: Path, known: Known, denied: Callable[[str], bool], opened: list[tuple[Path, int]]
+) -> Iterator[tuple[str, str]]:
     """Name and identity of everything that could make others run something."""
     waiting = [""]
     while waiting:
         folder = waiting.pop()
-        with _listed(workspace / folder) as listed:
-            if listed is None:
-                if folder:
-                    yield from _identified(workspace, folder)
+        listed = _listed(workspace / folder, opened)
+        if listed is None:
+            if folder:
+                yield from _identified(workspace, folder)
+            continue
+        below = f"{folder}/" if folder else ""
+        if is_bare({entry.name for entry in listed}):
+            if _identity(workspace / folder) in known.bare:
+                yield from _of_repository(workspace, folder)
+            else:
+                yield from _identified(workspace, f"{below}HEAD")
+        for entry in listed:
+            name = below + entry.name
+            protected = is_protected(entry.name)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if protected or (not is_folder and name not in known.free and denied(name)):
+                yield from _identified(workspace, name)
+            if not is_folder:
                 continue
-            below = f"{folder}/" if folder else ""
-            if is_bare({entry.name for entry in listed}):
-                if _identity(workspace / folder) in known.bare:
-                    yield from _of_repository(workspace, folder)
-                else:
-                    yield from _identified(workspace, f"{below}HEAD")
-            for entry in listed:
-                name = below + entry.name
-                protected = is_protected(entry.name)
-                is_folder = entry.is_dir(follow_symlinks=False)
-                if protected or (not is_folder and name not in known.free and denied(name)):
-                    yield from _identified(workspace, name)
-                if not is_folder:
-                    continue
-                if entry.name.lower() == ".git":
-                    yield from _of_repository(workspace, name)
-                elif not known.closed or _identity(workspace / name) not in known.closed:
-                    waiting.append(name)
+            if entry.name.lower() == ".git":
+                yield from _of_repository(workspace, name)
+            elif not known.closed or _identity(workspace / name) not in known.closed:
+                waiting.append(name)
 
 
 def _of_repository(workspace: Path, name: str) -> Iterator[tuple[str, str]]:
@@ -124,33 +131,23 @@ def _identity(path: Path) -> str:
         return ""
 
 
-@contextlib.contextmanager
-def _listed(path: Path) -> Generator[list[os.DirEntry[str]] | None]:
-    """What is in a folder, also when a command has taken away our right to look. None: it cannot be looked at.
+def _listed(path: Path, opened: list[tuple[Path, int]]) -> list[os.DirEntry[str]] | None:
+    """What is in a folder, also when a command has taken away our right to look: then ``opened`` says what its mode
+    was. None: it cannot be looked at.
 
     A folder that may be entered but not listed would hide a repository from us and not from git.
     """
-    mode: int | None = None
-    listed: list[os.DirEntry[str]] | None = []
     try:
-        try:
-            with os.scandir(path) as entries:
-                listed = list(entries)
-        except PermissionError:
+        if not os.access(path, os.R_OK | os.X_OK):
             info = path.lstat()
-            if info.st_uid == os.getuid() and stat.S_ISDIR(info.st_mode):
-                mode = stat.S_IMODE(info.st_mode)
-                path.chmod(0o700)
-                with os.scandir(path) as entries:
-                    listed = list(entries)
+            if info.st_uid != os.getuid() or not stat.S_ISDIR(info.st_mode):
+                return []
+            path.chmod(0o700)
+            opened.append((path, stat.S_IMODE(info.st_mode)))
+        with os.scandir(path) as entries:
+            return list(entries)
     except OSError as error:
-        listed = None if error.errno == errno.ENAMETOOLONG else []
-    try:
-        yield listed
-    finally:
-        if mode is not None:
-            with contextlib.suppress(OSError):  # it was taken away meanwhile
-                path.chmod(mode)
+        return None if error.errno == errno.ENAMETOOLONG else []
 
 
 def _take(workspace: Path, name: str, it: str, place: Path) -> Taken:

@@ -251,3 +251,15 @@ def test_the_survey_is_limited_by_its_own_work_and_not_by_the_clock_on_the_wall(
 
     assert not survey(ctx.workspace, decide, writable=True).hidden
     asyncio.run(bash(ctx, "true"))
+
+
+@pytest.mark.parametrize("mode", ["111", "444", "000", "555"])
+async def test_folders_that_were_closed_to_us_are_looked_into_and_closed_again(
+    ctx: FakeToolContext, mode: str
+) -> None:
+    result = await bash(ctx, f"mkdir -p x/y/.vscode; touch x/y/.envrc; chmod {mode} x/y; chmod {mode} x")
+    assert "x/y/.vscode (now " in result.content
+    assert "x/y/.envrc (now " in result.content
+    assert f"{(ctx.workspace / 'x').stat().st_mode & 0o777:03o}" == mode
+    make(ctx.workspace, "chmod 755 x; chmod 755 x/y")
+    assert list((ctx.workspace / "x/y").iterdir()) == []

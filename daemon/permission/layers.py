@@ -100,7 +100,7 @@ class _Table:
 
 class _Index:
     """Patterns with the number of their rule. Most rules name one text, its beginning, its end or a part, and those are
-    looked up; the others become one expression for each first character, the strongest rule first."""
+    looked up; the others are found by their first character, the strongest rule first."""
 
     def __init__(self, patterns: Mapping[int, Sequence[str]]) -> None:
         self._texts: dict[str, int] = {}
@@ -113,7 +113,7 @@ class _Index:
                 text = re.sub(r"\*+", "*", form)
                 first, last, stars = text.startswith("*"), text.endswith("*"), text.count("*")
                 if "?" in text or stars - first - last > 0:
-                    others.setdefault("" if text[0] in "*?" else text[0], []).append((index, text))
+                    others.setdefault(text[0], []).append((index, text))
                 elif stars == 0:
                     self._texts.setdefault(text, index)
                 elif stars == 2:
@@ -122,7 +122,9 @@ class _Index:
                     self._starts.setdefault(len(text) - 1, {}).setdefault(text[:-1], index)
                 else:
                     self._ends.setdefault(len(text) - 1, {}).setdefault(text[1:], index)
-        self._others = {first: _Expression(found) for first, found in others.items()}
+        self._others = {
+            first: _Anywhere(found) if first == "*" else _Expression(found) for first, found in others.items()
+        }
 
     def last(self, text: str) -> int:
         """Number of the last rule that matches, or -1."""
@@ -143,14 +145,14 @@ class _Index:
             if part in text:
                 found = index
                 break
-        for first in dict.fromkeys(("", text[:1])):
+        for first in dict.fromkeys(("*", "?", text[:1])):
             if (expression := self._others.get(first)) is not None:
                 found = max(found, expression.last(text))
         return found
 
 
 class _Expression:
-    """Patterns with several wildcards as one regular expression, the strongest first."""
+    """Patterns that begin alike as one regular expression, the strongest first."""
 
     def __init__(self, patterns: Sequence[tuple[int, str]]) -> None:
         # An empty group at the end of each alternative tells which it was. At the beginning it would keep the
@@ -162,6 +164,28 @@ class _Expression:
         """Number of the last rule that matches, or -1."""
         hit = self._regex.match(text)
         return -1 if hit is None or hit.lastindex is None else self._numbers[hit.lastindex - 1]
+
+
+class _Anywhere:
+    """Patterns that begin with ``*``, the strongest first. As one expression each would search the whole text; here
+    that is done only where the text contains the longest piece of the pattern."""
+
+    def __init__(self, patterns: Sequence[tuple[int, str]]) -> None:
+        self._patterns = [(max(re.split(r"[*?]+", text), key=len), index, text) for index, text in patterns]
+        self._compiled: dict[str, re.Pattern[str]] = {}
+
+    def last(self, text: str) -> int:
+        """Number of the last rule that matches, or -1."""
+        for piece, index, pattern in self._patterns:
+            if piece in text and self._regex(pattern).match(text):
+                return index
+        return -1
+
+    def _regex(self, pattern: str) -> re.Pattern[str]:
+        found = self._compiled.get(pattern)
+        if found is None:
+            found = self._compiled[pattern] = re.compile(matching.regex(pattern), re.DOTALL)
+        return found
 
 
 class _Same:

@@ -195,7 +195,7 @@ def _interpreter(call: Call) -> Meaning:
     if rest[0].text in kind.commands:
         return _opaque_option(call, rest[0].text)
     if alone:
-        return Meaning(paths=implied_paths(rest, "read", "write"))
+        return Meaning(paths=implied_paths(rest, "read"))
     if name in ("deno", "bun") and rest[0].known and re.fullmatch(r"[a-z]+", rest[0].text):
         return Meaning(paths=implied_paths(rest[1:], "read", "write"))
     return script(call, rest[0], rest[1:])

@@ -64,12 +64,13 @@ def _kept_print(found: re.Match[str]) -> str:
 _BODY = r"(?:\\[^\n]|(?!{0})[^\\\[\n]|\[\^?(?:(?!{0})[^\]\[\\\n]|\[:\w+:\])+\])*"
 _SLASHED = "/" + _BODY.format("/") + "/"
 _ADDRESS = rf"(?:\d+(?:~\d+)?|\$|{_SLASHED}I?)"
-_RANGE = rf"(?:{_ADDRESS}(?:\s*,\s*(?:[+~]?\d+|{_ADDRESS}))?\s*!?\s*)?"
+# Possessive: blanks that could be cut in several ways would be tried in all of them.
+_RANGE = rf"(?:{_ADDRESS}(?:[^\S\n]*+,[^\S\n]*+(?:[+~]?\d+|{_ADDRESS}))?[^\S\n]*+!?[^\S\n]*+)?"
 _SUBSTITUTE = "|".join(
     f"s{d}{_BODY.format(d)}{d}(?:\\\\[^\\n]|(?!{d})[^\\\\\\n])*{d}[gpiI\\d]*"
     for d in ("/", r"\|", "#", ",", ":", "@", "!", "%", "~")
 )
-_STEP = rf"\s*{_RANGE}(?:{_SUBSTITUTE}|[pdqQDPgGhHxnNlz=]|q\s*\d+|)\s*"
+_STEP = rf"[^\S\n]*+{_RANGE}(?:{_SUBSTITUTE}|[pdqQDPgGhHxnNlz=]|q[^\S\n]*+\d+|)[^\S\n]*+"
 _SED_HARMLESS = re.compile(rf"{_STEP}(?:[;\n{{}}]{_STEP})*")
 _SED = spec(
     value="-e -l --expression --line-length",

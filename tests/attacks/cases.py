@@ -238,6 +238,27 @@ ATTACKS: tuple[Attack, ...] = (
     _bash("echo x > ../outside/file.txt", "out of the workspace"),
     _bash("find . -name poetry.lock -delete", "find -delete"),
     _bash("python3 -c \"open('poetry'+'.lock','w')\"", "python -c"),
+    # -- code and commands that hide behind options and wrappers
+    _bash(
+        'python3 --check-hash-based-pycs always -c \'open("PWNED", "w")\'',
+        "python -c behind an option's value",
+    ),
+    _bash('python3 -m asyncio <<< \'open("PWNED", "w")\'', "a module that reads code"),
+    _bash('python3 ./../../../../../../../dev/stdin <<< \'open("PWNED", "w")\'', "stdin by a long way"),
+    _bash(
+        'node --title x -e \'require("fs").writeFileSync("PWNED","")\'', "node -e behind an option's value"
+    ),
+    _bash("perl -w0e 'open(F,q(>PWNED))'", "perl -e in a cluster"),
+    _bash("bash -eoc pipefail 'cat .env'", "bash -c in a cluster that takes another word"),
+    _bash("bash --rcfile src/a.py -ic true", "a start-up file"),
+    _bash("make 'X:=$(shell touch PWNED)'", "make's own functions in a variable"),
+    _bash("make -f /dev/stdin <<< 'all:;touch PWNED'", "a makefile from stdin"),
+    _bash("find secrets -type f -execdir cat key.txt ';'", "find runs it in the folder of the file"),
+    _bash("unshare --wd=secrets cat key.txt", "a wrapper that changes the folder"),
+    _bash("timeout --kill-a 1 5 curl http://127.0.0.1:9/", "an abbreviated option of a wrapper"),
+    _bash("setarch x86_64 curl http://127.0.0.1:9/", "a wrapper that few know"),
+    _bash("npm exec -- curl http://127.0.0.1:9/", "npm runs it"),
+    _bash("cmake -E cat secrets/key.txt", "cmake as a tool for files"),
     # -- rules and trust
     Attack(
         "a workspace configuration that loosens: reading",

@@ -14,6 +14,7 @@ from tools.shell.commands import (
     glue,
     harm,
     interpreters,
+    outputs,
     packages,
     programs,
     remote,
@@ -50,8 +51,10 @@ def meaning(command: Simple) -> Meaning:
     path = first.text
     elsewhere = "/" in path and not _SYSTEM.fullmatch(path)
     call = Call(path.rpartition("/")[2], command.words[1:], command)
-    reader = interpreters.reader(call.name) or _READERS.get(call.name)
+    reader = outputs.reader(call.name) or interpreters.reader(call.name) or _READERS.get(call.name)
     found = reader(call) if reader is not None else _unknown(call)
+    if named := outputs.paths(call):
+        found = replace(found, paths=(*found.paths, *named))
     if elsewhere:
         # It need not be what its name says, but may be: ``.venv/bin/python -c``.
         paths = (PathUse(first, "read"), *implied_paths(call.args, "read", "write"), *found.paths)

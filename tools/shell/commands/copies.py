@@ -20,12 +20,22 @@ from tools.shell.commands.words import (
 from tools.shell.syntax import Word
 
 _COPY = {
-    "cp": spec(value="-S --suffix --sparse", writes="-t --target-directory"),
-    "install": spec(value="-S --suffix -m --mode -o --owner -g --group", writes="-t --target-directory"),
+    "cp": spec(
+        value="-S --suffix --sparse",
+        writes="-t --target-directory",
+        recursive="-r -R -a --recursive --archive",
+    ),
+    "install": spec(
+        value="-S --suffix -m --mode -o --owner -g --group",
+        writes="-t --target-directory",
+        changes="-d --directory",
+    ),
     "rsync": spec(
         value="-e --rsh --rsync-path --exclude --include --bwlimit --chmod --filter -f",
         reads="--exclude-from --include-from --files-from --password-file",
         writes="--log-file --backup-dir --partial-dir --temp-dir -T",
+        recursive="-r -a --recursive --archive",
+        changes="--remove-source-files",
     ),
     "scp": spec(value="-c -J -l -o -P -S", reads="-i -F"),
 }
@@ -35,6 +45,8 @@ def _copy(call: Call) -> Meaning:
     """cp, mv, ln, install, rsync, scp: all operands but the last are read, the last is written."""
     row = _COPY.get(call.name, _COPY["cp"])
     parsed = parse(call.args, row)
+    if call.name == "install" and parsed.has(row.changes):
+        return Meaning(paths=tuple(PathUse(word, "write") for word in parsed.operands))
     targets = parsed.values(("-t", "--target-directory"))
     sources, last = parsed.operands, targets
     if not targets and len(sources) > 1:
@@ -79,8 +91,9 @@ _TAR = spec(
     value="--exclude --strip-components --transform --xform -b --owner --group --mode --mtime -H --format --wildcards "
     "-I --use-compress-program --to-command --checkpoint-action --checkpoint --rsh-command --info-script "
     "--new-volume-script -F --rmt-command",
-    reads="-T --files-from -X --exclude-from",
-    writes="-f --file -C --directory -g --listed-incremental --index-file",
+    reads="-T --files-from -X --exclude-from --add-file",
+    writes="-f --file -C --directory -g --listed-incremental --index-file --one-top-level --volno-file",
+    changes="-P --absolute-names --remove-files --to-stdout",
 )
 _TAR_RUNS = words(
     "-I --use-compress-program --to-command --checkpoint-action --rsh-command --info-script --new-volume-script -F "
@@ -107,6 +120,11 @@ def _tar(call: Call) -> Meaning:
     lists = parsed.has(("-t", "--list", "-d", "--diff")) and not makes
     base = folders[-1:]
     found = [PathUse(word, "read") for word in parsed.values(_TAR.reads)]
+    found += [
+        PathUse(word, "read", below=True, maybe=True, base=base) for word in parsed.values(("--add-file",))
+    ]
+    noted = parsed.values(("-g", "--listed-incremental", "--index-file", "--volno-file"))
+    found += [PathUse(word, "write", full=lists) for word in noted]
     if makes and parsed.has(("-T", "--files-from")):
         found.append(PathUse(UNKNOWN, "read"))
     found += [PathUse(word, "write" if makes else "read") for word in archives if word.text != "-"]
@@ -116,10 +134,14 @@ def _tar(call: Call) -> Meaning:
             found += [PathUse(word, "write", below=True, base=base) for word in parsed.operands]
     elif not lists and not parsed.has(("-O", "--to-stdout")):
         found += [PathUse(folder, "write", below=True, made=True) for folder in folders or (HERE,)]
+        tops = parsed.values(("--one-top-level",))
+        found += [PathUse(word, "write", below=True, made=True, base=base) for word in tops]
+        if parsed.has(("-P", "--absolute-names", "--transform", "--xform", "-s")):
+            found.append(PathUse(UNKNOWN, "write"))
     return Meaning(
         paths=tuple(found),
         opaque="an option of tar names a program that it runs" if parsed.has(_TAR_RUNS) else "",
-        read_only=lists and not parsed.unsure and not parsed.has(_TAR_RUNS),
+        read_only=lists and not noted and not parsed.unsure and not parsed.has(_TAR_RUNS),
     )
 
 
@@ -183,13 +205,24 @@ def _names_from_stdin(call: Call) -> Meaning:
 def _patch(call: Call) -> Meaning:
     """Which files it changes stands in the patch."""
     row = spec(
-        None, value="-p -F -V -z -B -D -Y -g --strip --fuzz", reads="-i --input", writes="-o --output -r -d"
+        None,
+        value="-p -F -V -z -B -D -Y -g --strip --fuzz --suffix --prefix --basename-prefix",
+        reads="-i --input",
+        writes="-o --output -r -d --reject-file --directory",
     )
     parsed = parse(call.args, row)
     found = [*uses(row, parsed), *(PathUse(word, "write") for word in parsed.operands[:1])]
     found += [PathUse(word, "read") for word in parsed.operands[1:]]
     if not parsed.operands:
         found.append(PathUse(HERE, "write", below=True, made=True))
+    folder = parsed.values(("-d", "--directory"))[-1:]
+    # Copies that are kept.
+    for word in parsed.values(("-B", "-Y", "--prefix", "--basename-prefix")):
+        kept = Word(word.text + "*", known=word.known, glob=True, source=word.source + "*")
+        found.append(PathUse(kept, "write", made=True, base=folder))
+    for word in parsed.operands[:1]:
+        for suffix in parsed.values(("-z", "--suffix")):
+            found.append(PathUse(part(word, word.text + suffix.text), "write", base=folder))
     return Meaning(paths=tuple(found))
 
 

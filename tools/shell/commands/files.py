@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
 from tools.shell.commands.words import (
     HERE,
+    UNKNOWN,
     Call,
     Meaning,
     PathUse,
@@ -74,10 +79,15 @@ TABLE: dict[str, Spec] = {
     ),
     "comm": spec(value="--output-delimiter", reader=True),
     "cmp": spec(value="-n -i --bytes --ignore-initial", reader=True),
+    "shuf": spec(
+        value="-n -i --head-count --input-range", reads="--random-source", writes="-o --output", reader=True
+    ),
     "diff colordiff": spec(
         value="-U -C -W -I -x -F --label --exclude --ignore-matching-lines --width",
         reads="--from-file --to-file --exclude-from -X",
         recursive="-r --recursive",
+        # Two folders are compared file by file also without -r.
+        maybe=True,
         reader=True,
     ),
     "sdiff diff3": spec(value="-w", writes="-o --output", reader=True),
@@ -129,8 +139,8 @@ _BY_NAME = {name: row for names, row in TABLE.items() for name in names.split()}
 # They read nothing and change nothing, whatever follows.
 _PURE = words(
     "echo true false : pwd whoami id groups hostname uname nproc arch seq sleep type which whence hash expr "
-    "test [ [[ printf cd pushd popd dirs yes tty uptime free ps pgrep cal logname getconf locale tput clear wait "
-    "return exit break continue shift let set unset getopts umask ulimit jobs history"
+    "test [ [[ printf cd pushd popd dirs yes tty uptime free pgrep cal logname getconf locale tput clear wait "
+    "return exit break continue shift let set unset getopts umask ulimit jobs"
 )
 _PURE_BUT = {
     "printf": ("-v",),
@@ -140,11 +150,8 @@ _PURE_BUT = {
     "umask": (),
     "ulimit": (),
     "hash": ("-p",),
-    "history": ("-c", "-w", "-d"),
 }
-_NOT_READ_ONLY = frozenset(
-    {"umask", "ulimit", "set", "unset", "history", "hash", "hostname", "iconv", "sort"}
-)
+_NOT_READ_ONLY = frozenset({"umask", "ulimit", "set", "unset", "hash", "hostname", "iconv", "sort"})
 
 
 def _by_spec(call: Call) -> Meaning:
@@ -179,6 +186,49 @@ def _rg(call: Call) -> Meaning:
     )
 
 
+def _grep(call: Call) -> Meaning:
+    """``-d recurse`` is ``-r``."""
+    walks = any(
+        not word.known or "recurse".startswith(word.text)
+        for word in parse(call.args, _GREP).values(("-d", "--directories"))
+    )
+    if not walks:
+        return _by_spec(call)
+    return _by_spec(replace(call, args=(Word("-r", source="-r"), *call.args)))
+
+
+_HISTORY = spec(None, value="-d -s -p")
+
+
+def _history(call: Call) -> Meaning:
+    parsed = parse(call.args, _HISTORY)
+    files = parsed.operands[:1] or (UNKNOWN,)
+    found: list[PathUse] = []
+    if parsed.has(("-r", "-n")):
+        found += [PathUse(word, "read") for word in files]
+    if parsed.has(("-w", "-a")):
+        found += [PathUse(word, "write", full=True) for word in files]
+    return Meaning(paths=tuple(found))
+
+
+_ENVIRONMENTS = Word("/proc/*/environ", glob=True, source="/proc/*/environ")
+
+
+def _ps(call: Call) -> Meaning:
+    """``e`` without a dash shows the environment of every process."""
+    shown = False
+    valued = False
+    for word in call.args:
+        if word.text.startswith("-"):
+            valued = re.fullmatch(r"-\w*[oOpuUgGtCsqkN]|--[a-z-]+", word.text) is not None
+            continue
+        shown = shown or (not valued and (not word.known or word.glob or "e" in word.text))
+        valued = False
+    if shown:
+        return Meaning(paths=(PathUse(_ENVIRONMENTS, "read", made=True),))
+    return Meaning(read_only=True)
+
+
 _IN_OUT = {
     "uniq": spec(value="-f -s -w --skip-fields --skip-chars --check-chars"),
     "xxd": spec(value="-c -g -l -s -o -n -R"),
@@ -193,6 +243,12 @@ def _in_out(call: Call) -> Meaning:
     return Meaning(paths=tuple(found), read_only=len(parsed.operands) < 2 and not parsed.unsure)
 
 
+_FIND_NAMES = frozenset({"-name", "-iname"})
+_FIND_OTHERWISE = words("-o -or , ! -not ( ) -exec -execdir -ok -okdir")
+_FIND_TESTS = re.compile(
+    r"(?:[\w./][\w./-]* )*(?:-(?:type [a-z,]+|(?:min|max)depth \d+|[mac](?:time|min) [+-]?\d+|size [+-]?\w+|depth|"
+    r"xdev|mount|empty) )*"
+)
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_FILES = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
 _FIND_READS = frozenset({"-newer", "-anewer", "-cnewer", "-samefile", "-files0-from"})
@@ -233,7 +289,8 @@ def _find(call: Call) -> Meaning:
             at += 1
         deletes = deletes or name == "-delete"
     use = "write" if deletes else "list"
-    found += [PathUse(word, use, below=True) for word in roots]
+    like = _find_name(call.args) if deletes else ""
+    found += [PathUse(word, use, below=True, like=like) for word in roots]
     unsure = any(not word.known for word in args)
     return Meaning(
         paths=tuple(found),
@@ -241,6 +298,24 @@ def _find(call: Call) -> Meaning:
         read_only=not inner and not deletes and not unsure and all(use.use != "write" for use in found),
         more="find -delete removes the files that it finds" if deletes else "",
     )
+
+
+def _find_name(args: Sequence[Word]) -> str:
+    """What the names of all files end with that are deleted: ``find . -name '*.pyc' -delete``. Empty: not certain."""
+    texts = [word.text for word in args]
+    named = [at for at, text in enumerate(texts) if text in _FIND_NAMES]
+    if not named or any(text in _FIND_OTHERWISE or text.startswith("\\") for text in texts):
+        return ""
+    first = named[0]
+    # What stands before -name is deleted whatever its name, and a name may be the value of another test.
+    if (
+        "-delete" in texts[:first]
+        or first + 1 >= len(texts)
+        or any(not word.known or word.glob for word in args)
+    ):
+        return ""
+    plain = _FIND_TESTS.fullmatch("".join(f"{text} " for text in texts[:first]))
+    return texts[first + 1] if plain and re.fullmatch(r"[\w.*?\[\]-]+", texts[first + 1]) else ""
 
 
 def _found_file(word: Word) -> Word:
@@ -269,6 +344,9 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(_PURE, _pure),
     **dict.fromkeys(("split", "csplit"), _split),
     "rg": _rg,
+    **dict.fromkeys(("grep", "egrep", "fgrep"), _grep),
+    "history": _history,
+    "ps": _ps,
     **dict.fromkeys(_IN_OUT, _in_out),
     "find": _find,
     "kill": _kill_list,

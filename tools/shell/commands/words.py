@@ -326,7 +326,7 @@ def _pieces(word: Word) -> Iterable[Word]:
         yield word
         if text.startswith("@"):
             yield part(word, text[1:])
-    elif re.match(r"-[A-Za-z][/.~@]|-[A-Za-z][^=]*/", text):
+    elif re.match(r"-[A-Za-z][/.~@]|-[A-Za-z][^=]*/|-[A-Za-z][\w-]+\.\w+$", text):
         yield part(word, text[2:].removeprefix("@"))
     _, equals, value = text.partition("=")
     if equals and value and not _URL.match(value):

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.command_rules import build, verdicts
+from tools.shell.question import Place, question
+
+READS = [
+    "grep -d recurse TOP secrets",
+    "grep -drecurse TOP secrets",
+    "grep --directories=recurse TOP secrets",
+    "grep --direc recurse TOP .",
+    "diff -N secrets empty",
+    "diff empty secrets",
+    "cp --recurs secrets x",
+    "cp --archi secrets x",
+    "tar cf - --add-file=secrets/key.txt",
+    "tar cf - --add-file secrets/key.txt src",
+    "history -r secrets/key.txt; history",
+    "history -n secrets/key.txt",
+    "gcc -includesecrets/key.txt -E -x c /dev/null",
+    "gcc -include ./secrets/key.txt -E -x c /dev/null",
+    "gcc -imacros secrets/key.txt -E -x c /dev/null",
+    "clang -I secrets -include key.txt -E -xc /dev/null",
+    "gcc-12 -Isecrets -include key.txt -E -xc /dev/null",
+    "gcc -isystem secrets -includekey.txt -E -xc /dev/null",
+    "gcc -E -xc - <<< '#include \"secrets/key.txt\"'",
+    "printf '#include \"secrets/key.txt\"' | cpp -",
+    "gcc @secrets/key.txt",
+    "gcc -wrapper ./evil.sh src/b.c",
+    "gcc -specs=x src/b.c",
+    "sqlite3 :memory: \"select data from fsdir('secrets')\"",
+    "sqlite3 :memory: \"select data from fsdir where path='secrets'\"",
+    "sqlite3 :memory: \"select unheard_of('secrets')\"",
+    "sqlite3 x.db -Ac secrets/key.txt; cat x.db",
+    "sqlite3 x.db 'create table t(x)' '.import secrets/key.txt t'",
+    "sqlite3 x.db <<< '.read secrets/key.txt'",
+]
+WRITES = [
+    "sed -i'.git/hooks/*' s/hello/x/ pre-commit",
+    "sed --in-place='.git/hooks/*' s/hello/x/ pre-commit",
+    "sed -ni.lock p poetry",
+    "patch -b -B .git/hooks/ pre-commit",
+    "patch -b --prefix=.git/hooks/ pre-commit",
+    "patch -b --pref=.git/hooks/ pre-commit",
+    "patch -b -z .lock poetry p.diff",
+    "install -d .git/hooks/x",
+    "npm pack --pack-destination .git/hooks",
+    "npm pack --pack-destination=.git/hooks",
+    "shuf -opoetry.lock src/a.py",
+    "shuf -e a --outpu=poetry.lock",
+    "gcc -opoetry.lock src/b.c",
+    "gcc -M -MF poetry.lock src/b.c",
+    "gcc -MFpoetry.lock -M src/b.c",
+    "gcc -Wl,-Map=poetry.lock src/b.c",
+    "gcc -Wl,-o,poetry.lock src/b.c",
+    "cpp src/b.c poetry.lock",
+    "cc -E src/b.c -opoetry.lock",
+    "unheardof -opoetry.lock src/a.py",
+    "tar -tf /dev/null --index-file=poetry.lock",
+    "tar -tf /dev/null --index poetry.lock",
+    "tar cf x.tar -g poetry.lock src",
+    "tar xf x.tar --transform 's,^,.git/hooks/,'",
+    "script -qO poetry.lock -c true",
+    "node --cpu-prof --cpu-prof-name=poetry.lock src/x.js",
+    "node --redirect-warnings=poetry.lock x.js",
+    "pytest --junitxml=poetry.lock src",
+    "pytest --junit-xml poetry.lock src",
+    "python3 -m pytest --junitxml=poetry.lock src",
+    "uv run pytest --log-file=poetry.lock src",
+    "pytest --debug=poetry.lock src",
+    "pytest -o cache_dir=.git/hooks src",
+    "history -w poetry.lock",
+    "history -a poetry.lock",
+]
+EVERYDAY = [
+    "grep -rn limit src",
+    "grep -d skip limit src/a.py",
+    "diff -u src/a.py docs/x.md",
+    "diff -r src docs",
+    "tar czf out.tgz src",
+    "history",
+    "ps aux",
+    "ps -ef",
+    "ps -eo pid,etime,comm",
+    "gcc -O2 -Wall -Isrc -std=c11 -c src/b.c -o out.o",
+    "gcc -o out src/b.c -lm -Wl,--as-needed",
+    "g++ -E -dM -x c++ /dev/null",
+    "sqlite3 x.db 'select count(*), max(length(name)) from t where id in (1, 2)'",
+    "sqlite3 x.db 'create table if not exists t(a, b); insert into t(a, b) values (1, 2)'",
+    "sqlite3 -header -csv x.db .tables",
+    "sed -i s/a/b/ src/a.py",
+    "sed -i.bak s/a/b/ src/a.py",
+    "patch -p1 src/a.py p.diff",
+    "install -m 644 src/a.py out",
+    "npm pack",
+    "pytest -q --tb=short src",
+    "pytest --junitxml=out.xml src",
+    "shuf -n 3 src/a.py",
+]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "empty").mkdir()
+    return build(tmp_path)
+
+
+@pytest.mark.parametrize("line", [*READS, *WRITES])
+def test_no_option_hides_a_file(line: str, workspace: Path) -> None:
+    assert "allow" not in verdicts(line, workspace).values()
+
+
+@pytest.mark.parametrize("line", EVERYDAY)
+def test_everyday_commands_are_not_asked_about(line: str, workspace: Path) -> None:
+    assert verdicts(line, workspace)["looking"] == "allow"
+
+
+@pytest.mark.parametrize("line", ["ps eww", "ps axe", "ps e -o cmd", "ps $X"])
+def test_ps_shows_environments(line: str) -> None:
+    ask = question(line, Place(Path("/w"), Path("/home/me")))
+    assert not ask.read_only
+    assert "/proc/*/environ" in [access.target for access in ask.accesses]
+
+
+@pytest.mark.parametrize("line", ["ps", "ps aux", "ps -ef", "ps -eo pid,etime", "ps -C make"])
+def test_ps_without_them_only_reads(line: str) -> None:
+    assert question(line, Place(Path("/w"), Path("/home/me"))).read_only
+
+
+def test_find_deletes_the_files_that_its_name_says(workspace: Path) -> None:
+    place = Place(Path("/w"), Path("/home/me"))
+    edits = [
+        a.target for a in question("find . -name '*.pyc' -delete", place).accesses if a.permission == "edit"
+    ]
+    assert edits == [".", "*.pyc"]
+    for line in ("find . -name '*.pyc' -delete", "find . -type f -name '*.py[co]' -delete"):
+        assert set(verdicts(line, workspace).values()) == {"allow"}, line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "find . -name '*.lock' -delete",
+        "find . -name 'poetry.*' -delete",
+        "find . -delete -name '*.pyc'",
+        "find . -name '*.pyc' -o -delete",
+        "find . ! -name '*.pyc' -delete",
+        "find . -not -name '*.pyc' -delete",
+        "find . \\( -name '*.pyc' -o -type f \\) -delete",
+        'find . -name "$X" -delete',
+        "find . -name '*.pyc' , -delete",
+        "find . -printf -name -delete",
+    ],
+)
+def test_what_else_find_may_delete_is_asked_about(line: str, workspace: Path) -> None:
+    assert "allow" not in verdicts(line, workspace).values()

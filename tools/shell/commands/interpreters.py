@@ -7,7 +7,7 @@ or take the next word as its value, so that a script is not one. Then the comman
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tools.shell.commands.words import Call, Meaning, PathUse, Reader, Use, implied_paths, words
 from tools.shell.state import is_stdin
@@ -216,7 +216,10 @@ def _module(call: Call, module: str, rest: tuple[Word, ...]) -> Meaning:
     if base == "pip" and (why := pip_runs(rest)):
         return Meaning(opaque=why, paths=implied_paths(rest, "read", "write"))
     uses: tuple[Use, ...] = ("read",) if module in _MODULES else ("read", "write")
-    return Meaning(paths=implied_paths(rest, *uses))
+    paths = implied_paths(rest, *uses)
+    if base in ("tarfile", "zipfile", "zipapp"):
+        paths = tuple(replace(use, below=True, maybe=True) for use in paths)
+    return Meaning(paths=paths)
 
 
 def pip_runs(args: tuple[Word, ...]) -> str:

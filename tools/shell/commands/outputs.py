@@ -46,6 +46,9 @@ def paths(call: Call) -> tuple[PathUse, ...]:
         name, args = "pytest", args[at + 1 :]
     if name in ("sed", "gsed"):
         return tuple(_kept(args))
+    if name in ("node", "nodejs"):
+        # An option of its own, not the beginning of another one.
+        args = tuple(word for word in args if word.text != "--test")
     row = _OPTIONS.get(name)
     if row is None:
         return ()

@@ -39,11 +39,23 @@ def resolve(raw: str, ctx: ToolContext) -> Target:
         raise ToolError("The path is empty.")
     if "\0" in raw:
         raise ToolError("The path contains a NUL character.")
+    shown = repr(raw if len(raw) <= 200 else f"{raw[:200]}…")
     try:
         path = Path(raw).expanduser()
+    except RuntimeError as error:
+        # "~+", "~someone": what the shell makes of them is not known here.
+        message = f"Not a usable path: {shown}. Of what begins with ~, only ~ and ~/… are understood."
+        raise ToolError(message) from error
+    try:
         path = Path(os.path.realpath(path if path.is_absolute() else ctx.workspace / path))
-    except (OSError, RuntimeError, ValueError) as error:
-        raise ToolError(f"Not a usable path: {raw!r} ({error}).") from error
+        # realpath leaves what it cannot look up as it is: a name that is too long, for one.
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        # Whether that matters, the tool will say.
+        pass
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ToolError(f"Not a usable path: {shown} ({reason}).") from error
     rule, inside = _rule(path, ctx.workspace)
     scratch = Path(os.path.realpath(ctx.scratch))
     return Target(path, rule, outside=not inside and not path.is_relative_to(scratch))

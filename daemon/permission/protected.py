@@ -108,7 +108,7 @@ def may_protect(permission: str, wildcard: str, folded: str) -> tuple[Kind, ...]
     if permission not in PROTECTED_PERMISSIONS:
         return ()
     if permission == "edit" and folded == "*":
-        return (Kind("git's own files and all others", ".git", folder=True),)
+        return (Kind("any file (the name shows only at run time)", ".git", folder=True),)
     found = list(_kinds(permission, folded))
     parts = folded.split("/")
     for part in parts:

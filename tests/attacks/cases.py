@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,6 +86,19 @@ def _loosen(workspace: Path) -> None:
     (workspace / ".goalwright/config.json").write_text(
         '{"permission": {"*": "allow", "read": {"*": "allow"}, "edit": {"*": "allow"}}, "mode": "auto"}'
     )
+
+
+def _hook(workspace: Path) -> None:
+    (workspace / ".git/hooks").mkdir(parents=True)
+    (workspace / "pre-commit").write_text("limit\n")
+
+
+def _repository(workspace: Path) -> None:
+    (workspace / "evil.sh").write_text("#!/bin/sh\ntouch PWNED\n")
+    (workspace / "evil.sh").chmod(0o755)
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for args in (("init", "-q", "-b", "main"), ("add", "-f", "-A"), (*identity, "commit", "-qm", "one")):
+        subprocess.run(["git", *args], cwd=workspace, check=True, capture_output=True)
 
 
 _B64 = base64.b64encode(b"cat .env").decode()
@@ -259,6 +273,47 @@ ATTACKS: tuple[Attack, ...] = (
     _bash("setarch x86_64 curl http://127.0.0.1:9/", "a wrapper that few know"),
     _bash("npm exec -- curl http://127.0.0.1:9/", "npm runs it"),
     _bash("cmake -E cat secrets/key.txt", "cmake as a tool for files"),
+    # -- names of files that are not plain (from an attack on Goalwright)
+    _bash("cat .[^x]nv", "a negated bracket"),
+    _bash("cat .[[:alpha:]]nv", "a bracket with a class"),
+    _bash("cat '.'[[=e=]]nv", "a bracket with an equivalence class, after a quote"),
+    _bash("cat < secret[^x]/key.txt", "a bracket in a redirection"),
+    _bash("echo x > poetry.[^x]ock", "a bracket in a redirection that writes"),
+    _bash("grep -d recurse TOP secrets", "grep -d recurse"),
+    _bash("mkdir -p empty; diff -N empty secrets", "diff of folders"),
+    _bash("cp --recurs secrets x && cat x/*", "an abbreviated option"),
+    _bash("tar cf - --add-file=secrets/key.txt", "tar --add-file"),
+    _bash("history -r secrets/key.txt; history", "the shell's history"),
+    _bash("history -s x; history -w poetry.lock", "the shell's history, written"),
+    _bash("gcc -E -xc - <<< '#include \"secrets/key.txt\"'", "an include of a compiler"),
+    _bash("gcc -E -xc /dev/null -opoetry.lock", "the glued value of an option"),
+    _bash("shuf -opoetry.lock src/a.py", "the glued value of shuf"),
+    _bash("sqlite3 :memory: \"select data from fsdir('secrets')\"", "a table of sqlite that is a folder"),
+    _bash("sed -i'.git/hooks/*' s/limit/x/ pre-commit", "the copy that sed keeps", prepare=_hook),
+    _bash(
+        "patch -b -B .git/hooks/ pre-commit <<< $'--- a\\n+++ b\\n@@ -1 +1 @@\\n-limit\\n+x'",
+        "the copy that patch keeps",
+        prepare=_hook,
+    ),
+    # -- git's ways to name files and programs
+    _bash("git show :0:secrets/key.txt", "the index", prepare=_repository),
+    _bash("git show 'HEAD@{2030-01-01 10:00:00}:.env'", "a revision with colons", prepare=_repository),
+    _bash("git archive HEAD:secrets | cat", "a folder of a revision", prepare=_repository),
+    _bash("git archive HEAD | cat", "a whole tree", prepare=_repository),
+    _bash("git grep -h TOP HEAD", "a revision is searched", prepare=_repository),
+    _bash("git grep -h TOP -- ':/secrets'", "pathspec magic", prepare=_repository),
+    _bash("git rm -rfq ':/'", "pathspec magic that removes everything", prepare=_repository),
+    _bash("git -C secrets config -f key.txt -l", "a settings file in -C", prepare=_repository),
+    _bash("git config --blob=HEAD:secrets/key.txt -l", "settings in a revision", prepare=_repository),
+    _bash("git interpret-trailers secrets/key.txt", "trailers", prepare=_repository),
+    _bash(
+        "git interpret-trailers --in-place --trailer 'a: b' poetry.lock",
+        "trailers, written",
+        prepare=_repository,
+    ),
+    _bash("git cat-file --batch <<< HEAD:secrets/key.txt", "names from stdin", prepare=_repository),
+    _bash("git ls-remote --upload=./evil.sh .", "an abbreviated option that runs", prepare=_repository),
+    _bash("git push -q --exe=./evil.sh . main:x", "another one", prepare=_repository),
     # -- rules and trust
     Attack(
         "a workspace configuration that loosens: reading",

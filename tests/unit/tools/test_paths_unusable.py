@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.tool_context import fake_context
+from tools.base import ToolError
+from tools.paths import resolve
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ("x" * 5000, "File name too long"),
+        ("a/" * 3000 + "x", "File name too long"),
+        ("~+/.env", "only ~ and ~/"),
+        ("~-/x", "only ~ and ~/"),
+    ],
+)
+def test_what_is_no_path_is_said_in_words(raw: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match=words) as caught:
+        resolve(raw, fake_context(tmp_path))
+    assert len(str(caught.value)) < 400
+
+
+def test_what_does_not_exist_or_lies_below_a_file_is_still_a_path(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    ctx = fake_context(tmp_path)
+    assert [resolve(raw, ctx).rule for raw in ("new/deep.py", "file/x")] == ["new/deep.py", "file/x"]

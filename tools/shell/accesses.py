@@ -70,6 +70,7 @@ _ENDING = re.compile(
     r"modules)|\.dockerignore|\.editorconfig|\.npmrc|\.nvmrc)$"
 )
 _WILD = re.compile(r"[*?\[]")
+_QUOTED_ENDING = re.compile(r'"[^"`\\]*\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})([^"`$}/\\{\[\s\w][\w.-]*\w)"')
 _ANYTHING = Spot(pattern="*")
 
 
@@ -214,7 +215,13 @@ class Paths:
             return
         # Only within double quotes nothing else can come of it.
         quoted = re.fullmatch(r'"[^"`]*[}\w]([^"`$}]*/)([^"`$}/\\]+)"', text)
-        certain = quoted is not None and not re.search(r"\$\(|\$\{?[@*]|\[[@*]\]", text)
+        certain = not re.search(r"\$\(|\$\{?[@*]|\[[@*]\]", text)
+        if certain and quoted is None and (ending := _QUOTED_ENDING.fullmatch(text)):
+            # ``"$name.py"``: whatever stands before it, also a folder. (Not so where a name only begins certainly:
+            # ``"src/$x"`` may lead out of src, and without quotes it may become several words.)
+            yield Spot(pattern=f"*{ending[1]}")
+            return
+        certain = certain and quoted is not None
         yield Spot(pattern=_tail(quoted[2])) if quoted is not None and certain else _ANYTHING
 
     def _wildcard(self, text: str, word: Word, base: Path | None, look: bool) -> Iterator[Spot]:

@@ -157,3 +157,24 @@ def test_find_deletes_the_files_that_its_name_says(workspace: Path) -> None:
 )
 def test_what_else_find_may_delete_is_asked_about(line: str, workspace: Path) -> None:
     assert "allow" not in verdicts(line, workspace).values()
+
+
+@pytest.mark.parametrize(
+    ("line", "target"),
+    [
+        ('touch "$f.py"', "*.py"),
+        ('touch "${f}.py"', "*.py"),
+        ('touch "a/b$f.txt"', "*.txt"),
+        ("touch f$f", "*"),
+        ('touch "src/$f"', "*"),
+        ("touch $f.py", "*"),
+        ('touch "$@.py"', "*"),
+        ('touch "$(x).py"', "*"),
+        ('touch "${f[@]}.py"', "*"),
+        ('touch "$f.."', "*"),
+        ('touch "$f/.."', "*"),
+    ],
+)
+def test_of_a_name_that_shows_at_run_time_only_a_quoted_end_is_certain(line: str, target: str) -> None:
+    ask = question(line, Place(Path("/w"), Path("/home/me")))
+    assert [access.target for access in ask.accesses if access.permission == "edit"] == [target]

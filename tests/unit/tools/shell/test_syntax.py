@@ -323,7 +323,8 @@ def test_what_is_exported_shows_in_later_commands(line: str, text: str) -> None:
     "line",
     [
         "$x a", "$(a) b", "`a`", '"$x"', "${x:-rm} a", "r{m,}", "/bin/r? x", "~/x a", "alias a=b",
-        "unalias a", "shopt -s x", "trap a EXIT", "source $a", ". <(a)", "source /dev/stdin <<< a", "enable -n x", "hash -p a b", "bind x",
+        "unalias a", "shopt -s x", "trap a EXIT", "source $a", ". <(a)",
+            "source /dev/stdin <<< a", "enable -n x", "hash -p a b", "bind x",
         "set -a", "set -o posix", "set $x", "PATH=.; ls", "export PATH=.", "IFS=x; a", "LD_PRELOAD=x; a",
         "export BASH_ENV=x", "ENV=x; a", "CDPATH=x; cd a", "PROMPT_COMMAND=x; a", "GLOBIGNORE=x; a",
         "HOME=x; a", "read PATH", "for PATH in a; do b; done", "printf -v PATH a", "git() { x; }; git log",

@@ -1,4 +1,8 @@
-"""Commands that do nothing by themselves: they only join others in a line."""
+"""Commands that do nothing by themselves: they only join others in a line.
+
+No program is among them, and nothing that shows the environment: every command of a line must be allowed (source:
+conventions.md), and only what is no command in a person's eyes is left out.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,13 @@ import re
 from tools.shell.commands import environment
 from tools.shell.commands.words import Call, part, words
 
-_ALWAYS = words(
-    "[ [[ test true false : exit return break continue shift wait nproc whoami pwd sleep echo cd pushd popd read"
-)
+_ALWAYS = words("[ [[ test true false : exit return break continue shift wait cd pushd popd read")
 _SET = re.compile(r"[-+][eux]+o?|[-+]o|pipefail|errexit|nounset|xtrace")
 
 
 def is_glue(call: Call) -> bool:
-    """Whether it changes nothing outside of the line, and shows nothing but what stands in it. What its words run
-    (``$(…)``) and where its output goes is judged by itself."""
+    """Whether it changes and shows nothing outside of the line. What its words run (``$(…)``) and where its output
+    goes is judged by itself."""
     texts = [word.text for word in call.args]
     if call.simple.assignments and not environment.changes_nothing(call.simple.assignments):
         # ``IFS= read`` holds for this one command.
@@ -24,10 +26,6 @@ def is_glue(call: Call) -> bool:
         return True
     if call.name == "set":
         return bool(texts) and all(word.known for word in call.args) and all(map(_SET.fullmatch, texts))
-    if call.name == "printf":
-        return bool(call.args) and call.args[0].known and not texts[0].startswith("-")
-    if call.name == "date":
-        return all(word.known and re.match(r"[+]|-u$|-[RI]", word.text) for word in call.args)
     if call.name == "cat":
         return not texts and not any(each.reads for each in call.simple.redirections)
     if call.name == "export":

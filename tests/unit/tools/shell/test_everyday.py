@@ -14,7 +14,7 @@ from tools.shell.question import Place, question
 PLACE = Place(Path("/workspace"), Path("/home/user"))
 NAMES = words(
     "npm git pytest make ls cat grep rg find python cargo go ruff sed tsc docker "
-    "wc tail head echo source uv diff jq sort uniq awk mkdir cp mv seq tr cut"
+    "wc tail head echo date nproc whoami sleep source uv diff jq sort uniq awk mkdir cp mv seq tr cut"
 )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from daemon.loop.spending import Overspent, overspent
 from daemon.model.events import SessionUpdated
-from daemon.model.permissions import Grant, PermissionRequest, Scope
+from daemon.model.permissions import PermissionRequest
 from daemon.model.traces import Budget
 from daemon.permission.rules import RuleSet
-from daemon.permission.service import Answer, CallInfo, CallPermission, PermissionService
+from daemon.permission.service import CallInfo, CallPermission, PermissionService, Settled
 from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied
 
@@ -38,17 +39,9 @@ class _BudgetAsker:
         """See Asker."""
         self._session.asked(request)
 
-    def replied(
-        self,
-        request: PermissionRequest,
-        answer: Answer,
-        feedback: str | None,
-        by: str,
-        remembered: tuple[Grant, ...] | None = None,
-        scope: Scope = "session",
-    ) -> None:
+    def replied(self, request: PermissionRequest, settled: Settled) -> None:
         """See Asker. A limit is one session's, however the answer was meant."""
-        self._session.replied(request, answer, feedback, by, None, "session")
+        self._session.replied(request, replace(settled, remembered=None, scope="session"))
 
 
 def budget_of(session: Session) -> Budget:

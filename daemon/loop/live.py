@@ -34,10 +34,10 @@ from daemon.model.events import (
     PermissionReplied,
 )
 from daemon.model.goals import GoalTree
-from daemon.model.permissions import Grant, Mode, PermissionRequest, Scope, Trust
+from daemon.model.permissions import Mode, PermissionRequest, Trust
 from daemon.model.traces import Trace
 from daemon.permission.rules import RuleSet
-from daemon.permission.service import Answer
+from daemon.permission.service import Settled
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
 from daemon.trust import mode_in_force
@@ -258,25 +258,17 @@ class LiveSession:
         """See Asker."""
         self.emit(PermissionAsked(trace_id=self.session_id, time=self.services.now(), request=request))
 
-    def replied(
-        self,
-        request: PermissionRequest,
-        answer: Answer,
-        feedback: str | None,
-        by: str,
-        remembered: tuple[Grant, ...] | None = None,
-        scope: Scope = "session",
-    ) -> None:
+    def replied(self, request: PermissionRequest, settled: Settled) -> None:
         """See Asker."""
         self.emit(
             PermissionReplied(
                 trace_id=self.session_id,
                 time=self.services.now(),
                 request_id=request.request_id,
-                reply=answer,
-                feedback=feedback,
-                by=by,
-                remembered=remembered,
-                scope=scope,
+                reply=settled.answer,
+                feedback=settled.feedback,
+                by=settled.by,
+                remembered=settled.remembered,
+                scope=settled.scope,
             )
         )

@@ -18,6 +18,7 @@ from daemon.loop.state import SessionState
 from daemon.loop.turn import Turn
 from daemon.model.events import QueueChanged, TurnEnded
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
+from daemon.permission.service import CANCELED
 from daemon.plan.tree import PlanTree
 from daemon.redaction import is_redacted
 from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace, refuse_newer
@@ -151,7 +152,7 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
             )
         )
     for request in list(state.pending.values()):
-        session.replied(request, "canceled", None, "")
+        session.replied(request, CANCELED)
     if state.turn is not None:
         if state.turn_has_prompt:
             # It was taken from the queue, and only the note of that is missing.

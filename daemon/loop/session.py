@@ -30,6 +30,7 @@ from daemon.model.events import (
 )
 from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
 from daemon.model.traces import QueuedPrompt, SessionStatus
+from daemon.permission.service import CANCELED
 from daemon.store.base import StoreError
 
 log = logging.getLogger(__name__)
@@ -217,7 +218,7 @@ class Session(LiveSession):
         if self.foreign or self.running or self._closing or not waits_for_answer(self.state):
             return False
         for request in list(self.state.pending.values()):
-            self.replied(request, "canceled", None, "")
+            self.replied(request, CANCELED)
         prompt = QueuedPrompt(prompt_id=self.state.turn or "", text="")
         waiting = Waiting(prompt, (), asyncio.get_running_loop().create_future(), restored=True)
         self._worker = asyncio.create_task(self._work(waiting), name=f"session {self.session_id}")

@@ -31,6 +31,21 @@ Left = tuple[FileChange, ...] | None
 """See tools.base.Approval."""
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How a request ended, for the record."""
+
+    answer: Answer
+    feedback: str | None = None
+    by: str = ""
+    remembered: tuple[Grant, ...] | None = None
+    """With "always": what; None: the request's suggestions."""
+    scope: Scope = "session"
+
+
+CANCELED = Settled("canceled")
+
+
 class Asker(Protocol):
     """The session on whose behalf a question is asked."""
 
@@ -48,15 +63,7 @@ class Asker(Protocol):
         """Record and publish a new request."""
         ...
 
-    def replied(
-        self,
-        request: PermissionRequest,
-        answer: Answer,
-        feedback: str | None,
-        by: str,
-        remembered: tuple[Grant, ...] | None = None,
-        scope: Scope = "session",
-    ) -> None:
+    def replied(self, request: PermissionRequest, settled: Settled) -> None:
         """Record and publish an answer; from "always" on, ``rules`` include what was remembered."""
         ...
 
@@ -166,7 +173,7 @@ class PermissionService:
             answer, feedback, left = await pending.answer
         except asyncio.CancelledError:
             if self._pending.pop(request.request_id, None) is not None:
-                asker.replied(request, "canceled", None, "")
+                asker.replied(request, CANCELED)
             raise
         finally:
             if pending.timer is not None:
@@ -288,7 +295,7 @@ class PermissionService:
             del self._answered[next(iter(self._answered))]
         pending.by = by
         try:
-            pending.asker.replied(request, answer, feedback, by, kept, scope)
+            pending.asker.replied(request, Settled(answer, feedback, by, kept, scope))
         except Exception as error:
             # An answer that cannot be recorded does not count; whoever waits for it must not wait for ever.
             if not pending.answer.done():

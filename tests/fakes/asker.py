@@ -8,7 +8,15 @@ from datetime import UTC, datetime
 
 from daemon.model.permissions import Grant, PermissionRequest, Rule, Scope
 from daemon.permission.rules import SHIPPED, RuleSet
-from daemon.permission.service import Answer, CallInfo, CallPermission, Keeper, NoKeeper, PermissionService
+from daemon.permission.service import (
+    Answer,
+    CallInfo,
+    CallPermission,
+    Keeper,
+    NoKeeper,
+    PermissionService,
+    Settled,
+)
 from daemon.store.base import StoreError
 from tests.fakes.waiting import until
 from tools.access import Access, Suggestion
@@ -40,24 +48,16 @@ class FakeAsker:
     def asked(self, request: PermissionRequest) -> None:
         self.asked_for.append(request)
 
-    def replied(
-        self,
-        request: PermissionRequest,
-        answer: Answer,
-        feedback: str | None,
-        by: str,
-        remembered: tuple[Grant, ...] | None = None,
-        scope: Scope = "session",
-    ) -> None:
+    def replied(self, request: PermissionRequest, settled: Settled) -> None:
         if self.broken:
             raise StoreError("The disk is full.")
-        if answer == "always" and scope == "session":
+        if settled.answer == "always" and settled.scope == "session":
             self.granted += [
                 Rule(permission=grant.permission, pattern=grant.pattern, action="allow", source="session")
-                for grant in (request.suggestions if remembered is None else remembered)
+                for grant in (request.suggestions if settled.remembered is None else settled.remembered)
             ]
-        self.replies.append((request.request_id, answer, feedback, by))
-        self.remembered.append((remembered, scope))
+        self.replies.append((request.request_id, settled.answer, settled.feedback, settled.by))
+        self.remembered.append((settled.remembered, settled.scope))
 
 
 class Inbox:

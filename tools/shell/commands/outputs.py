@@ -87,7 +87,9 @@ def _kept(args: Sequence[Word]) -> Iterator[PathUse]:
         yield PathUse(Word(whole, glob=word.glob, source=whole), "write", made=True)
 
 
-_COMPILER = re.compile(r"(?:[\w.]+-)*(?:gcc|g\+\+|cc|c\+\+|cpp|clang|clang\+\+|c[89]9|tcc)(?:-[\d.]+)?")
+_COMPILER = re.compile(
+    r"(?:[\w.]+-)*(?:gcc|gfortran|g\+\+|cc|c\+\+|cpp|clang|clang\+\+|c[89]9|tcc)(?:-[\d.]+)?"
+)
 _WRITTEN = ("-MF", "-o", "-aux-info", "-MJ", "-dumpdir", "-dumpbase", "--output", "-serialize-diagnostics")
 _INCLUDED = ("-include", "-imacros")
 _FOLDERS = ("-isystem", "-iquote", "-idirafter", "-I", "-L", "-F")

@@ -97,17 +97,6 @@ def _cmake_tool(call: Call, args: tuple[Word, ...]) -> Meaning:
     return Meaning(paths=paths, opaque=f"cmake -E {tool} runs a command elsewhere")
 
 
-_COMPILER_RUNS = re.compile(r"-wrapper.*|--?specs.*|-fplugin.*|-fuse-ld=.*/.*|-Xclang|-load|@.*|-B.*")
-
-
-def _compiler(call: Call) -> Meaning:
-    runs = any(_COMPILER_RUNS.fullmatch(word.text) for word in call.args)
-    return Meaning(
-        paths=_read_only_unless_written(call),
-        opaque="an option of the compiler names a program that it runs" if runs else "",
-    )
-
-
 def _pip(call: Call) -> Meaning:
     return Meaning(paths=implied_paths(call.args, "read", "write"), opaque=interpreters.pip_runs(call.args))
 
@@ -161,7 +150,6 @@ def _fetcher(call: Call) -> Meaning:
 READERS: dict[str, Reader] = {
     **dict.fromkeys(("npm", "pnpm", "yarn", "cnpm"), _npm),
     "cmake": _cmake,
-    **dict.fromkeys(words("gcc g++ cc c++ clang clang++ cpp gfortran"), _compiler),
     **dict.fromkeys(("pip", "pip3"), _pip),
     **dict.fromkeys(("make", "gmake"), _make),
 }

@@ -127,25 +127,6 @@ def _debugger(call: Call) -> Meaning:
     return Meaning(opaque=f"{call.name} can run any code", paths=implied_paths(call.args, "read", "write"))
 
 
-_SQL = re.compile(
-    r"^\s*\.|\n\s*\.|writefile|readfile|load_extension|edit\s*\(|attach|vacuum\s+into", re.IGNORECASE
-)
-
-
-def _sqlite(call: Call) -> Meaning:
-    parsed = parse(
-        call.args, spec(None, value="-cmd -separator -nullvalue -newline", reads="-init", single_dash=True)
-    )
-    statements = parsed.operands[1:]
-    known = statements and all(word.known and not _SQL.search(word.text) for word in statements)
-    hidden = not known or parsed.unsure or parsed.has(("-cmd", "-init"))
-    paths = [PathUse(word, use) for word in parsed.operands[:1] for use in ("read", "write")]
-    paths += [PathUse(word, "read") for word in parsed.values(("-init",))]
-    return Meaning(
-        paths=tuple(paths), opaque=f"{call.name} may run commands or use other files" if hidden else ""
-    )
-
-
 _TESTERS = words(
     "pytest py.test ruff mypy pyright basedpyright pylint flake8 eslint tsc jest vitest mocha cargo go make gmake "
     "cmake ninja npm pnpm yarn tox nox gradle mvn dotnet gcc g++ clang cc rustc javac shellcheck uv poetry hatch "
@@ -185,6 +166,5 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(words("tr seq expr sleep tput"), lambda _: Meaning(read_only=True)),
     "go": _go,
     **dict.fromkeys(("goalwright", "goalwright-daemon"), interpreters.itself),
-    **dict.fromkeys(("sqlite3", "sqlite"), _sqlite),
 }
 """Commands by name."""

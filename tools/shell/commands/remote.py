@@ -132,7 +132,6 @@ READERS: dict[str, Reader] = {
     "curl": _curl,
     "wget": _wget,
     **dict.fromkeys(words("ssh mosh sftp ftp rsh lftp"), _elsewhere("runs commands on another machine")),
-    **dict.fromkeys(words("npx bunx uvx pnpx pipx dlx"), _elsewhere("fetches a program and runs it")),
     **dict.fromkeys(words("docker podman nerdctl docker-compose lxc"), _container),
     **dict.fromkeys(words("kubectl oc helm"), _cluster),
 }

@@ -22,7 +22,7 @@ def _shell(call: Call) -> Meaning:
     """``bash -c LINE``, ``bash SCRIPT``, or a shell that reads its commands from elsewhere."""
     at, valued = 0, 0
     args = call.args
-    runs_line = from_stdin = False
+    runs_line = from_stdin = other_rules = False
     while at < len(args) and args[at].text[:1] in ("-", "+") and len(args[at].text) > 1 and args[at].known:
         text = args[at].text
         at += 1
@@ -36,6 +36,7 @@ def _shell(call: Call) -> Meaning:
         from_stdin = from_stdin or (text[0] == "-" and "s" in text)
         # Each takes one of the words that follow: ``-oc pipefail LINE``.
         valued = len(re.findall("[oO]", text))
+        other_rules = other_rules or "O" in text
         at += valued
     rest = args[at:]
     if runs_line:
@@ -47,6 +48,7 @@ def _shell(call: Call) -> Meaning:
             inner=(rest[0].text,),
             paths=implied_paths(rest[1:], "read", "write"),
             read_only=call.name != "fish",
+            opaque=f"{call.name} -O changes what wildcards mean" if other_rules else "",
         )
     if from_stdin or not rest:
         return _from_stdin(call)

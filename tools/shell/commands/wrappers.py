@@ -86,6 +86,8 @@ _ENV = spec(None, value="-u --unset -C --chdir -S --split-string --argv0 -a")
 
 def _env(call: Call) -> Meaning:
     parsed, rest = _leading(call.args, _ENV)
+    cleared = parsed.has(("-i", "--ignore-environment")) or bool(rest and rest[0].text == "-")
+    unset = parsed.values(("-u", "--unset"))
     rest = rest[1:] if rest and rest[0].text == "-" else rest
     variables: list[tuple[str, Word]] = []
     while rest and (found := _ASSIGNMENT.fullmatch(rest[0].text)):
@@ -100,6 +102,13 @@ def _env(call: Call) -> Meaning:
         reason = reason or "env -S makes a command of a string"
     elif rest:
         inner.append(rest)
+    if (
+        rest
+        and rest[0].text.endswith("git")
+        and (cleared or any(not word.known or word.text.startswith("GIT_") for word in unset))
+    ):
+        # They keep a repository that came with the folder from naming programs (tools.environment).
+        reason = reason or "git without the settings that keep a foreign repository from running programs"
     if parsed.has(("-C", "--chdir")):
         reason = reason or "env -C changes the folder that paths mean"
     if not inner and not reason:

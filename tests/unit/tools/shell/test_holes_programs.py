@@ -203,3 +203,16 @@ def test_the_same_programs_in_everyday_use_pass(line: str) -> None:
 )  # fmt: skip
 def test_a_denied_command_is_denied_behind_them(line: str) -> None:
     assert OPEN.judge(question(line, PLACE)).action == "deny"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bash -O dotglob -c 'cat *'",
+        "env -i git -C evil status",
+        "env - git status",
+        "env -u GIT_CONFIG_COUNT git log",
+    ],
+)
+def test_what_takes_a_protection_away_is_opaque(line: str) -> None:
+    assert any(access.opaque for access in question(line, PLACE).all_accesses)

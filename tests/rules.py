@@ -1,4 +1,4 @@
-"""Judging adapter for permission rules, as issue 5 words it; through the code that the daemon uses.
+"""Asks the permission rules from outside; through the code that the daemon uses.
 
 One JSON line in, one JSON line out:
 

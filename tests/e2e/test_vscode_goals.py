@@ -47,17 +47,18 @@ async def begin(window: Window) -> None:
     await window.show_goals()
 
 
-async def menu(window: Window, row: str, item: str) -> None:
-    """Choose from the context menu of a goal."""
-    await (await window.goal(re.compile(f"^{row}"))).click(button="right")
-    # A menu takes no click in its first moment. Its items are named with their keys.
-    await window.page.get_by_role("menuitem", name=re.compile(f"^{item}")).hover()
-    await window.page.keyboard.press("Enter")
+async def menu(window: Window, row: str, item: str, box: str) -> None:
+    """Choose from the context menu of a goal what opens VS Code's input box."""
+    await window.choose(row, item, input_box(window, box))
+
+
+def input_box(window: Window, title: str) -> Locator:
+    return window.page.locator(".quick-input-widget", has_text=title)
 
 
 async def answer(window: Window, title: str, text: str) -> None:
     """Write into VS Code's input box and press Enter."""
-    box = window.page.locator(".quick-input-widget", has_text=title)
+    box = input_box(window, title)
     await box.locator("input.input").fill(text)
     await window.page.keyboard.press("Enter")
     await expect(box).to_be_hidden()
@@ -95,7 +96,7 @@ async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
         await expect(await window.goal("3 Tell the customers, pending")).to_be_visible()
         await expect(window.chat.get_by_text("You added goal 3 Tell the customers")).to_be_visible()
 
-        await menu(window, f"2 {NOTES}", "Add Sub-Goal…")
+        await menu(window, f"2 {NOTES}", "Add Sub-Goal…", "Add a goal below")
         await answer(window, "Add a goal below", "Say since when")
         await expect(await window.goal("2.1 Say since when, pending")).to_be_visible()
 
@@ -104,8 +105,8 @@ async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
         await answer(window, "Rename goal", "Write the changelog")
         await expect(await window.goal(re.compile("^2 Write the changelog"))).to_be_visible()
 
-        await menu(window, "3 Tell the customers", "Move Up")
-        await expect(await window.goal(re.compile("^3 Write the changelog"))).to_be_visible()
+        moved = await window.goal(re.compile("^3 Write the changelog"))
+        await window.choose("3 Tell the customers", "Move Up", moved)
         await expect(
             window.chat.get_by_text("You moved goal 3 Tell the customers to place 2")
         ).to_be_visible()
@@ -288,14 +289,14 @@ async def test_an_abandoned_goal_takes_its_file_changes_along_after_a_look_at_th
     async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
         await begin(window)
         assert rates.read_text() == PROPOSED
-        await menu(window, "1 Lower the rates", "Abandon…")
+        await menu(window, "1 Lower the rates", "Abandon…", "Abandon goal")
         await answer(window, "Abandon goal", "the customers are against it")
         await expect(dialog(window)).to_contain_text("rates.py +2 −2")
         await window.pictures("abandon")
         await dialog(window).get_by_role("button", name="Cancel", exact=True).click()
         assert rates.read_text() == PROPOSED
 
-        await menu(window, "1 Lower the rates", "Abandon…")
+        await menu(window, "1 Lower the rates", "Abandon…", "Abandon goal")
         await answer(window, "Abandon goal", "the customers are against it")
         await dialog(window).get_by_role("button", name="Abandon and Revert Files", exact=True).click()
         await expect(
@@ -303,7 +304,7 @@ async def test_an_abandoned_goal_takes_its_file_changes_along_after_a_look_at_th
         ).to_be_visible()
         assert rates.read_text() == RATES
 
-        await menu(window, f"1 {NOTES}", "Mark as Done…")
+        await menu(window, f"1 {NOTES}", "Mark as Done…", "Mark goal")
         await answer(window, "Mark goal", "nothing to note any more")
         await expect(await window.goal(f"1 {NOTES}, completed, nothing to note any more")).to_be_visible()
         # What has ended is not changed any more, so there is no menu for it.

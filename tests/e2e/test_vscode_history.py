@@ -177,11 +177,7 @@ async def test_what_was_changed_for_a_goal_is_undone_from_the_goal_tree(
         await window.show_chat()
         await have_it_done(window, ASKED, SET)
         assert rates.read_text() == PROPOSED
-        row = await window.goal(re.compile("^1 Lower the rates, completed"))
-        await row.click(button="right")
-        # A menu takes no click in its first moment.
-        await window.page.get_by_role("menuitem", name="Undo This Goal's File Changes").hover()
-        await window.page.keyboard.press("Enter")
+        await window.choose("1 Lower the rates, completed", "Undo This Goal's File Changes", dialog(window))
         await expect(dialog(window)).to_contain_text("rates.py +2 −2")
         await dialog_button(window, "Undo").click()
         await expect(

@@ -179,6 +179,29 @@ class Window:
         """A row of the goal tree."""
         return (await self.show_goals()).get_by_role("treeitem", name=name)
 
+    async def choose(self, goal: str, item: str, then: Locator) -> None:
+        """Choose from the context menu of a goal, until ``then`` is there.
+
+        As a person would, again from the start if the window does not go along: a menu takes no click in its first
+        moment, and whatever takes the focus (the chat, when a turn ends) closes it again.
+        """
+        row = await self.goal(re.compile(f"^{goal}"))
+        # Items are named with their keys.
+        entry = self.page.get_by_role("menuitem", name=re.compile(f"^{item}"))
+        for attempt in range(_PRESSES):
+            try:
+                await row.click(button="right", timeout=3_000)
+                await entry.hover(timeout=3_000)
+                await self.page.keyboard.press("Enter")
+                await expect(then).to_be_visible(timeout=5_000)
+                return
+            except (AssertionError, PlaywrightTimeout):
+                if await then.is_visible():
+                    return
+                if attempt == _PRESSES - 1:
+                    raise
+                await self.page.keyboard.press("Escape")
+
     # -- the diff
 
     @property

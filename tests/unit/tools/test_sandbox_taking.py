@@ -15,7 +15,7 @@ import pytest
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
-from tools.sandbox import SandboxPolicy, prepare
+from tools.sandbox import SandboxPolicy, own_places, prepare
 from tools.sandbox_guard import Guard, left_over
 from tools.sandbox_survey import Known, survey
 from tools.sandbox_taking import take_away
@@ -225,8 +225,17 @@ async def test_tmp_is_kept_from_command_to_command_of_a_session(ctx: FakeToolCon
     assert (await bash(other, f"cat /tmp/{name}")).metadata["exit_code"] != 0
 
 
+def outside_folder() -> Path:
+    """A folder that can be written and is none of the sandbox's own places; a home may lie in /tmp."""
+    places = [Path.home(), Path("/opt"), Path("/srv"), Path("/mnt"), Path("/var/lib")]
+    own = [Path(place) for place in own_places()]
+    return next(
+        place for place in places if os.access(place, os.W_OK) and not any(map(place.is_relative_to, own))
+    )
+
+
 async def test_what_is_approved_to_be_written_outside_is_written_outside(ctx: FakeToolContext) -> None:
-    with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
+    with tempfile.TemporaryDirectory(dir=outside_folder()) as folder:
         result = await bash(ctx, f"echo x > {folder}/out")
         assert not ctx.permission.asks[0].contained
         assert "outside of the sandbox" in ctx.permission.asks[0].detail

@@ -11,8 +11,6 @@ from tools.access import Access
 from tools.base import PermissionAsk, ToolError
 from tools.paths import rule_target
 from tools.sandbox import SandboxPolicy, Unavailable, available
-from tools.shell.place import real_place
-from tools.shell.question import question
 
 LONGEST = 20_000
 """Characters of a command line or path."""
@@ -33,6 +31,10 @@ def asked_about(permission: str, target: str, workspace: Path, settings: Setting
     if "\0" in target or len(target) > LONGEST:
         raise ToolError(f"A target has no NUL character, and at most {LONGEST} characters.")
     if permission == "bash":
+        # With its grammar: only when it comes to this.
+        from tools.shell.place import real_place
+        from tools.shell.question import question
+
         ask = question(target, real_place(workspace), title=target)
         return replace(ask, contained=sandbox_words(settings, workspace)[0] != "")
     if permission not in _PATHS:

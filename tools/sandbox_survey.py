@@ -1,7 +1,7 @@
 """What of the disk has to be hidden from a sandbox, or kept from change there, before a command. Blocking.
 
-Names that make other programs run something are the same as in ``daemon.permission.protected``, which tools cannot
-import; rules (with that protection) are asked about every file for reading.
+Names that make other programs run something are those that the rules protect, too; rules (with that protection) are
+asked about every file for reading.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.protected_names import FOLDERS, GIT_FILES, SHELL_FILES, WORKSPACE_FILE
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_KEPT_FOLDERS = frozenset({".goalwright", ".vscode", ".trace", ".husky", ".devcontainer"})
-_KEPT_FILES = _words(
-    ".bashrc .bash_profile .bash_login .bash_logout .profile .zshrc .zshenv .zprofile .zlogin .kshrc .cshrc .tcshrc "
-    "config.fish .inputrc .xprofile .xinitrc .envrc .gitconfig .gitmodules"
-)
+_KEPT_FOLDERS = FOLDERS.keys() - {".git"}
+_KEPT_FILES = frozenset((*SHELL_FILES, *GIT_FILES))
 KEPT_OF_GIT = ("hooks", "config", "config.worktree", "commondir", "info", "modules")
 """What of a repository leads to settings or programs."""
 _MADE_OF_GIT = ("hooks", "info")
@@ -159,7 +158,7 @@ def survey(
 def is_protected(name: str) -> bool:
     """Whether something of this name, whatever it is, makes other programs run something."""
     name = name.lower()
-    return name in _KEPT_FOLDERS or name in _KEPT_FILES or name == ".git" or name.endswith(".code-workspace")
+    return name in _KEPT_FOLDERS or name in _KEPT_FILES or name == ".git" or name.endswith(WORKSPACE_FILE)
 
 
 def is_bare(names: AbstractSet[str]) -> bool:

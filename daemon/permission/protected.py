@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 
 from daemon.permission.matching import expanded, fold, home, intersects, is_outside, matches
+from tools.protected_names import FOLDERS as EDIT_FOLDERS
+from tools.protected_names import GIT_FILES, SHELL_FILES, WORKSPACE_FILE
 
 PROTECTED_PERMISSIONS = frozenset({"read", "edit"})
 
@@ -56,24 +58,10 @@ SECRET_FOLDERS = {
     ".password-store": "stored passwords",
     ".local/share/keyrings": "stored passwords",
 }
-EDIT_FOLDERS = {
-    ".git": "git's own files",
-    ".goalwright": "Goalwright's settings",
-    ".vscode": "VS Code's settings and tasks",
-    ".trace": "Goalwright's traces",
-    ".husky": "git hooks",
-    ".devcontainer": "the settings of a container",
-}
-_SHELL_FILES = (
-    ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout "
-    ".kshrc .cshrc .tcshrc .login .logout config.fish .inputrc .xprofile .xinitrc .xsession .xsessionrc .envrc "
-    ".pam_environment microsoft.powershell_profile.ps1"
-)
 EDIT_FILES: tuple[tuple[str, Kind], ...] = (
-    ("*.code-workspace", Kind("a VS Code workspace", ".code-workspace")),
-    *((name, Kind("a start-up file of the shell", name)) for name in _SHELL_FILES.split()),
-    (".gitconfig", Kind("git's settings", ".gitconfig")),
-    (".gitmodules", Kind("git's settings", ".gitmodules")),
+    (f"*{WORKSPACE_FILE}", Kind("a VS Code workspace", WORKSPACE_FILE)),
+    *((name, Kind("a start-up file of the shell", name)) for name in SHELL_FILES),
+    *((name, Kind("git's settings", name)) for name in GIT_FILES),
 )
 _GIT_CONFIG = re.compile(r"(?:^|/)\.git/(?:.*/)?config(?:\.worktree)?$")
 _ENVIRONMENT = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?environ$")

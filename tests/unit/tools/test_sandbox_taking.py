@@ -17,7 +17,7 @@ from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
 from tools.sandbox import SandboxPolicy, own_places, prepare
 from tools.sandbox_guard import Guard, left_over
-from tools.sandbox_survey import Known, survey
+from tools.sandbox_survey import Known, is_protected, survey
 from tools.sandbox_taking import take_away
 
 GIT = "git -c user.email=a@example.org -c user.name=a"
@@ -272,3 +272,8 @@ async def test_folders_that_were_closed_to_us_are_looked_into_and_closed_again(
     assert f"{(ctx.workspace / 'x').stat().st_mode & 0o777:03o}" == mode
     make(ctx.workspace, "chmod 755 x; chmod 755 x/y")
     assert list((ctx.workspace / "x/y").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [".bashrc", ".zlogout", ".XSESSION", ".gitmodules", "a.code-workspace"])
+def test_what_the_rules_protect_the_sandbox_protects(name: str) -> None:
+    assert is_protected(name)

@@ -30,6 +30,9 @@ _PRESSES = 10
 
 CHAT_FRAME = f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"][src*="purpose=webviewView"]'
 
+# Where the palette's text is typed; a question of a command has a placeholder of its own.
+_PALETTE = 'input.input[placeholder^="Type the name of a command"]'
+
 
 class Window:
     """The workbench in a browser page, with the product's three places: chat, goals, diff."""
@@ -69,8 +72,9 @@ class Window:
     async def command(self, title: str) -> None:
         """Run a command through the palette by its full title."""
         # A command shows as "category: title, keys"; the exact title only, not one that begins like it.
-        await self._quick_pick("F1", f">{title}", title)
-        await expect(self._quick_input).to_be_hidden()
+        await self._quick_pick("F1", f">{title}", title, _PALETTE)
+        # The palette is gone; what the command itself asks may stand in the same box already.
+        await expect(self._quick_input.locator(_PALETTE).filter(visible=True)).to_have_count(0)
 
     async def open_file(self, name: str) -> None:
         """Open a file of the workspace by Quick Open."""
@@ -82,8 +86,8 @@ class Window:
         """VS Code's input box at the top."""
         return self.page.locator(".quick-input-widget")
 
-    async def _quick_pick(self, key: str, text: str, row: str) -> None:
-        """Open the box by ``key``, type ``text`` and choose the first row with ``row``.
+    async def _quick_pick(self, key: str, text: str, row: str, line: str = "input.input") -> None:
+        """Open the box by ``key``, type ``text`` into its ``line`` and choose the first row with ``row``.
 
         As a person would, again from the start if the window does not go along: while it is still loading, a web
         view may swallow the key, and whatever takes the focus closes the box again.
@@ -92,7 +96,7 @@ class Window:
         for attempt in range(_PRESSES):
             try:
                 await self.page.keyboard.press(key)
-                await box.locator("input.input").fill(text, timeout=patience)
+                await box.locator(line).fill(text, timeout=patience)
                 await box.locator(".quick-input-list .monaco-list-row", has_text=row).first.click(
                     timeout=patience
                 )

@@ -41,6 +41,32 @@ class Hook(BaseModel):
     )
 
 
+class LanguageServerSetting(BaseModel):
+    """What the person wants to be different about a language server, or one that Goalwright does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(default=True, description="False: it is never started.")
+    command: tuple[str, ...] = Field(
+        default=(), description="Program and arguments that speak LSP on stdio; without it, the usual ones."
+    )
+    languages: dict[str, str] = Field(
+        default_factory=dict[str, str],
+        description='File suffixes and the LSP languageId of each, e.g. {".zig": "zig"}; needed for a new server.',
+    )
+    roots: tuple[str, ...] = Field(
+        default=(),
+        description="Files that mark the root of a project, e.g. build.zig; the nearest above a file counts.",
+    )
+    settings: dict[str, Any] = Field(
+        default_factory=dict[str, Any],
+        description="Its settings (workspace/configuration), over the usual ones.",
+    )
+    initialization_options: dict[str, Any] = Field(
+        default_factory=dict[str, Any], description="Its initializationOptions, over the usual ones."
+    )
+
+
 class Settings(BaseModel):
     """The keys of ``config.json``; the JSON schema that editors complete is made from this class."""
 
@@ -122,6 +148,19 @@ class Settings(BaseModel):
     )
     diagnostics: bool = Field(
         default=True, description="Start language servers and tell the model what its edits break."
+    )
+    diagnostics_severity: Literal["error", "warning"] = Field(
+        default="error", description="The least that the model is told of what an edit broke."
+    )
+    diagnostics_timeout_s: float = Field(
+        default=2.5,
+        ge=0.1,
+        le=60,
+        description="Seconds that language servers have, all together, for their answer to an edit.",
+    )
+    language_servers: dict[str, LanguageServerSetting] = Field(
+        default_factory=dict[str, LanguageServerSetting],
+        description='By name, e.g. {"ruff": {"enabled": false}}. `goalwright doctor` lists them.',
     )
     idle_timeout_s: float = Field(
         default=1800.0,

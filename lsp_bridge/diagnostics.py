@@ -21,7 +21,7 @@ from lsp_bridge.language.problems import SEVERITIES, RawDiagnostic, to_problems
 from lsp_bridge.language.source_text import lines_of, read_source
 from lsp_bridge.language_server import LanguageServer
 from lsp_bridge.language_servers import LanguageServers
-from tools.base import DiagnosticsReport, Problem
+from tools.language import CurrentProblems, DiagnosticsReport, Problem, Severity
 
 _MAX_PROBLEMS_A_FILE = 20
 _MAX_OTHER_FILES = 5
@@ -83,6 +83,14 @@ class ServerDiagnostics:
                 server.watched(path, "update" if text is not None else "delete")
         except Exception:  # a port that never raises: a tool's work must not fail because of its eyes
             self._log.exception("language servers were not told about %s", path)
+
+    async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
+        """See the port."""
+        raise NotImplementedError
+
+    async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
+        """See the port."""
+        raise NotImplementedError
 
     async def close(self) -> None:
         """Stop what happens in the background, and all servers. Returns when nothing is left."""

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language.answers import Answers
 from lsp_bridge.language.capabilities import initialize_params
-from lsp_bridge.language.problems import Severity, severe
+from lsp_bridge.language.problems import severe
 from lsp_bridge.language.registrations import Registrations, as_list, as_object
 from lsp_bridge.language.rpc_errors import ServerError, ServerGone
 from lsp_bridge.language.specs import Found, ServerSpec
 from lsp_bridge.language.timing import Timing
 from lsp_bridge.language.watch_globs import wire_kind
 from tools.base import ChangeKind
+from tools.language import Severity
 
 if TYPE_CHECKING:
     from lsp_bridge.language.rpc_client import RpcClient
@@ -65,6 +66,7 @@ class LanguageServer:
         self._log = logger or logging.getLogger("goalwright.lsp_client")
         self._client: RpcClient | None = None
         self._ready = False
+        self._capabilities: Mapping[str, Any] = {}
         self._gone: str | None = None
         self._stopping = False
         self._starting: asyncio.Task[None] | None = None
@@ -132,7 +134,8 @@ class LanguageServer:
         except Exception as error:  # whatever went wrong: whoever waits for it must know that it is not there
             self.on_closed(f"could not be started: {error or type(error).__name__}")
             return
-        self._registrations.initialized(as_object(as_object(result).get("capabilities")))
+        self._capabilities = as_object(as_object(result).get("capabilities"))
+        self._registrations.initialized(self._capabilities)
         client.notify("initialized", {})
         client.notify("workspace/didChangeConfiguration", {"settings": dict(found.setup.settings)})
         self._ready = True
@@ -173,6 +176,18 @@ class LanguageServer:
     async def _end_remains(self) -> None:
         if self._client is not None:
             await self._client.end(exit_s=0.0, terminate_s=self.timing.terminate_s)
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """The ``capabilities`` of its answer to ``initialize``; empty until it is ready. Any: JSON of a server."""
+        return self._capabilities
+
+    async def request(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
+        """Ask it something; the result is JSON, unchecked. Raises ServerError, ServerGone, TimeoutError."""
+        client = self._client
+        if client is None or not self._ready:
+            raise ServerGone(f"{self.name} is not ready")
+        return await client.request(method, params, timeout_s)
 
     # ---- documents
 

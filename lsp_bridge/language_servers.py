@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lsp_bridge.language.problems import Severity
 from lsp_bridge.language.specs import DEFAULT_SPECS, Found, ServerSpec, find_server, safe_environment
 from lsp_bridge.language.timing import Timing
 from lsp_bridge.language_server import LanguageServer
+from tools.language import Severity
 
 _MAX_RESTARTS = 3
 _BACK_OFF_S = (0.0, 2.0, 10.0)

@@ -93,6 +93,12 @@ class InitializationOptions(Model):
     can_save: bool = False
     """The client answers ``goalwright/editor/save`` (``{"uri": …}`` → ``{"saved": bool}``): a file with unsaved changes
     there can be changed in its buffer and saved."""
+    diagnostics: bool = False
+    """The client answers ``goalwright/editor/diagnostics``, see ``editor_protocol``: what its own extensions say about
+    files counts, and where they cover a language no server is started for it."""
+    chat: bool = False
+    """The client shows sessions and questions itself, as the VS Code extension does. Any other LSP editor is shown them
+    by LSP's own means: messages, progress, code lenses."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the editor or the command line, same keys as ``config.json``."""
     env: dict[str, str] = Field(default_factory=dict)

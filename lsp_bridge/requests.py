@@ -43,6 +43,8 @@ class ClientState:
     name: str = "client"
     trusted: bool | None = None
     can_save: bool = False
+    diagnostics: bool = False
+    chat: bool = False
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     env: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 

@@ -287,6 +287,8 @@ class ClientServer:
         self._client.name = options.client
         self._client.trusted = options.trusted
         self._client.can_save = options.can_save
+        self._client.diagnostics = options.diagnostics
+        self._client.chat = options.chat
         self._client.settings.update(options.settings)
         self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
         self._initialized = True

@@ -21,9 +21,13 @@ from tools.access import Access, Action, Suggestion
 from tools.errors import PermissionDenied as PermissionDenied
 from tools.errors import ToolError as ToolError
 from tools.jobs import Jobs, NoJobs
+from tools.language import Diagnostics as Diagnostics
+from tools.language import DiagnosticsReport as DiagnosticsReport
+from tools.language import DiagnosticsRun as DiagnosticsRun
+from tools.language import Navigation, NoNavigation
+from tools.language import Problem as Problem
 from tools.sandbox import SandboxPolicy
 
-Verdict = Literal["clean", "problems", "no_fresh_answer", "no_server"]
 ChangeKind = Literal["create", "update", "delete"]
 
 
@@ -248,56 +252,6 @@ class FileHistory(VersionKeeper, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One diagnostic. Lines and columns count from 1."""
-
-    path: Path
-    line: int
-    column: int
-    severity: Literal["error", "warning", "information", "hint"]
-    message: str
-    source: str = ""
-    code: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DiagnosticsReport:
-    """What the language servers say about a change: only problems that are *new* against the baseline.
-
-    ``no_fresh_answer`` (a server did not answer in time) is never the same as ``clean``; ``no_server`` means
-    that no language server looks after these files.
-    """
-
-    verdict: Verdict
-    problems: tuple[Problem, ...] = ()
-    servers: tuple[str, ...] = ()
-
-
-class DiagnosticsRun(Protocol):
-    """One change under observation, begun before it is written."""
-
-    async def report(self) -> DiagnosticsReport:
-        """Call after the write. Waits for answers newer than the write, with a deadline; never raises."""
-        ...
-
-
-class Diagnostics(Protocol):
-    """The language servers' eyes."""
-
-    def warm(self, path: Path) -> None:
-        """Somebody works on ``path``: start its servers in the background and open the file there."""
-        ...
-
-    async def begin(self, paths: Sequence[Path]) -> DiagnosticsRun:
-        """Capture the baseline of ``paths``. Called before the write, while the old content is on disk."""
-        ...
-
-    async def changed(self, path: Path) -> None:
-        """``path`` was changed on disk by somebody else than a writer tool (bash, the person)."""
-        ...
-
-
 class Plan(Protocol):
     """The goal tree, as the ``goal`` tool sees it."""
 
@@ -350,6 +304,8 @@ class ToolContext:
     """Where commands run."""
     redact: Callable[[str], str] = lambda text: text
     """Takes secrets out of what is kept, e.g. full outputs in ``scratch``."""
+    navigation: Navigation = field(default_factory=NoNavigation)
+    """Where things are defined and used."""
     tell_person: Callable[[str], None] = lambda text: None
     """Something the person should know, e.g. that a setting has no effect here; told once a session."""
 

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from lsp_bridge.language.source_text import lines_of
-from tools.base import Problem
+from tools.language import Problem
 
 _Key = tuple[str, str, str, str]
 

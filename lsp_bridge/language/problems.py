@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from lsp_bridge.language.source_text import character_column
-from tools.base import Problem
+from tools.language import Problem, Severity
 
-Severity = Literal["error", "warning", "information", "hint"]
 RawDiagnostic = Mapping[str, Any]
 """A diagnostic as it came over the wire; Any because nothing has been checked yet."""
 

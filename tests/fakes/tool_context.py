@@ -20,6 +20,7 @@ from tools.base import (
     ToolError,
 )
 from tools.hashing import sha256
+from tools.language import CurrentProblems, Severity
 
 
 @dataclass
@@ -136,6 +137,8 @@ class FakeDiagnostics:
     warmed: list[Path] = field(default_factory=list[Path])
     told: list[Path] = field(default_factory=list[Path])
     reported: int = 0
+    late: list[DiagnosticsReport] = field(default_factory=list[DiagnosticsReport])
+    now: CurrentProblems = field(default_factory=lambda: CurrentProblems(()))
 
     def warm(self, path: Path) -> None:
         self.warmed.append(path)
@@ -148,6 +151,12 @@ class FakeDiagnostics:
 
     async def changed(self, path: Path) -> None:
         self.told.append(path)
+
+    async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
+        return self.late.pop(0) if self.late else None
+
+    async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
+        return self.now
 
 
 @dataclass

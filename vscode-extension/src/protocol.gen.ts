@@ -41,6 +41,8 @@ export type Event =
   | ModelRetry
   | Notice;
 
+export type Freshness = "fresh" | "pending" | "uncovered";
+
 export type GoalStatus = "pending" | "in_progress" | "completed" | "abandoned";
 
 export type GoalType = "normal" | "explore_start" | "explore_merge";
@@ -247,6 +249,53 @@ export interface Delta {
   /** The tool's name, for `tool_input`. */
   name: string | null;
   text: string;
+}
+
+/**
+ * Ask for problems.
+ *
+ * Without `since` (a baseline) the editor answers at once with what it knows. With it, the editor waits for what its
+ * extensions say after the documents have these texts, until nothing more has come for `settle_ms`, and not longer
+ * than `timeout_ms`.
+ */
+export interface EditorDiagnosticsParams {
+  files: EditorFile[];
+  /** `generation` of the answer that is the baseline. */
+  since: number | null;
+  settleMs: number;
+  timeoutMs: number;
+}
+
+/** The files asked about, and others whose problems changed since `since`. */
+export interface EditorDiagnosticsResult {
+  /** Rises with everything that happens to documents and diagnostics in the editor. */
+  generation: number;
+  files: EditorFileDiagnostics[];
+  others?: EditorFileDiagnostics[];
+}
+
+/** A file whose problems are asked for. */
+export interface EditorFile {
+  uri: string;
+  /**
+   * Hex SHA-256 of the text that the answer must be about, as UTF-8, with `\n` as line ends and no byte-order
+   * mark. The editor waits until its document has this text. Null: whatever it has.
+   */
+  textHash: string | null;
+}
+
+/**
+ * What the editor knows of one file.
+ *
+ * `fresh`: it is about the asked text (for a baseline: about the text that the editor has now, and said after that
+ * text was there). `pending`: some extension looks after such files, and has not spoken about this text.
+ * `uncovered`: nothing in the editor reports problems of such files, as far as it has shown.
+ */
+export interface EditorFileDiagnostics {
+  uri: string;
+  freshness: Freshness;
+  /** LSP's Diagnostic objects; positions in UTF-16 units. */
+  diagnostics?: (Record<string, unknown>)[];
 }
 
 /** No params, or nothing to say. */
@@ -569,6 +618,16 @@ export interface InitializationOptions {
    * there can be changed in its buffer and saved.
    */
   canSave?: boolean;
+  /**
+   * The client answers `goalwright/editor/diagnostics`, see `editor_protocol`: what its own extensions say about
+   * files counts, and where they cover a language no server is started for it.
+   */
+  diagnostics?: boolean;
+  /**
+   * The client shows sessions and questions itself, as the VS Code extension does. Any other LSP editor is shown them
+   * by LSP's own means: messages, progress, code lenses.
+   */
+  chat?: boolean;
   /** Settings of the editor or the command line, same keys as `config.json`. */
   settings?: Record<string, unknown>;
   /** Provider variables of the client's environment; used for its prompts, kept in memory only. */
@@ -1241,6 +1300,11 @@ export interface Requests {
   "goalwright/permission/explain": { params: PermissionExplainParams; result: PermissionExplainResult };
   "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
   "goalwright/job/kill": { params: JobKillParams; result: JobResult };
+}
+
+/** Requests of the daemon, by method. */
+export interface EditorRequests {
+  "goalwright/editor/diagnostics": { params: EditorDiagnosticsParams; result: EditorDiagnosticsResult };
 }
 
 /** Notifications of the daemon, by method. */

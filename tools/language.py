@@ -1,0 +1,226 @@
+"""What language servers (those of the daemon, or the editor's) tell the tools: the ports, and what goes over them.
+
+Lines and columns count from 1, columns in characters (not in LSP's UTF-16 units). Texts are those that the person
+sees: an editor's unsaved buffer hides the file on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from tools.errors import ToolError
+
+Severity = Literal["error", "warning", "information", "hint"]
+Verdict = Literal["clean", "problems", "no_fresh_answer", "no_server", "later"]
+DefinitionKind = Literal["definition", "declaration", "type_definition", "implementation"]
+
+NO_SERVER = (
+    "No language server looks after {name}. `goalwright doctor` tells the person which one to install. "
+    "Use grep and read instead."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One diagnostic."""
+
+    path: Path
+    line: int
+    column: int
+    severity: Severity
+    message: str
+    source: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosticsReport:
+    """What the language servers say about a change: only problems that are *new* against the baseline.
+
+    ``no_fresh_answer`` (a server did not answer in time) is never the same as ``clean``; ``no_server`` means
+    that no language server looks after these files; ``later``: more writes of the same step follow, and are judged
+    together with this one.
+    """
+
+    verdict: Verdict
+    problems: tuple[Problem, ...] = ()
+    servers: tuple[str, ...] = ()
+    """Names of those that answered about the new content."""
+    silent: tuple[str, ...] = ()
+    """Names of those that did not in time; what they say later is told later."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentProblems:
+    """All problems that there are now, new or old, errors first in each file."""
+
+    problems: tuple[Problem, ...]
+    servers: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+    """Names of servers that gave no answer about the text as it is now."""
+    unwatched: tuple[Path, ...] = ()
+    """Of the files asked about: those that no server looks after."""
+    left_out: int = 0
+    """Files of a folder that were not looked at, because there are too many."""
+
+
+class DiagnosticsRun(Protocol):
+    """One change under observation, begun before it is written."""
+
+    async def report(self) -> DiagnosticsReport:
+        """Call after the write. Waits for answers newer than the write, with a deadline; never raises."""
+        ...
+
+
+class Diagnostics(Protocol):
+    """The language servers' eyes."""
+
+    def warm(self, path: Path) -> None:
+        """Somebody works on ``path``: start its servers in the background and open the file there."""
+        ...
+
+    async def begin(self, paths: Sequence[Path]) -> DiagnosticsRun:
+        """Capture the baseline of ``paths``. Called before the write, while the old content is on disk."""
+        ...
+
+    async def changed(self, path: Path) -> None:
+        """``path`` was changed on disk by somebody else than a writer tool (bash, the person)."""
+        ...
+
+    async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
+        """What has come by now about changes of ``paths`` that got no fresh answer in time; None: still nothing.
+
+        Waits for nobody. What is told once is not told again.
+        """
+        ...
+
+    async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
+        """The problems in these files as they are now, at least as severe as ``least``; one deadline for all.
+
+        Never raises, and waits no longer than the deadline of a change.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a file, as a model names it."""
+
+    path: Path
+    """Absolute, symlinks resolved."""
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodePlace:
+    """A range of a file, and the text of its first line."""
+
+    path: Path
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSymbol:
+    """Something with a name: a class, a function, a variable …"""
+
+    name: str
+    kind: str
+    """In words, e.g. ``function``."""
+    place: CodePlace
+    container: str = ""
+    """What it is part of, e.g. the class of a method; empty at the top level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where something is. ``silent``: servers that did not answer in time, so there may be more."""
+
+    items: tuple[CodePlace, ...]
+    servers: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """What is defined. ``silent`` as in Places."""
+
+    items: tuple[CodeSymbol, ...]
+    servers: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedText:
+    """What a rename makes of one file: its text now, as the server knows it, and after."""
+
+    path: Path
+    before: str
+    after: str
+
+
+class Navigation(Protocol):
+    """Where things are, and what they are. All raise ToolError with words for the model when there is no answer."""
+
+    async def definition(self, at: Position, kind: DefinitionKind = "definition") -> Places:
+        """Where the thing at a position is defined."""
+        ...
+
+    async def references(self, at: Position) -> Places:
+        """Where the thing at a position is used, its definition included."""
+        ...
+
+    async def outline(self, path: Path) -> Symbols:
+        """What a file defines, in order."""
+        ...
+
+    async def find(self, query: str, near: Path | None = None) -> Symbols:
+        """Things of the workspace whose name matches ``query``; ``near`` names a file of the language meant."""
+        ...
+
+    async def hover(self, at: Position) -> str:
+        """Type and documentation of the thing at a position, as Markdown; empty when there is nothing to say."""
+        ...
+
+    async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
+        """What renaming the thing at a position would change. Writes nothing."""
+        ...
+
+
+class NoNavigation:
+    """Implements Navigation where there are no language servers."""
+
+    async def definition(self, at: Position, kind: DefinitionKind = "definition") -> Places:
+        """See Navigation."""
+        raise _none(at.path)
+
+    async def references(self, at: Position) -> Places:
+        """See Navigation."""
+        raise _none(at.path)
+
+    async def outline(self, path: Path) -> Symbols:
+        """See Navigation."""
+        raise _none(path)
+
+    async def find(self, query: str, near: Path | None = None) -> Symbols:
+        """See Navigation."""
+        raise ToolError(NO_SERVER.format(name="this workspace" if near is None else near.name))
+
+    async def hover(self, at: Position) -> str:
+        """See Navigation."""
+        raise _none(at.path)
+
+    async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
+        """See Navigation."""
+        raise _none(at.path)
+
+
+def _none(path: Path) -> ToolError:
+    return ToolError(NO_SERVER.format(name=path.name))

@@ -36,6 +36,13 @@ class Place:
     executable: Path
     search_path: str
     """PATH without the folders inside the workspace."""
+    root: Path | None = None
+    """The project's own folder, in the workspace or the workspace itself (see ServerSpec.roots)."""
+
+    @property
+    def project(self) -> Path:
+        """Where the project is: its root, or the workspace."""
+        return self.root or self.workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,9 @@ class ServerSpec:
     """Tried in order; the first one found is used."""
     configure: Callable[[Place], Setup | None] = _nothing_special
     """Set-up for this workspace; None when the server could not run without executing parts of it."""
+    roots: tuple[str, ...] = ()
+    """Names of files or folders, or globs like ``*.csproj``, that mark a project's folder. The nearest marked folder
+    above a file, inside of the workspace, gets a server of its own; without one the workspace does."""
     announce_pull: bool = True
     """Tell the server that diagnostics may be pulled. Measured: basedpyright answers a pull in 15 ms, and its
     pushes, 270 ms after the change, may be about a file it has not finished checking."""
@@ -82,7 +92,12 @@ class Found:
 
 
 def find_server(
-    spec: ServerSpec, workspace: Path, *, search_path: str | None = None, own_bin: Path | None = None
+    spec: ServerSpec,
+    workspace: Path,
+    *,
+    root: Path | None = None,
+    search_path: str | None = None,
+    own_bin: Path | None = None,
 ) -> Found | None:
     """The first command of ``spec`` that exists beside the daemon's own interpreter or on PATH, or None.
 
@@ -99,7 +114,7 @@ def find_server(
                 program = None
         if program is None:
             continue
-        setup = spec.configure(Place(workspace, Path(program), path))
+        setup = spec.configure(Place(workspace, Path(program), path, root))
         if setup is not None:
             return Found(command.name, (program, *command.argv[1:]), setup)
     return None

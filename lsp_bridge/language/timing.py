@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 
 from lsp_bridge.language.answers import Settling
@@ -9,12 +10,19 @@ from lsp_bridge.language.answers import Settling
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Every wait on a language server, in seconds."""
+    """Every wait on a language server, in seconds.
+
+    The waits for an answer are counted from the end of the write and for all servers together: whoever asks
+    several of them computes one moment and waits for all of them until then. A server that is not even ready at
+    that moment has given no fresh answer; it goes on starting, and what it says later is told later.
+    """
 
     answer_s: float = 2.5
-    """For a fresh answer about a change."""
-    cold_answer_s: float = 5.0
-    """The same, from a server that has never said anything yet: it may still be starting."""
+    """For a fresh answer about a change (the setting ``diagnostics_timeout_s``)."""
+    cold_answer_s: float = 1.0
+    """The same, from a server that has never said anything yet: most likely it is still starting, and waiting for
+    that would make the first edit the slowest. As soon as it says something it has ``answer_s``, counted from the
+    same beginning."""
     silent_answer_s: float = 1.0
     """The same, from a server that left the last two changes unanswered."""
     quiet_s: float = 0.5
@@ -28,3 +36,14 @@ class Timing:
     terminate_s: float = 3.0
     """Between TERM and KILL."""
     settling: Settling = field(default_factory=Settling)
+
+    @classmethod
+    def within(cls, answer_s: float) -> Timing:
+        """The defaults, with at most ``answer_s`` for an answer."""
+        normal = cls()
+        return dataclasses.replace(
+            normal,
+            answer_s=answer_s,
+            cold_answer_s=min(normal.cold_answer_s, answer_s),
+            silent_answer_s=min(normal.silent_answer_s, answer_s),
+        )

@@ -173,6 +173,14 @@ class ServerDiagnosticsRun:
             for server in self._servers.for_path(path).servers:
                 self._baseline(server)
 
+    async def extend(self, paths: Sequence[Path]) -> None:
+        """See the port."""
+        raise NotImplementedError
+
+    def drop(self) -> None:
+        """See the port."""
+        self.over = True
+
     async def report(self) -> DiagnosticsReport:
         """Call after the write. Waits for answers newer than the write, with a deadline; never raises."""
         try:

@@ -50,7 +50,9 @@ class DiagnosticsReport:
     servers: tuple[str, ...] = ()
     """Names of those that answered about the new content."""
     silent: tuple[str, ...] = ()
-    """Names of those that did not in time; what they say later is told later."""
+    """Names of those that did not in time; what they say later is told later. Whatever the verdict is."""
+    left_out: int = 0
+    """New problems that are not among ``problems``, because they are too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,17 @@ class DiagnosticsRun(Protocol):
 
     async def report(self) -> DiagnosticsReport:
         """Call after the write. Waits for answers newer than the write, with a deadline; never raises."""
+        ...
+
+    async def extend(self, paths: Sequence[Path]) -> None:
+        """More files are about to be written as part of this change: call while their old content is on disk.
+
+        Files that it has already are left alone: they are judged from their first content to their last.
+        """
+        ...
+
+    def drop(self) -> None:
+        """Nothing was written, and no report will be asked for."""
         ...
 
 

@@ -137,6 +137,7 @@ class FakeDiagnostics:
     warmed: list[Path] = field(default_factory=list[Path])
     told: list[Path] = field(default_factory=list[Path])
     reported: int = 0
+    dropped: int = 0
     late: list[DiagnosticsReport] = field(default_factory=list[DiagnosticsReport])
     now: CurrentProblems = field(default_factory=lambda: CurrentProblems(()))
 
@@ -162,6 +163,12 @@ class FakeDiagnostics:
 @dataclass
 class FakeRun:
     owner: FakeDiagnostics
+
+    async def extend(self, paths: Sequence[Path]) -> None:
+        self.owner.begun.append(tuple(paths))
+
+    def drop(self) -> None:
+        self.owner.dropped += 1
 
     async def report(self) -> DiagnosticsReport:
         self.owner.reported += 1

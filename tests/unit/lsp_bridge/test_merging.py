@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_bridge.language.merging import merge_reports, without_doubles
+from tools.language import DiagnosticsReport, Problem, Severity
+
+A = Path("/w/a.py")
+
+
+def problem(
+    message: str,
+    source: str,
+    code: str = "",
+    *,
+    at: tuple[int, int] = (3, 7),
+    severity: Severity = "error",
+    path: Path = A,
+) -> Problem:
+    return Problem(path, *at, severity, message, source, code)
+
+
+PYRIGHT = problem('"total" is not defined', "basedpyright", "reportUndefinedVariable")
+RUFF = problem("Undefined name `total`", "ruff", "F821")
+TY = problem("Name `total` used when not defined", "ty", "unresolved-reference")
+
+
+def test_three_servers_that_miss_the_same_name_are_one_entry_that_names_them_all() -> None:
+    (one,) = without_doubles([PYRIGHT, RUFF, TY])
+    assert (one.message, one.source) == (TY.message, "basedpyright, ruff, ty")
+    assert one.code == "reportUndefinedVariable, F821, unresolved-reference"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (problem("Expected expression", "basedpyright"), problem("Expected an expression", "ruff", "invalid-syntax")),
+        (problem('"(" was not closed', "Pylance"), problem("unexpected EOF", "ty", "invalid-syntax")),
+        (problem('"os" is not accessed', "basedpyright", "reportUnusedImport"), problem("`os` imported but unused", "ruff", "F401")),
+        (
+            problem('Import "nothing" is not accessed', "basedpyright", "reportUnusedImport"),
+            problem("`os.nothing` imported but unused", "ruff", "F401"),
+        ),
+        (problem("Cannot find name 'x'.", "ts", "2304"), problem("Cannot find name 'x'. Did you mean 'y'?", "tsgo", "2552")),
+        (problem("Double quote to prevent globbing.", "bash-ide", "SC2086"), problem("Double quote to prevent globbing", "shellcheck", "SC2086")),
+        (problem("Duplicate key", "json"), problem("duplicate   key", "Duplicate key checker", "")),
+        (problem("'a' is unused", "eslint", "@typescript-eslint/no-unused-vars"), problem("'a' is declared but never used.", "ts", "6133")),
+    ],
+)  # fmt: skip
+def test_what_two_servers_say_alike_is_said_once(one: Problem, other: Problem) -> None:
+    if one.message == "Duplicate key":
+        other = dataclasses.replace(other, message="Duplicate   key")
+    (both,) = without_doubles([one, other])
+    assert both.source == f"{one.source}, {other.source}"
+    assert both.message in (one.message, other.message)
+    assert len(without_doubles([other, one])) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (PYRIGHT, dataclasses.replace(RUFF, line=4)),
+        (PYRIGHT, dataclasses.replace(RUFF, column=8)),
+        (PYRIGHT, dataclasses.replace(RUFF, path=Path("/w/b.py"))),
+        (PYRIGHT, problem("Undefined name `other`", "ruff", "F821")),
+        (PYRIGHT, problem("`total` imported but unused", "ruff", "F401")),
+        (PYRIGHT, problem('"count" is not defined', "basedpyright", "reportUndefinedVariable")),
+        (problem("Cannot find name 'a'.", "ts"), problem("Cannot find name 'b'.", "tsgo")),
+        (problem("Expected 1", "one"), problem("Expected 1 more", "two")),
+        (problem("a < b", "one"), problem("a > b", "two")),
+        (
+            problem("Expected expression", "clang"),
+            problem("Line too long for the eye", "lint", "invalid-syntax"),
+        ),
+    ],
+)
+def test_what_may_be_two_problems_stays_two(one: Problem, other: Problem) -> None:
+    assert without_doubles([one, other]) == (one, other)
+
+
+def test_the_worst_severity_counts() -> None:
+    mild = dataclasses.replace(RUFF, severity="warning")
+    assert [p.severity for p in without_doubles([mild, PYRIGHT])] == ["error"]
+
+
+def test_the_same_server_in_the_editor_and_the_daemon_says_it_once() -> None:
+    assert without_doubles([PYRIGHT, dataclasses.replace(PYRIGHT, severity="warning")]) == (PYRIGHT,)
+
+
+def test_each_problem_of_one_source_takes_one_of_the_other() -> None:
+    mine = [problem(text, "basedpyright", at=(7, 1)) for text in ("Expected ':'", "Expected expression")]
+    yours = [
+        problem(text, "ruff", "invalid-syntax", at=(7, 1)) for text in ("unexpected EOF", "Expected a colon")
+    ]
+    assert [p.source for p in without_doubles(mine + yours)] == ["basedpyright, ruff", "basedpyright, ruff"]
+    assert [p.source for p in without_doubles(mine + yours[:1])] == ["basedpyright, ruff", "basedpyright"]
+
+
+SAID = st.builds(
+    problem,
+    st.sampled_from(
+        ["`x` is not defined", "`y` is not defined", "x is undefined", "Expected expression", ""]
+    ),
+    st.sampled_from(["basedpyright", "ruff", "ty", ""]),
+    st.sampled_from(["", "F821", "reportUndefinedVariable", "invalid-syntax"]),
+    at=st.tuples(st.integers(1, 2), st.just(1)),
+    severity=st.sampled_from(["error", "warning"]),
+)
+
+
+@given(st.lists(SAID, max_size=8))
+def test_nothing_is_lost_but_what_another_source_says(problems: list[Problem]) -> None:
+    merged = without_doubles(problems)
+    for source in {p.source for p in problems if p.source}:
+        # Of each source, every different message of a place still has an entry of its own.
+        of_source = {(p.line, p.code, p.message) for p in problems if p.source == source}
+        entries = [p for p in merged if source in p.source.split(", ")]
+        assert len(entries) >= len({(line, code, text) for line, code, text in of_source})
+    assert {(p.line, p.severity) for p in merged if p.severity == "error"} == {
+        (p.line, p.severity) for p in problems if p.severity == "error"
+    }
+
+
+CLEAN = DiagnosticsReport("clean", (), ("ruff",))
+LATE = DiagnosticsReport("no_fresh_answer", (), (), ("ty",))
+BROKEN = DiagnosticsReport("problems", (PYRIGHT,), ("basedpyright",), (), 4)
+
+
+@pytest.mark.parametrize(
+    ("reports", "merged"),
+    [
+        ([], DiagnosticsReport("no_server")),
+        ([DiagnosticsReport("no_server"), CLEAN], CLEAN),
+        ([CLEAN, LATE], DiagnosticsReport("no_fresh_answer", (), ("ruff",), ("ty",))),
+        ([LATE, BROKEN], DiagnosticsReport("problems", (PYRIGHT,), ("basedpyright",), ("ty",), 4)),
+        ([CLEAN, DiagnosticsReport("clean", (), ("ty", "ruff"))], DiagnosticsReport("clean", (), ("ruff", "ty"))),
+        ([LATE, DiagnosticsReport("clean", (), ("ty",))], LATE),
+        ([DiagnosticsReport("later"), CLEAN], DiagnosticsReport("later", (), ("ruff",))),
+        (
+            [BROKEN, DiagnosticsReport("no_fresh_answer")],
+            DiagnosticsReport("problems", (PYRIGHT,), ("basedpyright",), ("a language server",), 4),
+        ),
+    ],
+)  # fmt: skip
+def test_reports_become_one_in_which_nobody_silent_is_forgotten(
+    reports: list[DiagnosticsReport], merged: DiagnosticsReport
+) -> None:
+    assert merge_reports(reports) == merged
+
+
+def test_problems_of_several_reports_stand_file_by_file_errors_first() -> None:
+    b = Path("/w/b.py")
+    first = DiagnosticsReport(
+        "problems", (problem("w", "x", at=(1, 1), severity="warning"), problem("in b", "x", path=b))
+    )
+    second = DiagnosticsReport("problems", (problem("late error", "y", at=(9, 1)), RUFF))
+    found = merge_reports([first, second]).problems
+    assert [p.message for p in found] == ["Undefined name `total`", "late error", "w", "in b"]

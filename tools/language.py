@@ -177,6 +177,8 @@ class RenamedText:
     path: Path
     before: str
     after: str
+    moved_from: Path | None = None
+    """Where the file was, when the rename moves it to ``path``."""
 
 
 class Navigation(Protocol):

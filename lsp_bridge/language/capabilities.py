@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from lsp_bridge.language.navigation_capabilities import navigation_capabilities
 from lsp_bridge.language.specs import JsonObject
 
 
@@ -42,6 +43,7 @@ def _capabilities(announce_pull: bool) -> dict[str, Any]:
     }
     if announce_pull:
         document["diagnostic"] = {"dynamicRegistration": True, "relatedDocumentSupport": True}
+    more_of_documents, more_of_workspace = navigation_capabilities()
     return {
         "workspace": {
             "workspaceFolders": True,
@@ -49,8 +51,9 @@ def _capabilities(announce_pull: bool) -> dict[str, Any]:
             "didChangeConfiguration": {"dynamicRegistration": True},
             "didChangeWatchedFiles": {"dynamicRegistration": True, "relativePatternSupport": True},
             "diagnostics": {"refreshSupport": announce_pull},
+            **more_of_workspace,
         },
-        "textDocument": document,
+        "textDocument": {**document, **more_of_documents},
         "window": {"workDoneProgress": True},
         "general": {"positionEncodings": ["utf-16"]},
     }

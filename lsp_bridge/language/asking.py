@@ -1,0 +1,169 @@
+"""Asking the servers of a file one question: wait for those that start, and take the first real answer."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from lsp_bridge.language.rpc_errors import ServerError, ServerGone
+from lsp_bridge.language_server import LanguageServer
+from lsp_bridge.language_servers import LanguageServers
+from tools.language import NO_SERVER, ToolError
+
+T = TypeVar("T")
+
+# LSP's ServerCancelled and ContentModified: ask again; and JSON-RPC's MethodNotFound.
+_ASK_AGAIN = (-32802, -32801)
+_NOT_FOUND = -32601
+_ASK_AGAIN_TIMES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class AskingTiming:
+    """Waits in seconds: for a server that has never answered a question (its start included), and for the others."""
+
+    cold_s: float = 10.0
+    warm_s: float = 5.0
+    again_s: float = 0.25
+    """Before a server that was busy with another version is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T]):
+    """One question. ``ask`` does it with one server, within so many seconds; ``empty``: worth asking the next one."""
+
+    provider: str
+    """Name of the server capability, e.g. ``definitionProvider``."""
+    what: str
+    """What is asked for, in words: "does not support {what}"."""
+    ask: Callable[[LanguageServer, float], Awaitable[T]]
+    empty: Callable[[T], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[T]):
+    """The first answer that is not empty, or an empty one when there is no other."""
+
+    value: T
+    server: str
+    silent: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Failures:
+    silent: list[str] = field(default_factory=list[str])
+    unable: list[str] = field(default_factory=list[str])
+    refused: list[str] = field(default_factory=list[str])
+
+
+def supports(server: LanguageServer, provider: str) -> bool:
+    """Whether a server that is ready announced a capability (``true`` or an object, also an empty one)."""
+    return server.capabilities.get(provider) not in (None, False)
+
+
+class Asking:
+    """Asks the language servers of a workspace."""
+
+    def __init__(self, servers: LanguageServers, timing: AskingTiming | None = None) -> None:
+        self._servers = servers
+        self._timing = timing or AskingTiming()
+        self._answered: weakref.WeakSet[LanguageServer] = weakref.WeakSet()
+
+    async def first(self, path: Path, question: Question[T]) -> Answered[T]:
+        """Ask the servers of ``path``, one after the other. Raises ToolError when none answers."""
+        lookup = self._servers.for_path(path)
+        if not lookup.servers:
+            if lookup.resting:
+                raise ToolError(
+                    f"{', '.join(lookup.resting)} crashed and will be started again in a moment. Use grep."
+                )
+            raise ToolError(NO_SERVER.format(name=path.name))
+        begun = asyncio.get_running_loop().time()
+        failures, nothing = _Failures(list(lookup.resting)), list[Answered[T]]()
+        for server in lookup.servers:
+            value = await self._one(server, question, begun, failures)
+            if value is None:
+                continue
+            answer = Answered(value[0], server.name, tuple(failures.silent))
+            if not question.empty(answer.value):
+                return answer
+            nothing.append(answer)
+        if nothing:
+            return Answered(nothing[0].value, nothing[0].server, tuple(failures.silent))
+        raise ToolError(self._explain(question.what, failures))
+
+    async def every(self, question: Question[T]) -> list[Answered[T]]:
+        """Ask all servers that run and can; empty when none does. Raises ToolError when those that can fail."""
+        begun, failures = asyncio.get_running_loop().time(), _Failures()
+        running = list(self._servers.alive())
+        values = await asyncio.gather(*(self._one(server, question, begun, failures) for server in running))
+        silent = tuple(failures.silent)
+        found = [
+            Answered(value[0], server.name, silent)
+            for server, value in zip(running, values, strict=True)
+            if value is not None
+        ]
+        if not found and running:
+            raise ToolError(self._explain(question.what, failures))
+        return found
+
+    async def _one(
+        self, server: LanguageServer, question: Question[T], begun: float, failures: _Failures
+    ) -> tuple[T] | None:
+        now = asyncio.get_running_loop().time
+        cold = server not in self._answered
+        until = begun + (self._timing.cold_s if cold else self._timing.warm_s)
+        if not await server.ready(until):
+            failures.silent.append(server.name)
+            return None
+        if not supports(server, question.provider):
+            failures.unable.append(server.name)
+            return None
+        try:
+            value = await question.ask(server, max(0.0, until - now()))
+        except (TimeoutError, ServerGone):
+            failures.silent.append(server.name)
+            return None
+        except ServerError as error:
+            if error.code == _NOT_FOUND:
+                failures.unable.append(server.name)
+            else:
+                failures.refused.append(f"{server.name}: {' '.join(str(error).split())[:500]}")
+            return None
+        self._answered.add(server)
+        return (value,)
+
+    async def request(
+        self, server: LanguageServer, method: str, params: Mapping[str, Any], timeout_s: float
+    ) -> object:
+        """One request, made again while the server says that it is busy with something newer.
+
+        Raises ServerError, ServerGone, TimeoutError.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        for attempt in range(_ASK_AGAIN_TIMES):
+            try:
+                return await server.request(method, params, max(0.0, until - loop.time()))
+            except ServerError as error:
+                if error.code not in _ASK_AGAIN or attempt + 1 == _ASK_AGAIN_TIMES:
+                    raise
+            await asyncio.sleep(min(self._timing.again_s, max(0.0, until - loop.time())))
+            if loop.time() >= until:
+                raise TimeoutError
+        raise TimeoutError
+
+    def _explain(self, what: str, failures: _Failures) -> str:
+        if failures.refused:
+            return f"The language server refused: {'; '.join(failures.refused)}"
+        if failures.silent:
+            names = ", ".join(failures.silent)
+            return (
+                f"{names} did not answer in time: perhaps it is still reading the project. Nothing is known, which "
+                "does not mean that there is nothing. Ask again later, or use grep."
+            )
+        return f"{', '.join(failures.unable)} does not support {what}. Use grep and read instead."

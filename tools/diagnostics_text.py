@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.base import DiagnosticsReport, Problem
+from tools.language import CurrentProblems
 from tools.paths import rule_target
 
 MAX_PER_FILE = 20
@@ -21,16 +22,16 @@ def describe(report: DiagnosticsReport, workspace: Path) -> str:
     told = [problem for problem in report.problems if _RANK[problem.severity] <= 1]
     if report.verdict == "problems" and told:
         count = f"{len(told)} new problem{'s' if len(told) > 1 else ''}"
-        return f"Diagnostics: {count} since this edit{who}:\n{_blocks(told, workspace)}"
+        return f"Diagnostics: {count} since this edit{who}:\n{blocks(told, workspace)}"
     if report.verdict == "no_fresh_answer":
         text = f"Diagnostics: NO FRESH ANSWER in time{who}. This does not mean the code is clean."
-        return f"{text} Known so far:\n{_blocks(told, workspace)}" if told else text
+        return f"{text} Known so far:\n{blocks(told, workspace)}" if told else text
     if report.verdict == "no_server":
         return ""
     return f"Diagnostics: clean, no new problems{who}."
 
 
-def problems_metadata(report: DiagnosticsReport, workspace: Path) -> list[dict[str, Any]]:
+def problems_metadata(report: DiagnosticsReport | CurrentProblems, workspace: Path) -> list[dict[str, Any]]:
     """The problems as JSON-able values, for the display."""
     return [
         {
@@ -46,21 +47,24 @@ def problems_metadata(report: DiagnosticsReport, workspace: Path) -> list[dict[s
     ]
 
 
-def _blocks(problems: Sequence[Problem], workspace: Path) -> str:
+def blocks(
+    problems: Sequence[Problem], workspace: Path, *, files: int = MAX_FILES, per_file: int = MAX_PER_FILE
+) -> str:
+    """Problems file by file, errors first, of at most so many files and so many of each."""
     by_file: dict[Path, list[Problem]] = {}
     for problem in problems:
         by_file.setdefault(problem.path, []).append(problem)
-    blocks: list[str] = []
-    for path, found in list(by_file.items())[:MAX_FILES]:
+    made: list[str] = []
+    for path, found in list(by_file.items())[:files]:
         found.sort(key=lambda p: (_RANK[p.severity], p.line, p.column))
-        lines = [_line(problem) for problem in found[:MAX_PER_FILE]]
-        if len(found) > MAX_PER_FILE:
-            lines.append(f"… and {len(found) - MAX_PER_FILE} more")
+        lines = [_line(problem) for problem in found[:per_file]]
+        if len(found) > per_file:
+            lines.append(f"… and {len(found) - per_file} more")
         name = rule_target(path, workspace)
-        blocks.append(f'<diagnostics file="{name}">\n' + "\n".join(lines) + "\n</diagnostics>")
-    if len(by_file) > MAX_FILES:
-        blocks.append(f"… and problems in {len(by_file) - MAX_FILES} more files")
-    return "\n".join(blocks)
+        made.append(f'<diagnostics file="{name}">\n' + "\n".join(lines) + "\n</diagnostics>")
+    if len(by_file) > files:
+        made.append(f"… and problems in {len(by_file) - files} more files")
+    return "\n".join(made)
 
 
 def _line(problem: Problem) -> str:

@@ -8,13 +8,16 @@ import pytest
 from lsp_bridge.language.specs import (
     DEFAULT_SPECS,
     Command,
+    LookUp,
     Place,
     ServerSpec,
     Setup,
     find_server,
+    look_up,
     safe_environment,
     safe_path,
 )
+from lsp_bridge.language.specs.finding import ignored_programs
 
 SPEC = ServerSpec("s", {".x": "x"}, (Command("first", ("one-ls", "--stdio")), Command("second", ("two-ls",))))
 
@@ -97,25 +100,206 @@ def test_pyright_is_told_an_interpreter_outside_the_workspace(tmp_path: Path) ->
     packages = workspace / ".venv" / "lib" / "python3.12" / "site-packages"
     packages.mkdir(parents=True)
     setup = spec.configure(Place(workspace, usr / "basedpyright-langserver", str(usr)))
-    assert setup is not None
+    assert isinstance(setup, Setup)
     assert setup.settings["python"]["pythonPath"] == str(python)
     assert setup.settings["basedpyright"]["analysis"]["extraPaths"] == [str(packages)]
 
 
-@pytest.mark.parametrize("installed", [True, False])
-def test_typescript_runs_only_with_a_compiler_of_its_own(tmp_path: Path, installed: bool) -> None:
-    spec = next(spec for spec in DEFAULT_SPECS if spec.name == "typescript")
-    modules = tmp_path.resolve() / "lib" / "node_modules"
-    executable = program(modules / "typescript-language-server" / "lib", "cli.mjs")
-    workspace = tmp_path.resolve() / "w"
-    program(workspace / "node_modules" / "typescript" / "lib", "tsserver.js")
-    server = modules / "typescript" / "lib" / "tsserver.js"
-    if installed:
-        program(server.parent, server.name)
-    setup = spec.configure(Place(workspace, executable, ""))
-    assert (setup is not None) == installed
-    if setup is not None:
-        assert setup.initialization_options["tsserver"] == {"path": str(server)}
+def default(name: str) -> ServerSpec:
+    return next(spec for spec in DEFAULT_SPECS if spec.name == name)
+
+
+def typescript(folder: Path, version: str) -> Path:
+    """TypeScript as npm installs it in ``folder/node_modules``; returns its package."""
+    package = folder / "node_modules" / "typescript"
+    program(package / "bin", "tsc")
+    if not version.startswith("7"):
+        program(package / "lib", "tsserver.js")
+    (package / "package.json").write_text(f'{{"name": "typescript", "version": "{version}"}}', "utf-8")
+    bin_folder = folder / "node_modules" / ".bin"
+    bin_folder.mkdir(exist_ok=True)
+    (bin_folder / "tsc").symlink_to(package / "bin" / "tsc")
+    return package
+
+
+def language_server(folder: Path) -> Path:
+    """typescript-language-server as npm installs it; returns the folder of programs."""
+    script = program(folder / "node_modules" / "typescript-language-server" / "lib", "cli.mjs")
+    bin_folder = folder / "node_modules" / ".bin"
+    bin_folder.mkdir(parents=True, exist_ok=True)
+    (bin_folder / "typescript-language-server").symlink_to(script)
+    return bin_folder
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize("beside", [True, False])
+def test_tsserver_is_the_projects_own_only_in_a_trusted_folder(
+    places: tuple[Path, Path, Path], trusted: bool, beside: bool
+) -> None:
+    workspace, own, usr = places
+    programs = language_server(usr)
+    theirs = typescript(workspace, "5.4.0") / "lib" / "tsserver.js"
+    ours = typescript(usr, "5.9.3") / "lib" / "tsserver.js" if beside else None
+    seen = look_up(
+        default("typescript-language-server"),
+        workspace,
+        search_path=str(programs),
+        own_bin=own,
+        trusted=trusted,
+    )
+    expected = theirs if trusted else ours
+    if expected is None:
+        assert seen.found is None
+        assert [reason.untrusted for reason in seen.unusable] == [True]
+    else:
+        assert seen.found is not None
+        assert seen.found.setup.initialization_options["tsserver"]["path"] == str(expected)
+
+
+@pytest.mark.parametrize(
+    ("project", "outside", "trusted", "expected"),
+    [
+        (None, "7.0.2", False, "usr"),
+        ("7.1.0", "7.0.2", False, "usr"),
+        ("7.1.0", "7.0.2", True, "workspace"),
+        ("7.1.0", None, False, None),
+        ("5.9.3", "7.0.2", True, None),
+        ("5.9.3", "7.0.2", False, None),
+        (None, "5.9.3", True, None),
+    ],
+)
+def test_typescript_7_is_started_where_the_project_has_no_older_one(
+    places: tuple[Path, Path, Path],
+    project: str | None,
+    outside: str | None,
+    trusted: bool,
+    expected: str | None,
+) -> None:
+    workspace, own, usr = places
+    if project:
+        typescript(workspace, project)
+    if outside:
+        typescript(usr, outside)
+    search = str(usr / "node_modules" / ".bin")
+    found = find_server(default("typescript-7"), workspace, search_path=search, own_bin=own, trusted=trusted)
+    if expected is None:
+        assert found is None
+    else:
+        assert found is not None
+        folder = {"usr": usr, "workspace": workspace}[expected]
+        assert found.argv == (str(folder / "node_modules" / ".bin" / "tsc"), "--lsp", "--stdio")
+
+
+def test_servers_of_a_trusted_project_come_first_those_of_the_nearest_folder_before_all(
+    places: tuple[Path, Path, Path],
+) -> None:
+    workspace, own, usr = places
+    root = workspace / "packages" / "a"
+    program(own, "one-ls")
+    program(usr, "one-ls")
+    above = program(workspace / "node_modules" / ".bin", "one-ls")
+    found = find_server(SPEC, workspace, root=root, search_path=str(usr), own_bin=own, trusted=True)
+    assert found is not None and found.argv[0] == str(above)
+    nearest = program(root / ".venv" / "bin", "two-ls")
+    found = find_server(SPEC, workspace, root=root, search_path=str(usr), own_bin=own, trusted=True)
+    assert found is not None and found.argv == (str(nearest),)
+
+
+def test_what_an_untrusted_project_has_is_named_and_not_taken(places: tuple[Path, Path, Path]) -> None:
+    workspace, own, usr = places
+    theirs = program(workspace / ".venv" / "bin", "one-ls")
+    assert look_up(SPEC, workspace, search_path=str(usr), own_bin=own) == LookUp(None, (theirs,))
+    program(usr, "one-ls")
+    assert find_server(SPEC, workspace, search_path=str(usr), own_bin=own) is not None
+    assert ignored_programs(SPEC, workspace) == (theirs,)
+
+
+def test_pyright_asks_the_interpreter_of_a_trusted_project(places: tuple[Path, Path, Path]) -> None:
+    workspace, _, usr = places
+    root = workspace / "service"
+    python = program(workspace / "venv" / "bin", "python")
+    (workspace / "venv" / "pyvenv.cfg").write_text("", encoding="ascii")
+    setup = default("pyright").configure(
+        Place(workspace, usr / "pyright-langserver", str(usr), root, trusted=True)
+    )
+    assert isinstance(setup, Setup)
+    assert setup.settings["python"]["pythonPath"] == str(python)
+
+
+def test_rust_analyzer_runs_in_trusted_folders_only(places: tuple[Path, Path, Path]) -> None:
+    workspace, own, usr = places
+    program(usr, "rust-analyzer")
+    seen = look_up(default("rust-analyzer"), workspace, search_path=str(usr), own_bin=own)
+    assert seen.found is None and seen.unusable[0].untrusted
+    seen = look_up(default("rust-analyzer"), workspace, search_path=str(usr), own_bin=own, trusted=True)
+    assert seen.found is not None
+
+
+def test_gopls_downloads_and_compiles_nothing_in_an_untrusted_folder(
+    places: tuple[Path, Path, Path],
+) -> None:
+    workspace, own, usr = places
+    program(usr, "gopls")
+    seen = look_up(default("gopls"), workspace, search_path=str(usr), own_bin=own)
+    assert seen.found is None and "go command" in seen.unusable[0].reason
+    program(usr, "go")
+    seen = look_up(default("gopls"), workspace, search_path=str(usr), own_bin=own)
+    assert seen.found is not None
+    environment = seen.found.setup.settings["gopls"]["env"]
+    assert (environment["GOTOOLCHAIN"], environment["CGO_ENABLED"]) == ("local", "0")
+
+
+def test_the_bash_server_is_not_started_without_the_program_that_finds_problems(
+    places: tuple[Path, Path, Path],
+) -> None:
+    workspace, own, usr = places
+    program(usr, "bash-language-server")
+    program(workspace / "bin", "shellcheck")
+    search = os.pathsep.join([str(usr), str(workspace / "bin")])
+    seen = look_up(default("bash-language-server"), workspace, search_path=search, own_bin=own)
+    assert seen.found is None and "shellcheck" in seen.unusable[0].reason
+    beside = program(own, "shellcheck")
+    seen = look_up(default("bash-language-server"), workspace, search_path=search, own_bin=own)
+    assert seen.found is not None
+    assert seen.found.setup.settings["bashIde"]["shellcheckPath"] == str(beside)
+
+
+def test_a_trusted_projects_programs_are_on_the_path_of_its_servers(places: tuple[Path, Path, Path]) -> None:
+    workspace, _, usr = places
+    program(workspace / ".venv" / "bin", "python")
+    environment = {"PATH": os.pathsep.join([str(usr), "bin"]), "PYTHONPATH": str(workspace / "src")}
+    safe = safe_environment(environment, workspace, trusted=True)
+    assert safe["PATH"] == os.pathsep.join([str(workspace / ".venv" / "bin"), str(usr)])
+    assert safe["PYTHONPATH"] == str(workspace / "src")
+    assert "PYTHONPATH" not in safe_environment(environment, workspace)
+
+
+def test_every_server_stands_behind_those_it_yields_to_and_says_how_it_is_installed() -> None:
+    before: set[str] = set()
+    for spec in DEFAULT_SPECS:
+        assert set(spec.yields_to) <= before
+        assert spec.title and spec.install and spec.languages
+        assert all(suffix.startswith(".") and suffix == suffix.lower() for suffix in spec.languages)
+        before.add(spec.name)
+    assert len(before) == len(DEFAULT_SPECS)
+
+
+@pytest.mark.parametrize(
+    ("file", "server", "language"),
+    [
+        (".bashrc", "bash-language-server", "shellscript"),
+        ("tsconfig.json", "json", "jsonc"),
+        ("package.json", "json", "json"),
+        ("a.PY", "pyright", "python"),
+        ("a.jsx", "typescript-7", "javascriptreact"),
+        ("a.hpp", "clangd", "cpp"),
+        ("a.scss", "css", "scss"),
+        ("go.mod", "gopls", "go.mod"),
+        ("a.yml", "yaml", "yaml"),
+    ],
+)
+def test_files_have_the_language_that_editors_give_them(file: str, server: str, language: str) -> None:
+    assert default(server).language_of(Path("/w") / file) == language
 
 
 def test_files_are_matched_by_suffix_whatever_its_case() -> None:

@@ -1,0 +1,153 @@
+"""The language servers of TypeScript and JavaScript.
+
+TypeScript 7 speaks LSP itself (``tsc --lsp --stdio``; before it was published as 7, ``tsgo``); older ones need
+typescript-language-server around their tsserver. A project has one or the other.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+from lsp_bridge.language.specs.base import Command, Place, ServerSpec, Setup, Unusable, inside, languages
+
+_FILES = languages(
+    ("typescript", ".ts .mts .cts"),
+    ("typescriptreact", ".tsx"),
+    ("javascript", ".js .mjs .cjs"),
+    ("javascriptreact", ".jsx"),
+)
+_ROOTS = ("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb")
+"""Where packages, TypeScript among them, are installed. Which tsconfig.json a file belongs to is found by the servers
+themselves, so that one of them serves all packages of a repository."""
+_MAX_MANIFEST = 1_000_000
+"""Bytes of a package.json."""
+_PREFERENCES = {"disableAutomaticTypeAcquisition": True}
+_NATIVE = 7
+"""The first version without tsserver."""
+
+
+def _typescript_7(place: Place) -> Setup | Unusable:
+    if place.executable.stem == "tsc":
+        own = _version_beside(place.executable)
+        if own is None or own < _NATIVE:
+            return Unusable(f"{place.executable} is not TypeScript {_NATIVE} or newer")
+    project = _projects_own(place)
+    if project is not None and project[1] < _NATIVE:
+        return Unusable(f"the project has TypeScript {project[1]}")
+    section = {"tsserver": {"automaticTypeAcquisition": {"enabled": False}}, **_PREFERENCES}
+    sections = {name: section for name in ("typescript", "javascript", "js/ts")}
+    # Types are not downloaded unasked.
+    return Setup(settings=sections, initialization_options=dict(_PREFERENCES))
+
+
+def _language_server(place: Place) -> Setup | Unusable:
+    server = _tsserver(place)
+    if server is None:
+        # Without a path of our own it would run the workspace's node_modules/typescript.
+        return Unusable(
+            "typescript-language-server needs TypeScript 5 or 6 beside it: "
+            "npm install -g typescript-language-server typescript@5",
+            untrusted=not place.trusted
+            and (project := _projects_own(place)) is not None
+            and project[1] < _NATIVE,
+        )
+    return Setup(
+        initialization_options={
+            "hostInfo": "goalwright",
+            "disableAutomaticTypingAcquisition": True,
+            # One process, not two: nobody types here and waits for an outline.
+            "tsserver": {"path": str(server), "useSyntaxServer": "never"},
+        }
+    )
+
+
+def _tsserver(place: Place) -> Path | None:
+    """The project's, if that may be run, or the one installed beside typescript-language-server."""
+    project = _projects_own(place)
+    if place.trusted and project is not None and project[1] < _NATIVE:
+        script = project[0] / "lib" / "tsserver.js"
+        if script.is_file():
+            return script
+    for parent in _real(place.executable).parents:
+        if parent.name == "node_modules":
+            script = parent / "typescript" / "lib" / "tsserver.js"
+            if script.is_file() and (place.trusted or not inside(script.resolve(), place.workspace)):
+                return script
+    return None
+
+
+def _projects_own(place: Place) -> tuple[Path, int] | None:
+    """The TypeScript that the project has installed, and its major version. It is only read."""
+    for folder in place.folders:
+        package = folder / "node_modules" / "typescript"
+        if (version := _major(package)) is not None:
+            return package, version
+    return None
+
+
+def _version_beside(program: Path) -> int | None:
+    """The major version of the TypeScript that ``program`` belongs to."""
+    for parent in _real(program).parents:
+        if parent.name == "node_modules":
+            break
+        if (version := _major(parent)) is not None:
+            return version
+    # What npm puts in place of links on Windows.
+    for package in (
+        program.parent / "node_modules" / "typescript",
+        program.parent.parent / "typescript",
+    ):
+        if (version := _major(package)) is not None:
+            return version
+    return None
+
+
+def _real(program: Path) -> Path:
+    try:
+        return program.resolve()
+    except (OSError, RuntimeError):  # a loop of links
+        return program
+
+
+def _major(package: Path) -> int | None:
+    """The major version of the TypeScript in the folder ``package``; None when it is none."""
+    try:
+        with (package / "package.json").open("rb") as file:
+            manifest: object = json.loads(file.read(_MAX_MANIFEST))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(manifest, dict):
+        return None
+    fields = cast("dict[str, Any]", manifest)
+    number = str(fields.get("version")).partition(".")[0]
+    return (
+        int(number) if fields.get("name") == "typescript" and number.isascii() and number.isdigit() else None
+    )
+
+
+TYPESCRIPT: tuple[ServerSpec, ...] = (
+    ServerSpec(
+        name="typescript-7",
+        title="TypeScript, JavaScript",
+        languages=_FILES,
+        commands=(
+            Command("typescript-7", ("tsc", "--lsp", "--stdio")),
+            Command("tsgo", ("tsgo", "--lsp", "--stdio")),
+        ),
+        configure=_typescript_7,
+        roots=_ROOTS,
+        install=("npm install -g typescript@7",),
+    ),
+    ServerSpec(
+        name="typescript-language-server",
+        title="TypeScript, JavaScript",
+        languages=_FILES,
+        commands=(Command("typescript-language-server", ("typescript-language-server", "--stdio")),),
+        configure=_language_server,
+        roots=_ROOTS,
+        yields_to=("typescript-7",),
+        install=("npm install -g typescript-language-server typescript@5",),
+    ),
+)

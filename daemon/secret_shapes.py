@@ -272,6 +272,8 @@ _ASSIGNMENT = re.compile(
     + rb"(?P<value>[A-Za-z0-9+/_.~!@#^*?-][A-Za-z0-9+/_=.~!@#$%^*:?&-]{15,4096}+)(?![(\[{])",
     re.IGNORECASE,
 )
+_WORDS = (b"key", b"token", b"secret", b"passw", b"pwd", b"passphrase", b"credential", b"bearer")
+"""One of them stands in whatever ``_ASSIGNMENT`` or ``_BEARER`` finds, in any case."""
 _NOT_THE_SECRET = re.compile(
     rb"(?:id|name|hash|count|url|uri|path|file|type|expir[a-z]{0,5}|regex|pattern|prefix|sha[0-9]{0,3}|digest"
     rb"|fingerprint|length|size|index|usage|endpoint|arn|version|ref|at)s?\Z",
@@ -311,6 +313,18 @@ def _assigned(data: bytes, start: int, end: int) -> Iterator[Span]:
         yield at, at + len(value), mark(value)
 
 
+def _words(data: bytes) -> list[int]:
+    """Where _WORDS begin, in order. Most runs are ids and times: where none of them is near, no expression is tried."""
+    lower = data.lower()
+    found: list[int] = []
+    for word in _WORDS:
+        at = lower.find(word)
+        while at >= 0:
+            found.append(at)
+            at = lower.find(word, at + len(word))
+    return sorted(found)
+
+
 def _is_data(data: bytes, start: int, end: int) -> bool:
     return end - start >= _DATA and not data[start:end].translate(None, _BASE64)
 
@@ -328,9 +342,12 @@ def spans(data: bytes, *, is_json: bool) -> Iterator[Span]:
     if any(beginning in joined for beginning in _BEGINNINGS):
         for start, end in runs:
             yield from _tokens(data, start, end)
-    for start, end in runs:
-        if end - start <= 2 * _MAX_VALUE and _may_be_value(data[start:end]):
-            yield from _assigned(data, start, end)
+    if words := _words(data):
+        for start, end in runs:
+            at = bisect_left(words, start - _NAME)
+            near = at < len(words) and words[at] < end
+            if near and end - start <= 2 * _MAX_VALUE and _may_be_value(data[start:end]):
+                yield from _assigned(data, start, end)
     yield from _private_keys(data, is_json=is_json)
     yield from _addresses(data)
     yield from _headers(data)

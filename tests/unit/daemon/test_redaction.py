@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -113,6 +114,30 @@ def test_what_is_assigned_to_a_secrets_name_goes(form: str, value: str) -> None:
     stored = Redactor().json(nested.encode())
     assert value.encode() not in stored
     assert json.loads(json.loads(stored)["input"])["content"] == clean
+
+
+NAMES = (
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "credential",
+    "api_key",
+    "authority-key",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("form", (str.lower, str.upper, str.title))
+def test_a_secrets_name_may_stand_in_any_case_far_down_the_text(
+    name: str, form: Callable[[str], str]
+) -> None:
+    secret = dice(40)
+    ids = " ".join(f"20261122-1205{n:02}-abcdef0123" for n in range(40))
+    assert secret not in Redactor().text(f"{ids}\n{form(name)}: {secret}\n{ids}")
+    assert secret not in Redactor().text(f"{ids}\n{form('bearer')} {secret}\n{ids}")
 
 
 @pytest.mark.parametrize("password", ["pw", "hunter2", "p%40ss!word", dice(30)])

@@ -58,6 +58,10 @@ class _GrantFile:
     _stamp: Stamp | None = _UNREAD
     """Of what was read; None: there is no file."""
     _content: _Content = field(default_factory=_Content)
+    _name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._name = os.fspath(self.path)
 
     def read(self) -> _Content:
         """What it holds; looks at the disk, and reads it only when it has changed."""
@@ -107,7 +111,7 @@ class _GrantFile:
 
     def _stat(self) -> Stamp | None:
         try:
-            info = self.path.stat()
+            info = os.stat(self._name)  # noqa: PTH116 - asked at each decision, where pathlib is most of the time
         except OSError:
             return None
         return info.st_mtime_ns, info.st_size, info.st_ino

@@ -124,6 +124,7 @@ class RuleSet:
         )
         self._judge = Judge(layers, self._root)
         self._plain: dict[str, Plain] = {}
+        self._offers: dict[str, bool] = {}
 
     def with_session(self, rules: Iterable[Rule]) -> RuleSet:
         """The same layers with other grants of the session."""
@@ -187,6 +188,12 @@ class RuleSet:
 
     def offered(self, permission: str) -> bool:
         """Whether a tool that needs ``permission`` makes sense at all: not when everything is denied."""
+        known = self._offers.get(permission)
+        if known is None:
+            known = self._offers[permission] = self._offered(permission)
+        return known
+
+    def _offered(self, permission: str) -> bool:
         if not self._now.offers(permission):
             return False
         agent = _outcome(self._agent, permission)

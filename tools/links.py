@@ -14,6 +14,14 @@ _HOME_FOLDERS = ("", ".ssh", ".aws", ".gnupg", ".kube", ".docker", ".config/gclo
 _PASSED_BY = frozenset({"node_modules", ".venv", "__pycache__", "objects"})
 
 
+def has_other_names(path: Path) -> bool:
+    """Whether ``other_names`` would look for any: one look at the file, quick enough for the event loop."""
+    try:
+        return _is_linked(path.stat(follow_symlinks=False))
+    except OSError:
+        return False
+
+
 def other_names(path: Path, workspace: Path, clock: Callable[[], float] = time.monotonic) -> list[Path]:
     """Where else the file at ``path`` is found: among the person's secrets and in the workspace.
 
@@ -23,7 +31,7 @@ def other_names(path: Path, workspace: Path, clock: Callable[[], float] = time.m
         wanted = path.stat(follow_symlinks=False)
     except OSError:
         return []
-    if wanted.st_nlink < 2 or not stat.S_ISREG(wanted.st_mode):
+    if not _is_linked(wanted):
         return []
     found: list[Path] = []
     deadline = clock() + MAX_S
@@ -39,6 +47,10 @@ def other_names(path: Path, workspace: Path, clock: Callable[[], float] = time.m
         if (info.st_dev, info.st_ino) == (wanted.st_dev, wanted.st_ino):
             found.append(Path(entry.path))
     return list(dict.fromkeys(found))
+
+
+def _is_linked(info: os.stat_result) -> bool:
+    return info.st_nlink >= 2 and stat.S_ISREG(info.st_mode)
 
 
 def _entries(workspace: Path) -> Iterator[os.DirEntry[str]]:

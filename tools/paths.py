@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tools.access import Access, Action, suggestions
 from tools.base import PermissionAsk, ToolContext, ToolError
-from tools.links import other_names
+from tools.links import has_other_names, other_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,8 @@ async def ask_read(target: Target, ctx: ToolContext, permission: str = "read") -
     """
     if target.own:
         return
-    others = await asyncio.to_thread(other_names, target.path, ctx.workspace) if permission == "read" else []
+    linked = permission == "read" and has_other_names(target.path)
+    others = await asyncio.to_thread(other_names, target.path, ctx.workspace) if linked else []
     await ctx.permission.ask(
         PermissionAsk(
             permission=permission,

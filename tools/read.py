@@ -46,6 +46,20 @@ class _Page:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    decoded: Text
+    digest: str
+    """Of the bytes that the person has: with what is unsaved, as they would be saved."""
+    page: _Page
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    data: bytes
+    media_type: str
+
+
 class ReadTool(Tool[ReadInput]):
     """Shows a file as the person sees it, and remembers that the model has seen this version."""
 
@@ -59,41 +73,35 @@ class ReadTool(Tool[ReadInput]):
         await ask_read(target, ctx)
         if target.path.is_dir():
             return await asyncio.to_thread(_folder, target)
-        data = await _load(target, ctx)
-        if (image := _image_type(data)) is not None:
-            return _image(target, data, image)
         unsaved = ctx.files.unsaved(target.path)
-        try:
-            decoded = await asyncio.to_thread(decode, data)
-        except BinaryFile as error:
-            message = f"{target.rule} is a binary file of {len(data)} bytes and cannot be shown as text."
-            raise ToolError(message) from error
-        digest = sha256(data if unsaved is None else _as_saved(decoded, unsaved))
-        text = decoded.text if unsaved is None else unsaved
-        page = await asyncio.to_thread(_page, text, args.offset, args.limit)
+        found = await _load(target, ctx, unsaved, args)
+        if isinstance(found, _Picture):
+            return _image(target, found.data, found.media_type)
+        page = found.page
         if page.total and args.offset > page.total:
             raise ToolError(
                 f"{target.rule} has only {page.total} lines; offset {args.offset} is beyond its end."
             )
-        ctx.files.note_read(target.path, digest)
+        ctx.files.note_read(target.path, found.digest)
         ctx.diagnostics.warm(target.path)
-        return _result(target, page, digest, decoded, unsaved is not None)
+        return _result(target, page, found.digest, found.decoded, unsaved is not None)
 
 
-async def _load(target: Target, ctx: ToolContext) -> bytes:
+async def _load(target: Target, ctx: ToolContext, unsaved: str | None, args: ReadInput) -> _Picture | _Shown:
     try:
         size = target.path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise ToolError(
                 f"{target.rule} has {size} bytes: too large to read. Search it with grep instead."
             )
-        data = await asyncio.to_thread(read_resolved, target.path)
+        # All in one go: for most files the way to a thread and back takes longer than the work there.
+        found = await asyncio.to_thread(_read, target, unsaved, args)
     except FileNotFoundError:
-        data = None
+        found = None
     except OSError as error:
         raise ToolError(explain_os_error(error, f"{target.rule} cannot be read")) from error
-    if data is not None:
-        return data
+    if found is not None:
+        return found
     names = [
         name
         for name in did_you_mean(target.path)
@@ -101,6 +109,23 @@ async def _load(target: Target, ctx: ToolContext) -> bytes:
     ]
     hint = f" Did you mean: {', '.join(names)}?" if names else ""
     raise ToolError(f"{target.rule} does not exist.{hint}")
+
+
+def _read(target: Target, unsaved: str | None, args: ReadInput) -> _Picture | _Shown | None:
+    """Blocking; None for a file that does not exist. Raises OSError, and ToolError for what is no text."""
+    data = read_resolved(target.path)
+    if data is None:
+        return None
+    if (media_type := _image_type(data)) is not None:
+        return _Picture(data, media_type)
+    try:
+        decoded = decode(data)
+    except BinaryFile as error:
+        message = f"{target.rule} is a binary file of {len(data)} bytes and cannot be shown as text."
+        raise ToolError(message) from error
+    digest = sha256(data if unsaved is None else _as_saved(decoded, unsaved))
+    text = decoded.text if unsaved is None else unsaved
+    return _Shown(decoded, digest, _page(text, args.offset, args.limit))
 
 
 def _as_saved(decoded: Text, unsaved: str) -> bytes:

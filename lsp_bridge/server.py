@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,6 +32,8 @@ from daemon.provider.variables import is_provider_variable, provider_env
 from lsp_bridge import protocol as p
 from lsp_bridge.document_writer import DocumentWriter
 from lsp_bridge.documents import OpenDocuments
+from lsp_bridge.editor.decisions import Decisions
+from lsp_bridge.editor.features import EditorFeatures
 from lsp_bridge.request_error import RequestError
 from lsp_bridge.requests import ClientState, ModelChooser, Requests
 
@@ -50,6 +53,8 @@ class Bridge:
     choose: ModelChooser
     warm: Callable[[dict[str, str], str | None], Coroutine[Any, Any, None]] | None = None
     """Prepares for the model of a client with this environment and configured model."""
+    decisions: Decisions = field(default_factory=Decisions)
+    """What was decided hunk by hunk in any of the editors."""
     _warming: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _documents: list[OpenDocuments] = field(default_factory=list[OpenDocuments])
 
@@ -122,7 +127,13 @@ class ClientServer:
             "goalwright", bridge.version, protocol_cls=_Protocol, converter_factory=_converter, max_workers=1
         )
         self._server.protocol.set_writer(writer)
+        self._editor = EditorFeatures(
+            self._server, core, self._client, self._requests, bridge.decisions, bridge.unsaved_text
+        )
         cast("_Protocol", self._server.protocol).hang_up = self.hang_up
+        cast("_Protocol", self._server.protocol).execute = _guarded(
+            types.WORKSPACE_EXECUTE_COMMAND, self._editor.execute
+        )
         self._register()
         core.client_attached()
 
@@ -175,6 +186,7 @@ class ClientServer:
         """The connection has ended: forget it, and let what runs go on."""
         self.closed = True
         self._core.bus.unsubscribe(self._published)
+        self._editor.close()
         if self._documents is not None:
             self._bridge.remove_documents(self._documents)
         self._core.client_left()
@@ -230,7 +242,8 @@ class ClientServer:
     def _register(self) -> None:
         server = self._server
         for method in p.REQUESTS:
-            server.feature(method)(self._handler(method))
+            server.feature(method)(_guarded(method, partial(self._requests.handle, method)))
+        self._editor.register(_guarded)
 
         @server.feature(types.INITIALIZE)
         def _(params: types.InitializeParams) -> None:
@@ -252,23 +265,6 @@ class ClientServer:
         @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
         def _(params: types.DidCloseTextDocumentParams) -> None:
             self._open_documents().closed(params.text_document.uri)
-
-    def _handler(self, method: str) -> Callable[[Any], Any]:
-        async def handle(params: Any) -> dict[str, Any]:
-            try:
-                return await self._requests.handle(method, params)
-            except RequestError as error:
-                raise JsonRpcException(message=str(error), code=error.code) from error
-            except ValidationError as error:
-                raise _wrong_params(method, error) from None
-            except Exception as error:
-                log.exception("%s failed", method)
-                name = error.__class__.__name__
-                raise JsonRpcException(
-                    message=f"{method}: Goalwright has a bug ({name}); its log has the details."
-                ) from None
-
-        return handle
 
     def _initialize(self, params: types.InitializeParams) -> None:
         raw = params.initialization_options
@@ -292,6 +288,7 @@ class ClientServer:
         self._client.settings.update(options.settings)
         self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
         self._initialized = True
+        self._editor.initialized()
         env = {**provider_env(os.environ), **self._client.env}
         self._bridge.client_came(env, self._requests.client_config().settings.model)
 
@@ -321,6 +318,26 @@ def _malformed(message: Mapping[str, Any]) -> str:
     return "A message must have a method, or be the answer to a request."
 
 
+def _guarded(method: str, call: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Any]:
+    """``call`` as a handler: what the client did wrong, and bugs, are JSON-RPC errors in words."""
+
+    async def handle(params: Any) -> Any:
+        try:
+            return await call(params)
+        except RequestError as error:
+            raise JsonRpcException(message=str(error), code=error.code) from error
+        except ValidationError as error:
+            raise _wrong_params(method, error) from None
+        except Exception as error:
+            log.exception("%s failed", method)
+            name = error.__class__.__name__
+            raise JsonRpcException(
+                message=f"{method}: Goalwright has a bug ({name}); its log has the details."
+            ) from None
+
+    return handle
+
+
 def _wrong_params(what: str, error: ValidationError) -> JsonRpcException:
     """What is wrong where, in words; not the values, which may be keys."""
     wrong = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}" for e in error.errors())
@@ -331,6 +348,12 @@ class _Protocol(LanguageServerProtocol):
     """pygls' protocol, whose ``exit`` ends the connection and not the daemon."""
 
     hang_up: Callable[[], None]
+    execute: Callable[[Any], Any]
+
+    @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
+    async def lsp_workspace__execute_command(self, params: types.ExecuteCommandParams) -> Any:
+        """Instead of pygls' own, which hides the request's progress token and cannot be canceled."""
+        return await self.execute(params)
 
     @lsp_method(types.EXIT)
     def lsp_exit(self, *args: object) -> Generator[Any, Any, None]:
@@ -340,7 +363,7 @@ class _Protocol(LanguageServerProtocol):
 
 
 def _converter() -> cattrs.Converter:
-    """pygls' converter, but with params and results of our own methods left as they are."""
+    """pygls' converter, but with params and results of our own methods left as they are, in both directions."""
     converter = converters.get_converter()
 
     def keep_fields(value: Any, cls: type[Any]) -> Any:
@@ -348,6 +371,11 @@ def _converter() -> cattrs.Converter:
         names = [attribute.name for attribute in cls.__attrs_attrs__]
         return cls(**{name: fields[name] for name in names})
 
+    def fields_alone(message: Any) -> dict[str, Any]:
+        # What is not JSON in them comes back to pygls one by one, from the encoder.
+        return {attribute.name: getattr(message, attribute.name) for attribute in message.__attrs_attrs__}
+
     for cls in (JsonRPCRequestMessage, JsonRPCNotification, JsonRPCResponseMessage):
         converter.register_structure_hook(cls, keep_fields)
+        converter.register_unstructure_hook(cls, fields_alone)
     return converter

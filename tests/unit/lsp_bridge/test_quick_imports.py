@@ -31,6 +31,9 @@ wire = converter.unstructure(hover)
 assert wire == {"contents": {"kind": "markdown", "value": "x"},
                 "range": {"start": {"line": 1, "character": 2}, "end": {"line": 1, "character": 3}}}, wire
 assert converter.structure(wire, types.Hover) == hover
+assert "__eq__" in vars(types.Hover) and types.Hover.__eq__ is types.Command.__eq__
+assert types.Hover(hover.contents) != hover and hover != "x" and types.Hover.__hash__ is None
+assert types.Position(1, 2) < types.Position(1, 3) and types.Range.__eq__ is not types.Hover.__eq__
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -20,18 +20,17 @@ from lsprotocol import converters, types
 from pydantic import ValidationError
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import LanguageServerProtocol, lsp_method
+from pygls.protocol import lsp_method
 from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, JsonRPCResponseMessage
 
 from daemon.core import Daemon
-from daemon.files.seen import no_editor
 from daemon.loop.session import Session
 from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
 from daemon.provider.variables import is_provider_variable, provider_env
 from lsp_bridge import protocol as p
-from lsp_bridge.document_writer import DocumentWriter
-from lsp_bridge.documents import OpenDocuments
+from lsp_bridge.attached_editors import AttachedEditors
+from lsp_bridge.document_sync import NOTEBOOKS, DocumentProtocol, DocumentSync, Listeners
 from lsp_bridge.editor.decisions import Decisions
 from lsp_bridge.editor.features import EditorFeatures
 from lsp_bridge.request_error import RequestError
@@ -56,11 +55,8 @@ class Bridge:
     decisions: Decisions = field(default_factory=Decisions)
     """What was decided hunk by hunk in any of the editors."""
     _warming: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
-    _documents: list[OpenDocuments] = field(default_factory=list[OpenDocuments])
-
-    def add_documents(self, documents: OpenDocuments) -> None:
-        """An editor with open documents is attached."""
-        self._documents.append(documents)
+    editors: AttachedEditors = field(default_factory=AttachedEditors)
+    """What is open in all of them."""
 
     def client_came(self, env: dict[str, str], configured: str | None) -> None:
         """A client has initialized: prepare for its first prompt while it has other things to do."""
@@ -77,24 +73,9 @@ class Bridge:
                 "preparing for the first prompt failed: %s", error
             )  # which will fail in its own words
 
-    def remove_documents(self, documents: OpenDocuments) -> None:
-        """The editor has gone."""
-        self._documents.remove(documents)
-
     def unsaved_text(self, path: Path) -> str | None:
         """The unsaved text of a file in any attached editor."""
-        for documents in self._documents:
-            if (text := documents.unsaved(path)) is not None:
-                return text
-        return None
-
-    async def write_unsaved(self, path: Path, before: str, after: str) -> None:
-        """Change and save the buffer of ``path`` in the editor that has it. Raises ToolError."""
-        for documents in self._documents:
-            if documents.text(path) == before:
-                await documents.write(path, before, after)
-                return
-        await no_editor(path, before, after)
+        return self.editors.unsaved(path)
 
 
 class ClientServer:
@@ -107,7 +88,6 @@ class ClientServer:
         self._bridge = bridge
         self._writer = writer
         self._client = ClientState()
-        self._documents: OpenDocuments | None = None
         self._held: dict[str, list[Event | Delta | Metered]] = {}
         """Sessions whose updates wait until the answer to the request that subscribed is on its way."""
         self._holds: dict[str, int] = {}
@@ -124,7 +104,12 @@ class ClientServer:
             version=bridge.version,
         )
         self._server = LanguageServer(
-            "goalwright", bridge.version, protocol_cls=_Protocol, converter_factory=_converter, max_workers=1
+            "goalwright",
+            bridge.version,
+            protocol_cls=_Protocol,
+            converter_factory=_converter,
+            notebook_document_sync=NOTEBOOKS,
+            max_workers=1,
         )
         self._server.protocol.set_writer(writer)
         self._editor = EditorFeatures(
@@ -133,6 +118,13 @@ class ClientServer:
         cast("_Protocol", self._server.protocol).hang_up = self.hang_up
         cast("_Protocol", self._server.protocol).execute = _guarded(
             types.WORKSPACE_EXECUTE_COMMAND, self._editor.execute
+        )
+        self._documents = DocumentSync(
+            self._server,
+            bridge.editors,
+            Listeners(core.saved, core.buffer_changed, core.renamed),
+            can_save=lambda: self._client.can_save,
+            gone=lambda: self.closed or writer.is_closing(),
         )
         self._register()
         core.client_attached()
@@ -161,6 +153,7 @@ class ClientServer:
             structured: Any = self._server.protocol.structure_message(fields)
         except Exception as error:
             # cattrs' errors are groups of groups; the outermost text is what a client can use.
+            self._documents.malformed(fields)
             self.refuse(message_id, p.INVALID_PARAMS, f"{method or 'message'}: {error}")
             return
         try:
@@ -187,8 +180,7 @@ class ClientServer:
         self.closed = True
         self._core.bus.unsubscribe(self._published)
         self._editor.close()
-        if self._documents is not None:
-            self._bridge.remove_documents(self._documents)
+        self._documents.close()
         self._core.client_left()
 
     # -- updates to the client --
@@ -249,23 +241,6 @@ class ClientServer:
         def _(params: types.InitializeParams) -> None:
             self._initialize(params)
 
-        @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-        def _(params: types.DidOpenTextDocumentParams) -> None:
-            self._open_documents().opened(params.text_document.uri)
-
-        @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
-        def _(params: types.DidChangeTextDocumentParams) -> None:
-            self._open_documents().changed(params.text_document.uri)
-
-        @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-        def _(params: types.DidSaveTextDocumentParams) -> None:
-            if (path := self._open_documents().saved(params.text_document.uri)) is not None:
-                self._core.saved(path)
-
-        @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
-        def _(params: types.DidCloseTextDocumentParams) -> None:
-            self._open_documents().closed(params.text_document.uri)
-
     def _initialize(self, params: types.InitializeParams) -> None:
         raw = params.initialization_options
         try:
@@ -291,14 +266,6 @@ class ClientServer:
         self._editor.initialized()
         env = {**provider_env(os.environ), **self._client.env}
         self._bridge.client_came(env, self._requests.client_config().settings.model)
-
-    def _open_documents(self) -> OpenDocuments:
-        if self._documents is None:
-            self._documents = OpenDocuments(
-                self._server.workspace, DocumentWriter(self._server, lambda: self._client.can_save)
-            )
-            self._bridge.add_documents(self._documents)
-        return self._documents
 
 
 def _is_id(value: object) -> bool:
@@ -344,14 +311,16 @@ def _wrong_params(what: str, error: ValidationError) -> JsonRpcException:
     return JsonRpcException(message=f"{what}: {wrong}", code=p.INVALID_PARAMS)
 
 
-class _Protocol(LanguageServerProtocol):
+class _Protocol(DocumentProtocol):
     """pygls' protocol, whose ``exit`` ends the connection and not the daemon."""
 
     hang_up: Callable[[], None]
     execute: Callable[[Any], Any]
 
     @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
-    async def lsp_workspace__execute_command(self, params: types.ExecuteCommandParams) -> Any:
+    async def lsp_workspace__execute_command(  # pyright: ignore[reportIncompatibleMethodOverride]  # pygls takes any handler
+        self, params: types.ExecuteCommandParams
+    ) -> Any:
         """Instead of pygls' own, which hides the request's progress token and cannot be canceled."""
         return await self.execute(params)
 

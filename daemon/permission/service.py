@@ -129,6 +129,20 @@ class PermissionService:
     _pending: dict[str, _Pending] = field(default_factory=dict[str, _Pending])
     _answered: dict[str, str] = field(default_factory=dict[str, str])
     """Who answered, for those who come too late; only the last few hundred."""
+    _watchers: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call ``watcher`` whenever something begins or ceases to wait, in any session; it must return at once."""
+        self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Callable[[], None]) -> None:
+        """Call it no more."""
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+
+    def _changed(self) -> None:
+        for watcher in tuple(self._watchers):
+            watcher()
 
     async def ask(self, asker: Asker, call: CallInfo, ask: PermissionAsk) -> Approval:
         """Return when allowed, with what the person left of the proposal.
@@ -167,12 +181,14 @@ class PermissionService:
         except BaseException:
             del self._pending[request.request_id]  # nobody heard of it, so nobody could answer
             raise
+        self._changed()
         if call.timeout_s is not None and not pending.answer.done():
             pending.timer = loop.call_later(call.timeout_s, self._timed_out, pending)
         try:
             answer, feedback, left = await pending.answer
         except asyncio.CancelledError:
             if self._pending.pop(request.request_id, None) is not None:
+                self._changed()
                 asker.replied(request, CANCELED)
             raise
         finally:
@@ -290,6 +306,7 @@ class PermissionService:
     ) -> None:
         request = pending.request
         del self._pending[request.request_id]
+        self._changed()
         self._answered[request.request_id] = by
         if len(self._answered) > 500:
             del self._answered[next(iter(self._answered))]

@@ -1,0 +1,1 @@
+"""What the daemon offers to, and asks of, an attached editor by LSP's own means."""

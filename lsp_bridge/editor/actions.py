@@ -1,0 +1,123 @@
+"""The code actions: what the person can have done about a problem or a selection. Pure, and without any I/O.
+
+An action carries a command and no edit: what it leads to is asked about like everything else that the agent does.
+None is ``isPreferred``, so no "fix all on save" of an editor ever starts the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lsprotocol import types
+
+from lsp_bridge.editor.arguments import ASK, EXPLAIN, FIX
+from lsp_bridge.editor.prompts import one_line
+
+KINDS = (types.CodeActionKind.QuickFix, types.CodeActionKind.Refactor)
+MOST = 10
+"""Problems that get an action of their own at one place."""
+_SHOWN = 60
+"""Characters of a problem's message in a title."""
+
+
+def code_actions(
+    params: types.CodeActionParams, version: int | None, *, restricted: bool, literals: bool
+) -> list[types.Command | types.CodeAction]:
+    """What can be done at ``params.range``.
+
+    ``version``: of the open document. ``restricted``: the person does not trust the folder, so nothing is changed
+    there. ``literals``: the client takes CodeAction objects; an old one takes commands only.
+    """
+    uri, context = params.text_document.uri, params.context
+    fixes, asks = _wanted(context.only, KINDS[0]), _wanted(context.only, KINDS[1])
+    found: list[types.CodeAction] = []
+
+    def add(
+        title: str,
+        kind: types.CodeActionKind,
+        command: str,
+        at: types.Range,
+        problems: Sequence[types.Diagnostic],
+    ) -> None:
+        argument = _argument(uri, at, version, problems)
+        found.append(
+            types.CodeAction(
+                title=title,
+                kind=kind,
+                diagnostics=list(problems) or None,
+                command=types.Command(title=title, command=command, arguments=[argument]),
+            )
+        )
+
+    problems = context.diagnostics
+    if fixes and problems:
+        if not restricted:
+            for problem in problems[:MOST]:
+                add(f"Fix with Goalwright: {_short(problem)}", KINDS[0], FIX, problem.range, [problem])
+            if len(problems) > 1:
+                add(
+                    f"Fix all {len(problems)} problems here with Goalwright",
+                    KINDS[0],
+                    FIX,
+                    params.range,
+                    problems,
+                )
+        what = _short(problems[0]) if len(problems) == 1 else f"these {len(problems)} problems"
+        add(f"Explain with Goalwright: {what}", KINDS[0], EXPLAIN, params.range, problems)
+    selected = params.range.start != params.range.end
+    # An editor that looks for a light bulb at each move of the caret should find none on every line.
+    if asks and (selected or context.trigger_kind != types.CodeActionTriggerKind.Automatic):
+        what = "the selection" if selected else "this line"
+        add(f"Explain {what} with Goalwright", KINDS[1], EXPLAIN, params.range, ())
+        add(f"Ask Goalwright about {what}", KINDS[1], ASK, params.range, ())
+    if literals:
+        return list(found)
+    return [action.command for action in found if action.command is not None]
+
+
+def _wanted(only: Sequence[types.CodeActionKind | str] | None, kind: types.CodeActionKind) -> bool:
+    """Kinds are a tree: who wants ``refactor`` wants ``refactor.extract`` too; the empty kind is the root."""
+    if not only:
+        return True
+    names = [str(getattr(one, "value", one)) for one in only]
+    return any(not name or kind.value == name or kind.value.startswith(f"{name}.") for name in names)
+
+
+def _short(problem: types.Diagnostic) -> str:
+    return one_line(_message(problem), _SHOWN)
+
+
+def _message(problem: types.Diagnostic) -> str:
+    message: Any = problem.message
+    # LSP 3.18 lets a server mark up its messages.
+    return message if isinstance(message, str) else str(getattr(message, "value", message))
+
+
+def _argument(
+    uri: str, at: types.Range, version: int | None, problems: Sequence[types.Diagnostic]
+) -> dict[str, Any]:
+    argument: dict[str, Any] = {
+        "uri": uri,
+        "range": _span(at),
+        "diagnostics": [_told(one) for one in problems],
+    }
+    return argument if version is None else argument | {"version": version}
+
+
+def _told(problem: types.Diagnostic) -> dict[str, Any]:
+    told = {
+        "message": _message(problem),
+        "source": problem.source,
+        "code": problem.code,
+        "severity": None if problem.severity is None else int(problem.severity),
+        "range": _span(problem.range),
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _span(at: types.Range) -> dict[str, Any]:
+    return {
+        "start": {"line": at.start.line, "character": at.start.character},
+        "end": {"line": at.end.line, "character": at.end.character},
+    }

@@ -1,0 +1,123 @@
+"""Code lenses: Accept and Reject where a proposed change would land. Pure but for the two ports.
+
+All that waits is shown, whoever asked: a turn in a terminal can be answered in the editor too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from lsprotocol import types
+
+from daemon.model.permissions import FileDiff, PermissionRequest
+from lsp_bridge.editor.arguments import ACCEPT_CHANGES, ACCEPT_HUNK, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES
+from lsp_bridge.editor.decisions import Decisions
+from lsp_bridge.editor.hunks import Landing, landing, parts
+from tools.base import ProposedFile
+
+
+class Waiting(Protocol):
+    """The inbox of questions, as far as lenses need it."""
+
+    def pending(self, session_id: str | None = None) -> list[PermissionRequest]:
+        """What waits, oldest first."""
+        ...
+
+    def proposed(self, request_id: str, path: str) -> ProposedFile | None:
+        """One file of a request. Raises KeyError when it does not wait any more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A file that some waiting request would change."""
+
+    request: PermissionRequest
+    file: FileDiff
+    change: ProposedFile
+
+
+def proposals(waiting: Waiting, path: Path) -> list[Proposal]:
+    """What would change the file ``path`` (resolved), oldest first."""
+    found: list[Proposal] = []
+    for request in waiting.pending():
+        for file in request.files:
+            change = waiting.proposed(request.request_id, file.path)
+            if change is not None and path in {one.path for one in change.changes}:
+                found.append(Proposal(request, file, change))
+    return found
+
+
+async def code_lenses(waiting: Waiting, path: Path, text: str, decisions: Decisions) -> list[types.CodeLens]:
+    """The lenses of a file whose text in the editor is ``text``."""
+    lenses: list[types.CodeLens] = []
+    for proposal in proposals(waiting, path):
+        place = await asyncio.to_thread(landing, proposal.change, text)
+        lenses += _of_file(proposal, place, decisions)
+        lenses += _of_hunks(proposal, place, decisions)
+    return lenses
+
+
+def _of_file(proposal: Proposal, place: Landing, decisions: Decisions) -> list[types.CodeLens]:
+    """At the top: the file as a whole, and the request where it has more files."""
+    request, file = proposal.request, proposal.file
+    here = {"requestId": request.request_id, "path": file.path}
+    count = parts(file)
+    lenses: list[types.CodeLens] = []
+    if place.current:
+        left = decisions.undecided(request, [file])
+        what = _whole(file, proposal.change) if count == 1 else _changes(left, count)
+        if left:
+            lenses.append(_lens(0, f"Accept {what}", ACCEPT_CHANGES, here))
+            verb = "Reject all" if count > 1 and left == count else f"Reject {what}"
+            lenses.append(_lens(0, verb, REJECT_CHANGES, here))
+    else:
+        # Accepting would be refused when it comes to writing.
+        lenses.append(_lens(0, "Reject: this file has changed since it was proposed", REJECT_CHANGES, here))
+    lenses.append(_lens(0, "Show diff", SHOW_CHANGES, here))
+    if len(request.files) > 1:
+        whole = {"requestId": request.request_id}
+        lenses.append(_lens(0, f"Accept all {len(request.files)} files", ACCEPT_CHANGES, whole))
+        lenses.append(_lens(0, f"Reject all {len(request.files)} files", REJECT_CHANGES, whole))
+    return lenses
+
+
+def _of_hunks(proposal: Proposal, place: Landing, decisions: Decisions) -> list[types.CodeLens]:
+    request, file = proposal.request, proposal.file
+    count = parts(file)
+    if len(place.lines) != max(file.hunks, 1) or (count == 1 and file.hunks > 1):
+        return []
+    lenses: list[types.CodeLens] = []
+    for number, line in enumerate(place.lines):
+        if line is None:
+            continue
+        about = {"requestId": request.request_id, "path": file.path, "hunk": number}
+        decided = decisions.of(request.request_id, file.path, number)
+        if decided is None:
+            lenses.append(_lens(line, "Accept", ACCEPT_HUNK, about))
+            lenses.append(_lens(line, "Reject", REJECT_HUNK, about))
+        elif decided:
+            lenses.append(_lens(line, "Accepted (reject instead)", REJECT_HUNK, about))
+        else:
+            lenses.append(_lens(line, "Rejected (accept instead)", ACCEPT_HUNK, about))
+    return lenses
+
+
+def _changes(left: int, count: int) -> str:
+    if left == count:
+        return f"all {count} changes"
+    return "the other change" if left == 1 else f"the other {left} changes"
+
+
+def _whole(file: FileDiff, change: ProposedFile) -> str:
+    if change.source is not None:
+        return "this move"
+    return {"create": "this new file", "update": "this change", "delete": "this deletion"}[file.kind]
+
+
+def _lens(line: int, title: str, command: str, argument: dict[str, Any]) -> types.CodeLens:
+    start = types.Position(line, 0)
+    return types.CodeLens(types.Range(start, start), types.Command(title, command, [argument]))

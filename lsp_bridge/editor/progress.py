@@ -1,0 +1,123 @@
+"""LSP's progress of one turn: what the agent does now, and cancel."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from daemon.model.events import Event, MessagePartAdded, ModelRetry, PermissionAsked, ToolStarted, TurnStarted
+from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart
+from lsp_bridge.editor.prompts import one_line
+
+if TYPE_CHECKING:
+    from pygls.lsp.server import LanguageServer
+
+log = logging.getLogger(__name__)
+
+_PATIENCE_S = 5.0
+"""For the client to make its progress bar; a client that does not answer gets none."""
+_SHOWN = 120
+_TELLING = ("file_path", "path", "pattern", "command", "description")
+"""Arguments of tools that say what a call is about, the best first."""
+
+
+class Progress:
+    """One progress bar, or none where the client can show none."""
+
+    def __init__(
+        self, server: LanguageServer, token: types.ProgressToken | None, cancel: Callable[[], None]
+    ) -> None:
+        self._server = server
+        self._given = token
+        self._cancel = cancel
+        self._token: types.ProgressToken | None = None
+        self._said = ""
+        self._calls: dict[str, str] = {}
+
+    async def begin(self, title: str, message: str) -> None:
+        """Show it. The client's own token is used; else one is made, where the client can."""
+        token = self._given
+        if token is None:
+            window = self._server.client_capabilities.window
+            if window is None or not window.work_done_progress:
+                return
+            token = str(uuid.uuid4())
+            try:
+                made = self._server.protocol.send_request_async(
+                    types.WINDOW_WORK_DONE_PROGRESS_CREATE, types.WorkDoneProgressCreateParams(token)
+                )
+                await asyncio.wait_for(made, _PATIENCE_S)
+            except (
+                Exception
+            ) as error:  # an error of the client's, no answer, or it has gone: work goes on unseen
+                log.info("no progress is shown: %s", error)
+                return
+        self._token = token
+        self._said = message
+        self._server.work_done_progress.begin(
+            token, types.WorkDoneProgressBegin(title=title, cancellable=True, message=message)
+        )
+        self._tokens()[token].add_done_callback(lambda future: self._cancel() if future.cancelled() else None)
+
+    def follow(self, event: Event) -> None:
+        """Say what happens now."""
+        if self._token is None:
+            return
+        message = self._words(event)
+        if message and message != self._said:
+            self.say(message)
+
+    def say(self, message: str) -> None:
+        """Show a message."""
+        if self._token is not None:
+            self._said = message
+            report = types.WorkDoneProgressReport(cancellable=True, message=message)
+            self._server.work_done_progress.report(self._token, report)
+
+    def end(self, message: str) -> None:
+        """Take it away; once is enough."""
+        token, self._token = self._token, None
+        if token is not None:
+            self._server.work_done_progress.end(token, types.WorkDoneProgressEnd(message=message))
+            self._tokens().pop(token, None)
+
+    def _tokens(self) -> dict[types.ProgressToken, Future[Any]]:
+        """pygls' futures, which the client cancels; their type says nothing of what they hold."""
+        return self._server.work_done_progress.tokens  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+    def _words(self, event: Event) -> str:
+        if isinstance(event, TurnStarted):
+            return "thinking"
+        if isinstance(event, MessagePartAdded):
+            return self._part(event)
+        if isinstance(event, ToolStarted):
+            return self._calls.pop(event.tool_call_id, event.name)
+        if isinstance(event, PermissionAsked):
+            return one_line(f"waits for your answer: {event.request.title}", _SHOWN)
+        if isinstance(event, ModelRetry):
+            return one_line(f"tries again: {event.reason}", _SHOWN)
+        return ""
+
+    def _part(self, event: MessagePartAdded) -> str:
+        part = event.part
+        if isinstance(part, ToolCallPart):
+            self._calls[part.id] = _call(part)
+            return ""
+        if isinstance(part, TextPart):
+            return one_line(part.text, _SHOWN)
+        return "thinking" if isinstance(part, ReasoningPart) else ""
+
+
+def _call(part: ToolCallPart) -> str:
+    try:
+        arguments = part.arguments()
+    except ValueError:
+        return part.name
+    about = next((value for name in _TELLING if isinstance(value := arguments.get(name), str)), "")
+    return one_line(f"{part.name} {about}", _SHOWN)

@@ -1,0 +1,113 @@
+"""The agent's questions, to the person of an editor that has no chat of ours: ``window/showMessageRequest``.
+
+They can be answered there, by a code lens, or anywhere else; the first answer wins. What is asked here after somebody
+else has answered is taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from daemon.model.permissions import PermissionRequest
+from lsp_bridge.editor.showing import Showing
+from lsp_bridge.request_error import RequestError
+from lsp_bridge.terminal.questions import question_lines
+from lsp_bridge.terminal.text import shown_line
+
+if TYPE_CHECKING:
+    from pygls.lsp.server import LanguageServer
+
+log = logging.getLogger(__name__)
+
+ACCEPT, REJECT, SHOW = "Accept", "Reject", "Show diff"
+_MOST = 1_500
+"""Characters of a question: editors show a few lines."""
+
+Decide = Callable[[PermissionRequest, bool], Awaitable[None]]
+"""Accepts or rejects what is left to decide of a request. Raises RequestError."""
+
+
+class Questions:
+    """The questions of one connection that are on display."""
+
+    def __init__(self, server: LanguageServer, showing: Showing, decide: Decide) -> None:
+        self._server = server
+        self._showing = showing
+        self._decide = decide
+        self._asking: dict[str, asyncio.Task[None]] = {}
+
+    def ask(self, request: PermissionRequest) -> None:
+        """Put the question; the answer is sent when it comes."""
+        if request.request_id not in self._asking:
+            task = asyncio.create_task(self._ask(request))
+            self._asking[request.request_id] = task
+            task.add_done_callback(lambda _: self._asking.pop(request.request_id, None))
+
+    def answered(self, request_id: str) -> None:
+        """Somebody has answered, perhaps here."""
+        if (task := self._asking.get(request_id)) is not None:
+            task.cancel()
+
+    def close(self) -> None:
+        """The client has gone: its questions wait for somebody else."""
+        for task in list(self._asking.values()):
+            task.cancel()
+
+    async def choose(self, text: str, titles: tuple[str, ...]) -> str | None:
+        """Which of ``titles`` the person chooses; None for none. Raises what the client answers as an error."""
+        actions = [types.MessageActionItem(title) for title in titles]
+        params = types.ShowMessageRequestParams(types.MessageType.Info, text, actions)
+        message_id = str(uuid.uuid4())
+        future = self._server.protocol.send_request(
+            types.WINDOW_SHOW_MESSAGE_REQUEST, params, msg_id=message_id
+        )
+        try:
+            chosen = await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            # The answer does not matter any more: an editor that understands takes the question away.
+            self._server.protocol.notify(types.CANCEL_REQUEST, types.CancelParams(id=message_id))
+            raise
+        return None if chosen is None else chosen.title
+
+    async def _ask(self, request: PermissionRequest) -> None:
+        titles = (ACCEPT, REJECT, SHOW) if request.files else (ACCEPT, REJECT)
+        while True:
+            try:
+                chosen = await self.choose(_words(request), titles)
+            except Exception as error:  # an error of the client's, which may not know such questions
+                log.info("the question is not shown: %s", error)
+                chosen = None
+            if chosen != SHOW:
+                break
+            await self._showing.document("proposed.diff", "\n".join(file.diff for file in request.files))
+        if chosen is None:
+            self._showing.say(f"{_words(request)}\n\n{_STILL_WAITS}")
+            return
+        # From here on an answer of somebody else must not interrupt this one.
+        self._asking.pop(request.request_id, None)
+        await self._answer(request, accepted=chosen == ACCEPT)
+
+    async def _answer(self, request: PermissionRequest, *, accepted: bool) -> None:
+        try:
+            await self._decide(request, accepted)
+        except RequestError as error:
+            self._showing.say(str(error), types.MessageType.Error)
+
+
+_STILL_WAITS = (
+    "Goalwright waits for your answer. Use the code lenses in the file, the editor commands goalwright.acceptChanges "
+    "and goalwright.rejectChanges, or run `goalwright run --continue` in a terminal, where you can also answer "
+    "“always”, choose parts or say what to do instead."
+)
+
+
+def _words(request: PermissionRequest) -> str:
+    lines = [f"Goalwright asks: {shown_line(request.title)}", *question_lines(request.wire())]
+    text = "\n".join(line.strip() for line in lines)
+    return text if len(text) <= _MOST else f"{text[:_MOST]}…"

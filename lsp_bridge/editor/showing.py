@@ -1,0 +1,67 @@
+"""Showing a text to the person of any LSP editor: as a document where the editor can open one, else as a message."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from daemon.redaction import SECRETS
+
+if TYPE_CHECKING:
+    from pygls.lsp.server import LanguageServer
+
+log = logging.getLogger(__name__)
+
+_KEPT = 30
+"""Files that stay; the oldest go."""
+_MESSAGE = 3_000
+"""Characters of a message: editors show a few lines."""
+_PATIENCE_S = 10.0
+
+
+class Showing:
+    """Of one connection. ``folder`` is the daemon's own, outside of the workspace."""
+
+    def __init__(self, server: LanguageServer, folder: Path) -> None:
+        self._server = server
+        self._folder = folder
+
+    async def document(self, name: str, text: str, *, focus: bool = True) -> None:
+        """Open ``text`` in the editor, or say it. ``name``: of the file, its ending says the language."""
+        text = SECRETS.text(text)
+        window = self._server.client_capabilities.window
+        if window is not None and window.show_document is not None and window.show_document.support:
+            try:
+                path = await asyncio.to_thread(_write, self._folder, name, text)
+                params = types.ShowDocumentParams(uri=path.as_uri(), take_focus=focus)
+                result = await asyncio.wait_for(self._server.window_show_document_async(params), _PATIENCE_S)
+                if result.success:
+                    return
+            except Exception as error:  # no space, an error of the client's, no answer: it is said then
+                log.info("%s is not shown as a document: %s", name, error)
+        self.say(text)
+
+    def say(self, text: str, kind: types.MessageType = types.MessageType.Info) -> None:
+        """Say it in a message, cut to what fits."""
+        shown = (
+            text if len(text) <= _MESSAGE else f"{text[:_MESSAGE]}\n… (cut: {len(text)} characters in all)"
+        )
+        self._server.window_show_message(types.ShowMessageParams(kind, shown))
+
+
+def _write(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / re.sub(r"[^\w.-]+", "-", name)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+        file.write(text)
+    by_age = sorted(folder.iterdir(), key=lambda one: one.stat().st_mtime_ns)
+    for old in by_age[:-_KEPT]:
+        old.unlink(missing_ok=True)
+    return path

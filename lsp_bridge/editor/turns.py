@@ -1,0 +1,196 @@
+"""Turns begun by code actions in any LSP editor: progress, questions and the answer are shown by LSP's own means."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lsprotocol import types
+
+from daemon.core import Daemon
+from daemon.loop.session import Session
+from daemon.model.events import Delta, Event, PermissionAsked, PermissionReplied, TurnStarted
+from daemon.model.meters import Metered
+from lsp_bridge import protocol as p
+from lsp_bridge.editor.progress import Progress
+from lsp_bridge.editor.prompts import one_line
+from lsp_bridge.editor.questions import Questions
+from lsp_bridge.editor.showing import Showing
+from lsp_bridge.request_error import RequestError
+
+if TYPE_CHECKING:
+    from pygls.lsp.server import LanguageServer
+
+log = logging.getLogger(__name__)
+
+
+class Prompts(Protocol):
+    """The requests of the connection that a turn needs."""
+
+    async def new(self, params: p.SessionNewParams) -> p.SessionResult:
+        """Begin a session."""
+        ...
+
+    async def prompt(self, params: p.SessionPromptParams) -> p.SessionPromptResult:
+        """Work on a prompt; returns when its turn has ended."""
+        ...
+
+    def check_rules(self) -> None:
+        """Raises RequestError when nothing may be done."""
+        ...
+
+
+class Turns:
+    """The turns of one connection. They go on when the client has gone; only nobody looks any more."""
+
+    def __init__(
+        self, server: LanguageServer, core: Daemon, prompts: Prompts, questions: Questions, showing: Showing
+    ) -> None:
+        self._server = server
+        self._core = core
+        self._prompts = prompts
+        self._questions = questions
+        self._showing = showing
+        self._session_id: str | None = None
+        self._turns: set[asyncio.Task[None]] = set()
+
+    @property
+    def session_id(self) -> str | None:
+        """The session that this connection has begun."""
+        return self._session_id
+
+    async def begin(self, title: str, text: str, token: types.ProgressToken | None) -> dict[str, Any]:
+        """Work on a prompt in this connection's session.
+
+        Returns at once, so that no editor loses patience; but a client that gave a ``token`` of its own waits for the
+        answer, because its progress ends with the request. Raises RequestError.
+        """
+        self._prompts.check_rules()
+        session = await self._session()
+        turn = _Turn(self, session, title, token)
+        task = asyncio.create_task(self._run(turn, text))
+        self._turns.add(task)
+        task.add_done_callback(self._turns.discard)
+        if token is not None:
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                turn.cancel()  # `$/cancelRequest`
+                raise
+        return {"sessionId": session.session_id, "promptId": turn.prompt_id}
+
+    def close(self) -> None:
+        """The client has gone."""
+        for task in self._turns:
+            task.cancel()
+
+    async def _session(self) -> Session:
+        if self._session_id is None:
+            made = await self._prompts.new(p.SessionNewParams())
+            self._session_id = made.session.trace.trace_id
+        return await self._core.session(self._session_id)
+
+    async def _run(self, turn: _Turn, text: str) -> None:
+        session = turn.session
+        self._core.bus.subscribe(session.session_id, turn.published)
+        try:
+            await turn.progress.begin(
+                turn.title, "waits for the turn before it" if session.running else "thinking"
+            )
+            if turn.canceled:
+                return
+            result = await self._prompts.prompt(
+                p.SessionPromptParams(session_id=session.session_id, text=text, prompt_id=turn.prompt_id)
+            )
+            turn.progress.end(_ended(result))
+            await self._show(turn, result)
+        except RequestError as error:
+            self._showing.say(str(error), types.MessageType.Error)
+        except Exception as error:
+            log.exception("a turn of an editor failed")
+            name = error.__class__.__name__
+            self._showing.say(
+                f"Goalwright has a bug ({name}); its log has the details.", types.MessageType.Error
+            )
+        finally:
+            turn.progress.end("stopped")
+            self._core.bus.unsubscribe(turn.published)
+
+    async def _show(self, turn: _Turn, result: p.SessionPromptResult) -> None:
+        if result.removed:
+            return
+        if answer := turn.answer():
+            await self._showing.document(f"{turn.prompt_id}.md", f"# {turn.title}\n\n{answer}\n")
+        if result.stop_reason == "canceled":
+            self._showing.say("Goalwright was stopped.")
+        elif result.stop_reason != "end_turn":
+            detail = result.detail or f"It ended with “{result.stop_reason}”."
+            self._showing.say(f"Goalwright: {detail}", types.MessageType.Error)
+
+    def asked(self, event: PermissionAsked) -> None:
+        """A question of a turn of ours."""
+        self._questions.ask(event.request)
+
+    def replied(self, event: PermissionReplied) -> None:
+        """It has been answered."""
+        self._questions.answered(event.request_id)
+
+    def progress(self, turn: _Turn, token: types.ProgressToken | None) -> Progress:
+        """A progress bar whose cancel ends the turn."""
+        return Progress(self._server, token, turn.cancel)
+
+
+class _Turn:
+    """One prompt, from the moment it is sent."""
+
+    def __init__(self, turns: Turns, session: Session, title: str, token: types.ProgressToken | None) -> None:
+        self._turns = turns
+        self.session = session
+        self.title = title
+        self.prompt_id = f"editor_{uuid.uuid4().hex[:12]}"
+        self.progress = turns.progress(self, token)
+        self.canceled = False
+        self._active = False
+        self._since = 0
+        """Sequence of the last message before the turn."""
+
+    def published(self, item: Event | Delta | Metered) -> None:
+        """Something happens in the session."""
+        if isinstance(item, Delta | Metered):
+            return
+        if isinstance(item, TurnStarted):
+            self._active = item.prompt_id == self.prompt_id
+            messages = self.session.state.messages
+            self._since = messages[-1].sequence if messages else 0
+        if not self._active:
+            return
+        self.progress.follow(item)
+        if isinstance(item, PermissionAsked):
+            self._turns.asked(item)
+        elif isinstance(item, PermissionReplied):
+            self._turns.replied(item)
+
+    def cancel(self) -> None:
+        """The person does not want it any more."""
+        self.canceled = True
+        if self._active:
+            self.session.cancel()
+        else:
+            self.session.edit_queued(self.prompt_id, None)
+
+    def answer(self) -> str:
+        """What the agent said last in this turn."""
+        for message in reversed(self.session.state.messages):
+            if message.sequence <= self._since:
+                break
+            if message.role == "assistant" and (text := message.text().strip()):
+                return text
+        return ""
+
+
+def _ended(result: p.SessionPromptResult) -> str:
+    if result.removed or result.stop_reason == "canceled":
+        return "stopped"
+    return "done" if result.stop_reason == "end_turn" else one_line(result.detail, 100) or result.stop_reason

@@ -123,7 +123,9 @@ class LanguageServer:
         try:
             # Not in the workspace: some programs look for plugins or modules in the current folder.
             folder = Path(found.argv[0]).parent
-            await client.start(found.argv, cwd=folder, environment=self._environment)
+            await client.start(
+                found.argv, cwd=folder, environment=self._environment, grace_s=timing.terminate_s
+            )
             params = initialize_params(
                 self._workspace,
                 self._workspace.as_uri(),

@@ -30,6 +30,8 @@ _READ = 1 << 18
 _LOST_S = 15.0
 """How long a warden may take beyond the grace it was given."""
 OnOutput = Callable[[int, bytes], bool | None]
+OnClosed = Callable[[int], None]
+"""One of the program's outputs (1, 2) is at its end: all that could write to it closed it, or it is over."""
 
 
 class _Reaper:
@@ -102,7 +104,7 @@ _reaper = _Reaper()
 class Warded:
     """A program that runs. Made by ``start``."""
 
-    def __init__(self, on_output: OnOutput, mark: str) -> None:
+    def __init__(self, on_output: OnOutput, mark: str, on_closed: OnClosed | None = None) -> None:
         self.exited = asyncio.Event()
         """The program itself has ended."""
         self.ended = asyncio.Event()
@@ -117,6 +119,7 @@ class Warded:
         self.stdin: asyncio.WriteTransport | None = None
         self.family = Family(mark)
         self._on_output = on_output
+        self._on_closed = on_closed
         self._control: socket.socket | None = None
         self._pipes: dict[int, int] = {}
         self._said = b""
@@ -140,6 +143,16 @@ class Warded:
         self._close()
         if not self._done and self.error is None:
             await kill_family(self.family, grace_s)
+
+    def pause(self, fd: int) -> None:
+        """Take no more of this output for now: when its pipe is full, the program waits."""
+        if fd in self._pipes:
+            asyncio.get_running_loop().remove_reader(self._pipes[fd])
+
+    def resume(self, fd: int) -> None:
+        """Go on after ``pause``."""
+        if fd in self._pipes:
+            asyncio.get_running_loop().add_reader(self._pipes[fd], self._read, fd, self._pipes[fd])
 
     # -- inside --
 
@@ -225,6 +238,8 @@ class Warded:
         if pipe is not None:
             asyncio.get_running_loop().remove_reader(pipe)
             os.close(pipe)
+            if self._on_closed is not None:
+                self._on_closed(fd)
 
 
 async def start(
@@ -236,13 +251,14 @@ async def start(
     merge_stderr: bool,
     grace_s: float,
     with_stdin: bool = False,
+    on_closed: OnClosed | None = None,
 ) -> Warded:
     """Start a program; a cancellation stops it again. Raises OSError when that is not possible."""
     for again in (True, False):
         mark = uuid.uuid4().hex
         # A Goalwright started by Goalwright keeps the marks above it: what it starts belongs to both.
         marks = ":".join(filter(None, [os.environ.get(MARK), _reaper.mark, mark]))
-        program = Warded(on_output, mark)
+        program = Warded(on_output, mark, on_closed)
         starting = asyncio.ensure_future(
             _start(program, [*argv], cwd, {**env, MARK: marks}, merge_stderr, grace_s, with_stdin)
         )

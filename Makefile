@@ -21,7 +21,7 @@ PORT ?=
 WORKSPACE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test unit check bench generate screenshots vsix venv browser vscode prepare-test clean
+.PHONY: help run demo test unit check bench generate screenshots vsix venv browser vscode language-servers prepare-test clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -93,8 +93,11 @@ $(VSIX): $(INSTALLED) $(MODULES) $(EXT_SOURCES) $(PYTHON_SOURCES) pyproject.toml
 vscode: $(INSTALLED)
 	@$(PY) -m tests.e2e.vscode.install
 
+language-servers: $(INSTALLED)
+	@$(PY) -m tests.language_servers.install
+
 # Without a browser the tests that need it fail and say so; the others are still worth running.
 browser:
 	@$(PYTHON) -m tests.e2e.vscode.browser --install || true
 
-prepare-test: $(INSTALLED) $(VSIX) vscode browser
+prepare-test: $(INSTALLED) $(VSIX) vscode language-servers browser

@@ -1,0 +1,1 @@
+"""The language servers that end-to-end tests talk to: installed here, tried by ``python -m tests.language_servers``."""

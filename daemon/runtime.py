@@ -16,16 +16,20 @@ import json
 import os
 import stat
 import sys
+import time
 from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from daemon import lock
 
 SOCKET_PATH_LIMIT = 100
 """Bytes. The kernel's limit is 104 on macOS and 108 on Linux, the closing zero included."""
 
 LOCK_WAIT_S = 0.5
 """A client that looks whether the lock is free holds it for an instant; a starting daemon waits that out."""
+_LOCK_POLL_S = 0.02
 
 
 class RuntimeFolderError(Exception):
@@ -211,16 +215,12 @@ class RuntimePaths:
 
     def is_locked(self) -> bool:
         """Whether a daemon is alive: the lock tells even after ``kill -9``, when the address file lies."""
-        import filelock
-
         if not self.lock_file.exists():
             return False
-        lock = filelock.FileLock(self.lock_file, mode=0o600)
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
+        free = lock.take(self.lock_file)
+        if free is None:
             return True
-        lock.release()
+        free()
         return False
 
     @contextlib.contextmanager
@@ -229,14 +229,13 @@ class RuntimePaths:
 
         Raises AlreadyRunning when another process has the lock after ``wait_s`` seconds, RuntimeFolderError.
         """
-        import filelock
-
         self.prepare()
-        lock = filelock.FileLock(self.lock_file, mode=0o600)
+        deadline = time.monotonic() + wait_s
         try:
-            lock.acquire(timeout=wait_s, poll_interval=0.02)
-        except filelock.Timeout:
-            raise AlreadyRunning(self.workspace, self.read_address()) from None
+            while (free := lock.take(self.lock_file)) is None:
+                if time.monotonic() >= deadline:
+                    raise AlreadyRunning(self.workspace, self.read_address())
+                time.sleep(_LOCK_POLL_S)
         except OSError as error:
             raise RuntimeFolderError(f"Cannot lock {self.lock_file}: {error.strerror or error}") from error
         try:
@@ -248,7 +247,7 @@ class RuntimePaths:
             self.clear()
             with contextlib.suppress(OSError):
                 self.pid_file.unlink(missing_ok=True)
-            lock.release()
+            free()
 
     def clear(self) -> None:
         """Remove the address file and the socket. Needs the lock."""

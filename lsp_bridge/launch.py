@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from daemon import lock
 from daemon.provider.variables import without_provider_env
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
 from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
@@ -170,21 +171,14 @@ class Launcher:
 
     @contextlib.asynccontextmanager
     async def _turn_to_start(self, paths: RuntimePaths, deadline: float) -> AsyncGenerator[None]:
-        import filelock
-
-        lock = filelock.FileLock(paths.start_lock_file, mode=0o600)
-        while True:
-            try:
-                lock.acquire(timeout=0)
-                break
-            except filelock.Timeout:
-                if self.clock.now() > deadline:
-                    raise LaunchError("startTimeout", _late(paths, self.deadline_s, 0)) from None
-                await self.clock.sleep(_LONGEST_PAUSE_S)
+        while (free := lock.take(paths.start_lock_file)) is None:
+            if self.clock.now() > deadline:
+                raise LaunchError("startTimeout", _late(paths, self.deadline_s, 0))
+            await self.clock.sleep(_LONGEST_PAUSE_S)
         try:
             yield
         finally:
-            lock.release()
+            free()
 
     async def _start(
         self, paths: RuntimePaths, greeting: Greeting, deadline: float

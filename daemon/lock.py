@@ -1,0 +1,54 @@
+"""A lock on a file that the kernel frees, whatever becomes of its holder.
+
+``filelock`` makes the same call, and knows other systems. But to import it takes 30 ms and 3 MB (of sqlite and asyncio
+parts), at the start of each daemon and of each client that looks for one: so it is asked only where it is needed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+
+def take(path: Path) -> Callable[[], None] | None:
+    """Lock the file, without waiting, and return what frees it; None when somebody has it. Raises OSError."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return _take_elsewhere(path)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        gone = (
+            os.fstat(descriptor).st_nlink == 0
+        )  # somebody removed it between the two: another would lock another
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno == errno.ENOSYS:
+            return _take_elsewhere(path)
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            return None
+        raise
+    if gone:
+        os.close(descriptor)
+        return None
+
+    def free() -> None:
+        # Not by closing alone: a child that is just being started has the descriptor for a moment, too.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+    return free
+
+
+def _take_elsewhere(path: Path) -> Callable[[], None] | None:
+    import filelock
+
+    lock = filelock.FileLock(path, mode=0o600)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        return None
+    return lock.release

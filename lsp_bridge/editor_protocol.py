@@ -39,6 +39,9 @@ class EditorDiagnosticsParams(Model):
     """``generation`` of the answer that is the baseline."""
     settle_ms: int = Field(default=300, ge=0, le=10_000)
     timeout_ms: int = Field(default=2_500, ge=0, le=60_000)
+    patient: bool = False
+    """Wait the whole time also for extensions that have not yet shown that they look after such files; else those are
+    waited for shortly only. For finding out, when nobody waits for the answer."""
 
 
 class EditorFileDiagnostics(Model):
@@ -50,9 +53,13 @@ class EditorFileDiagnostics(Model):
     """
 
     uri: str
+    """As in the question; of other files as the editor writes it."""
     freshness: Freshness
     diagnostics: tuple[dict[str, Any], ...] = ()
     """LSP's Diagnostic objects; positions in UTF-16 units."""
+    before: tuple[dict[str, Any], ...] | None = None
+    """What was known of the text at ``since`` when that text was changed, so newer than what the baseline could say.
+    Null: the editor does not know that baseline any more, or there was none."""
 
 
 class EditorDiagnosticsResult(Model):
@@ -62,6 +69,7 @@ class EditorDiagnosticsResult(Model):
     """Rises with everything that happens to documents and diagnostics in the editor."""
     files: tuple[EditorFileDiagnostics, ...]
     others: tuple[EditorFileDiagnostics, ...] = ()
+    """At most 20, and none whose own text changed."""
 
 
 EDITOR_REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {

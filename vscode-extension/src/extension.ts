@@ -7,6 +7,7 @@ import { Daemon } from "./daemon/daemon";
 import { findPython, initializationOptions, workspaceFolder } from "./daemon/environment";
 import { Installation } from "./daemon/install";
 import { watchSurroundings } from "./daemon/watch";
+import { EditorProblems } from "./diagnostics/editor";
 import { Review } from "./diff/review";
 import { GoalCommands } from "./goals/commands";
 import { GoalsView } from "./goals/view";
@@ -20,11 +21,13 @@ export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Goalwright", { log: true });
   const bundle = vscode.Uri.joinPath(context.extensionUri, "bundled").fsPath;
   const installation = new Installation(bundle, context.globalStorageUri.fsPath);
+  const problems = new EditorProblems();
   const daemon = new Daemon({
     output: log,
     folder: () => workspaceFolder()?.uri.fsPath,
     python: () => findPython(installation),
     options: initializationOptions,
+    diagnostics: (params) => problems.answer(params),
   });
   const sessions = new SessionController(daemon, context.workspaceState, log);
   const review = new Review(daemon, sessions, context.workspaceState, log);
@@ -40,6 +43,7 @@ export function activate(context: vscode.ExtensionContext): void {
   context.subscriptions.push(
     log,
     daemon,
+    problems,
     sessions,
     review,
     history,

@@ -264,6 +264,11 @@ export interface EditorDiagnosticsParams {
   since: number | null;
   settleMs: number;
   timeoutMs: number;
+  /**
+   * Wait the whole time also for extensions that have not yet shown that they look after such files; else those are
+   * waited for shortly only. For finding out, when nobody waits for the answer.
+   */
+  patient: boolean;
 }
 
 /** The files asked about, and others whose problems changed since `since`. */
@@ -271,6 +276,7 @@ export interface EditorDiagnosticsResult {
   /** Rises with everything that happens to documents and diagnostics in the editor. */
   generation: number;
   files: EditorFileDiagnostics[];
+  /** At most 20, and none whose own text changed. */
   others?: EditorFileDiagnostics[];
 }
 
@@ -292,10 +298,16 @@ export interface EditorFile {
  * `uncovered`: nothing in the editor reports problems of such files, as far as it has shown.
  */
 export interface EditorFileDiagnostics {
+  /** As in the question; of other files as the editor writes it. */
   uri: string;
   freshness: Freshness;
   /** LSP's Diagnostic objects; positions in UTF-16 units. */
   diagnostics?: (Record<string, unknown>)[];
+  /**
+   * What was known of the text at `since` when that text was changed, so newer than what the baseline could say.
+   * Null: the editor does not know that baseline any more, or there was none.
+   */
+  before?: (Record<string, unknown>)[] | null;
 }
 
 /** No params, or nothing to say. */

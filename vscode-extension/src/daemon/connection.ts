@@ -8,7 +8,14 @@ import {
   type LanguageClientOptions,
   type StreamInfo,
 } from "vscode-languageclient/node";
-import { ErrorCode, PREAMBLE, type InitializationOptions, type Notifications, type Requests } from "../protocol.gen";
+import {
+  ErrorCode,
+  PREAMBLE,
+  type EditorRequests,
+  type InitializationOptions,
+  type Notifications,
+  type Requests,
+} from "../protocol.gen";
 import type { Endpoint } from "./launch";
 import { Problem } from "./problems";
 
@@ -16,11 +23,17 @@ export type Method = keyof Requests;
 export type Params<M extends Method> = Requests[M]["params"];
 export type Result<M extends Method> = Requests[M]["result"];
 
+/** Answers a question of the daemon. */
+export type Answering<M extends keyof EditorRequests> = (
+  params: EditorRequests[M]["params"],
+) => Promise<EditorRequests[M]["result"]>;
+
 export interface Handlers {
   onUpdate: (params: Notifications["goalwright/session/update"]) => void;
   onDelta: (params: Notifications["goalwright/session/delta"]) => void;
   onMeter: (params: Notifications["goalwright/session/meter"]) => void;
   onClosed: () => void;
+  diagnostics: Answering<"goalwright/editor/diagnostics">;
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -56,6 +69,7 @@ export class Connection {
     client.onNotification("goalwright/session/update", handlers.onUpdate);
     client.onNotification("goalwright/session/delta", handlers.onDelta);
     client.onNotification("goalwright/session/meter", handlers.onMeter);
+    client.onRequest("goalwright/editor/diagnostics", handlers.diagnostics);
     client.onRequest("goalwright/editor/save", async ({ uri }: { uri: string }) => {
       const key = vscode.Uri.parse(uri).toString();
       const document = vscode.workspace.textDocuments.find((open) => open.uri.toString() === key);

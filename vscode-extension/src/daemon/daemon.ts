@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
 import type { DaemonStatus, InitializationOptions, SessionDelta, SessionMeter, SessionUpdate } from "../protocol.gen";
 import { backoff, MAX_ATTEMPTS } from "./backoff";
-import { Connection, type Method, type Params, type Result } from "./connection";
+import { Connection, type Answering, type Method, type Params, type Result } from "./connection";
 import { launch, stopByForce, wasStopped, type Endpoint } from "./launch";
 import { asProblem, Problem } from "./problems";
 
@@ -21,6 +21,8 @@ export interface Surroundings {
   /** The interpreter that has Goalwright. Throws a Problem when there is none. */
   python: () => Promise<string>;
   options: () => InitializationOptions;
+  /** What the extensions of the person say about files. */
+  diagnostics: Answering<"goalwright/editor/diagnostics">;
 }
 
 const STOP_PATIENCE_MS = 5_000;
@@ -155,6 +157,7 @@ export class Daemon implements vscode.Disposable {
       onDelta: (params) => this.grown.fire(params),
       onMeter: (params) => this.metered.fire(params),
       onClosed: () => this.onClosed(connection, endpoint),
+      diagnostics: this.around.diagnostics,
     });
     const status = await connection.request("goalwright/daemon/status", {});
     if (generation !== this.generation) {

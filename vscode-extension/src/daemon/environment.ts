@@ -70,6 +70,7 @@ export function initializationOptions(): InitializationOptions {
     client: "VS Code",
     trusted: vscode.workspace.isTrusted,
     canSave: true,
+    diagnostics: true,
     settings: daemonSettings(),
     env: providerEnvironment(process.env),
   };

@@ -1,0 +1,133 @@
+import * as vscode from "vscode";
+import type { EditorDiagnosticsParams, EditorDiagnosticsResult, EditorFileDiagnostics } from "../protocol.gen";
+import { chosen, ofTypeScript, toLsp } from "./convert";
+import type { Pulled } from "./documents";
+import { realClock } from "./waiting";
+import { ProblemWatcher, type Editor, type FileAnswer } from "./watcher";
+
+/** What VS Code's own TypeScript extension offers to others: a question to its server, which answers in order. */
+const ASK_TYPESCRIPT = "typescript.tsserverRequest";
+const TYPESCRIPT = new Map([
+  ["typescript", "ts"],
+  ["typescriptreact", "ts"],
+  ["javascript", "js"],
+  ["javascriptreact", "js"],
+]);
+
+/** The problems that all extensions of the person show, for the daemon. */
+export class EditorProblems implements vscode.Disposable {
+  private readonly watcher: ProblemWatcher<vscode.Diagnostic>;
+  private readonly subscriptions: vscode.Disposable;
+  private readonly owners = new Owners();
+
+  constructor() {
+    this.watcher = new ProblemWatcher(vsCode(this.owners), realClock);
+    for (const document of vscode.workspace.textDocuments) this.opened(document);
+    this.subscriptions = vscode.Disposable.from(
+      this.owners,
+      vscode.workspace.onDidOpenTextDocument((document) => this.opened(document)),
+      vscode.workspace.onDidCloseTextDocument(({ uri }) => {
+        if (uri.scheme === "file") this.watcher.closed(uri.toString());
+      }),
+      vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
+        // Saving and the like are "changes" without any.
+        if (document.uri.scheme === "file" && contentChanges.length) this.watcher.changed(document.uri.toString());
+      }),
+      vscode.languages.onDidChangeDiagnostics(({ uris }) => {
+        this.watcher.reported(uris.filter(({ scheme }) => scheme === "file").map(String));
+      }),
+    );
+  }
+
+  /** Answers `goalwright/editor/diagnostics`. */
+  async answer(params: EditorDiagnosticsParams): Promise<EditorDiagnosticsResult> {
+    // The daemon's way of writing a uri need not be VS Code's.
+    const asked = new Map(params.files.map((file) => [vscode.Uri.parse(file.uri).toString(), file]));
+    const files = [...asked].map(([uri, { textHash }]) => ({ uri, textHash }));
+    const answer = await this.watcher.ask({ ...params, files });
+    return {
+      generation: answer.generation,
+      files: answer.files.map((file) => ({ ...wire(file), uri: asked.get(file.uri)?.uri ?? file.uri })),
+      others: answer.others.map(wire),
+    };
+  }
+
+  dispose(): void {
+    this.subscriptions.dispose();
+    this.watcher.dispose();
+  }
+
+  private opened({ uri, languageId }: vscode.TextDocument): void {
+    if (uri.scheme === "file") this.watcher.opened(uri.toString(), languageId);
+  }
+}
+
+function wire({ uri, freshness, diagnostics, before }: FileAnswer<vscode.Diagnostic>): EditorFileDiagnostics {
+  return { uri, freshness, diagnostics: chosen(diagnostics).map(toLsp), before: before && chosen(before).map(toLsp) };
+}
+
+/** Languages that extensions with code say they are for; grammars and themes of a language look after nothing. */
+class Owners implements vscode.Disposable {
+  private languages: Set<string> | undefined;
+  private readonly changed = vscode.extensions.onDidChange(() => (this.languages = undefined));
+
+  has(language: string): boolean {
+    this.languages ??= new Set(vscode.extensions.all.flatMap(languagesOf));
+    return this.languages.has(language);
+  }
+
+  dispose(): void {
+    this.changed.dispose();
+  }
+}
+
+interface Manifest {
+  main?: string;
+  browser?: string;
+  activationEvents?: string[];
+  contributes?: { languages?: { id?: string }[] };
+}
+
+function languagesOf({ id, packageJSON }: vscode.Extension<unknown>): string[] {
+  const { main, browser, activationEvents, contributes } = packageJSON as Manifest;
+  if ((!main && !browser) || id === "goalwright.goalwright") return [];
+  const named = (activationEvents ?? []).flatMap((event) => /^onLanguage:(.+)$/.exec(event)?.[1] ?? []);
+  return [...named, ...(contributes?.languages ?? []).flatMap((language) => language.id ?? [])];
+}
+
+function vsCode(owners: Owners): Editor<vscode.Diagnostic> {
+  return {
+    open: async (uri) => void (await vscode.workspace.openTextDocument(vscode.Uri.parse(uri))),
+    text: (uri) => vscode.workspace.textDocuments.find((open) => open.uri.toString() === uri)?.getText(),
+    problems: (uri) => vscode.languages.getDiagnostics(vscode.Uri.parse(uri)),
+    everything: () => vscode.languages.getDiagnostics().map(([uri, found]) => [uri.toString(), found] as const),
+    owner: (language) => owners.has(language),
+    pull: (uri, language) => {
+      const source = TYPESCRIPT.get(language);
+      if (source === undefined || !validates(language)) return undefined;
+      return askTypeScript(vscode.Uri.parse(uri), source);
+    },
+  };
+}
+
+/** Who checks with something else, e.g. Flow, switches TypeScript's validation off. */
+function validates(language: string): boolean {
+  const own = language.startsWith("typescript") ? "typescript" : "javascript";
+  const [now, before] = [vscode.workspace.getConfiguration("js/ts"), vscode.workspace.getConfiguration(own)];
+  return now.get("validate.enabled", true) && before.get("validate.enable", true);
+}
+
+/**
+ * VS Code's TypeScript says nothing when a file is as clean as before, and looks at files in tabs only. So it is asked.
+ * Throws when it is switched off, or another extension has its place.
+ */
+async function askTypeScript(file: vscode.Uri, source: string): Promise<Pulled<vscode.Diagnostic>> {
+  const kinds = ["syntacticDiagnosticsSync", "semanticDiagnosticsSync"];
+  const answers = await Promise.all(kinds.map((kind) => vscode.commands.executeCommand(ASK_TYPESCRIPT, kind, { file })));
+  const items = answers.flatMap((answer) => {
+    const found = ofTypeScript(answer, source);
+    if (!found) throw new Error("TypeScript did not answer.");
+    return found;
+  });
+  return { items, replaces: (shown) => shown.source === source && shown.severity !== vscode.DiagnosticSeverity.Hint };
+}

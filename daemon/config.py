@@ -222,6 +222,8 @@ class Config:
             merged["hooks"] = dict(self.settings.hooks)
             for event, more in hooks.items():
                 merged["hooks"][event] = (*self.settings.hooks.get(event, ()), *more)
+        if servers := valid.get("language_servers"):
+            merged["language_servers"] = {**self.settings.language_servers, **servers}
         return Settings.model_validate(merged), problems
 
     def _tightened(self, values: Mapping[str, Any]) -> Settings:
@@ -306,6 +308,9 @@ def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[s
     for key, value in values.items():
         if key == "$schema" or value is None:
             continue
+        if key == "language_servers" and isinstance(value, dict):
+            value, wrong = _valid_servers(cast("dict[str, Any]", value), name)
+            problems += wrong
         try:
             parsed = Settings.model_validate({key: value})
         except ValidationError as error:
@@ -314,6 +319,21 @@ def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[s
             problems.append(f"{name}: {key}: {what}")
         else:
             valid[key] = getattr(parsed, key)
+    return valid, problems
+
+
+def _valid_servers(servers: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[str]]:
+    """One by one: a wrong server is left out alone."""
+    valid: dict[str, Any] = {}
+    problems: list[str] = []
+    for server, value in servers.items():
+        try:
+            valid[server] = LanguageServerSetting.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            what = "is not a setting" if first["type"] == "extra_forbidden" else first["msg"].lower()
+            where = ": ".join(("language_servers", server, *map(str, first["loc"])))
+            problems.append(f"{name}: {where}: {what}")
     return valid, problems
 
 

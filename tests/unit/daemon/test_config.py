@@ -291,3 +291,33 @@ def test_a_wrong_setting_of_a_trusted_folder_is_named_and_left_out(user_file: Pa
     config = load_config(workspace, user_file, trusted=True)
     assert config.settings == Settings(max_tokens=1000)
     assert config.problems[0].startswith(".goalwright/config.json: hooks")
+
+
+def test_language_servers_of_every_layer_hold_name_by_name(user_file: Path, workspace: Path) -> None:
+    write(user_file, {"language_servers": {"ruff": {"enabled": False}, "ty": {"settings": {"a": 1}}}})
+    write(workspace / WORKSPACE_FILE, {"language_servers": {"ty": {"command": ["my-ty"]}}})
+    servers = load_config(workspace, user_file, trusted=True).settings.language_servers
+    assert (servers["ruff"].enabled, servers["ty"].command, servers["ty"].settings) == (
+        False,
+        ("my-ty",),
+        {},
+    )
+
+
+def test_an_untrusted_folder_names_no_language_server(user_file: Path, workspace: Path) -> None:
+    write(workspace / WORKSPACE_FILE, {"language_servers": {"evil": {"command": ["./evil"]}}})
+    config = load_config(workspace, user_file)
+    assert config.settings.language_servers == {}
+    assert any("language_servers ignored" in problem for problem in config.problems)
+
+
+def test_a_wrong_language_server_is_named_and_takes_no_other_with_it(
+    user_file: Path, workspace: Path
+) -> None:
+    write(user_file, {"language_servers": {"ruff": {"enable": False}, "ty": {"enabled": False}, "zls": 3}})
+    config = load_config(workspace, user_file)
+    assert [*config.settings.language_servers] == ["ty"]
+    assert [problem.partition(": ")[2] for problem in config.problems] == [
+        "language_servers: ruff: enable: is not a setting",
+        "language_servers: zls: input should be a valid dictionary or instance of languageserversetting",
+    ]

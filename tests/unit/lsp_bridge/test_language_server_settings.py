@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.config import LanguageServerSetting, Settings
+from lsp_bridge.language.choice import SettingsChooser, choice_of
+from lsp_bridge.language.specs import DEFAULT_SPECS, Place, ServerSpec, Setup
+from lsp_bridge.language.specs.settings import configured, merged
+
+
+def wanted(**servers: dict[str, Any]) -> dict[str, LanguageServerSetting]:
+    return {
+        name.replace("_", "-"): LanguageServerSetting.model_validate(value) for name, value in servers.items()
+    }
+
+
+def spec_of(specs: tuple[ServerSpec, ...], name: str) -> ServerSpec:
+    return next(spec for spec in specs if spec.name == name)
+
+
+def setup_of(spec: ServerSpec) -> Setup:
+    setup = spec.configure(Place(Path("/w"), Path("/usr/bin/x"), ""))
+    assert isinstance(setup, Setup)
+    return setup
+
+
+def test_without_settings_the_servers_are_those_that_are_known() -> None:
+    assert configured(DEFAULT_SPECS, {}) == (DEFAULT_SPECS, ())
+
+
+def test_a_server_that_is_not_enabled_is_gone_and_nobody_yields_to_it() -> None:
+    specs, problems = configured(DEFAULT_SPECS, wanted(pyright={"enabled": False}))
+    assert problems == ()
+    assert "pyright" not in {spec.name for spec in specs}
+    assert spec_of(specs, "ty").yields_to == ()
+
+
+def test_one_of_the_programs_of_a_server_can_be_left_out_or_started_otherwise() -> None:
+    specs, _ = configured(DEFAULT_SPECS, wanted(basedpyright={"enabled": False}))
+    assert [command.name for command in spec_of(specs, "pyright").commands] == ["pyright"]
+    specs, _ = configured(DEFAULT_SPECS, wanted(basedpyright={"command": ["bp", "--stdio", "-v"]}))
+    assert spec_of(specs, "pyright").commands[0].argv == ("bp", "--stdio", "-v")
+
+
+def test_ty_works_beside_pyright_for_whoever_names_it() -> None:
+    assert spec_of(configured(DEFAULT_SPECS, {})[0], "ty").yields_to == ("pyright",)
+    assert spec_of(configured(DEFAULT_SPECS, wanted(ty={}))[0], "ty").yields_to == ()
+
+
+def test_settings_are_laid_over_the_usual_ones_and_the_rest_of_them_stays() -> None:
+    change = {
+        "settings": {"python": {"analysis": {"typeCheckingMode": "basic"}}},
+        "initialization_options": {"a": 1},
+    }
+    specs, _ = configured(DEFAULT_SPECS, wanted(pyright=change))
+    setup = setup_of(spec_of(specs, "pyright"))
+    assert setup.settings["python"]["analysis"]["typeCheckingMode"] == "basic"
+    assert setup.settings["python"]["analysis"]["diagnosticMode"] == "openFilesOnly"
+    assert setup.initialization_options == {"a": 1}
+
+
+def test_objects_are_merged_and_everything_else_is_replaced() -> None:
+    base = {"a": {"b": [1], "c": 2}, "d": {"e": 1}}
+    assert merged(base, {"a": {"b": [3]}, "d": 4}) == {"a": {"b": [3], "c": 2}, "d": 4}
+    assert base == {"a": {"b": [1], "c": 2}, "d": {"e": 1}}
+
+
+def test_a_new_server_needs_no_code() -> None:
+    setting = {
+        "command": ["zls"],
+        "languages": {".zig": "zig", "build.zig.zon": "zon"},
+        "roots": ["build.zig"],
+    }
+    specs, problems = configured(DEFAULT_SPECS, wanted(zls=setting))
+    zls = spec_of(specs, "zls")
+    assert problems == ()
+    assert (zls.commands[0].argv, zls.roots) == (("zls",), ("build.zig",))
+    assert zls.language_of(Path("/w/a.ZIG")) == "zig"
+    assert zls.language_of(Path("/w/build.zig.zon")) == "zon"
+    assert zls.language_of(Path("/w/other.zon")) is None
+
+
+@pytest.mark.parametrize(
+    ("servers", "said"),
+    [
+        ({"zls": {"languages": {".zig": "zig"}}}, "knows no such server"),
+        ({"zls": {"command": ["zls"]}}, "knows no such server"),
+        ({"ruf": {"enabled": False}}, "It knows bash-language-server, clangd"),
+        ({"zls": {"command": ["./zls"], "languages": {".zig": "zig"}}}, "neither the name of a program"),
+        ({"zls": {"command": ["~nobody-of-that-name/zls"], "languages": {".zig": "zig"}}}, "absolute path"),
+        ({"zls": {"command": ["zls"], "languages": {"*.zig": "zig"}}}, "neither a suffix"),
+        ({"ruff": {"roots": ["a/b"]}}, "not paths"),
+    ],
+)
+def test_what_is_wrong_is_said_and_left_out(servers: dict[str, dict[str, Any]], said: str) -> None:
+    specs, problems = configured(DEFAULT_SPECS, wanted(**servers))
+    assert len(problems) == 1 and said in problems[0]
+    assert [spec.name for spec in specs] == [spec.name for spec in DEFAULT_SPECS]
+
+
+def test_the_settings_of_the_moment_are_one_value_until_they_change() -> None:
+    now: dict[str, Any] = {"settings": Settings(), "trusted": False}
+    told: list[str] = []
+    choose = SettingsChooser(lambda: now["settings"], lambda: now["trusted"], told=told.extend)
+    first = choose()
+    now["settings"] = Settings(max_tokens=1000)
+    assert choose() is first
+    now["trusted"] = True
+    trusted = choose()
+    assert trusted.trusted and trusted.specs == first.specs
+    now["settings"] = Settings(diagnostics_timeout_s=0.5, diagnostics_severity="warning")
+    changed = choose()
+    assert (changed.timing.answer_s, changed.least_severity) == (0.5, "warning")
+    now["settings"] = Settings(language_servers=wanted(nonsense={}))
+    assert choose().problems == tuple(told) != ()
+    choose()
+    assert len(told) == 1
+
+
+def test_without_diagnostics_there_are_no_servers() -> None:
+    assert choice_of(Settings(diagnostics=False), trusted=True).specs == ()

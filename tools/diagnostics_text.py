@@ -13,22 +13,50 @@ from tools.paths import rule_target
 MAX_PER_FILE = 20
 MAX_FILES = 6
 """The file that was changed and five others (source: conventions.md, "Diagnostics after a write")."""
+_LATE = "Late diagnostics of earlier edits"
 _RANK = {"error": 0, "warning": 1, "information": 2, "hint": 3}
 
 
 def describe(report: DiagnosticsReport, workspace: Path) -> str:
-    """Three verdicts that cannot be confused: clean, problems, no fresh answer. Empty without a server."""
+    """Verdicts that cannot be confused: clean, problems, no fresh answer, later. Empty without a server.
+
+    When some servers found problems and others did not answer, both is said. Nothing here is about whether the edit
+    worked: whoever puts it into a result has said that before.
+    """
     who = f" ({', '.join(report.servers)})" if report.servers else ""
-    told = [problem for problem in report.problems if _RANK[problem.severity] <= 1]
+    told = _told(report)
     if report.verdict == "problems" and told:
-        count = f"{len(told)} new problem{'s' if len(told) > 1 else ''}"
-        return f"Diagnostics: {count} since this edit{who}:\n{blocks(told, workspace)}"
-    if report.verdict == "no_fresh_answer":
-        text = f"Diagnostics: NO FRESH ANSWER in time{who}. This does not mean the code is clean."
+        lines = [
+            f"Diagnostics: {_counted(told, report)} since this edit{who}:",
+            *_listed(told, report, workspace),
+        ]
+        if report.silent:
+            lines.append(f"NO FRESH ANSWER in time from {', '.join(report.silent)}: there may be more.")
+        return "\n".join(lines)
+    if report.verdict == "no_fresh_answer" or report.silent:
+        whom = f" from {', '.join(report.silent)}" if report.silent else ""
+        text = f"Diagnostics: NO FRESH ANSWER in time{whom}. This does not mean the code is clean."
+        if report.servers:
+            text += f" No new problems from {', '.join(report.servers)}."
         return f"{text} Known so far:\n{blocks(told, workspace)}" if told else text
+    if report.verdict == "later":
+        return "Diagnostics: judged together with the next edits of this step."
     if report.verdict == "no_server":
         return ""
     return f"Diagnostics: clean, no new problems{who}."
+
+
+def describe_late(report: DiagnosticsReport, workspace: Path) -> str:
+    """What has come about earlier edits after their results had been given."""
+    who = f" ({', '.join(report.servers)})" if report.servers else ""
+    told = _told(report)
+    if report.verdict == "problems" and told:
+        lines = [f"{_LATE}: {_counted(told, report)}{who}:", *_listed(told, report, workspace)]
+    else:
+        lines = [f"{_LATE}: clean, no new problems{who}."]
+    if report.silent:
+        lines.append(f"Still no answer from {', '.join(report.silent)}.")
+    return "\n".join(lines)
 
 
 def problems_metadata(report: DiagnosticsReport | CurrentProblems, workspace: Path) -> list[dict[str, Any]]:
@@ -67,8 +95,24 @@ def blocks(
     return "\n".join(made)
 
 
+def _told(report: DiagnosticsReport) -> list[Problem]:
+    return [problem for problem in report.problems if _RANK[problem.severity] <= 1]
+
+
+def _counted(told: Sequence[Problem], report: DiagnosticsReport) -> str:
+    count = len(told) + report.left_out
+    return f"{count} new problem{'s' if count > 1 else ''}"
+
+
+def _listed(told: Sequence[Problem], report: DiagnosticsReport, workspace: Path) -> list[str]:
+    more = [f"… and {report.left_out} more that are not listed."] if report.left_out else []
+    return [blocks(told, workspace), *more]
+
+
 def _line(problem: Problem) -> str:
-    label = " ".join(filter(None, (problem.source, problem.code)))
+    # Several sources are a list of their own, before that of their codes.
+    source = f"{problem.source}:" if ", " in problem.source and problem.code else problem.source
+    label = " ".join(filter(None, (source, problem.code)))
     message = " ".join(problem.message.split())
     return f"{problem.severity.upper()} [{problem.line}:{problem.column}] {message}" + (
         f" ({label})" if label else ""

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from pathlib import Path
+
+TextOf = Callable[[Path], str | None]
+"""The unsaved text of a file in an editor, or None when it has none."""
 
 MAX_SOURCE_BYTES = 1_500_000
 """Larger files are not shown to language servers; they would answer late and hold much memory."""
@@ -19,11 +23,19 @@ _THREAD_BYTES = 256_000
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
-async def read_source(path: Path) -> str | None:
+def no_buffers(path: Path) -> str | None:
+    """A TextOf where nobody edits."""
+    return None
+
+
+async def read_source(path: Path, unsaved: TextOf = no_buffers) -> str | None:
     """The text of ``path`` without its byte-order mark, or None: no such file, unreadable or too large.
 
-    Bytes that are not UTF-8 become replacement characters, as in an editor that shows the file anyway.
+    What an editor has unsaved hides the disk: servers see what the
+    person sees. Bytes that are not UTF-8 become replacement characters, as in an editor that shows the file anyway.
     """
+    if (text := unsaved(path)) is not None:
+        return text.removeprefix("\ufeff") if len(text) <= MAX_SOURCE_BYTES else None
     try:
         size = path.stat().st_size
         if size > MAX_SOURCE_BYTES or not path.is_file():

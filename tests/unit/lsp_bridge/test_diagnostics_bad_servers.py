@@ -24,6 +24,7 @@ from tests.fakes.language_workspace import (
 from tools.base import DiagnosticsReport
 
 Open = Callable[..., Awaitable[LanguageWorkspace]]
+NO_ANSWER = DiagnosticsReport("no_fresh_answer", silent=("fake",))
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ async def test_a_pull_that_is_put_off_is_repeated(open_workspace: Open) -> None:
 async def test_a_pull_without_a_result_is_no_fresh_answer(open_workspace: Open, answer: str) -> None:
     flags = ("--pull", "static", "--pull-plan", json.dumps([answer]))
     workspace = await open_workspace(fake_spec(*flags, plan=[["nothing"]]), timing=HASTY)
-    assert await workspace.change(a_txt="BAD") == DiagnosticsReport("no_fresh_answer")
+    assert await workspace.change(a_txt="BAD") == NO_ANSWER
 
 
 async def test_a_server_that_never_answers_is_not_clean_and_is_waited_for_less(open_workspace: Open) -> None:
@@ -94,14 +95,14 @@ async def test_a_server_that_never_answers_is_not_clean_and_is_waited_for_less(o
     [server] = workspace.servers.alive()
     assert server.deadline_s() == timing.cold_answer_s
     for text in ("x", "y"):
-        assert await workspace.change(a_txt=text) == DiagnosticsReport("no_fresh_answer")
+        assert await workspace.change(a_txt=text) == NO_ANSWER
     assert server.deadline_s() == timing.silent_answer_s
-    assert await workspace.change(a_txt="z") == DiagnosticsReport("no_fresh_answer")
+    assert await workspace.change(a_txt="z") == NO_ANSWER
 
 
 async def test_a_server_that_never_initializes_is_not_clean(tmp_path: Path) -> None:
     workspace = LanguageWorkspace(tmp_path, [fake_spec("--never-initialize")], HASTY)
-    assert await workspace.change(a_txt="BAD") == DiagnosticsReport("no_fresh_answer")
+    assert await workspace.change(a_txt="BAD") == NO_ANSWER
     await workspace.diagnostics.close()
 
 
@@ -207,16 +208,19 @@ async def test_a_server_that_rests_after_a_crash_is_no_fresh_answer(tmp_path: Pa
         [server] = workspace.servers.for_path(workspace.path("a.txt")).servers
         await eventually(lambda server=server: server.gone, "the crash")
     assert workspace.servers.for_path(workspace.path("a.txt")).resting == ("fake",)
-    assert await workspace.change(a_txt="BAD") == DiagnosticsReport("no_fresh_answer")
+    assert await workspace.change(a_txt="BAD") == NO_ANSWER
     await workspace.diagnostics.close()
 
 
 async def test_one_silent_server_among_two_makes_no_clean_verdict(open_workspace: Open) -> None:
     good, silent = fake_spec(name="good"), fake_spec(plan=[["fresh"], ["nothing"]], name="silent")
     workspace = await open_workspace(good, silent, timing=dataclasses.replace(HASTY, answer_s=3.0))
-    assert await workspace.change(a_txt="still fine") == DiagnosticsReport("no_fresh_answer", (), ("good",))
+    assert await workspace.change(a_txt="still fine") == DiagnosticsReport(
+        "no_fresh_answer", (), ("good",), ("silent",)
+    )
     report = await workspace.change(a_txt="BAD")
     assert (report.verdict, messages(report), report.servers) == ("problems", ["bad: BAD"], ("good",))
+    assert report.silent == ("silent",)
 
 
 async def test_problems_that_two_servers_agree_on_are_reported_once(open_workspace: Open) -> None:

@@ -1,0 +1,114 @@
+"""What of a server's answer is news: the texts and problems before a change against those after it.
+
+Long lists and texts are compared in a thread, because the event loop must stay free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from lsp_bridge.language.delta import map_lines, new_problems
+from lsp_bridge.language.merging import by_weight, without_doubles
+from lsp_bridge.language.problems import RawDiagnostic, severe, to_problems
+from lsp_bridge.language.source_text import lines_of
+from lsp_bridge.language_server import LanguageServer
+from tools.language import Problem, Severity
+
+Raw = tuple[RawDiagnostic, ...]
+
+MAX_PROBLEMS_A_FILE = 20
+MAX_OTHER_FILES = 5
+_MAX_OTHERS_LOOKED_AT = 500
+_MANY_PROBLEMS = 300
+_MUCH_TEXT = 200_000
+"""Characters; beyond these two the comparison is done in a thread."""
+
+_MadeT = TypeVar("_MadeT")
+
+
+async def news(
+    path: Path, before: str | None, after: str, known: Raw | None, raw: Raw, least: Severity
+) -> list[Problem]:
+    """The problems of ``raw`` (about ``after``) that ``known`` (about ``before``) does not account for.
+
+    Without ``known`` all of them; only those at least as severe as ``least``.
+    """
+
+    def compare() -> list[Problem]:
+        current = severe(raw, least)
+        if not current:
+            return []
+        old = None if known is None or before is None else to_problems(path, known, lines_of(before))
+        return new_problems(before, after, old, to_problems(path, current, lines_of(after)))
+
+    return await _aside(compare, len(raw), after)
+
+
+async def on_new_lines(path: Path, before: str, after: str, raw: Raw, least: Severity) -> list[Problem]:
+    """The problems of ``raw`` on lines that the change brought: news even when nothing is known from before."""
+
+    def compare() -> list[Problem]:
+        old = [line.strip() for line in lines_of(before)]
+        lines = lines_of(after)
+        kept = set(map_lines(old, [line.strip() for line in lines]).values())
+        return [p for p in to_problems(path, severe(raw, least), lines) if p.line - 1 not in kept]
+
+    return await _aside(compare, len(raw), after)
+
+
+async def newly_broken(
+    server: LanguageServer,
+    mark: int,
+    before: Mapping[Path, Raw],
+    *,
+    passed_over: Collection[Path],
+    within: Path,
+    least: Severity,
+) -> list[Problem]:
+    """New problems of files that did not change, among what ``server`` said after ``mark``.
+
+    ``before`` is what was known of all files at ``mark``. Files ``within`` the workspace only.
+    """
+    answers = server.answers
+    broken: list[Problem] = []
+    with_errors: set[Path] = set()
+    for path in answers.said_after(mark)[:_MAX_OTHERS_LOOKED_AT]:
+        document, raw = answers.documents.get(path), answers.known(path)
+        if not raw or path in passed_over or within not in path.parents:
+            continue
+        if path not in before and document is not None:
+            continue  # just opened: its problems are news to us, not new
+        text = document.text if document is not None else ""
+        found = await news(path, text, text, before.get(path, ()), raw, least)
+        broken += found
+        if any(problem.severity == "error" for problem in found):
+            with_errors.add(path)
+        if len(with_errors) == MAX_OTHER_FILES:
+            break
+    return broken
+
+
+def bounded(problems: Sequence[Problem], changed: Collection[Path]) -> tuple[tuple[Problem, ...], int]:
+    """What of ``problems`` is told, and how many are not: nothing twice, not more than a model can use.
+
+    The changed files come first, then the other files, those with errors before those with warnings.
+    """
+    files: dict[Path, list[Problem]] = {path: [] for path in changed}
+    once = without_doubles(problems)
+    for problem in once:
+        files.setdefault(problem.path, []).append(problem)
+    for found in files.values():
+        found.sort(key=by_weight)
+    others = [path for path, found in files.items() if found and path not in changed]
+    others.sort(key=lambda path: by_weight(files[path][0])[0])
+    shown = [*changed, *others[:MAX_OTHER_FILES]]
+    told = tuple(problem for path in shown for problem in files[path][:MAX_PROBLEMS_A_FILE])
+    return told, len(once) - len(told)
+
+
+async def _aside(work: Callable[[], _MadeT], problems: int, text: str) -> _MadeT:
+    small = problems <= _MANY_PROBLEMS and len(text) <= _MUCH_TEXT
+    return work() if small else await asyncio.to_thread(work)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from daemon.model.base import Model
+from daemon.model.base import Wire
 from daemon.model.permissions import (
     Action,
     FileAnswer,
@@ -20,19 +20,19 @@ from daemon.model.permissions import (
 )
 
 
-class PermissionListParams(Model):
+class PermissionListParams(Wire):
     """Pending requests of one session or of all."""
 
     session_id: str | None = None
 
 
-class PermissionListResult(Model):
+class PermissionListResult(Wire):
     """Oldest first."""
 
     requests: tuple[PermissionRequest, ...]
 
 
-class PermissionContentParams(Model):
+class PermissionContentParams(Wire):
     """The full text of both sides of a proposed change, for a diff editor."""
 
     request_id: str
@@ -40,7 +40,7 @@ class PermissionContentParams(Model):
     """As in ``FileDiff.path``."""
 
 
-class PermissionContentResult(Model):
+class PermissionContentResult(Wire):
     """``null`` on a side: the file does not exist there. ``binary``: no text to show."""
 
     before: str | None
@@ -48,7 +48,7 @@ class PermissionContentResult(Model):
     binary: bool = False
 
 
-class PermissionReplyParams(Model):
+class PermissionReplyParams(Wire):
     """The person's answer. ``feedback`` with ``reject`` lets the turn go on with it."""
 
     request_id: str
@@ -62,20 +62,20 @@ class PermissionReplyParams(Model):
     """With ``always``: where that holds."""
 
 
-class PermissionReplyResult(Model):
+class PermissionReplyResult(Wire):
     """``accepted`` is false when somebody else was first; ``by`` says who."""
 
     accepted: bool
     by: str = ""
 
 
-class PermissionRulesParams(Model):
+class PermissionRulesParams(Wire):
     """``session_id``: with what was granted in this session, and its agent's limits."""
 
     session_id: str | None = None
 
 
-class PermissionRulesResult(Model):
+class PermissionRulesResult(Wire):
     """What holds now. ``grants``: what the person granted, which can be taken back; ``rules``: all others, weak to
     strong."""
 
@@ -87,7 +87,7 @@ class PermissionRulesResult(Model):
     """What does not count, or keeps anything from being done, in words: damaged files, settings that are none."""
 
 
-class PermissionForgetParams(Model):
+class PermissionForgetParams(Wire):
     """Take grants back."""
 
     grant_ids: tuple[str, ...]
@@ -95,13 +95,13 @@ class PermissionForgetParams(Model):
     """For grants of the session."""
 
 
-class PermissionForgetResult(Model):
+class PermissionForgetResult(Wire):
     """Those that were there."""
 
     forgotten: tuple[StoredGrant, ...]
 
 
-class PermissionExplainParams(Model):
+class PermissionExplainParams(Wire):
     """What would happen, and why: for a path (``permission`` read, edit, …) or a command line (``bash``)."""
 
     permission: str
@@ -109,7 +109,7 @@ class PermissionExplainParams(Model):
     session_id: str | None = None
 
 
-class PermissionExplainResult(Model):
+class PermissionExplainResult(Wire):
     """``reasons``: each thing that would be done, the strictest first."""
 
     action: Action
@@ -117,7 +117,7 @@ class PermissionExplainResult(Model):
     warnings: tuple[str, ...] = ()
 
 
-class JobInfo(Model):
+class JobInfo(Wire):
     """A command in the background. ``exit_code`` is null while it runs."""
 
     job_id: str
@@ -128,20 +128,20 @@ class JobInfo(Model):
     output_file: str | None = None
 
 
-class JobListResult(Model):
+class JobListResult(Wire):
     """Oldest first; those that ended lately are in it."""
 
     jobs: tuple[JobInfo, ...]
 
 
-class JobKillParams(Model):
+class JobKillParams(Wire):
     """Stop a background command with all its processes."""
 
     session_id: str
     job_id: str
 
 
-class JobResult(Model):
+class JobResult(Wire):
     """The job as it is now."""
 
     job: JobInfo

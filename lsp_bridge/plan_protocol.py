@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from daemon.model.base import Model
+from daemon.model.base import Wire
 from daemon.model.messages import Part
 from daemon.model.meters import Meter
 from daemon.model.permissions import FileDiff
 
 
-class GoalAddParams(Model):
+class GoalAddParams(Wire):
     """A goal the person adds: under ``parent_id`` (None: at the top), before the sibling ``before_id`` (None: last)."""
 
     session_id: str
@@ -23,7 +23,7 @@ class GoalAddParams(Model):
     before_id: str | None = None
 
 
-class GoalRenameParams(Model):
+class GoalRenameParams(Wire):
     """Another description for a goal that is not finished."""
 
     session_id: str
@@ -31,7 +31,7 @@ class GoalRenameParams(Model):
     description: str
 
 
-class GoalMoveParams(Model):
+class GoalMoveParams(Wire):
     """Put a goal under another parent, or elsewhere among its siblings; ``before_id`` None: last."""
 
     session_id: str
@@ -40,14 +40,14 @@ class GoalMoveParams(Model):
     before_id: str | None = None
 
 
-class GoalParams(Model):
+class GoalParams(Wire):
     """A request about one goal, by its id (not its display number)."""
 
     session_id: str
     goal_id: str
 
 
-class GoalDoneParams(Model):
+class GoalDoneParams(Wire):
     """The person calls a goal reached; the summary replaces its details in what the model sees."""
 
     session_id: str
@@ -55,7 +55,7 @@ class GoalDoneParams(Model):
     summary: str
 
 
-class GoalAbandonParams(Model):
+class GoalAbandonParams(Wire):
     """The person gives a goal up. ``revert_files`` also takes back what was changed for it (or HISTORY_CONFLICT)."""
 
     session_id: str
@@ -66,7 +66,7 @@ class GoalAbandonParams(Model):
     """Only say which files would be taken back."""
 
 
-class GoalResult(Model):
+class GoalResult(Wire):
     """What was done. The plan itself goes to everybody by events: a large one must not travel with each click."""
 
     goal_id: str
@@ -79,7 +79,7 @@ class GoalResult(Model):
     """What was taken back on disk."""
 
 
-class ContextPart(Model):
+class ContextPart(Wire):
     """A layer of the next request, or the messages of one goal, with its share of the tokens (estimated)."""
 
     layer: Literal["system", "tools", "messages", "plan"]
@@ -89,7 +89,7 @@ class ContextPart(Model):
     tokens: int
 
 
-class ContextMessage(Model):
+class ContextMessage(Wire):
     """A message as the model would get it."""
 
     role: Literal["user", "assistant", "tool"]
@@ -100,7 +100,7 @@ class ContextMessage(Model):
     content: tuple[Part, ...]
 
 
-class ContextTool(Model):
+class ContextTool(Wire):
     """A tool as offered to the model."""
 
     name: str
@@ -108,7 +108,7 @@ class ContextTool(Model):
     input_schema: dict[str, Any]
 
 
-class ContextResult(Model):
+class ContextResult(Wire):
     """Exactly what the model would be sent now, if the person said nothing more."""
 
     model: str
@@ -122,14 +122,14 @@ class ContextResult(Model):
     meter: Meter
 
 
-class SessionCompactParams(Model):
+class SessionCompactParams(Wire):
     """Compact the context now. ``instructions``: what to keep, in the person's words."""
 
     session_id: str
     instructions: str = ""
 
 
-class CompactResult(Model):
+class CompactResult(Wire):
     """Estimated tokens of the next request before and after. ``detail`` says what was done, or why nothing was."""
 
     before: int
@@ -137,7 +137,7 @@ class CompactResult(Model):
     detail: str = ""
 
 
-class SessionHandoverParams(Model):
+class SessionHandoverParams(Wire):
     """Begin a session of ``agent`` that takes over from another one (source: seed 001, init ↔ execute)."""
 
     session_id: str

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from daemon.model.base import Model
+from daemon.model.base import Model, Wire
 from daemon.model.events import Delta, Event
 from daemon.model.goals import GoalTree
 from daemon.model.messages import FilePart, Message, Part, StopReason
@@ -61,11 +61,11 @@ from lsp_bridge.plan_protocol import SessionCompactParams as SessionCompactParam
 from lsp_bridge.plan_protocol import SessionHandoverParams as SessionHandoverParams
 
 
-class Empty(Model):
+class Empty(Wire):
     """No params, or nothing to say."""
 
 
-class SessionInfo(Model):
+class SessionInfo(Wire):
     """A session in a list."""
 
     trace: Trace
@@ -81,7 +81,7 @@ class SessionInfo(Model):
     trust: Trust = "unknown"
 
 
-class InitializationOptions(Model):
+class InitializationOptions(Wire):
     """What a client may put into ``initializationOptions`` of LSP's ``initialize``."""
 
     protocol_version: int = PROTOCOL_VERSION
@@ -105,7 +105,7 @@ class InitializationOptions(Model):
     """Provider variables of the client's environment; used for its prompts, kept in memory only."""
 
 
-class SessionNewParams(Model):
+class SessionNewParams(Wire):
     """Begin a session. ``model`` is ``provider/model``; for it and for ``mode`` the configuration has defaults."""
 
     model: str | None = None
@@ -113,13 +113,13 @@ class SessionNewParams(Model):
     mode: Mode | None = None
 
 
-class SessionResult(Model):
+class SessionResult(Wire):
     """The session a request was about."""
 
     session: SessionInfo
 
 
-class SessionListParams(Model):
+class SessionListParams(Wire):
     """Newest first."""
 
     limit: int = Field(default=50, ge=1, le=1000)
@@ -127,14 +127,14 @@ class SessionListParams(Model):
     """``trace_id`` after which to go on, for the next page."""
 
 
-class SessionListResult(Model):
+class SessionListResult(Wire):
     """``more``: there are older ones."""
 
     sessions: tuple[SessionInfo, ...]
     more: bool = False
 
 
-class SessionLoadParams(Model):
+class SessionLoadParams(Wire):
     """Open a session and subscribe this connection to its updates."""
 
     session_id: str
@@ -142,7 +142,7 @@ class SessionLoadParams(Model):
     """How many of the newest messages to return."""
 
 
-class SessionLoadResult(Model):
+class SessionLoadResult(Wire):
     """The state of a session up to ``last_event_id``; updates that follow have higher ids."""
 
     session: SessionInfo
@@ -161,14 +161,14 @@ class SessionLoadResult(Model):
     meter: Meter | None = None
 
 
-class Streaming(Model):
+class Streaming(Wire):
     """Parts of an unfinished message: complete ones, and the text so far of the one that grows."""
 
     message_id: str
     parts: tuple[Part, ...]
 
 
-class SessionMessagesParams(Model):
+class SessionMessagesParams(Wire):
     """Older messages, for scrolling back: those with a ``sequence`` below ``before``."""
 
     session_id: str
@@ -176,27 +176,27 @@ class SessionMessagesParams(Model):
     limit: int = Field(default=100, ge=1, le=1000)
 
 
-class SessionMessagesResult(Model):
+class SessionMessagesResult(Wire):
     """Oldest first."""
 
     messages: tuple[Message, ...]
     has_earlier: bool
 
 
-class SessionEventsParams(Model):
+class SessionEventsParams(Wire):
     """Events after the last one seen, after a reconnect. Subscribes the connection too."""
 
     session_id: str
     after_event_id: int = Field(ge=0)
 
 
-class SessionEventsResult(Model):
+class SessionEventsResult(Wire):
     """In order."""
 
     events: tuple[Event, ...]
 
 
-class SessionPromptParams(Model):
+class SessionPromptParams(Wire):
     """A prompt. The answer comes when the turn that works on it has ended."""
 
     session_id: str
@@ -207,7 +207,7 @@ class SessionPromptParams(Model):
     when_busy: Literal["queue", "refuse", "steer"] = "queue"
 
 
-class SessionPromptResult(Model):
+class SessionPromptResult(Wire):
     """How the turn ended. ``detail`` has words for ``error``; ``removed``: taken from the queue unseen."""
 
     prompt_id: str
@@ -216,19 +216,19 @@ class SessionPromptResult(Model):
     removed: bool = False
 
 
-class SessionParams(Model):
+class SessionParams(Wire):
     """A request about one session."""
 
     session_id: str
 
 
-class CanceledResult(Model):
+class CanceledResult(Wire):
     """``canceled`` is false when nothing was running."""
 
     canceled: bool
 
 
-class QueueEditParams(Model):
+class QueueEditParams(Wire):
     """Change the text of a waiting prompt; ``text`` null removes it."""
 
     session_id: str
@@ -236,7 +236,7 @@ class QueueEditParams(Model):
     text: str | None = None
 
 
-class SessionSetParams(Model):
+class SessionSetParams(Wire):
     """Change title, model or limits of a session; null leaves it."""
 
     session_id: str
@@ -246,7 +246,7 @@ class SessionSetParams(Model):
     mode: Mode | None = None
 
 
-class HistoryFile(Model):
+class HistoryFile(Wire):
     """One file of a change the agent made. ``undoable`` is false when its old content is not known."""
 
     path: str
@@ -256,7 +256,7 @@ class HistoryFile(Model):
     undoable: bool = True
 
 
-class HistoryChange(Model):
+class HistoryChange(Wire):
     """What one tool call changed. A change that was ``undone`` can be redone."""
 
     change_id: str
@@ -270,7 +270,7 @@ class HistoryChange(Model):
     files: tuple[HistoryFile, ...]
 
 
-class HistoryResult(Model):
+class HistoryResult(Wire):
     """The session's changes of files, oldest first; ``undo`` and ``redo`` are the ids that would be next."""
 
     changes: tuple[HistoryChange, ...]
@@ -278,7 +278,7 @@ class HistoryResult(Model):
     redo: str | None = None
 
 
-class HistoryStepParams(Model):
+class HistoryStepParams(Wire):
     """Undo or redo one change: ``change_id``, or the one that is next. The person's own edits stay."""
 
     session_id: str
@@ -287,7 +287,7 @@ class HistoryStepParams(Model):
     """Only say what would happen."""
 
 
-class HistoryRestoreParams(Model):
+class HistoryRestoreParams(Wire):
     """Undo all changes made since a message (it included), or those of a goal and the goals below it.
 
     Exactly one of ``message_id`` and ``goal_id``.
@@ -299,7 +299,7 @@ class HistoryRestoreParams(Model):
     dry_run: bool = False
 
 
-class HistoryOutcome(Model):
+class HistoryOutcome(Wire):
     """What was changed on disk (or would be). Conflicts are errors (HISTORY_CONFLICT) and change nothing."""
 
     target: str
@@ -308,7 +308,7 @@ class HistoryOutcome(Model):
     """Empty: the files read so already."""
 
 
-class DaemonStatus(Model):
+class DaemonStatus(Wire):
     """What the daemon is and does."""
 
     version: str
@@ -331,21 +331,21 @@ class DaemonStatus(Model):
     memory_mb: float | None = None
 
 
-class SessionUpdate(Model):
+class SessionUpdate(Wire):
     """Notification ``goalwright/session/update``: a stored event."""
 
     session_id: str
     event: Event
 
 
-class SessionMeter(Model):
+class SessionMeter(Wire):
     """Notification ``goalwright/session/meter``: the numbers changed; may be dropped, the next one has all."""
 
     session_id: str
     meter: Meter
 
 
-class SessionDelta(Model):
+class SessionDelta(Wire):
     """Notification ``goalwright/session/delta``: a piece of something growing; may be dropped."""
 
     session_id: str

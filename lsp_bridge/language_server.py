@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 from collections.abc import Collection, Coroutine, Mapping
 from pathlib import Path
@@ -11,27 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language.answers import Answers
 from lsp_bridge.language.capabilities import initialize_params
-from lsp_bridge.language.problems import severe
+from lsp_bridge.language.open_documents import Documents
+from lsp_bridge.language.positions import PositionEncoding, chosen, in_utf16
+from lsp_bridge.language.problems import RawDiagnostic, severe
+from lsp_bridge.language.progress import Progress
+from lsp_bridge.language.pulls import Pulls
 from lsp_bridge.language.registrations import Registrations, as_list, as_object
 from lsp_bridge.language.rpc_errors import ServerError, ServerGone
+from lsp_bridge.language.server_log import ServerLog
 from lsp_bridge.language.specs import Found, ServerSpec
 from lsp_bridge.language.timing import Timing
-from lsp_bridge.language.watch_globs import wire_kind
 from tools.base import ChangeKind
 from tools.language import Severity
 
 if TYPE_CHECKING:
     from lsp_bridge.language.rpc_client import RpcClient
 
-_MAX_OPEN_DOCUMENTS = 40
-_MAX_OPEN_CHARACTERS = 8_000_000
 _MAX_LOOK_AROUND = 8
 """How many open documents, latest used first, are checked again after another one changed."""
-_PULL = "textDocument/diagnostic"
-# LSP's ServerCancelled and ContentModified: ask again. The pause keeps a stubborn server from spinning.
-_ASK_AGAIN = (-32802, -32801)
-_ASK_AGAIN_PAUSE_S = 0.1
-_ASK_AGAIN_TIMES = 5
 
 
 class LanguageServer:
@@ -45,22 +41,25 @@ class LanguageServer:
         self,
         spec: ServerSpec,
         found: Found,
-        workspace: Path,
+        root: Path,
         environment: Mapping[str, str],
         *,
         timing: Timing | None = None,
         least_severity: Severity = "error",
         logger: logging.Logger | None = None,
     ) -> None:
+        """``root``: the project's folder, absolute and resolved."""
         self.spec = spec
         self.name = found.name
+        self.root = root
         self.timing = timing or Timing()
-        self.answers = Answers(self.timing.settling)
+        self.log = ServerLog()
+        self._progress = Progress(lambda: asyncio.get_running_loop().time(), stalled_s=self.timing.stalled_s)
+        self.answers = Answers(self.timing.settling, self._progress)
         self.unanswered = 0
         """How many changes in a row it left without a fresh answer."""
         self.has_answered = False
         self._found = found
-        self._workspace = workspace
         self._environment = environment
         self._least_severity: Severity = least_severity
         self._log = logger or logging.getLogger("goalwright.lsp_client")
@@ -73,9 +72,16 @@ class LanguageServer:
         self._stopped: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[asyncio.Future[None]] = set()
-        self._to_pull: set[Path] = set()
-        self._pulling: dict[Path, asyncio.Task[None]] = {}
-        self._registrations = Registrations(workspace, found.setup.settings, allow_pull=spec.announce_pull)
+        self._registrations = Registrations(root, found.setup.settings, allow_pull=spec.announce_pull)
+        self._documents = Documents(self.answers, self._registrations, spec, self._notify)
+        self._pulls = Pulls(
+            self.request,
+            self.answers,
+            lambda path: self._registrations.identifiers(path, spec.language_of(path)),
+            self._take_reports,
+            self._spawn,
+            timeout_s=self.timing.pull_s,
+        )
 
     # ---- life
 
@@ -83,6 +89,21 @@ class LanguageServer:
     def gone(self) -> bool:
         """It has ended, crashed or could not be started."""
         return self._gone is not None
+
+    @property
+    def gone_because(self) -> str:
+        """Why it has ended, for people; empty while it runs."""
+        return self._gone or ""
+
+    @property
+    def is_ready(self) -> bool:
+        """It can be told about documents."""
+        return self._ready and not self.gone
+
+    @property
+    def busy(self) -> str | None:
+        """What it says it is busy with, e.g. ``Indexing 40 %``."""
+        return self._progress.busy if not self.gone else None
 
     @property
     def pid(self) -> int | None:
@@ -127,8 +148,8 @@ class LanguageServer:
                 found.argv, cwd=folder, environment=self._environment, grace_s=timing.terminate_s
             )
             params = initialize_params(
-                self._workspace,
-                self._workspace.as_uri(),
+                self.root,
+                self.root.as_uri(),
                 found.setup.initialization_options,
                 announce_pull=self.spec.announce_pull,
             )
@@ -138,6 +159,7 @@ class LanguageServer:
             return
         self._capabilities = as_object(as_object(result).get("capabilities"))
         self._registrations.initialized(self._capabilities)
+        self._documents.encoding = chosen(self._capabilities)
         client.notify("initialized", {})
         client.notify("workspace/didChangeConfiguration", {"settings": dict(found.setup.settings)})
         self._ready = True
@@ -184,6 +206,11 @@ class LanguageServer:
         """The ``capabilities`` of its answer to ``initialize``; empty until it is ready. Any: JSON of a server."""
         return self._capabilities
 
+    @property
+    def position_encoding(self) -> PositionEncoding:
+        """What it counts columns in: those of requests and their results. Diagnostics are in UTF-16 units here."""
+        return self._documents.encoding
+
     async def request(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
         """Ask it something; the result is JSON, unchecked. Raises ServerError, ServerGone, TimeoutError."""
         client = self._client
@@ -195,53 +222,22 @@ class LanguageServer:
 
     def sync(self, path: Path, text: str) -> int:
         """Tell it the text of ``path``, opening it when needed. Returns the version an answer must have."""
-        now = asyncio.get_running_loop().time()
-        kind, version = self.answers.sync(path, text, now=now, pull=self.pulls(path))
-        if kind == "open":
-            language = self.spec.language_of(path) or "plaintext"
-            item = {"uri": path.as_uri(), "languageId": language, "version": version, "text": text}
-            self._notify("textDocument/didOpen", {"textDocument": item})
-            self._close_surplus()
-        elif kind == "change":
-            # The whole text is a valid change for servers that sync incrementally, too.
-            changes = {
-                "textDocument": {"uri": path.as_uri(), "version": version},
-                "contentChanges": [{"text": text}],
-            }
-            self._notify("textDocument/didChange", changes)
+        kind, version = self._documents.sync(path, text, pull=self.pulls(path))
         if kind != "same":
-            self._pull_soon(path)
+            self._pulls.soon(path)
         return version
 
     def saved(self, path: Path) -> None:
-        """Tell it that the text it knows of ``path`` is on disk now."""
-        document = self.answers.documents.get(path)
-        if document is not None:
-            params = {"textDocument": {"uri": path.as_uri()}, "text": document.text}
-            self._notify("textDocument/didSave", params)
+        """Tell it, if it wants to know, that the text it knows of ``path`` is on disk now."""
+        self._documents.saved(path)
 
     def close_document(self, path: Path) -> None:
         """Close ``path`` there, if it is open."""
-        if self.answers.close(path):
-            self._notify("textDocument/didClose", {"textDocument": {"uri": path.as_uri()}})
+        self._documents.close(path)
 
     def watched(self, path: Path, kind: ChangeKind) -> None:
         """Tell it that a file changed on disk, if it wants to know."""
-        wanted = self._registrations.watches(path, kind)
-        if wanted is None:
-            # Nothing registered: perhaps because it expects its client to have watchers of its own.
-            wanted = self.spec.language_of(path) is not None
-        if wanted:
-            changes = [{"uri": path.as_uri(), "type": wire_kind(kind)}]
-            self._notify("workspace/didChangeWatchedFiles", {"changes": changes})
-
-    def _close_surplus(self) -> None:
-        documents = self.answers.documents
-        size = sum(len(document.text) for document in documents.values())
-        while len(documents) > 1 and (len(documents) > _MAX_OPEN_DOCUMENTS or size > _MAX_OPEN_CHARACTERS):
-            oldest = next(iter(documents.values()))
-            size -= len(oldest.text)
-            self.close_document(oldest.path)
+        self._documents.watched(path, kind)
 
     def _notify(self, method: str, params: Mapping[str, Any]) -> None:
         if self._client is not None and not self.gone:
@@ -268,10 +264,15 @@ class LanguageServer:
             coming = [at for at in settled.values() if at is not None and at > now]
             await self._news(min([until, *coming]))
 
+    def settled(self, path: Path, version: int) -> bool:
+        """Whether the answer to this version is there, and final. Waits for nothing."""
+        at = self.answers.settled_at(path, version, pull=self.pulls(path))
+        return at is not None and at <= asyncio.get_running_loop().time()
+
     def ask_again(self, path: Path) -> None:
         """Pull ``path`` once more though its text is the same: files that it depends on may have changed."""
         if path in self.answers.documents:
-            self._pull_soon(path)
+            self._pulls.soon(path)
 
     async def look_around(self, changed: Collection[Path], until: float) -> None:
         """Pull other open documents after a change, and wait for the answers, but not longer than ``until``.
@@ -282,10 +283,11 @@ class LanguageServer:
         paths = [
             path
             for path in reversed(self.answers.documents)
-            if path not in changed and self._registrations.looks_across_files(self.spec.language_of(path))
+            if path not in changed
+            and self._registrations.looks_across_files(path, self.spec.language_of(path))
         ][:_MAX_LOOK_AROUND]
         for path in paths:
-            self._pull_soon(path)
+            self._pulls.soon(path)
         while not all(self.answers.heard(path, mark) for path in paths):
             if self.gone or not await self._news(until):
                 return
@@ -299,62 +301,26 @@ class LanguageServer:
 
     def pulls(self, path: Path) -> bool:
         """Whether diagnostics of ``path`` are to be asked for, as this server answers now."""
-        return self._registrations.pulls(self.spec.language_of(path))
+        return self._registrations.pulls(path, self.spec.language_of(path))
 
-    def _pull_soon(self, path: Path) -> None:
-        if not self._to_pull:
-            # After the changes that are sent in the same breath, so that the answer knows them all.
-            asyncio.get_running_loop().call_soon(self._pull_now)
-        self._to_pull.add(path)
-
-    def _pull_now(self) -> None:
-        paths, self._to_pull = self._to_pull, set()
-        for path in paths:
-            if self.gone or not self.pulls(path) or path not in self.answers.documents:
-                continue
-            if previous := self._pulling.pop(path, None):
-                previous.cancel()
-            task = self._spawn(self._pull(path, self.answers.documents[path].version))
-            self._pulling[path] = task
-            task.add_done_callback(functools.partial(self._pulled, path))
-
-    def _pulled(self, path: Path, task: asyncio.Task[None]) -> None:
-        if self._pulling.get(path) is task:
-            del self._pulling[path]
-
-    async def _pull(self, path: Path, version: int) -> None:
-        client = self._client
-        if client is None:
-            return
-        params = {"textDocument": {"uri": path.as_uri()}}
-        for _ in range(_ASK_AGAIN_TIMES):
-            try:
-                report = as_object(await client.request(_PULL, params, self.timing.pull_s))
-            except ServerError as error:
-                if error.code not in _ASK_AGAIN:
-                    return
-                await asyncio.sleep(_ASK_AGAIN_PAUSE_S)
-                continue
-            except (ServerGone, TimeoutError):
-                return
-            self._take_report(path, version, report)
-            return
-
-    def _take_report(self, path: Path, version: int, report: Mapping[str, Any]) -> None:
+    def _take_reports(self, path: Path, version: int, reports: list[Mapping[str, Any]]) -> None:
         now = asyncio.get_running_loop().time()
-        if report.get("kind") == "unchanged":
-            items = self.answers.known(path) or ()
-        elif isinstance(report.get("items"), list):
-            items = severe(report["items"], self._least_severity)
-        else:
-            return
-        if self.answers.pull(path, version, items, now=now):
+        items = [item for report in reports for item in as_list(report.get("items"))]
+        if self.answers.pull(path, version, self._diagnostics(path, items), now=now):
             self.has_answered = True
-        for uri, related in as_object(report.get("relatedDocuments")).items():
-            other, content = _path_of(uri), as_object(related).get("items")
-            if other is not None:
-                self.answers.push(other, None, severe(as_list(content), self._least_severity), now=now)
+        for report in reports:
+            for uri, related in as_object(report.get("relatedDocuments")).items():
+                other, body = _path_of(uri), as_object(related)
+                if other is not None and isinstance(body.get("items"), list):
+                    found = self._diagnostics(other, as_list(body.get("items")))
+                    self.answers.push(other, None, found, now=now)
         self._ring()
+
+    def _diagnostics(self, path: Path, items: list[object]) -> tuple[RawDiagnostic, ...]:
+        """Those that count, with columns in UTF-16 units (where the text is known)."""
+        kept = severe(items, self._least_severity)
+        document = self.answers.documents.get(path)
+        return kept if document is None else in_utf16(kept, document.told_text, self.position_encoding)
 
     async def _news(self, until: float) -> bool:
         """Wait until something happens; False when ``until`` (loop's clock) came first."""
@@ -382,14 +348,23 @@ class LanguageServer:
     # ---- what the server sends
 
     def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
-        """Handler: diagnostics are taken in, everything else is let go."""
-        if method != "textDocument/publishDiagnostics":
-            return
+        """Handler: diagnostics, progress and messages are taken in, everything else is let go."""
+        if method == "textDocument/publishDiagnostics":
+            self._take_push(params)
+        elif method == "$/progress":
+            if self._progress.take(params):
+                # What was pulled meanwhile may have been pulled too early.
+                self._pulls.refresh()
+            self._ring()
+        elif method in ("window/logMessage", "window/showMessage"):
+            self.log.add(params)
+
+    def _take_push(self, params: Mapping[str, Any]) -> None:
         path, version = _path_of(params.get("uri")), params.get("version")
         if path is None or not isinstance(params.get("diagnostics"), list):
             return
         number = version if isinstance(version, int) and not isinstance(version, bool) else None
-        found = severe(as_list(params.get("diagnostics")), self._least_severity)
+        found = self._diagnostics(path, as_list(params.get("diagnostics")))
         if self.answers.push(path, number, found, now=asyncio.get_running_loop().time()):
             self.has_answered = True
             self._ring()
@@ -397,9 +372,12 @@ class LanguageServer:
     def on_request(self, method: str, params: Mapping[str, Any]) -> object:
         """Handler: what a server may ask its client. Raises MethodNotFound."""
         result = self._registrations.answer(method, params)
+        if method == "window/showMessageRequest":
+            self.log.add(params)
+        if method == "client/registerCapability":
+            self._documents.open_late()
         if method in ("client/registerCapability", "workspace/diagnostic/refresh"):
-            for path in self.answers.documents:
-                self._pull_soon(path)
+            self._pulls.refresh()
         self._ring()
         return result
 

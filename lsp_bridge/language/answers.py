@@ -7,6 +7,7 @@ one comparison, and versions never repeat when a file is closed and opened again
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from lsp_bridge.language.problems import RawDiagnostic
+from lsp_bridge.language.progress import Progress
 
 SyncKind = Literal["open", "change", "same"]
 
@@ -30,6 +32,12 @@ class OpenDocument:
     version: int
     orderly: bool
     """The server had answered everything before this version, so what it pushes now is about this version."""
+    sent_at: float = 0.0
+    """When this version was sent, in seconds of the event loop's clock."""
+    told: int = 0
+    """The newest version that the server was really told; older than ``version`` when it wants no changes."""
+    told_text: str = ""
+    """The text of that version: what an incremental change starts from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """How long (seconds) after a push until it counts as the server's last word."""
+    """How long (seconds) after a push until it counts as the server's last word.
+
+    One rule for all servers (300 ms in other agents) would make the quick ones slow and the slow ones wrong: an
+    answer that was pulled is final at once, a push about our very version nearly so, and one that may be about an
+    older text is waited out. An *empty* answer of a server that is at work is never final (see ``Progress``).
+    """
 
     versioned_s: float = 0.15
     """The push says that it is about our version. Still, basedpyright pushes an empty list for a file just
@@ -61,8 +74,9 @@ class Settling:
 class Answers:
     """The documents open at one server and what the server says about them."""
 
-    def __init__(self, settling: Settling | None = None) -> None:
+    def __init__(self, settling: Settling | None = None, progress: Progress | None = None) -> None:
         self.settling = settling or Settling()
+        self.progress = progress or Progress(time.monotonic)
         self.documents: OrderedDict[Path, OpenDocument] = OrderedDict()
         """Least recently used first."""
         self._pushed: dict[Path, Answer] = {}
@@ -74,10 +88,13 @@ class Answers:
         """The number of the latest thing that happened: the generation to capture before a change."""
         return self._count
 
-    def sync(self, path: Path, text: str, *, now: float, pull: bool) -> tuple[SyncKind, int]:
+    def sync(
+        self, path: Path, text: str, *, now: float, pull: bool, tell: bool = True
+    ) -> tuple[SyncKind, int]:
         """Note that the server is (about to be) told ``text``. Returns what to send and the version.
 
-        ``pull``: the diagnostics of this file are pulled.
+        ``pull``: the diagnostics of this file are pulled. ``tell`` False: the server is not told, because it wants
+        no changes; it may see the file on disk.
         """
         document = self.documents.get(path)
         if document is not None:
@@ -89,7 +106,10 @@ class Answers:
         if document is not None:
             settled = self.settled_at(path, document.version, pull=pull)
             orderly = settled is not None and settled <= now
-        self.documents[path] = OpenDocument(path, text, self._count, orderly)
+        told, told_text = self._count, text
+        if document is not None and not tell:
+            told, told_text = document.told, document.told_text
+        self.documents[path] = OpenDocument(path, text, self._count, orderly, now, told, told_text)
         return ("open" if document is None else "change"), self._count
 
     def close(self, path: Path) -> bool:
@@ -101,6 +121,8 @@ class Answers:
     def push(self, path: Path, version: int | None, items: tuple[RawDiagnostic, ...], *, now: float) -> bool:
         """Take in ``publishDiagnostics``. False when it is impossible or out of order, and so ignored."""
         document, latest = self.documents.get(path), self._pushed.get(path)
+        if document is not None and version == document.told < document.version:
+            version = None  # It knows of no newer one: only the order tells what this is about.
         if version is not None and document is not None and version > document.version:
             return False
         if version is not None and latest is not None and (latest.version or 0) > version:
@@ -130,18 +152,22 @@ class Answers:
         document = self.documents.get(path)
         if document is None or document.version < version:
             return None
+        settling = self.settling
+        answer = self._pulled.get(path) if pull else self._pushed.get(path)
+        if answer is None or not _is_about(answer, version):
+            return None
         if pull:
-            pulled = self._pulled.get(path)
-            return pulled.at if pulled is not None and (pulled.version or 0) >= version else None
-        pushed = self._pushed.get(path)
-        if pushed is None:
-            return None
-        if pushed.version is not None:
-            return pushed.at + self.settling.versioned_s if pushed.version >= version else None
-        if pushed.number <= version:
-            return None
-        wait = self.settling.unversioned_s if document.orderly else self.settling.doubtful_s
-        return pushed.at + wait
+            wait = 0.0
+        elif answer.version is not None:
+            wait = settling.versioned_s
+        else:
+            wait = settling.unversioned_s if document.orderly else settling.doubtful_s
+        if answer.items:
+            return answer.at + wait
+        final = self.progress.final_at(
+            answer.at, document.sent_at, after_work_s=settling.unversioned_s, doubtful_s=settling.doubtful_s
+        )
+        return None if final is None else max(answer.at + wait, final)
 
     def known(self, path: Path, version: int = 0) -> tuple[RawDiagnostic, ...] | None:
         """What was said about ``version`` of ``path`` or later ones, pushed and pulled; None: nothing.
@@ -152,8 +178,7 @@ class Answers:
         answers = [
             answer
             for answer in (self._pushed.get(path), self._pulled.get(path))
-            if answer is not None
-            and (answer.number > version if answer.version is None else answer.version >= version)
+            if answer is not None and _is_about(answer, version)
         ]
         return _united([answer.items for answer in answers]) if answers else None
 
@@ -171,6 +196,11 @@ class Answers:
         """The files about which something arrived after the thing numbered ``number``."""
         answers = (*self._pushed.items(), *self._pulled.items())
         return sorted({path for path, answer in answers if answer.number > number})
+
+
+def _is_about(answer: Answer, version: int) -> bool:
+    """Whether it is about this version or a later one; without a version of its own the order tells."""
+    return answer.number > version if answer.version is None else answer.version >= version
 
 
 def _united(groups: Sequence[tuple[RawDiagnostic, ...]]) -> tuple[RawDiagnostic, ...]:

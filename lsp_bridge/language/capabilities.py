@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from lsp_bridge.language.navigation_capabilities import navigation_capabilities
+from lsp_bridge.language.positions import OFFERED
 from lsp_bridge.language.specs import JsonObject
 
 
-def initialize_params(
-    workspace: Path, uri: str, options: JsonObject, *, announce_pull: bool
-) -> dict[str, Any]:
+def initialize_params(root: Path, uri: str, options: JsonObject, *, announce_pull: bool) -> dict[str, Any]:
     """Params of ``initialize`` (LSP 3.17). Only what this client really does is announced.
 
-    The process id lets a server end by itself when the daemon was killed. ``announce_pull``: several
-    servers stop pushing diagnostics once a client says that it can pull them.
+    ``root`` (``uri`` as a URI) is the project's folder. The process id lets a server end by
+    itself when the daemon was killed. ``announce_pull``: several servers stop pushing diagnostics once a client
+    says that it can pull them.
     """
     return {
         "processId": os.getpid(),
         "clientInfo": {"name": "goalwright"},
-        "rootPath": str(workspace),
+        "rootPath": str(root),
         "rootUri": uri,
-        "workspaceFolders": [{"uri": uri, "name": workspace.name or uri}],
+        "workspaceFolders": [{"uri": uri, "name": root.name or uri}],
         "initializationOptions": dict(options),
         "trace": "off",
         "capabilities": _capabilities(announce_pull),
@@ -32,7 +32,7 @@ def initialize_params(
 
 def _capabilities(announce_pull: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
-        "synchronization": {"dynamicRegistration": False, "didSave": True},
+        "synchronization": {"dynamicRegistration": True, "didSave": True},
         "publishDiagnostics": {
             "versionSupport": True,
             "relatedInformation": False,
@@ -55,5 +55,5 @@ def _capabilities(announce_pull: bool) -> dict[str, Any]:
         },
         "textDocument": {**document, **more_of_documents},
         "window": {"workDoneProgress": True},
-        "general": {"positionEncodings": ["utf-16"]},
+        "general": {"positionEncodings": list(OFFERED)},
     }

@@ -29,6 +29,8 @@ class Timing:
     """Without news, after a change that leaves no file to answer about (a deletion)."""
     around_s: float = 0.5
     """For what it says about other open files, once it has answered about the changed ones."""
+    stalled_s: float = 60.0
+    """What a server began (``$/progress``) and said nothing more about for so long holds up no answer."""
     initialize_s: float = 20.0
     pull_s: float = 30.0
     shutdown_s: float = 1.0

@@ -9,7 +9,7 @@ from lsp_bridge.language.problems import severe, to_problems
 from lsp_bridge.language.registrations import Registrations
 from lsp_bridge.language.rpc_errors import MethodNotFound, ServerError
 from lsp_bridge.language.source_text import MAX_SOURCE_BYTES, read_source
-from lsp_bridge.language.watch_globs import glob_pattern, watchers_of
+from lsp_bridge.language.watch_globs import Glob, watchers_of
 
 FILE = Path("/w/a.py")
 SETTINGS = {"python": {"analysis": {"mode": "x"}}}
@@ -66,7 +66,7 @@ def test_an_endless_message_is_cut() -> None:
     ],
 )
 def test_globs(glob: str, path: str, matches: bool) -> None:
-    assert (glob_pattern(glob).fullmatch(path) is not None) == matches
+    assert Glob(glob).matches(path) == matches
 
 
 def test_watchers_know_their_folder_and_kinds() -> None:
@@ -90,19 +90,19 @@ def register(registrations: Registrations, method: str, options: dict[str, Any])
 
 def test_pulling_can_be_registered_for_a_language_and_taken_back() -> None:
     registrations = Registrations(Path("/w"), {}, allow_pull=True)
-    assert not registrations.pulls("python")
+    assert not registrations.pulls(FILE, "python")
     register(registrations, "textDocument/diagnostic", {"documentSelector": [{"language": "python"}]})
-    assert registrations.pulls("python")
-    assert not registrations.pulls("rust")
+    assert registrations.pulls(FILE, "python")
+    assert not registrations.pulls(FILE, "rust")
     registrations.answer("client/unregisterCapability", {"unregisterations": [{"id": "i"}]})
-    assert not registrations.pulls("python")
+    assert not registrations.pulls(FILE, "python")
 
 
 def test_pulling_that_was_not_announced_is_not_done() -> None:
     registrations = Registrations(Path("/w"), {}, allow_pull=False)
     registrations.initialized({"diagnosticProvider": {}})
     register(registrations, "textDocument/diagnostic", {})
-    assert not registrations.pulls("python")
+    assert not registrations.pulls(FILE, "python")
 
 
 def test_configuration_is_answered_by_section() -> None:

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from lsp_bridge.language import found, places
 from lsp_bridge.language.asking import Answered, Asking, AskingTiming, Question
 from lsp_bridge.language.places import WirePlace, WireSymbol
-from lsp_bridge.language.positions import TextIndex, encoding_of
 from lsp_bridge.language.renaming import rename_with
-from lsp_bridge.language.source_text import read_source
+from lsp_bridge.language.source_text import TextOf, no_buffers, read_source
+from lsp_bridge.language.text_index import TextIndex
 from lsp_bridge.language_server import LanguageServer
 from lsp_bridge.language_servers import LanguageServers
 from tools.language import (
@@ -32,6 +32,8 @@ from tools.language import (
 
 T = TypeVar("T")
 
+_MAX_UNSAVED = 20
+"""Files with unsaved changes that a server is told before it is asked."""
 _MAX_REFRESHED = 60
 """Files of an answer that are looked at for a newer text."""
 _DEFINITIONS: Mapping[DefinitionKind, tuple[str, str, str]] = {
@@ -56,13 +58,15 @@ class ServerNavigation:
     def __init__(
         self,
         servers: LanguageServers,
-        unsaved_text: Callable[[Path], str | None] = lambda path: None,
+        unsaved_text: TextOf = no_buffers,
+        unsaved_paths: Callable[[], Sequence[Path]] = tuple,
         *,
         timing: AskingTiming | None = None,
     ) -> None:
-        """``unsaved_text``: the text of a file in an editor when it has unsaved changes there."""
+        """``unsaved_text``: of a file that has unsaved changes in an editor; ``unsaved_paths``: those files."""
         self._servers = servers
-        self._unsaved = unsaved_text
+        self._unsaved_text = unsaved_text
+        self._unsaved_paths = unsaved_paths
         self._asking = Asking(servers, timing)
 
     async def definition(self, at: Position, kind: DefinitionKind = "definition") -> Places:
@@ -100,6 +104,7 @@ class ServerNavigation:
             if near is not None and text is not None:
                 # Some servers have no project before a file of it is open.
                 server.sync(near, text)
+            self._tell_unsaved(server)
             raw = await self._asking.request(server, "workspace/symbol", {"query": query}, timeout_s)
             return await self._symbols(server, raw, None)
 
@@ -154,7 +159,7 @@ class ServerNavigation:
                 text = await read_source(path)
             if text is None or (document is not None and document.text == text):
                 continue
-            if server.spec.language_of(path) is not None:
+            if _looks_after(server, path):
                 server.sync(path, text)
                 old = True
         return old
@@ -171,17 +176,27 @@ class ServerNavigation:
 
     # ---- inside
 
+    def _unsaved(self, path: Path) -> str | None:
+        text = self._unsaved_text(path)
+        return None if text is None else text.removeprefix("\ufeff")
+
+    def _tell_unsaved(self, server: LanguageServer) -> None:
+        """What is new in editors may be where the answer is."""
+        for path in list(self._unsaved_paths())[:_MAX_UNSAVED]:
+            text = self._unsaved(path)
+            if text is not None and _looks_after(server, path):
+                server.sync(path, text)
+
     async def _text(self, path: Path) -> str:
-        text = self._unsaved(path)
-        if text is None:
-            text = await read_source(path)
+        text = await read_source(path, self._unsaved_text)
         if text is None:
             raise ToolError(f"{path.name} cannot be shown to a language server: no such file, or too large.")
         return text
 
     def _at(self, server: LanguageServer, at: Position, text: str) -> dict[str, Any]:
+        self._tell_unsaved(server)
         server.sync(at.path, text)
-        index, encoding = TextIndex(text), encoding_of(server.capabilities)
+        index, encoding = TextIndex(text), server.position_encoding
         position = {"line": at.line - 1, "character": index.units(at.line - 1, at.column - 1, encoding)}
         return {"textDocument": {"uri": at.path.as_uri()}, "position": position}
 
@@ -199,7 +214,7 @@ class ServerNavigation:
                 items, real = await asyncio.to_thread(_read_places, raw)
                 if not await self.refresh(server, set(real.values())):
                     break
-            texts = found.Texts(self.known(server, set(real.values())), encoding_of(server.capabilities))
+            texts = found.Texts(self.known(server, set(real.values())), server.position_encoding)
             return await asyncio.to_thread(found.code_places, items, real, texts)
 
         answer = await self._asking.first(at.path, Question(provider, what, ask, _is_empty))
@@ -208,8 +223,12 @@ class ServerNavigation:
     async def _symbols(self, server: LanguageServer, raw: object, asked: Path | None) -> list[CodeSymbol]:
         items, real = await asyncio.to_thread(_read_symbols, raw)
         files = set(real.values()) if asked is None else {asked, *real.values()}
-        texts = found.Texts(self.known(server, files), encoding_of(server.capabilities))
+        texts = found.Texts(self.known(server, files), server.position_encoding)
         return await asyncio.to_thread(found.code_symbols, items, real, texts, asked)
+
+
+def _looks_after(server: LanguageServer, path: Path) -> bool:
+    return server.spec.language_of(path) is not None and server.root in path.parents
 
 
 def _read_places(raw: object) -> tuple[list[WirePlace], dict[str, Path]]:

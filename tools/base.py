@@ -348,9 +348,9 @@ class Tool(Generic[InputT]):
 
 
 def _lean(node: object) -> object:
-    """A JSON schema without what says nothing to a model: titles, and the null of an optional argument.
+    """A JSON schema without what says nothing to a model: titles, and what stands for an argument left out.
 
-    An argument that is not required may be left out; that None stands for it then is our affair.
+    An argument that is not required may be left out; that None, an empty text or "no" stands for it is our affair.
     """
     if isinstance(node, list):
         return [_lean(item) for item in cast("list[object]", node)]
@@ -359,6 +359,8 @@ def _lean(node: object) -> object:
     schema = cast("dict[str, object]", node)
     if schema.get("default", ...) is None:
         schema = _without_null(schema)
+    elif schema.get("default") == "" or schema.get("default") is False:
+        schema = {k: v for k, v in schema.items() if k != "default"}
     # A property may itself be called "title": only the string annotation is noise.
     return {k: _lean(v) for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
 

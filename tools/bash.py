@@ -53,12 +53,12 @@ _LIMITS = re.compile(
 class BashInput(ToolInput):
     """Arguments of ``bash``."""
 
-    command: str = Field(description="The command line.")
+    command: str
     timeout: int = Field(default=120, ge=1, le=600, description="Seconds until it is stopped.")
     description: str = Field(default="", description="What it does, in five to ten words.")
     background: bool = Field(default=False, description="Go on as a job; returns its id at once.")
     unsandboxed: bool = Field(default=False, description="Ask the person to run it outside of the sandbox.")
-    reason: str = Field(default="", description="With unsandboxed: why it needs to be outside.")
+    reason: str = Field(default="", description="With unsandboxed: why.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ MAX_FILE_BYTES = 10_000_000
 class EditInput(ToolInput):
     """Arguments of ``edit``."""
 
-    file_path: str = Field(description="The file, absolute or relative to the workspace.")
+    file_path: str
     old_string: str = Field(description="Text to replace; empty to create a new file.")
     new_string: str = Field(description="Text to put there; empty to delete old_string.")
-    replace_all: bool = Field(default=False, description="Replace every occurrence of old_string.")
+    replace_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class GlobInput(ToolInput):
     """Arguments of ``glob``."""
 
     pattern: str = Field(min_length=1, description="E.g. **/*.py, src/*.{ts,tsx} or test_*.py.")
-    path: str = Field(default=".", description="Folder to search, absolute or relative to the workspace.")
+    path: str = Field(default=".", description="Folder to search.")
 
 
 class GlobTool(Tool[GlobInput]):

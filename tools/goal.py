@@ -38,7 +38,7 @@ class GoalInput(ToolInput):
     """Arguments of ``goal``."""
 
     add: Annotated[str | list[str] | None, BeforeValidator(_list_in_text)] = Field(
-        default=None, description="Goals to add under the current one: one a line, or separated by commas."
+        default=None, description="One a line, or separated by commas."
     )
     reason: str | None = Field(default=None, description="Why they are added.")
     done: str | None = Field(
@@ -46,11 +46,11 @@ class GoalInput(ToolInput):
     )
     abandon: str | None = Field(default=None, description="Gives up the current goal; the value says why.")
     focus: Annotated[str | None, BeforeValidator(_number_as_text)] = Field(
-        default=None, description="Number of the goal to work on now, e.g. 2.1."
+        default=None, description="Number of the goal to work on, e.g. 2.1."
     )
-    rename: str | None = Field(default=None, description="Another description for the current goal.")
+    rename: str | None = Field(default=None, description="Its new description.")
     revert_files: Annotated[bool, BeforeValidator(_no_as_false)] = Field(
-        default=False, description="With abandon: also take back what was changed in files for the goal."
+        default=False, description="With abandon."
     )
 
 

@@ -21,9 +21,9 @@ MAX_COLUMNS = 500
 class GrepInput(ToolInput):
     """Arguments of ``grep``."""
 
-    pattern: str = Field(min_length=1, description="Regular expression, one line at a time.")
-    path: str = Field(default=".", description="Folder or file, absolute or relative to the workspace.")
-    include: str = Field(default="", description="Only files that match this glob, e.g. *.py.")
+    pattern: str = Field(min_length=1)
+    path: str = Field(default=".", description="Folder or file.")
+    include: str = Field(default="", description="A glob of files, e.g. *.py.")
 
 
 class GrepTool(Tool[GrepInput]):

@@ -14,7 +14,7 @@ from tools.jobs import Job
 class JobInput(ToolInput):
     """Arguments of ``job``."""
 
-    operation: Literal["list", "output", "kill"] = Field(description="What to do.")
+    operation: Literal["list", "output", "kill"]
     job_id: str = Field(default="", description="Which one; not for list.")
 
 

@@ -14,7 +14,7 @@ from tools.paths import ask_read, explain_os_error, resolve
 class LsInput(ToolInput):
     """Arguments of ``ls``."""
 
-    path: str = Field(default=".", description="Folder, absolute or relative to the workspace.")
+    path: str = Field(default=".", description="Folder.")
     depth: int = Field(default=2, ge=1, le=6, description="Levels to show.")
 
 

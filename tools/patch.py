@@ -21,10 +21,8 @@ from tools.writing import atomic
 class PatchInput(ToolInput):
     """Arguments of ``patch``."""
 
-    patch_text: str = Field(description="A unified diff or a *** Begin Patch envelope.")
-    fuzz: int = Field(
-        default=2, ge=0, description="How many outer context lines of a hunk may be missing in the file."
-    )
+    patch_text: str
+    fuzz: int = Field(default=2, ge=0)
 
 
 class PatchTool(Tool[PatchInput]):

@@ -35,7 +35,7 @@ class ReadInput(ToolInput):
         description="File or folder, absolute or relative to the workspace.",
     )
     offset: int = Field(default=1, ge=1, description="First line to show, from 1.")
-    limit: int = Field(default=MAX_LINES, ge=1, description=f"Lines to show, at most {MAX_LINES}.")
+    limit: int = Field(default=MAX_LINES, ge=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ AnyTool = Tool[Any]
 def builtin_tools() -> dict[str, AnyTool]:
     """All built-in tools by name, in the order in which they are offered to the model."""
     from tools.bash import BashTool
+    from tools.diagnostics import DiagnosticsTool
     from tools.edit import EditTool
     from tools.glob import GlobTool
     from tools.goal import GoalTool
@@ -31,11 +32,12 @@ def builtin_tools() -> dict[str, AnyTool]:
     from tools.patch import PatchTool
     from tools.read import ReadTool
     from tools.read_progress import ReadProgressTool
+    from tools.symbols import SymbolsTool
     from tools.write import WriteTool
 
     tools: list[AnyTool] = [
-        GoalTool(), ReadProgressTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), EditTool(), PatchTool(),
-        WriteTool(), BashTool(), JobTool(),
+        GoalTool(), ReadProgressTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), SymbolsTool(),
+        DiagnosticsTool(), EditTool(), PatchTool(), WriteTool(), BashTool(), JobTool(),
     ]  # fmt: skip
     return {tool.name: tool for tool in tools}
 

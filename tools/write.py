@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from tools.base import FileChange, Tool, ToolContext, ToolInput, ToolResult
 from tools.change import apply_changes, on_base
 from tools.diff import opcodes
@@ -14,8 +12,8 @@ from tools.text import Text, decode, split_lines
 class WriteInput(ToolInput):
     """Arguments of ``write``."""
 
-    file_path: str = Field(description="The file, absolute or relative to the workspace.")
-    content: str = Field(description="The whole content of the file.")
+    file_path: str
+    content: str
 
 
 class WriteTool(Tool[WriteInput]):

@@ -118,15 +118,19 @@ class Asking:
         cold = server not in self._answered
         until = begun + (self._timing.cold_s if cold else self._timing.warm_s)
         if not await server.ready(until):
-            failures.silent.append(server.name)
+            failures.silent.append(_named(server))
             return None
         if not supports(server, question.provider):
             failures.unable.append(server.name)
             return None
         try:
             value = await question.ask(server, max(0.0, until - now()))
+            while question.empty(value) and server.busy and now() + self._timing.again_s < until:
+                # "Nothing" from a server that still reads the project is no answer.
+                await asyncio.sleep(self._timing.again_s)
+                value = await question.ask(server, max(0.0, until - now()))
         except (TimeoutError, ServerGone):
-            failures.silent.append(server.name)
+            failures.silent.append(_named(server))
             return None
         except ServerError as error:
             if error.code == _NOT_FOUND:
@@ -135,6 +139,8 @@ class Asking:
                 failures.refused.append(f"{server.name}: {' '.join(str(error).split())[:500]}")
             return None
         self._answered.add(server)
+        if server.busy:
+            failures.silent.append(_named(server))
         return (value,)
 
     async def request(
@@ -167,3 +173,8 @@ class Asking:
                 "does not mean that there is nothing. Ask again later, or use grep."
             )
         return f"{', '.join(failures.unable)} does not support {what}. Use grep and read instead."
+
+
+def _named(server: LanguageServer) -> str:
+    """With what it says that it is doing."""
+    return f"{server.name} ({server.busy[:100]})" if server.busy else server.name

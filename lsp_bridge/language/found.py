@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lsp_bridge.language.places import WirePlace, WireRange, WireSymbol
-from lsp_bridge.language.positions import Encoding, TextIndex
+from lsp_bridge.language.positions import PositionEncoding
 from lsp_bridge.language.source_text import MAX_SOURCE_BYTES
+from lsp_bridge.language.text_index import TextIndex
 from tools.language import CodePlace, CodeSymbol
 
 _MAX_FILES_READ = 200
@@ -45,9 +46,9 @@ def load(path: Path) -> str | None:
 class Texts:
     """The lines of files: ``known`` (what an editor or the server holds) before what is on disk."""
 
-    def __init__(self, known: Mapping[Path, str], encoding: Encoding) -> None:
+    def __init__(self, known: Mapping[Path, str], encoding: PositionEncoding) -> None:
         self._known = known
-        self._encoding: Encoding = encoding
+        self._encoding: PositionEncoding = encoding
         self._indexes: dict[Path, TextIndex | None] = {}
 
     def place(self, path: Path, span: WireRange) -> CodePlace | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from lsp_bridge.language.positions import wire_range
 from lsp_bridge.language.registrations import as_list, as_object
+from lsp_bridge.language.text_index import wire_range
 
 MAX_PLACES = 5_000
 """Of one answer; whoever has more asks for something narrower."""

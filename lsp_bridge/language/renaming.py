@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lsp_bridge.language import found
-from lsp_bridge.language.positions import Encoding, encoding_of
+from lsp_bridge.language.positions import PositionEncoding
 from lsp_bridge.language.registrations import as_object
 from lsp_bridge.language.rpc_errors import ServerError
 from lsp_bridge.language.workspace_edit import BadEdit, FileEdits, apply_edits, check_moves, read_edit
@@ -55,7 +55,7 @@ async def rename_with(
             paths = set(real.values())
             if await asker.refresh(server, paths) or _outdated(server, files, real):
                 continue
-            known, encoding = asker.known(server, paths), encoding_of(server.capabilities)
+            known, encoding = asker.known(server, paths), server.position_encoding
             return await asyncio.to_thread(_carry_out, files, real, known, encoding)
         except BadEdit as error:
             raise ToolError(
@@ -98,7 +98,10 @@ def _outdated(server: LanguageServer, files: Mapping[str, FileEdits], real: Mapp
 
 
 def _carry_out(
-    files: Mapping[str, FileEdits], real: Mapping[str, Path], known: Mapping[Path, str], encoding: Encoding
+    files: Mapping[str, FileEdits],
+    real: Mapping[str, Path],
+    known: Mapping[Path, str],
+    encoding: PositionEncoding,
 ) -> tuple[RenamedText, ...]:
     renamed: list[RenamedText] = []
     for file, made in files.items():

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lsp_bridge.language.places import WireRange, file_of
-from lsp_bridge.language.positions import Encoding, TextIndex, wire_range
+from lsp_bridge.language.positions import PositionEncoding
 from lsp_bridge.language.registrations import as_list, as_object
+from lsp_bridge.language.text_index import TextIndex, wire_range
 
 MAX_FILES = 500
 MAX_EDITS = 20_000
@@ -95,7 +96,7 @@ def _read_edits(uri: object, edits: object, version: int | None, files: dict[str
         made.edits.append(WireEdit(span, text))
 
 
-def apply_edits(text: str, edits: Sequence[WireEdit], encoding: Encoding) -> str:
+def apply_edits(text: str, edits: Sequence[WireEdit], encoding: PositionEncoding) -> str:
     """``text`` after all edits, each of which is about ``text`` as it was. Raises BadEdit."""
     index = TextIndex(text)
     spans: list[tuple[int, int, str]] = []

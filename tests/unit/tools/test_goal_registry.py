@@ -23,7 +23,8 @@ async def run(ctx: FakeToolContext, name: str, **arguments: object) -> ToolResul
 
 def test_all_tools_describe_themselves_in_few_words() -> None:
     tools = builtin_tools()
-    names = ["goal", "read_progress", "read", "ls", "glob", "grep", "edit", "patch", "write", "bash", "job"]
+    looking = ["goal", "read_progress", "read", "ls", "glob", "grep", "symbols", "diagnostics"]
+    names = [*looking, "edit", "patch", "write", "bash", "job"]
     assert list(tools) == names
     size = sum(len(json.dumps([t.name, t.description, t.schema()])) for t in tools.values())
     assert size < 9_000

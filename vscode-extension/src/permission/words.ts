@@ -46,6 +46,8 @@ const VERBS: Readonly<Record<string, string>> = {
   ls: "lists",
   glob: "looks for",
   grep: "searches",
+  symbols: "asks language servers:",
+  diagnostics: "looks for problems in",
   webfetch: "fetches",
   task: "starts",
   external_directory: "reaches outside of this folder:",

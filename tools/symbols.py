@@ -1,0 +1,274 @@
+"""The ``symbols`` tool: where things are defined and used, as language servers know it, and renaming them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import AliasChoices, Field
+
+from tools import search, symbol_place
+from tools.access import suggestions
+from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.glob import newest_first
+from tools.language import CodeSymbol, DefinitionKind, Places, Position, Symbols
+from tools.paths import Target, ask_read, did_you_mean, explain_os_error, may_read, resolve, rule_target
+from tools.renaming import apply_rename, plan_rename, preview
+from tools.symbol_text import Listed, Readable, list_outline, list_places, list_symbols, notes
+from tools.text import decode
+from tools.writing.atomic import read_resolved
+
+Operation = Literal[
+    "definition", "declaration", "type_definition", "implementation", "references", "outline", "find", "hover",
+    "rename",
+]  # fmt: skip
+_DEFINITIONS: dict[Operation, DefinitionKind] = {
+    "definition": "definition",
+    "declaration": "declaration",
+    "type_definition": "type_definition",
+    "implementation": "implementation",
+}
+_MAX_BYTES = 5_000_000
+_MAX_NAME = 300
+_MAX_SHOWN = 500
+_MAX_LANGUAGES = 4
+"""Kinds of files whose servers are asked when ``find`` names none."""
+_TRIED = 4
+"""Places on which the name stands that are tried before it is given up: the first may be in a comment."""
+
+
+class SymbolsInput(ToolInput):
+    """Arguments of ``symbols``. ``query`` is another word for ``symbol``."""
+
+    operation: Operation
+    symbol: str = Field(default="", validation_alias=AliasChoices("symbol", "query"))
+    path: str = ""
+    line: int | None = None
+    column: int | None = None
+    new_name: str = ""
+    preview: bool = False
+    limit: int = 100
+
+
+class SymbolsTool(Tool[SymbolsInput]):
+    """Asks the Navigation port; ``rename`` goes through ``tools.change``."""
+
+    name = "symbols"
+    permission = "symbols"
+    Input = SymbolsInput
+
+    async def run(self, args: SymbolsInput, ctx: ToolContext) -> ToolResult:
+        """See ``Tool.run``."""
+        _check(args)
+        what = f"{args.operation} {args.symbol or args.path}".strip()
+        everything = suggestions(self.permission, ("*",))
+        await ctx.permission.ask(PermissionAsk(self.permission, (what,), f"Symbols: {what}", everything))
+        if args.operation == "find":
+            return await _find(args, ctx)
+        if not args.path:
+            raise ToolError(f"{args.operation} needs a path: the file in which the symbol stands.")
+        target = resolve(args.path, ctx)
+        if target.path.is_dir():
+            raise ToolError(f"{target.rule} is a folder: name a file, or use operation find.")
+        await ask_read(target, ctx)
+        text = await _text(target, ctx)
+        if args.operation == "outline":
+            return await _outline(target, args, ctx)
+        at = await _position(args, target, text, ctx)
+        if args.operation == "hover":
+            return await _hover(at, args, ctx)
+        if args.operation == "rename":
+            return await _rename(at, args, ctx)
+        if args.operation == "references":
+            found = await ctx.navigation.references(at)
+        else:
+            found = await ctx.navigation.definition(at, _DEFINITIONS[args.operation])
+        return await _places(found, at, args, ctx)
+
+
+def _check(args: SymbolsInput) -> None:
+    if (args.line is not None and args.line < 1) or (args.column is not None and args.column < 1):
+        raise ToolError("line and column count from 1.")
+    if args.column is not None and args.line is None:
+        raise ToolError("column needs a line.")
+    if max(len(args.symbol), len(args.new_name)) > _MAX_NAME:
+        raise ToolError(f"A name has at most {_MAX_NAME} characters.")
+
+
+async def _text(target: Target, ctx: ToolContext) -> str:
+    """The file as the person sees it. Raises ToolError."""
+    unsaved = ctx.files.unsaved(target.path)
+    if unsaved is not None:
+        return unsaved
+
+    def load() -> str | None:
+        data = read_resolved(target.path)
+        if data is not None and len(data) > _MAX_BYTES:
+            raise ToolError(f"{target.rule} is too large for language servers. Use grep.")
+        return None if data is None else decode(data).text
+
+    try:
+        text = await asyncio.to_thread(load)
+    except OSError as error:
+        raise ToolError(explain_os_error(error, f"{target.rule} cannot be read")) from error
+    if text is None:
+        near = [
+            name for name in did_you_mean(target.path) if may_read(target.path.parent / name, ctx) != "deny"
+        ]
+        hint = f" Did you mean: {', '.join(near)}?" if near else ""
+        raise ToolError(f"{target.rule} does not exist.{hint}")
+    return text
+
+
+async def _position(args: SymbolsInput, target: Target, text: str, ctx: ToolContext) -> Position:
+    """The place that is meant. Raises ToolError that says which there are."""
+    symbol, name = args.symbol.strip(), target.rule
+    if args.line is not None and args.column is not None:
+        return Position(target.path, args.line, args.column)
+    if not symbol:
+        raise ToolError(f"{args.operation} needs the symbol's name (and its line), or line and column.")
+    if args.line is not None:
+        places = await asyncio.to_thread(symbol_place.on_line, text, symbol, args.line, name)
+    else:
+        try:
+            outline: Sequence[CodeSymbol] = (await ctx.navigation.outline(target.path)).items
+        except ToolError:
+            outline = ()  # The text still says where the name stands; who can do nothing will say so when asked.
+        place = await asyncio.to_thread(symbol_place.in_outline, outline, text, symbol, name)
+        one = args.operation == "rename"
+        places = (
+            [place]
+            if place
+            else await asyncio.to_thread(lambda: symbol_place.in_text(text, symbol, name, one=one))
+        )
+    positions = [Position(target.path, line, column) for line, column in places]
+    return positions[0] if len(positions) == 1 else await _meaningful(positions, ctx)
+
+
+async def _meaningful(positions: Sequence[Position], ctx: ToolContext) -> Position:
+    """The first place that means something to a server: not one in a comment or a string."""
+    for at in positions[:_TRIED]:
+        try:
+            if (await ctx.navigation.definition(at)).items:
+                return at
+        except ToolError:
+            break
+    return positions[0]
+
+
+async def _places(found: Places, at: Position, args: SymbolsInput, ctx: ToolContext) -> ToolResult:
+    listed = await asyncio.to_thread(list_places, found.items, Readable(ctx, at.path), _limit(args))
+    words = args.operation.replace("_", " ")
+    return _listed(listed, found.silent, f"No {words} found.", "places", _title(args), ctx)
+
+
+async def _outline(target: Target, args: SymbolsInput, ctx: ToolContext) -> ToolResult:
+    found = await ctx.navigation.outline(target.path)
+    listed = await asyncio.to_thread(list_outline, found.items, _limit(args))
+    title = f"outline {target.rule} ({listed.total})"
+    return _listed(listed, found.silent, "The file defines nothing.", "symbols", title, ctx)
+
+
+async def _find(args: SymbolsInput, ctx: ToolContext) -> ToolResult:
+    query = args.symbol.strip()
+    if not query:
+        raise ToolError("find needs the name, or a part of it, as symbol.")
+    owner, name = symbol_place.split_name(query)
+    if args.path and not (target := resolve(args.path, ctx)).path.is_dir():
+        await ask_read(target, ctx)
+        await _text(target, ctx)
+        found = await ctx.navigation.find(name, target.path)
+    else:
+        found = await _find_all(name, await _samples(ctx), ctx)
+    items = (
+        [item for item in found.items if f".{item.container}".endswith(f".{owner}")] if owner else found.items
+    )
+    # Servers find by resemblance, some in no order: what has the very name comes first.
+    ordered = sorted(items or found.items, key=lambda item: item.name.split("(")[0] != name)
+    listed = await asyncio.to_thread(list_symbols, ordered, Readable(ctx), _limit(args))
+    return _listed(listed, found.silent, f"No symbol {query} found.", "symbols", _title(args), ctx)
+
+
+async def _samples(ctx: ToolContext) -> list[Path]:
+    """The newest file of each of the commonest kinds in the workspace: they tell which servers to ask."""
+    listed = await search.list_files(ctx.workspace, search.ripgrep(ctx.workspace))
+
+    def choose() -> list[Path]:
+        kinds = Counter(Path(name).suffix for name in listed.files)
+        del kinds[""]
+        groups = [
+            newest_first(ctx.workspace, [name for name in listed.files if name.endswith(kind)][:1000])
+            for kind, _ in kinds.most_common(3 * _MAX_LANGUAGES)
+        ]
+        return [
+            ctx.workspace / group[0] for group in groups if may_read(ctx.workspace / group[0], ctx) == "allow"
+        ]
+
+    return await asyncio.to_thread(choose)
+
+
+async def _find_all(name: str, samples: Sequence[Path], ctx: ToolContext) -> Symbols:
+    answers = await asyncio.gather(
+        *(ctx.navigation.find(name, sample) for sample in samples), return_exceptions=True
+    )
+    found = [answer for answer in answers if isinstance(answer, Symbols)]
+    if not found:
+        failed = [answer for answer in answers if isinstance(answer, BaseException)]
+        # A server that did not answer says more than "there is none for .md".
+        failed.sort(key=lambda error: "No language server" in str(error))
+        raise failed[0] if failed else ToolError("The workspace has no files that could be asked about.")
+    items = dict.fromkeys(item for answer in found for item in answer.items)
+    silent = dict.fromkeys(name for answer in found for name in answer.silent)
+    return Symbols(tuple(items), (), tuple(silent))
+
+
+async def _hover(at: Position, args: SymbolsInput, ctx: ToolContext) -> ToolResult:
+    said = await ctx.navigation.hover(at)
+    try:
+        origins = (await ctx.navigation.definition(at)).items
+    except ToolError:
+        origins = ()
+    # Types and documentation come from where it is defined, and values of constants, too.
+    readable = Readable(ctx, at.path)
+    denied = await asyncio.to_thread(lambda: any(readable.of(place.path) == "deny" for place in origins))
+    if denied:
+        raise ToolError("It is defined in a file that must not be read.")
+    return ToolResult(said or "Nothing is known about it.", title=_title(args), metadata={"path": args.path})
+
+
+async def _rename(at: Position, args: SymbolsInput, ctx: ToolContext) -> ToolResult:
+    new_name = args.new_name.strip()
+    if not new_name or re.search(r"[\s\x00-\x1f]", new_name):
+        raise ToolError("rename needs new_name: one name, without blanks.")
+    files = await ctx.navigation.rename(at, new_name)
+    if not files:
+        raise ToolError(
+            f"The language server renames nothing at {rule_target(at.path, ctx.workspace)}:{at.line}:{at.column}."
+        )
+    plan = await plan_rename(files, ctx)
+    if not args.preview:
+        return (await apply_rename(plan, ctx)).result()
+    shown = await asyncio.to_thread(preview, plan, ctx)
+    text = f"Preview, nothing was changed. {len(files)} file{'' if len(files) == 1 else 's'}:\n{shown}"
+    return ToolResult(text, title=f"{_title(args)} → {new_name} (preview)", metadata={"count": len(files)})
+
+
+def _limit(args: SymbolsInput) -> int:
+    return max(1, min(args.limit, _MAX_SHOWN))
+
+
+def _title(args: SymbolsInput) -> str:
+    where = args.path if args.line is None else f"{args.path}:{args.line}"
+    return " ".join(filter(None, (args.operation.replace("_", " "), args.symbol, where)))
+
+
+def _listed(
+    listed: Listed, silent: Sequence[str], nothing: str, what: str, title: str, ctx: ToolContext
+) -> ToolResult:
+    lines = [*(listed.lines or [nothing]), *notes(listed, silent, what)]
+    metadata = {"count": listed.total, "left_out": listed.hidden, "silent": list(silent)}
+    return ToolResult("\n".join(lines), title=title, metadata=metadata)

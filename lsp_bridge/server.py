@@ -33,6 +33,7 @@ from lsp_bridge.attached_editors import AttachedEditors
 from lsp_bridge.document_sync import NOTEBOOKS, DocumentProtocol, DocumentSync, Listeners
 from lsp_bridge.editor.decisions import Decisions
 from lsp_bridge.editor.features import EditorFeatures
+from lsp_bridge.editor.peers import EditorPeer, EditorPeers, uri_in
 from lsp_bridge.request_error import RequestError
 from lsp_bridge.requests import ClientState, ModelChooser, Requests
 
@@ -57,6 +58,8 @@ class Bridge:
     _warming: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     editors: AttachedEditors = field(default_factory=AttachedEditors)
     """What is open in all of them."""
+    peers: EditorPeers = field(default_factory=EditorPeers)
+    """Those that tell what their extensions say."""
 
     def client_came(self, env: dict[str, str], configured: str | None) -> None:
         """A client has initialized: prepare for its first prompt while it has other things to do."""
@@ -88,6 +91,7 @@ class ClientServer:
         self._bridge = bridge
         self._writer = writer
         self._client = ClientState()
+        self._peer: EditorPeer | None = None
         self._held: dict[str, list[Event | Delta | Metered]] = {}
         """Sessions whose updates wait until the answer to the request that subscribed is on its way."""
         self._holds: dict[str, int] = {}
@@ -181,6 +185,8 @@ class ClientServer:
         self._core.bus.unsubscribe(self._published)
         self._editor.close()
         self._documents.close()
+        if self._peer is not None:
+            self._bridge.peers.remove(self._peer)
         self._core.client_left()
 
     # -- updates to the client --
@@ -264,8 +270,21 @@ class ClientServer:
         self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
         self._initialized = True
         self._editor.initialized()
+        if options.diagnostics:
+            self._attach()
         env = {**provider_env(os.environ), **self._client.env}
         self._bridge.client_came(env, self._requests.client_config().settings.model)
+
+    def _attach(self) -> None:
+        """The daemon may ask this client what its extensions say."""
+        if self._peer is None:
+            send = self._server.protocol.send_request_async
+            self._peer = EditorPeer(self._client.name, send, self._uri_of)
+            self._bridge.peers.add(self._peer)
+
+    def _uri_of(self, path: Path) -> str:
+        documents, folders = self._documents.documents, self._server.workspace.folders
+        return uri_in([document.uri for document in documents.at(path)], list(folders), path)
 
 
 def _is_id(value: object) -> bool:

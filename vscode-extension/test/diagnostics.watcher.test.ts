@@ -296,3 +296,15 @@ test("a baseline is told at once", async () => {
   editor.change(FILE, "new");
   assert.equal(await editor.ask("new", null).words(), "pending");
 });
+
+test("of a text that nobody had looked at it is said so, which is not the same as that it had no problems", async () => {
+  const editor = await proven();
+  editor.appear(OTHER, "old");
+  const [file] = await Promise.all([editor.baseline()]);
+  editor.change(OTHER, "new");
+  const asked = editor.watcher.ask({ files: [{ uri: OTHER, textHash: null }], since: file, settleMs: 300, timeoutMs: 2_500, patient: false });
+  await editor.clock.pass(100);
+  editor.say(OTHER, "perhaps old");
+  await editor.clock.pass(2_500);
+  assert.equal((await asked).files[0]?.before, null);
+});

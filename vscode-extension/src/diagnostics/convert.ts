@@ -1,6 +1,7 @@
 import type { Diagnostic, DiagnosticSeverity, Range } from "vscode";
 
-const MOST_OF_A_FILE = 500;
+/** As many as VS Code itself shows. */
+const MOST_OF_A_FILE = 1_000;
 
 /** LSP's Diagnostic, as much of it as the daemon reads. */
 export function toLsp(found: Diagnostic): Record<string, unknown> {

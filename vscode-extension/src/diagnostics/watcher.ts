@@ -36,6 +36,8 @@ interface Baseline<T> {
   /** What was shown, by file; of files changed since then: at the moment of the first change. */
   shown: Map<string, readonly T[]>;
   changed: Set<string>;
+  /** Files of whose old text nobody had said anything when it changed. */
+  unknown: Set<string>;
   pulled: Map<string, Pulled<T>>;
 }
 
@@ -87,7 +89,9 @@ export class ProblemWatcher<T> {
     for (const baseline of this.baselines) {
       if (baseline.changed.has(uri)) continue;
       baseline.changed.add(uri);
-      baseline.shown.set(uri, this.editor.problems(uri));
+      const shown = this.editor.problems(uri);
+      baseline.shown.set(uri, shown);
+      if (!old.heard && !old.pulled && !shown.length) baseline.unknown.add(uri);
     }
     const settled = settledAt(old, this.waits(old.language, SETTLE_MS));
     this.renew(uri, old.language, settled === undefined || settled > this.clock.now());
@@ -137,7 +141,7 @@ export class ProblemWatcher<T> {
 
   private baseline(files: readonly EditorFile[]): Answer<T> {
     const shown = new Map(this.editor.everything());
-    const made: Baseline<T> = { generation: ++this.generation, shown, changed: new Set(), pulled: new Map() };
+    const made: Baseline<T> = { generation: ++this.generation, shown, changed: new Set(), unknown: new Set(), pulled: new Map() };
     this.baselines.push(made);
     if (this.baselines.length > MOST_BASELINES) this.baselines.shift();
     const answers = files.map((file): FileAnswer<T> => {
@@ -253,7 +257,9 @@ export class ProblemWatcher<T> {
   }
 
   private before(uri: string, baseline: Baseline<T> | undefined): readonly T[] | null {
-    return baseline ? known(baseline.pulled.get(uri), baseline.shown.get(uri) ?? []) : null;
+    if (!baseline) return null;
+    const pulled = baseline.pulled.get(uri);
+    return baseline.unknown.has(uri) && !pulled ? null : known(pulled, baseline.shown.get(uri) ?? []);
   }
 
   private others(asked: ReadonlySet<string>, since: number, baseline: Baseline<T>): FileAnswer<T>[] {

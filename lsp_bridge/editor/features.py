@@ -75,11 +75,15 @@ class EditorFeatures:
         """Offer it all. ``guard`` wraps handlers."""
         server = self._server
         options = types.CodeActionOptions(code_action_kinds=list(KINDS))
-        server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)(self._code_actions)
+
+        @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)
+        def _(params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
+            return self._code_actions(params)
+
         lenses = guard(types.TEXT_DOCUMENT_CODE_LENS, self._code_lenses)
         server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))(lenses)
         for name in a.COMMANDS:
-            server.command(name)(_by_execute)
+            server.command(name)(_announced())
         self._core.permissions.watch(self._changed)
 
     def initialized(self) -> None:
@@ -322,8 +326,13 @@ _MANY = 10**9
 """The last line of a file, whatever it is."""
 
 
-def _by_execute(*arguments: object) -> None:
+def _announced() -> Callable[..., None]:
     """Commands are registered to be announced; they run in ``EditorFeatures.execute``."""
+
+    def run(*arguments: object) -> None:
+        raise AssertionError("commands are run by the protocol's own handler")
+
+    return run
 
 
 def _word(accepted: bool) -> Any:

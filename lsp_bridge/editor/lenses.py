@@ -120,4 +120,6 @@ def _whole(file: FileDiff, change: ProposedFile) -> str:
 
 def _lens(line: int, title: str, command: str, argument: dict[str, Any]) -> types.CodeLens:
     start = types.Position(line, 0)
-    return types.CodeLens(types.Range(start, start), types.Command(title, command, [argument]))
+    return types.CodeLens(
+        types.Range(start, start), types.Command(title=title, command=command, arguments=[argument])
+    )

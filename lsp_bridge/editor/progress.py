@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import uuid
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from lsprotocol import types
 
 from daemon.model.events import Event, MessagePartAdded, ModelRetry, PermissionAsked, ToolStarted, TurnStarted
 from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart
+from lsp_bridge.editor.asking import ask
 from lsp_bridge.editor.prompts import one_line
 
 if TYPE_CHECKING:
@@ -48,22 +48,23 @@ class Progress:
             if window is None or not window.work_done_progress:
                 return
             token = str(uuid.uuid4())
+            made = types.WorkDoneProgressCreateParams(token)
+            self._expect_cancel(token)
             try:
-                made = self._server.protocol.send_request_async(
-                    types.WINDOW_WORK_DONE_PROGRESS_CREATE, types.WorkDoneProgressCreateParams(token)
-                )
-                await asyncio.wait_for(made, _PATIENCE_S)
+                await ask(self._server, types.WINDOW_WORK_DONE_PROGRESS_CREATE, made, _PATIENCE_S)
             except (
                 Exception
             ) as error:  # an error of the client's, no answer, or it has gone: work goes on unseen
                 log.info("no progress is shown: %s", error)
+                self._tokens().pop(token, None)
                 return
+        else:
+            self._expect_cancel(token)
         self._token = token
         self._said = message
         self._server.work_done_progress.begin(
             token, types.WorkDoneProgressBegin(title=title, cancellable=True, message=message)
         )
-        self._tokens()[token].add_done_callback(lambda future: self._cancel() if future.cancelled() else None)
 
     def follow(self, event: Event) -> None:
         """Say what happens now."""
@@ -86,6 +87,11 @@ class Progress:
         if token is not None:
             self._server.work_done_progress.end(token, types.WorkDoneProgressEnd(message=message))
             self._tokens().pop(token, None)
+
+    def _expect_cancel(self, token: types.ProgressToken) -> None:
+        """From now on: it can come as soon as the client knows the token."""
+        canceled = self._tokens().setdefault(token, Future())
+        canceled.add_done_callback(lambda future: self._cancel() if future.cancelled() else None)
 
     def _tokens(self) -> dict[types.ProgressToken, Future[Any]]:
         """pygls' futures, which the client cancels; their type says nothing of what they hold."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from daemon.model.permissions import PermissionRequest
+from lsp_bridge.editor.asking import ask
 from lsp_bridge.editor.showing import Showing
 from lsp_bridge.request_error import RequestError
 from lsp_bridge.terminal.questions import question_lines
@@ -63,16 +63,7 @@ class Questions:
         """Which of ``titles`` the person chooses; None for none. Raises what the client answers as an error."""
         actions = [types.MessageActionItem(title) for title in titles]
         params = types.ShowMessageRequestParams(types.MessageType.Info, text, actions)
-        message_id = str(uuid.uuid4())
-        future = self._server.protocol.send_request(
-            types.WINDOW_SHOW_MESSAGE_REQUEST, params, msg_id=message_id
-        )
-        try:
-            chosen = await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
-            # The answer does not matter any more: an editor that understands takes the question away.
-            self._server.protocol.notify(types.CANCEL_REQUEST, types.CancelParams(id=message_id))
-            raise
+        chosen = await ask(self._server, types.WINDOW_SHOW_MESSAGE_REQUEST, params)
         return None if chosen is None else chosen.title
 
     async def _ask(self, request: PermissionRequest) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from daemon.redaction import SECRETS
+from lsp_bridge.editor.asking import ask
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
@@ -40,7 +41,7 @@ class Showing:
             try:
                 path = await asyncio.to_thread(_write, self._folder, name, text)
                 params = types.ShowDocumentParams(uri=path.as_uri(), take_focus=focus)
-                result = await asyncio.wait_for(self._server.window_show_document_async(params), _PATIENCE_S)
+                result = await ask(self._server, types.WINDOW_SHOW_DOCUMENT, params, _PATIENCE_S)
                 if result.success:
                     return
             except Exception as error:  # no space, an error of the client's, no answer: it is said then

@@ -164,6 +164,8 @@ class _Turn:
             self._active = item.prompt_id == self.prompt_id
             messages = self.session.state.messages
             self._since = messages[-1].sequence if messages else 0
+            if self._active and self.canceled:
+                self.session.cancel()
         if not self._active:
             return
         self.progress.follow(item)

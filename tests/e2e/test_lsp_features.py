@@ -1,0 +1,434 @@
+"""Code actions, lenses, progress and questions in any LSP editor: pytest-lsp over ``goalwright connect --stdio``."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from cattrs import Converter
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pytest_lsp import ClientServerConfig, LanguageClient
+from pytest_lsp.client import default_converter, register_lsp_features
+
+from lsp_bridge.handshake import PROTOCOL_VERSION
+from tests.fakes.command_line import PROGRAM, CommandLine
+from tests.fakes.waiting import until
+
+pytestmark = pytest.mark.timeout(180)
+
+RATES = "LOCAL = 400\n" + "\n" * 10 + "FAR = 900\n"
+CHEAPER = RATES.replace("400", "350").replace("900", "800")
+WRITE = {"name": "write", "input": {"file_path": "${workspace}/rates.py", "content": CHEAPER}}
+READ = {"name": "read", "input": {"file_path": "${workspace}/rates.py"}}
+FIXED = "The rates are **cheaper** now."
+CHANGE = [{"tool_calls": [READ]}, {"text": "Like this.", "tool_calls": [WRITE]}, {"text": FIXED}]
+PROBLEM = types.Diagnostic(
+    types.Range(types.Position(0, 0), types.Position(0, 5)),
+    "LOCAL is too dear\nfor parcels",
+    severity=types.DiagnosticSeverity.Error,
+    source="checker",
+    code="E42",
+)
+OTHER = types.Diagnostic(types.Range(types.Position(0, 8), types.Position(0, 11)), "a second thing")
+ABLE = types.ClientCapabilities(
+    window=types.WindowClientCapabilities(
+        work_done_progress=True, show_document=types.ShowDocumentClientCapabilities(support=True)
+    ),
+    workspace=types.WorkspaceClientCapabilities(
+        code_lens=types.CodeLensWorkspaceClientCapabilities(refresh_support=True)
+    ),
+    text_document=types.TextDocumentClientCapabilities(
+        code_action=types.CodeActionClientCapabilities(
+            code_action_literal_support=types.ClientCodeActionLiteralOptions(
+                types.ClientCodeActionKindOptions([types.CodeActionKind.QuickFix])
+            )
+        )
+    ),
+)
+
+
+class Editor:
+    """An LSP editor, what it shows, and a person who answers its questions by ``answers``."""
+
+    def __init__(self, client: LanguageClient, workspace: Path) -> None:
+        self.client = client
+        self.file = workspace / "rates.py"
+        self.answers: list[str | None] = []
+        self.asked: list[types.ShowMessageRequestParams] = []
+        self.refreshes = 0
+        self.created: list[types.ProgressToken] = []
+        self._answerable = asyncio.Event()
+        client.feature(types.WORKSPACE_CODE_LENS_REFRESH)(lambda params: self._refresh())
+
+    @property
+    def documents(self) -> list[str]:
+        """The texts of what was shown."""
+        return [Path(unquote(urlsplit(one.uri).path)).read_text() for one in self.client.shown_documents]
+
+    def _refresh(self) -> None:
+        self.refreshes += 1
+
+    def person_answers(self, *titles: str | None) -> None:
+        """Who sits there: answers the questions in this order, and leaves further ones standing."""
+        self.answers = list(titles)
+
+        async def ask(params: types.ShowMessageRequestParams) -> types.MessageActionItem | None:
+            self.asked.append(params)
+            if not self.answers:
+                await self._answerable.wait()
+            title = self.answers.pop(0)
+            return next((one for one in params.actions or () if one.title == title), None)
+
+        self.client.feature(types.WINDOW_SHOW_MESSAGE_REQUEST)(ask)
+
+    @property
+    def document(self) -> types.TextDocumentIdentifier:
+        return types.TextDocumentIdentifier(self.file.as_uri())
+
+    def open(self, text: str) -> None:
+        item = types.TextDocumentItem(self.file.as_uri(), "python", 1, text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+
+    def change(self, text: str, version: int = 2) -> None:
+        self.client.text_document_did_change(
+            types.DidChangeTextDocumentParams(
+                types.VersionedTextDocumentIdentifier(version, self.file.as_uri()),
+                [types.TextDocumentContentChangeWholeDocument(text)],
+            )
+        )
+
+    async def actions(
+        self, *problems: types.Diagnostic, **context: Any
+    ) -> list[types.CodeAction | types.Command]:
+        at = types.Range(types.Position(0, 0), types.Position(0, 0))
+        given = types.CodeActionContext(list(problems), **context)
+        found = await self.client.text_document_code_action_async(
+            types.CodeActionParams(self.document, at, given)
+        )
+        return list(found or ())
+
+    async def lenses(self) -> dict[tuple[int, str], types.Command]:
+        """By line and title."""
+        found = await self.client.text_document_code_lens_async(types.CodeLensParams(self.document))
+        return {(one.range.start.line, one.command.title): one.command for one in found or () if one.command}
+
+    async def lens(self, line: int, title: str) -> types.Command:
+        """A lens that is there, or comes when the lenses are refreshed."""
+        found: dict[tuple[int, str], types.Command] = {}
+        for refreshes in range(1, 20):
+            if (line, title) in (found := await self.lenses()):
+                break
+            await until(
+                lambda least=refreshes: self.refreshes >= least, f"the lens {title} in {found}", within_s=30
+            )
+        return found[line, title]
+
+    async def run(self, command: types.Command | str, *arguments: Any, **more: Any) -> Any:
+        name = command if isinstance(command, str) else command.command
+        given = list(arguments) if isinstance(command, str) else list(command.arguments or ())
+        async with asyncio.timeout(60):
+            return await self.client.workspace_execute_command_async(
+                types.ExecuteCommandParams(command=name, arguments=given, **more)
+            )
+
+    def progress(
+        self,
+    ) -> list[types.WorkDoneProgressBegin | types.WorkDoneProgressReport | types.WorkDoneProgressEnd]:
+        return [step for steps in self.client.progress_reports.values() for step in steps]
+
+    async def ended(self) -> None:
+        await until(
+            lambda: any(one.kind == "end" for one in self.progress()), "the end of progress", within_s=60
+        )
+
+    def messages(self) -> str:
+        return "\n".join(one.message for one in self.client.messages)
+
+
+def make_client() -> LanguageClient:
+    """pytest-lsp's client, whose lsprotocol takes every code action with a command for a bare command."""
+    client = LanguageClient(converter_factory=converter)
+    register_lsp_features(client)
+    return client
+
+
+def converter() -> Converter:
+    made = default_converter()
+
+    def action(value: Any, _: object) -> types.Command | types.CodeAction:
+        cls = types.Command if isinstance(value.get("command"), str) else types.CodeAction
+        return made.structure(value, cls)
+
+    made.register_structure_hook(types.Command | types.CodeAction, action)
+    return made
+
+
+class House:
+    """A workspace with its daemon, and the editors that attach to it."""
+
+    def __init__(self, command_line: CommandLine) -> None:
+        self.command_line = command_line
+        self.workspace = command_line.workspace
+        (self.workspace / "rates.py").write_text(RATES)
+        self.editors: list[Editor] = []
+
+    async def editor(
+        self, script: list[list[dict[str, Any]]], able: types.ClientCapabilities = ABLE, **options: Any
+    ) -> Editor:
+        model = self.command_line.script(*script)
+        arguments = ("connect", "--stdio", "--workspace", str(self.workspace))
+        config = ClientServerConfig(
+            server_command=[*PROGRAM, *arguments],
+            client_factory=make_client,
+            server_env=self.command_line.env,
+        )
+        client = await config.start()
+        assert isinstance(client, LanguageClient)
+        editor = Editor(client, self.workspace)
+        self.editors.append(editor)
+        given = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "client": "Plain",
+            "settings": {"model": model},
+            **options,
+        }
+        await client.initialize_session(
+            types.InitializeParams(able, root_uri=self.workspace.as_uri(), initialization_options=given)
+        )
+        return editor
+
+    async def close(self) -> None:
+        for editor in self.editors:
+            server = editor.client._server
+            if server is not None and server.returncode is None:
+                server.kill()
+            await editor.client.stop()
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    # Not pytest's folder: a socket's path must be short.
+    folder = Path(tempfile.mkdtemp(prefix="gw-lsp-")).resolve()
+    command_line = CommandLine(folder)
+    house = House(command_line)
+    yield house
+    await house.close()
+    await asyncio.to_thread(command_line.stop)
+    assert "Traceback" not in command_line.log(), command_line.log()
+    shutil.rmtree(folder)
+
+
+def titled(actions: list[types.CodeAction | types.Command], title: str) -> types.Command:
+    found = next(one for one in actions if one.title == title)
+    assert isinstance(found, types.CodeAction)
+    assert found.command is not None
+    return found.command
+
+
+FIX = "Fix with Goalwright: LOCAL is too dear for parcels"
+
+
+async def test_what_is_offered_on_a_problem_is_a_command_with_the_problem_attached(house: House) -> None:
+    editor = await house.editor([])
+    editor.open(RATES)
+    actions = await editor.actions(PROBLEM, OTHER)
+    fixes = [one for one in actions if isinstance(one, types.CodeAction) and one.kind == "quickfix"]
+    assert [one.title for one in fixes] == [
+        FIX,
+        "Fix with Goalwright: a second thing",
+        "Fix all 2 problems here with Goalwright",
+        "Explain with Goalwright: these 2 problems",
+    ]
+    assert list(fixes[0].diagnostics or ()) == [PROBLEM]
+    assert [one.edit or one.is_preferred for one in fixes] == [None] * 4
+    (argument,) = fixes[0].command.arguments
+    assert argument["uri"] == editor.file.as_uri()
+    assert argument["version"] == 1
+    assert argument["diagnostics"][0]["code"] == "E42"
+
+
+async def test_a_fix_shows_its_progress_asks_and_shows_the_answer_as_a_document(house: House) -> None:
+    editor = await house.editor([CHANGE])
+    editor.open(RATES)
+    editor.person_answers("Show diff", "Accept")
+    begun = await editor.run(titled(await editor.actions(PROBLEM), FIX))
+    assert set(begun) == {"sessionId", "promptId"}
+    await editor.ended()
+    await until(lambda: len(editor.documents) == 2, "the diff and the answer", within_s=60)
+    assert editor.file.read_text() == CHEAPER
+    assert "-LOCAL = 400" in editor.documents[0]
+    assert FIXED in editor.documents[1]
+    assert "shipped" not in editor.asked[0].message
+    assert "the built-in rule edit" in editor.asked[0].message
+    assert [one.title for one in editor.asked[0].actions or ()] == ["Accept", "Reject", "Show diff"]
+    steps = editor.progress()
+    assert isinstance(steps[0], types.WorkDoneProgressBegin)
+    assert steps[0].title == "Goalwright: Fix rates.py:1"
+    assert steps[0].cancellable
+    said = [one.message or "" for one in steps]
+    assert any(one.startswith("read ") for one in said)
+    assert any(one.startswith("waits for your answer") for one in said)
+    assert isinstance(steps[-1], types.WorkDoneProgressEnd)
+
+
+async def test_hunks_are_decided_one_by_one_and_the_answer_is_sent_with_the_last(house: House) -> None:
+    editor = await house.editor([CHANGE])
+    editor.open(RATES)
+    editor.person_answers()
+    await editor.run(titled(await editor.actions(PROBLEM), FIX))
+    reject = await editor.lens(11, "Reject")
+    accept = await editor.lens(0, "Accept")
+    assert set(await editor.lenses()) == {
+        (0, "Accept all 2 changes"),
+        (0, "Reject all"),
+        (0, "Show diff"),
+        (0, "Accept"),
+        (0, "Reject"),
+        (11, "Accept"),
+        (11, "Reject"),
+    }
+    await editor.run(reject)
+    assert (11, "Rejected (accept instead)") in await editor.lenses()
+    assert (0, "Accept the other change") in await editor.lenses()
+    assert editor.file.read_text() == RATES
+    await editor.run(accept)
+    await editor.ended()
+    assert editor.file.read_text() == RATES.replace("400", "350")
+    assert await editor.lenses() == {}
+    with pytest.raises(JsonRpcException, match="does not wait for an answer any more"):
+        await editor.run(accept)
+
+
+async def test_a_change_cannot_be_accepted_after_the_person_typed_on(house: House) -> None:
+    editor = await house.editor([[*CHANGE[:2], {"text": "Then not."}]])
+    editor.open(RATES)
+    editor.person_answers()
+    await editor.run(titled(await editor.actions(PROBLEM), FIX))
+    accept = await editor.lens(11, "Accept")
+    editor.change("# rates\n" + RATES)
+    with pytest.raises(JsonRpcException, match="has changed in the editor"):
+        await editor.run(accept)
+    lenses = await editor.lenses()
+    assert (12, "Reject") in lenses, "placed where the line is now"
+    assert editor.file.read_text() == RATES
+    editor.change(RATES, 3)
+    await editor.run((await editor.lenses())[0, "Reject all"])
+    await editor.ended()
+    assert editor.file.read_text() == RATES
+
+
+async def test_cancel_of_the_progress_stops_the_turn(house: House) -> None:
+    editor = await house.editor([[{"text": "slow " * 200, "chunk": 1, "delay_ms": 50}]])
+    editor.open(RATES)
+    await editor.run(titled(await editor.actions(PROBLEM), FIX))
+    await until(lambda: len(editor.client.progress_reports) == 1, "progress", within_s=60)
+    (token,) = editor.client.progress_reports
+    editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
+    await editor.ended()
+    assert editor.progress()[-1].message == "stopped"
+
+
+async def test_with_a_token_of_the_clients_the_request_ends_with_the_turn(house: House) -> None:
+    editor = await house.editor([[{"text": FIXED}]], types.ClientCapabilities())
+    editor.open(RATES)
+    argument = {"uri": editor.file.as_uri(), "range": None}
+    await editor.run("goalwright.explain", argument, work_done_token="mine")
+    kinds = [one.kind for one in editor.client.progress_reports["mine"]]
+    assert (kinds[0], kinds[-1]) == ("begin", "end")
+    await until(lambda: FIXED in editor.messages(), "the answer as a message", within_s=60)
+
+
+async def test_a_poor_client_gets_commands_and_can_answer_by_a_command(house: House) -> None:
+    editor = await house.editor([CHANGE], types.ClientCapabilities())
+    editor.open(RATES)
+    actions = await editor.actions(PROBLEM)
+    assert all(isinstance(one, types.Command) for one in actions)
+    fix = next(one for one in actions if one.title == FIX)
+    assert isinstance(fix, types.Command)
+    await editor.run(fix)
+    # Its library answers questions with an error.
+    await until(lambda: "goalwright.acceptChanges" in editor.messages(), "what can be done", within_s=60)
+    await editor.run("goalwright.acceptChanges")
+    await until(lambda: FIXED in editor.messages(), "the answer", within_s=60)
+    assert editor.file.read_text() == CHEAPER
+    assert editor.progress() == []
+
+
+async def test_an_answer_from_elsewhere_counts_in_every_editor(house: House) -> None:
+    editor = await house.editor([CHANGE])
+    second = await house.editor([CHANGE], client="Second")
+    editor.open(RATES)
+    second.open(RATES)
+    editor.person_answers()
+    await editor.run(titled(await editor.actions(PROBLEM), FIX))
+    await second.run(await second.lens(0, "Accept all 2 changes"))
+    await editor.ended()
+    assert editor.file.read_text() == CHEAPER
+    assert await editor.lenses() == {}
+
+
+async def test_a_client_with_a_chat_is_handed_the_prompt(house: House) -> None:
+    editor = await house.editor([], chat=True)
+    editor.open(RATES)
+    editor.change(RATES.replace("400", "444"))
+    made = await editor.run(titled(await editor.actions(PROBLEM), FIX))
+    assert made["kind"] == "prompt"
+    assert made["text"].startswith("Fix this problem in @rates.py:1.\n")
+    assert "> error in line 1 (checker, E42): LOCAL is too dear\n> for parcels" in made["text"]
+    assert "1\tLOCAL = 444" in made["text"]
+    assert "not saved yet" in made["text"]
+    at = {"start": {"line": 0, "character": 0}, "end": {"line": 2, "character": 0}}
+    asked = await editor.run("goalwright.ask", {"uri": editor.file.as_uri(), "range": at})
+    assert asked == {"kind": "reference", "text": "@rates.py:1-2 "}
+
+
+async def test_a_question_is_chosen_where_it_cannot_be_typed_or_comes_from_a_key_binding(
+    house: House,
+) -> None:
+    editor = await house.editor([[{"text": "One."}], [{"text": "Two."}]])
+    editor.open(RATES)
+    editor.person_answers("Look for mistakes")
+    await editor.run("goalwright.ask", {"uri": editor.file.as_uri()})
+    await until(lambda: any("One." in one for one in editor.documents), "the answer", within_s=60)
+    await editor.run("goalwright.ask", {"uri": editor.file.as_uri(), "question": "Why?"})
+    await until(lambda: any("Two." in one for one in editor.documents), "the answer", within_s=60)
+    assert len(editor.asked) == 1
+
+
+async def test_in_a_folder_that_is_not_trusted_nothing_offers_to_change_it(house: House) -> None:
+    editor = await house.editor([], trusted=False)
+    editor.open(RATES)
+    actions = await editor.actions(PROBLEM)
+    assert [one.title for one in actions] == [
+        "Explain with Goalwright: LOCAL is too dear for parcels",
+        "Explain this line with Goalwright",
+        "Ask Goalwright about this line",
+    ]
+    with pytest.raises(JsonRpcException, match="do not trust"):
+        await editor.run("goalwright.fix", {"uri": editor.file.as_uri(), "diagnostics": [{"message": "x"}]})
+
+
+async def test_what_is_wrong_with_a_command_is_said_and_the_daemon_goes_on(house: House) -> None:
+    editor = await house.editor([])
+    for command, arguments, words in [
+        ("goalwright.nothing", [], "There is no command goalwright.nothing"),
+        ("goalwright.fix", [], "uri"),
+        ("goalwright.fix", [{"uri": editor.file.as_uri()}], "no problem to fix"),
+        ("goalwright.fix", [{"uri": 5}], "uri"),
+        ("goalwright.explain", ["text"], "goalwright.explain"),
+        ("goalwright.explain", [{"uri": "untitled:1"}], "files on disk"),
+        ("goalwright.explain", [{"uri": (house.workspace / "none.py").as_uri()}], "cannot be read"),
+        ("goalwright.acceptHunk", [{"requestId": "perm_x", "path": "a", "hunk": 0}], "Nothing was done"),
+        ("goalwright.acceptChanges", [], "Nothing waits"),
+    ]:
+        with pytest.raises(JsonRpcException, match=words):
+            await editor.run(command, *arguments)
+    assert await editor.lenses() == {}
+    await editor.client.shutdown_session()

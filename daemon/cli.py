@@ -85,6 +85,14 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     _context_commands(commands)
     _permission_commands(commands)
 
+    doctor = commands.add_parser(
+        "doctor",
+        help="what is found here, what is missing and how to install it: language servers and the rest",
+    )
+    _workspace(doctor)
+    doctor.add_argument("--start", action="store_true", help="really start each language server, and time it")
+    _json(doctor)
+
     stop = commands.add_parser("stop", help="end the daemon of this workspace")
     _workspace(stop)
     stop.add_argument("--force", action="store_true", help="kill it when it does not end by itself")

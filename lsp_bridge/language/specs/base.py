@@ -24,6 +24,9 @@ class Command:
     name: str
     """What the server is called in reports when it was started this way."""
     argv: tuple[str, ...]
+    version: tuple[str, ...] = ()
+    """What prints its version: the same program, or another one beside it. Not needed for what npm installs, whose
+    version can be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,13 @@ def _candidates(
 
 
 def _ignored(spec: ServerSpec, workspace: Path, root: Path | None) -> tuple[Path, ...]:
-    places = programs_of(folders_of(workspace, root))
-    programs = (shutil.which(command.argv[0], path=str(p)) for p in places for command in spec.commands)
-    return tuple(Path(program) for program in programs if program is not None)
+    usable: list[Path] = []
+    for folder in programs_of(folders_of(workspace, root)):
+        for command in spec.commands:
+            program = shutil.which(command.argv[0], path=str(folder))
+            if program is None:
+                continue
+            place = Place(workspace, Path(program), str(folder), root, trusted=True)
+            if isinstance(spec.configure(place), Setup):
+                usable.append(Path(program))
+    return tuple(usable)

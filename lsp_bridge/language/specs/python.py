@@ -74,8 +74,10 @@ PYTHON: tuple[ServerSpec, ...] = (
         title="Python",
         languages=_FILES,
         commands=(
-            Command("basedpyright", ("basedpyright-langserver", "--stdio")),
-            Command("pyright", ("pyright-langserver", "--stdio")),
+            Command(
+                "basedpyright", ("basedpyright-langserver", "--stdio"), version=("basedpyright", "--version")
+            ),
+            Command("pyright", ("pyright-langserver", "--stdio"), version=("pyright", "--version")),
         ),
         configure=_pyright,
         roots=("pyrightconfig.json", *_ROOTS),
@@ -86,7 +88,7 @@ PYTHON: tuple[ServerSpec, ...] = (
         name="ruff",
         title="Python",
         languages=_FILES,
-        commands=(Command("ruff", ("ruff", "server")),),
+        commands=(Command("ruff", ("ruff", "server"), version=("ruff", "--version")),),
         configure=_ruff,
         install=("pip install ruff", "brew install ruff"),
     ),
@@ -94,7 +96,7 @@ PYTHON: tuple[ServerSpec, ...] = (
         name="ty",
         title="Python",
         languages=_FILES,
-        commands=(Command("ty", ("ty", "server")),),
+        commands=(Command("ty", ("ty", "server"), version=("ty", "--version")),),
         configure=_ty,
         roots=("ty.toml", *_ROOTS),
         yields_to=("pyright",),

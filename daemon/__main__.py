@@ -96,6 +96,10 @@ async def _client_command(args: argparse.Namespace) -> int:
         return await _permissions(args, console)
     if args.command in ("context", "compact", "budget"):
         return await _context(args, console)
+    if args.command == "doctor":
+        from lsp_bridge.terminal.doctor import DoctorOptions, doctor
+
+        return await doctor(DoctorOptions(args.workspace, args.start, args.json), _launcher(args), console)
 
     from lsp_bridge.terminal import commands
 

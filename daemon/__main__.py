@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from daemon.runtime import RuntimePaths
     from lsp_bridge.launch import Launcher
     from lsp_bridge.terminal.console import Console
+    from tools.language import Navigation
 
 EXIT_ALREADY_RUNNING = 3
 
@@ -288,9 +289,14 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from daemon.trust import TrustedFolders
         from daemon.version import product_version
         from lsp_bridge.diagnostics import ServerDiagnostics
+        from lsp_bridge.documents import path_of
+        from lsp_bridge.editor.diagnostics import EditorDiagnostics
+        from lsp_bridge.editor.peers import EditorPeers
+        from lsp_bridge.eyes import Eyes
         from lsp_bridge.handshake import PROTOCOL_VERSION
         from lsp_bridge.language.specs import DEFAULT_SPECS
         from lsp_bridge.language_servers import LanguageServers
+        from lsp_bridge.lazy_navigation import LazyNavigation
         from lsp_bridge.listen import Listener
         from lsp_bridge.server import Bridge
 
@@ -308,15 +314,27 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     bridge = Bridge(product_version(), models.choose, models.warm_for)
     trusted = TrustedFolders(user_folder).trust(workspace) == "trusted"
     wanted = load_config(workspace, user_folder / "config.json", trusted=trusted).settings.diagnostics
-    diagnostics = ServerDiagnostics(LanguageServers(workspace, specs=DEFAULT_SPECS if wanted else ()))
+    language_servers = LanguageServers(workspace, specs=DEFAULT_SPECS if wanted else ())
+    servers = ServerDiagnostics(language_servers)
+    seen_by_editors = EditorDiagnostics(
+        bridge.peers if wanted else EditorPeers(), workspace, servers.read, path_of=path_of
+    )
+    diagnostics = Eyes(servers, seen_by_editors)
+
+    def navigation() -> Navigation:
+        from lsp_bridge.navigation import ServerNavigation
+
+        editors = bridge.editors
+        return ServerNavigation(language_servers, editors.unsaved, editors.unsaved_paths)
+
     core = Daemon(
         workspace,
         diagnostics=diagnostics,
         models=models,
         state_folder=user_folder,
         command_line=command_line,
-        unsaved_text=bridge.unsaved_text,
-        write_unsaved=bridge.write_unsaved,
+        editors=bridge.editors,
+        navigation=LazyNavigation(navigation),
     )
     token = new_token()
     listener = Listener(core, bridge, token, stopping.set)

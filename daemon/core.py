@@ -12,7 +12,7 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from daemon.agents.loader import UnknownAgent, load_agent
 from daemon.bus import Bus
 from daemon.config import Config, load_config
 from daemon.files.commands import CommandWatches
-from daemon.files.seen import no_editor
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
 from daemon.loop.budget import withdraw_question
@@ -40,6 +39,8 @@ from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
 from daemon.trust import TrustedFolders
 from tools.base import Diagnostics, Tool
+from tools.language import Navigation, NoNavigation
+from tools.open_files import Editors, NoEditors
 from tools.registry import builtin_tools, run_tool
 from tools.writing.recovery import recover
 
@@ -63,8 +64,8 @@ class Daemon:
         state_folder: Path,
         command_line: Mapping[str, Any] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        unsaved_text: Callable[[Path], str | None] = lambda path: None,
-        write_unsaved: Callable[[Path, str, str], Awaitable[None]] = no_editor,
+        editors: Editors | None = None,
+        navigation: Navigation | None = None,
     ) -> None:
         self.workspace = workspace.resolve()
         self.state_folder = state_folder
@@ -109,14 +110,14 @@ class Daemon:
             user_folder=state_folder,
             trace_folder=lambda trace_id: self.store.root / trace_id,
             journal=self._journal(),
-            unsaved_text=unsaved_text,
-            write_unsaved=write_unsaved,
+            editors=editors or NoEditors(),
             on_read=self._watch.add,
             grants=self.grants.rules,
             trust=self.trust,
             watch_command=self._commands.watch,
             expect_command=self._commands.expect,
             note_write=self._commands.wrote,
+            navigation=navigation or NoNavigation(),
             random=random.Random(),
         )
 
@@ -201,6 +202,20 @@ class Daemon:
     def saved(self, path: Path) -> None:
         """The person saved a file in an editor."""
         self._commands.wrote(path)
+
+    def buffer_changed(self, path: Path) -> None:
+        """An editor's text of a file changed, or is no longer open: language servers are to see that text."""
+        # Not every set of language servers looks at buffers.
+        if (told := getattr(self.diagnostics, "buffer_changed", None)) is not None:
+            told(path)
+
+    def renamed(self, old: Path, new: Path) -> None:
+        """The person renamed a file or folder in an editor: what the model has read of it, it still has."""
+        for session in self._sessions.values():
+            seen = session.state.seen_files
+            for name in [name for name in seen if Path(name) == old or old in Path(name).parents]:
+                seen[str(new / Path(name).relative_to(old))] = seen.pop(name)
+                self._watch.add(new / Path(name).relative_to(old))
 
     def update_session(self, session: Session, updates: Mapping[str, Any]) -> None:
         """Change title, model, mode or limits."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypedDict, cast
 
 from tests.fakes.tool_context import FakeDiagnostics, FakeHistory, FakePlan
 from tools.base import Action, Approval, PermissionAsk, PermissionDenied, ToolContext, ToolError
+from tools.open_files import NoEditors
 from tools.registry import builtin_tools, run_tool, unknown_tool
 
 if TYPE_CHECKING:
@@ -71,8 +72,9 @@ class _AllRead:
     def unsaved(self, path: Path) -> str | None:
         return None
 
-    async def write_unsaved(self, path: Path, before: str, after: str) -> None:
-        raise ToolError(f"{path} is not open in an editor.")
+    @property
+    def editors(self) -> NoEditors:
+        return NoEditors()
 
     def note_read(self, path: Path, sha256: str) -> None:
         pass

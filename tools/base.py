@@ -26,6 +26,7 @@ from tools.language import DiagnosticsReport as DiagnosticsReport
 from tools.language import DiagnosticsRun as DiagnosticsRun
 from tools.language import Navigation, NoNavigation
 from tools.language import Problem as Problem
+from tools.open_files import Editors
 from tools.sandbox import SandboxPolicy
 
 ChangeKind = Literal["create", "update", "delete"]
@@ -186,11 +187,9 @@ class Files(Protocol):
         """The text of ``path`` in the editor when it has unsaved changes there, else None."""
         ...
 
-    async def write_unsaved(self, path: Path, before: str, after: str) -> None:
-        """Turn the unsaved text ``before`` of ``path`` into ``after`` in its editor, and save it there.
-
-        Raises ToolError when that is not possible: the buffer is then as it was.
-        """
+    @property
+    def editors(self) -> Editors:
+        """The open files: a change of one goes through its editor."""
         ...
 
     def note_read(self, path: Path, sha256: str) -> None:

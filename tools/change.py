@@ -38,6 +38,7 @@ from tools.paths import Target, explain_os_error, folder_patterns, rule_target
 from tools.shielding import finish
 from tools.writing import atomic, buffers
 from tools.writing.proposal import alterations, propose
+from tools.writing.told import saved_otherwise
 
 MadeT = TypeVar("MadeT")
 
@@ -77,6 +78,8 @@ class ChangeOutcome:
     workspace: Path
     altered: tuple[tuple[str, Diff | None], ...] = ()
     """What the person made of the proposal before accepting it (see tools.writing.proposal.alterations)."""
+    saved: tuple[str, ...] = ()
+    """What editors made of files while saving them, in words."""
 
     def result(self, note: str = "") -> ToolResult:
         """The tool result: "Edit applied" always first, then ``note``, a short diff, and the diagnostics."""
@@ -89,6 +92,7 @@ class ChangeOutcome:
         if len(shown) == 1 and (body := _short_body(shown[0])):
             lines.append(body)
         lines += _altered_lines(self.altered)
+        lines += self.saved
         if said := describe(self.report, self.workspace):
             lines.append(said)
         return ToolResult("\n".join(lines), title=self._title(), metadata=self._metadata())
@@ -172,9 +176,13 @@ async def on_base(
     target: Target, ctx: ToolContext, make: Callable[[bytes | None], MadeT]
 ) -> tuple[bytes | None, MadeT]:
     """What ``base_of`` gives, and what ``make`` (pure, may be slow) makes of it. Raises ToolError like both."""
-    unsaved, seen = ctx.files.unsaved(target.path), ctx.files.last_read(target.path)
+    seen = ctx.files.last_read(target.path)
 
     def work() -> tuple[bytes | None, MadeT]:
+        open_file = ctx.files.editors.opened(target.path)
+        if open_file is not None and open_file.refusal:
+            raise ToolError(open_file.refusal)
+        unsaved = open_file.text if open_file is not None and open_file.unsaved else None
         try:
             data = atomic.read_or_none(target.path)
         except OSError as error:
@@ -236,15 +244,16 @@ async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeO
         accepted = await asyncio.to_thread(propose, plan, names)
         altered = tuple(await asyncio.to_thread(alterations, proposal, accepted))
     counts = {file.change.path: (file.diff.added, file.diff.removed) for file in accepted}
-    versions, digests = await write_approved(plan, ctx, counts)
+    written = await write_approved(plan, ctx, counts)
     report = DiagnosticsReport("no_fresh_answer") if run is None else await run.report()
-    by_path = dict(zip((change.path for change in plan), versions, strict=True))
+    by_path = dict(zip((change.path for change in plan), written.versions, strict=True))
     files = tuple(
-        AppliedFile(file, change, digests[change.path], by_path[change.path])
+        AppliedFile(file, change, written.digests[change.path], by_path[change.path])
         for file in accepted
         for change in file.changes
     )
-    return ChangeOutcome(files, report, ctx.workspace, altered)
+    saved = tuple(await asyncio.to_thread(saved_otherwise, plan, written.formatted, names))
+    return ChangeOutcome(files, report, ctx.workspace, altered, saved)
 
 
 class Writing(Protocol):
@@ -262,8 +271,16 @@ class Writing(Protocol):
     def journal(self) -> Path: ...
 
 
-Written = tuple[list[str], dict[Path, str | None]]
-"""The ids of the versions kept, in the order of the plan, and each file's new hash (None: deleted)."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write did."""
+
+    versions: list[str]
+    """Ids of the versions kept, in the order of the plan."""
+    digests: dict[Path, str | None]
+    """Each file's new hash; None: deleted."""
+    formatted: Mapping[Path, bytes | None]
+    """Files that an editor saved with another content than approved."""
 
 
 async def write_approved(plan: Sequence[FileChange], ctx: Writing, counts: Counts | None = None) -> Written:
@@ -329,13 +346,13 @@ async def _commit(
         for path in sorted(names):
             await stack.enter_async_context(_locks.setdefault(path, asyncio.Lock()))
         try:
-            on_disk, buffered = await _split(plan, names, ctx.files)
+            parts = await _split(plan, names, ctx.files)
             versions = list(await ctx.history.keep(plan, ctx.tool_call_id, counts))
-            await buffers.write_through(buffered, ctx.files)
+            parts = await buffers.write_through(parts, ctx.files)
             try:
-                digests = await asyncio.to_thread(_write, on_disk, plan, ctx.journal)
+                digests = await asyncio.to_thread(_write, parts.on_disk, plan, ctx.journal)
             except BaseException:
-                await buffers.take_back(buffered, ctx.files)
+                await buffers.take_back(parts, ctx.files)
                 raise
             ctx.history.written(versions)
         except atomic.Moved as error:
@@ -350,20 +367,18 @@ async def _commit(
             what = names[plan[0].path] if len(plan) == 1 else "The files"
             message = explain_os_error(error, f"{what} could not be written")
             raise ToolError(f"{message} Nothing was changed.") from error
-        formatted = await buffers.settled(buffered)
+        formatted = await buffers.settled(parts)
         for path, digest in digests.items():
             # What an editor made of it while saving, the model has not seen.
             if digest is not None and path not in formatted:
                 ctx.files.note_read(path, digest)
-        return versions, digests
+        return Written(versions, digests, formatted)
 
 
-async def _split(
-    plan: Sequence[FileChange], names: Mapping[Path, str], files: Files
-) -> tuple[Sequence[FileChange], Sequence[buffers.Buffered]]:
-    if any(files.unsaved(change.path) is not None for change in plan):
+async def _split(plan: Sequence[FileChange], names: Mapping[Path, str], files: Files) -> buffers.Parts:
+    if any(files.editors.opened(change.path) is not None for change in plan):
         return await asyncio.to_thread(buffers.split, plan, names, files)
-    return plan, ()
+    return buffers.Parts(plan)
 
 
 def _write(

@@ -98,6 +98,9 @@ async def _load(target: Target, ctx: ToolContext, unsaved: str | None, args: Rea
         found = await asyncio.to_thread(_read, target, unsaved, args)
     except FileNotFoundError:
         found = None
+        if unsaved is not None:
+            # A new file that the person has not saved yet.
+            found = await asyncio.to_thread(_show, Text("", "utf-8"), b"", unsaved, args)
     except OSError as error:
         raise ToolError(explain_os_error(error, f"{target.rule} cannot be read")) from error
     if found is not None:
@@ -123,6 +126,10 @@ def _read(target: Target, unsaved: str | None, args: ReadInput) -> _Picture | _S
     except BinaryFile as error:
         message = f"{target.rule} is a binary file of {len(data)} bytes and cannot be shown as text."
         raise ToolError(message) from error
+    return _show(decoded, data, unsaved, args)
+
+
+def _show(decoded: Text, data: bytes, unsaved: str | None, args: ReadInput) -> _Shown:
     digest = sha256(data if unsaved is None else _as_saved(decoded, unsaved))
     text = decoded.text if unsaved is None else unsaved
     return _Shown(decoded, digest, _page(text, args.offset, args.limit))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.files.versions import Action
-from tools.base import Counts, FileChange, ToolError
+from tools.base import Counts, FileChange
+from tools.open_files import Editors
 
 if TYPE_CHECKING:
     from daemon.files.history import SessionHistory
@@ -46,13 +47,10 @@ class StepKeeper:
 class UnseenFiles:
     """The port ``Files`` for files whose new content the model has not seen."""
 
-    unsaved_text: Callable[[Path], str | None]
+    editors: Editors
 
     def unsaved(self, path: Path) -> str | None:
-        return self.unsaved_text(path)
-
-    async def write_unsaved(self, path: Path, before: str, after: str) -> None:
-        raise ToolError(f"{path.name} has unsaved changes in the editor.")
+        return self.editors.unsaved(path)
 
     def note_read(self, path: Path, sha256: str) -> None:
         pass

@@ -267,7 +267,7 @@ class Restorer:
 
     def _checker(self) -> Callable[[Path], None]:
         """What refuses files that are not this session's to write. The list of versions lies in the workspace."""
-        workspace, unsaved = self._services.workspace, self._services.unsaved_text
+        workspace, unsaved = self._services.workspace, self._services.editors.unsaved
         logged: set[str] | None = None
 
         def check(path: Path) -> None:
@@ -293,7 +293,7 @@ class Restorer:
     async def _write(self, plan: Sequence[FileChange], keeper: StepKeeper) -> None:
         services = self._services
         writing = StepWriting(
-            services.workspace, keeper.action, UnseenFiles(services.unsaved_text), keeper, services.journal
+            services.workspace, keeper.action, UnseenFiles(services.editors), keeper, services.journal
         )
         try:
             await write_approved(plan, writing)

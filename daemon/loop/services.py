@@ -19,6 +19,8 @@ from daemon.permission.service import PermissionService
 from daemon.provider.base import ModelRequest, ProviderEvent
 from daemon.store.base import TraceStore
 from tools.base import Diagnostics, Tool
+from tools.language import Navigation, NoNavigation
+from tools.open_files import Editors
 
 
 class Models(Protocol):
@@ -53,8 +55,8 @@ class Services:
     """Where a session keeps file versions and full outputs, by session id."""
     journal: Path
     """See tools.base.ToolContext."""
-    unsaved_text: Callable[[Path], str | None]
-    write_unsaved: Callable[[Path, str, str], Awaitable[None]]
+    editors: Editors
+    """What is open in editors."""
     on_read: Callable[[Path], None]
     grants: Callable[[], tuple[tuple[Rule, ...], tuple[Rule, ...]]] = lambda: ((), ())
     """What the person granted everywhere, and in this workspace."""
@@ -66,4 +68,6 @@ class Services:
     """A command is going to run, once it is allowed."""
     note_write: Callable[[Path], None] = lambda path: None
     """A file was written by us: what a command that runs meanwhile changes is something else."""
+    navigation: Navigation = field(default_factory=NoNavigation)
+    """Where things are defined and used."""
     random: random.Random = field(default_factory=random.Random)

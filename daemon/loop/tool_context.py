@@ -36,11 +36,10 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         workspace=services.workspace,
         tool_call_id=call.id,
         permission=permission,
-        files=SessionFiles(
-            session.state.seen_files, services.unsaved_text, services.on_read, services.write_unsaved
-        ),
+        files=SessionFiles(session.state.seen_files, services.editors, services.on_read),
         history=session.history,
         diagnostics=services.diagnostics,
+        navigation=services.navigation,
         plan=plan,
         scratch=services.trace_folder(session_id) / "output",
         journal=services.journal,

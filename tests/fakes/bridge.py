@@ -216,8 +216,7 @@ async def served(
             folder,
             *steps,
             command_line=settings,
-            unsaved_text=bridge.unsaved_text,
-            write_unsaved=bridge.write_unsaved,
+            editors=bridge.editors,
             check=check,
         ) as bench:
             listener = Listener(bench.core, bridge, TOKEN, stop.set)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from daemon.core import Daemon
-from daemon.files.seen import no_editor
 from daemon.loop.queue import TurnResult
 from daemon.loop.recovery import replay, waits_for_answer
 from daemon.loop.session import Session
@@ -22,8 +21,9 @@ from daemon.model.permissions import PermissionRequest, Reply
 from daemon.store.base import TraceStore
 from daemon.trust import TrustedFolders
 from tests.fakes.models import FakeModels, Step
-from tests.fakes.tool_context import FakeDiagnostics
+from tests.fakes.tool_context import FakeDiagnostics, FakeFiles
 from tests.fakes.waiting import until
+from tools.open_files import Editors
 
 EventT = TypeVar("EventT", bound=Event)
 ALLOW_ALL = {"permission": {"*": "allow"}}
@@ -84,8 +84,7 @@ async def daemon(
     folder: Path,
     *steps: Step,
     command_line: Mapping[str, Any] | None = None,
-    unsaved_text: Callable[[Path], str | None] | None = None,
-    write_unsaved: Callable[[Path, str, str], Awaitable[None]] = no_editor,
+    editors: Editors | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     check: bool = True,
     trusted: bool = True,
@@ -109,8 +108,7 @@ async def daemon(
         state_folder=folder / "home",
         command_line=command_line,
         now=now,
-        unsaved_text=unsaved_text or unsaved.get,
-        write_unsaved=write_unsaved,
+        editors=editors or FakeFiles(unsaved),
     )
     bench = Bench(core, models, unsaved)
     try:

@@ -21,6 +21,7 @@ from tools.base import (
 )
 from tools.hashing import sha256
 from tools.language import CurrentProblems, Severity
+from tools.open_files import EditorGone, OpenFile
 
 
 @dataclass
@@ -66,19 +67,59 @@ class FakeFiles:
     buffers: dict[Path, str] = field(default_factory=dict[Path, str])
     seen: dict[Path, str] = field(default_factory=dict[Path, str])
 
+    @property
+    def editors(self) -> FakeFiles:
+        return self
+
     def unsaved(self, path: Path) -> str | None:
         return self.buffers.get(path)
+
+    def unsaved_paths(self) -> list[Path]:
+        return list(self.buffers)
+
+    clean: set[Path] = field(default_factory=set[Path])
+    """Files that are open without unsaved changes."""
+    stale: dict[Path, str] = field(default_factory=dict[Path, str])
+    """What the editor still shows of such files, when it is not what is on disk."""
+    refusals: dict[Path, str] = field(default_factory=dict[Path, str])
+    gone: set[Path] = field(default_factory=set[Path])
+    """Open files whose editor goes away when it is asked."""
+    written: list[Path] = field(default_factory=list[Path])
+    """What was changed through the editor, in order."""
+    moves: list[tuple[Path, Path]] = field(default_factory=list[tuple[Path, Path]])
+
+    def opened(self, path: Path) -> OpenFile | None:
+        if (why := self.refusals.get(path)) is not None:
+            return OpenFile("", unsaved=False, writable=False, refusal=why)
+        if (text := self.buffers.get(path)) is not None:
+            return OpenFile(text, unsaved=True)
+        if path not in self.clean:
+            return None
+        shown = self.stale.get(path, path.read_bytes().decode(errors="replace") if path.exists() else "")
+        return OpenFile(shown, unsaved=False, movable=True)
+
+    async def move(self, source: Path, target: Path) -> None:
+        if source in self.gone:
+            raise EditorGone(f"{source.name} is open no more.")
+        if source in self.deaf:
+            raise ToolError(f"{source.name}: the editor refused the move.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(target)
+        self.moves.append((source, target))
 
     format_on_save: Callable[[str], str] = lambda text: text
     """What the editor makes of a text when it saves it."""
     deaf: set[Path] = field(default_factory=set[Path])
     """Files whose editor refuses changes."""
 
-    async def write_unsaved(self, path: Path, before: str, after: str) -> None:
+    async def write(self, path: Path, before: str, after: str) -> None:
+        if path in self.gone:
+            raise EditorGone(f"{path.name} is open no more.")
         current = self.buffers.get(path, path.read_bytes().decode())
         if path in self.deaf or current != before:
             raise ToolError(f"{path.name}: the editor refused the change.")
         self.buffers.pop(path, None)
+        self.written.append(path)
         path.write_bytes(self.format_on_save(after).encode())
 
     def note_read(self, path: Path, sha256: str) -> None:

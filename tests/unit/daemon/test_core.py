@@ -13,7 +13,7 @@ from daemon.core import Daemon, memory_mb
 from daemon.model.events import SessionUpdated
 from tests.fakes.core import ALLOW_ALL, daemon, finish, prompted
 from tests.fakes.models import Call, FakeModels, Hold
-from tests.fakes.tool_context import FakeDiagnostics
+from tests.fakes.tool_context import FakeDiagnostics, FakeFiles
 from tests.fakes.waiting import until
 
 NOW = datetime(2025, 1, 1, 12, 30, 15, tzinfo=UTC)
@@ -121,9 +121,12 @@ async def test_the_daemon_stops_when_nobody_was_there_for_long_enough(tmp_path: 
 
 async def test_an_unsaved_buffer_is_seen_by_the_tools(tmp_path: Path) -> None:
     write = Call("write", {"file_path": "a.txt", "content": "x"})
-    async with daemon(tmp_path, Call("read", {"file_path": "a.txt"}), write, "ok") as bench:
+    editors = FakeFiles()
+    steps = Call("read", {"file_path": "a.txt"}), write, "ok"
+    async with daemon(tmp_path, *steps, editors=editors) as bench:
         (bench.workspace / "a.txt").write_text("on disk\n")
-        bench.unsaved[bench.workspace / "a.txt"] = "in the editor\n"
+        editors.buffers[bench.workspace / "a.txt"] = "in the editor\n"
+        editors.deaf.add(bench.workspace / "a.txt")
         session = bench.session(settings=ALLOW_ALL)
         await session.prompt("x")
         read, refused = (r for m in session.state.messages if (r := m.tool_result()) is not None)

@@ -6,14 +6,21 @@ from pathlib import Path
 
 import pytest
 from lsprotocol import types
-from pygls.workspace import TextDocument, Workspace
 
-from lsp_bridge.documents import OpenDocuments
+from lsp_bridge.documents import OpenDocument, OpenDocuments
 
 
 class Deaf:
-    async def write(self, document: TextDocument, before: str, after: str) -> None:
+    """The writer of an editor that takes no edits."""
+
+    can_write = False
+    can_move = False
+
+    async def write(self, document: OpenDocument, before: str, after: str) -> None:
         raise AssertionError("nobody writes here")
+
+    async def move(self, document: OpenDocument, source: Path, target: Path) -> None:
+        raise AssertionError("nobody moves here")
 
 
 class Editor:
@@ -22,28 +29,28 @@ class Editor:
     def __init__(self, path: Path, uri: str = "") -> None:
         self.path = path
         self.uri = uri or path.as_uri()
-        self.workspace = Workspace(None, types.TextDocumentSyncKind.Incremental)
-        self.documents = OpenDocuments(self.workspace, Deaf())
-        self._version = 0
+        self.documents = OpenDocuments(Deaf())
+        self.version = 1
 
     def open(self, text: str) -> None:
-        self.workspace.put_text_document(types.TextDocumentItem(self.uri, "python", 0, text))
-        self.documents.opened(self.uri)
+        self.documents.opened(self.uri, self.version, text)
 
-    def change(self, text: str) -> None:
-        self._version += 1
-        self.workspace.update_text_document(
-            types.VersionedTextDocumentIdentifier(self._version, self.uri),
-            types.TextDocumentContentChangeWholeDocument(text),
-        )
-        self.documents.changed(self.uri)
+    def change(self, text: str, version: int | None = None) -> None:
+        self.version = self.version + 1 if version is None else version
+        change = types.TextDocumentContentChangeWholeDocument(text)
+        self.documents.changed(self.uri, self.version, [change])
+
+    def type(self, line: int, column: int, text: str, version: int | None = None) -> None:
+        self.version = self.version + 1 if version is None else version
+        place = types.Position(line, column)
+        change = types.TextDocumentContentChangePartial(types.Range(place, place), text)
+        self.documents.changed(self.uri, self.version, [change])
 
     def save(self, text: str) -> None:
         self.path.write_text(text)
         self.documents.saved(self.uri)
 
     def close(self) -> None:
-        self.workspace.remove_text_document(self.uri)
         self.documents.closed(self.uri)
 
     @property

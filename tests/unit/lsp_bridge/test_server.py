@@ -685,6 +685,7 @@ async def test_an_unsaved_buffer_is_what_the_tools_see() -> None:
         assert "on the 😀" in results[0]["content"]
         assert "unsaved" in results[1]["content"]
         assert path.read_text() == "on disk\n"
+        path.write_text("on the 😀\n")
         client.notify("textDocument/didSave", {"textDocument": {"uri": path.as_uri()}})
         await client.request("goalwright/daemon/status")
         assert door.bridge.unsaved_text(path) is None

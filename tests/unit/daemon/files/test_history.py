@@ -15,6 +15,7 @@ from daemon.files.changes import changes_of
 from daemon.files.history import SessionHistory
 from daemon.files.seen import SessionFiles
 from daemon.files.versions import Version
+from tests.fakes.tool_context import FakeFiles
 from tools.base import FileChange, ToolError
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
@@ -218,7 +219,7 @@ async def test_a_failed_write_that_was_repeated_counts_once(folder: Path, tmp_pa
 def test_what_the_model_saw_is_remembered_in_place() -> None:
     seen: dict[str, str] = {}
     read: list[Path] = []
-    files = SessionFiles(seen, {A: "typed"}.get, read.append)
+    files = SessionFiles(seen, FakeFiles({A: "typed"}), read.append)
     assert files.last_read(A) is None
     files.note_read(A, "hash")
     assert files.last_read(A) == "hash"

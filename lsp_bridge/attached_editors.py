@@ -1,0 +1,110 @@
+"""The open files of all attached editors as one: the port ``Editors`` of the tools.
+
+The editor with the unsaved text wins. Two different unsaved texts of one file (two windows, or one window that has it
+open under two names) cannot be told apart by anybody but the person: nothing is changed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lsp_bridge.document_writer import CANNOT
+from lsp_bridge.documents import OpenDocument, OpenDocuments
+from tools.base import ToolError
+from tools.open_files import EditorGone, OpenFile
+
+
+@dataclass(slots=True)
+class AttachedEditors:
+    """See tools.open_files.Editors."""
+
+    _editors: list[OpenDocuments] = field(default_factory=list[OpenDocuments])
+
+    def add(self, documents: OpenDocuments) -> None:
+        """An editor is attached."""
+        self._editors.append(documents)
+
+    def remove(self, documents: OpenDocuments) -> None:
+        """The editor has gone, and with it what was not saved there."""
+        if documents in self._editors:
+            self._editors.remove(documents)
+
+    def unsaved(self, path: Path) -> str | None:
+        """See Editors."""
+        return next((text for editor in self._editors if (text := editor.unsaved(path)) is not None), None)
+
+    def unsaved_paths(self) -> Sequence[Path]:
+        """See Editors."""
+        return list(dict.fromkeys(path for editor in self._editors for path in editor.unsaved_paths()))
+
+    def opened(self, path: Path) -> OpenFile | None:
+        """See Editors."""
+        if any(editor.is_notebook(path) for editor in self._editors):
+            return OpenFile("", unsaved=False, writable=False, refusal=_NOTEBOOK.format(name=path.name))
+        found = list(self._at(path))
+        if not found:
+            return None
+        if any(not document.known for _, document in found):
+            return OpenFile("", unsaved=True, writable=False, refusal=_LOST.format(name=path.name))
+        unsaved = [(editor, document) for editor, document in found if not document.is_saved()]
+        if len({document.text for _, document in unsaved}) > 1:
+            refusal = _TWICE.format(name=path.name)
+            return OpenFile(unsaved[0][1].text, unsaved=True, writable=False, refusal=refusal)
+        if unsaved and not any(editor.writer.can_write for editor, _ in unsaved):
+            refusal = CANNOT.format(name=path.name)
+            return OpenFile(unsaved[0][1].text, unsaved=True, writable=False, refusal=refusal)
+        editor, document = (unsaved or sorted(found, key=lambda one: not one[0].writer.can_write))[0]
+        # Another document of the same editor would stay behind when the file is renamed under the one.
+        alone = len(found) == 1
+        return OpenFile(
+            document.text,
+            bool(unsaved),
+            editor.writer.can_write,
+            editor.writer.can_move and alone and not unsaved,
+        )
+
+    async def write(self, path: Path, before: str, after: str) -> None:
+        """See Editors."""
+        found = list(self._at(path))
+        if not found:
+            raise EditorGone(f"{path.name} is not open in an editor any more.")
+        # Unsaved ones first: they must not be passed by.
+        for editor, document in sorted(
+            found, key=lambda one: (one[1].is_saved(), not one[0].writer.can_write)
+        ):
+            if document.known and document.text == before:
+                await editor.writer.write(document, before, after)
+                return
+        raise ToolError(
+            f"{path.name} changed in the editor meanwhile. Nothing was written: read it again and redo the change."
+        )
+
+    async def move(self, source: Path, target: Path) -> None:
+        """See Editors."""
+        for editor, document in self._at(source):
+            if editor.writer.can_move:
+                await editor.writer.move(document, source, target)
+                return
+        raise EditorGone(f"{source.name} is not open in an editor any more.")
+
+    def _at(self, path: Path) -> Iterator[tuple[OpenDocuments, OpenDocument]]:
+        for editor in self._editors:
+            for document in editor.at(path):
+                yield editor, document
+
+
+_NOTEBOOK = (
+    "{name} is open as a notebook in the editor, which would write over a change of the file, or ask the person which "
+    "of the two to keep. Nothing was changed: tell the person what to change in which cell, or ask them to close the "
+    "notebook; then read the file (its raw JSON) again and change it."
+)
+_LOST = (
+    "{name} is open in an editor, and what it holds there is not known: the editor sent a change that does not fit. "
+    "Nothing was changed: ask the person to save and close {name}, then read it again."
+)
+_TWICE = (
+    "{name} has different unsaved changes in two places: two windows, or one under two names. Nothing was changed: ask "
+    "the person to save one and discard the other, then read it again."
+)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from tools import search
+from tools import search, unsaved
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.glob_pattern import compile_glob, split_base
@@ -46,7 +46,12 @@ class GlobTool(Tool[GlobInput]):
             raise ToolError(f"{target.rule} is not a folder.")
         wanted = compile_glob(pattern)
         found = await search.list_files(target.path, search.ripgrep(ctx.workspace))
-        names = await asyncio.to_thread(lambda: [name for name in found.files if wanted.match(name)])
+        typed = unsaved.below(target.path, ctx)
+        names = await asyncio.to_thread(
+            lambda: [
+                name for name in dict.fromkeys((*found.files, *unsaved.new(typed))) if wanted.match(name)
+            ]
+        )
         allowed = [
             name
             for name in names

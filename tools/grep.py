@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from tools import search
+from tools import search, unsaved
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.glob import newest_first
@@ -36,7 +36,7 @@ class GrepTool(Tool[GrepInput]):
     async def run(self, args: GrepInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
         target = resolve(args.path, ctx)
-        is_file = target.path.is_file()
+        is_file = target.path.is_file() or ctx.files.unsaved(target.path) is not None
         if not is_file and not target.path.is_dir():
             raise ToolError(f"{target.rule} does not exist.")
         if not is_file:
@@ -47,13 +47,10 @@ class GrepTool(Tool[GrepInput]):
         if is_file:
             await ask_read(target, ctx)
         root = target.path.parent if is_file else target.path
-        found = await search.find_lines(
-            root,
-            args.pattern,
-            compile_glob(args.include) if args.include and not is_file else None,
-            search.ripgrep(ctx.workspace),
-            only=target.path.name if is_file else None,
-        )
+        include = compile_glob(args.include) if args.include and not is_file else None
+        only = target.path.name if is_file else None
+        found = await search.find_lines(root, args.pattern, include, search.ripgrep(ctx.workspace), only=only)
+        found = await unsaved.overlaid(found, root, args.pattern, include, ctx, only)
         return await _result(args.pattern, root, found, ctx, is_file)
 
 
@@ -75,7 +72,10 @@ async def _result(
     for path in await asyncio.to_thread(newest_first, root, readable):
         if shown >= MAX_RESULTS:
             break
-        lines.append(rule_target(root / path, ctx.workspace))
+        typed = (
+            " (as in the editor, with UNSAVED changes)" if ctx.files.unsaved(root / path) is not None else ""
+        )
+        lines.append(rule_target(root / path, ctx.workspace) + typed)
         for number, text in by_file[path][: MAX_RESULTS - shown]:
             shown += 1
             lines.append(f"{number}→{text[:MAX_COLUMNS]}{'…' if len(text) > MAX_COLUMNS else ''}")

@@ -1,0 +1,157 @@
+"""Changes of files that are open in an editor: through the editor, or on disk, but never half and never blindly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.tool_context import FakeToolContext, fake_context, put
+from tools.base import FileChange, PermissionAsk, ToolError
+from tools.change import apply_changes, base_of
+from tools.hashing import sha256
+from tools.patch import PatchInput, PatchTool
+from tools.paths import resolve
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> FakeToolContext:
+    (tmp_path / "ws").mkdir()
+    return fake_context(tmp_path / "ws")
+
+
+def opened(ctx: FakeToolContext, name: str, data: bytes) -> Path:
+    """A file that is open without unsaved changes, and that the model has read."""
+    path = put(ctx, name, data)
+    ctx.files.clean.add(path)
+    return path
+
+
+async def test_an_open_file_without_unsaved_changes_is_changed_in_its_editor(ctx: FakeToolContext) -> None:
+    path = opened(ctx, "a.py", b"one\n")
+    await apply_changes([FileChange(path, b"one\n", b"two\n")], ctx)
+    assert (path.read_bytes(), ctx.files.written) == (b"two\n", [path])
+    assert ctx.files.last_read(path) == sha256(b"two\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"one\r\ntwo\n", b"one\r\nthree\n"),
+        (b"one\r\n", b"one\r\ntwo\n"),
+        (b"one\rtwo\r", b"one\r"),
+        ("größe ".encode("cp1252") * 40 + b"\n", "größe ".encode("cp1252") * 40 + b"x\n"),
+    ],
+)
+async def test_where_an_editor_would_write_other_bytes_the_disk_is_written(
+    ctx: FakeToolContext, before: bytes, after: bytes
+) -> None:
+    path = opened(ctx, "a.txt", before)
+    await apply_changes([FileChange(path, before, after)], ctx)
+    assert (path.read_bytes(), ctx.files.written) == (after, [])
+
+
+async def test_an_editor_that_shows_an_old_text_does_not_write_over_the_new_one(ctx: FakeToolContext) -> None:
+    path = opened(ctx, "a.py", b"new\n")
+    ctx.files.stale[path] = "old\n"
+    await apply_changes([FileChange(path, b"new\n", b"newer\n")], ctx)
+    assert (path.read_bytes(), ctx.files.written) == (b"newer\n", [])
+
+
+async def test_an_editor_that_is_gone_before_it_was_asked_leaves_a_saved_file_to_the_disk(
+    ctx: FakeToolContext,
+) -> None:
+    path = opened(ctx, "a.py", b"one\n")
+    ctx.files.gone.add(path)
+    await apply_changes([FileChange(path, b"one\n", b"two\n")], ctx)
+    assert path.read_bytes() == b"two\n"
+
+
+async def test_with_a_gone_editor_unsaved_text_is_not_written(ctx: FakeToolContext) -> None:
+    path = put(ctx, "a.py", b"one\n")
+    ctx.files.buffers[path] = "typed\n"
+    ctx.files.note_read(path, sha256(b"typed\n"))
+    ctx.files.gone.add(path)
+    with pytest.raises(ToolError, match="open no more"):
+        await apply_changes([FileChange(path, b"typed\n", b"two\n")], ctx)
+    assert path.read_bytes() == b"one\n"
+
+
+async def test_an_editor_that_refuses_leaves_all_files_as_they_were(ctx: FakeToolContext) -> None:
+    paths = [opened(ctx, f"{name}.py", b"one\n") for name in "abc"]
+    closed = put(ctx, "closed.py", b"one\n")
+    ctx.files.deaf.add(paths[2])
+    with pytest.raises(ToolError, match="refused"):
+        await apply_changes([FileChange(path, b"one\n", b"two\n") for path in (*paths, closed)], ctx)
+    assert {path.read_bytes() for path in (*paths, closed)} == {b"one\n"}
+
+
+async def test_a_disk_that_fails_takes_the_buffers_back(ctx: FakeToolContext) -> None:
+    path = opened(ctx, "a.py", b"one\n")
+    other = put(ctx, "b.py", b"one\n")
+
+    async def meanwhile(ask: PermissionAsk) -> None:
+        other.write_bytes(b"somebody else\n")
+
+    ctx.permission.on_ask = meanwhile
+    with pytest.raises(ToolError, match="changed while the approval was awaited"):
+        await apply_changes([FileChange(p, b"one\n", b"two\n") for p in (path, other)], ctx)
+    assert path.read_bytes() == b"one\n"
+
+
+async def test_what_must_not_be_changed_is_refused_before_anybody_is_asked(ctx: FakeToolContext) -> None:
+    path = put(ctx, "a.ipynb", b"{}\n")
+    ctx.files.refusals[path] = "a.ipynb is open as a notebook."
+    with pytest.raises(ToolError, match="open as a notebook"):
+        await base_of(resolve("a.ipynb", ctx), ctx)
+    with pytest.raises(ToolError, match="open as a notebook"):
+        await apply_changes([FileChange(path, b"{}\n", None)], ctx)
+    assert path.read_bytes() == b"{}\n"
+
+
+async def test_what_an_editor_makes_of_it_on_saving_is_shown(ctx: FakeToolContext) -> None:
+    path = opened(ctx, "a.py", b"one\n")
+    ctx.files.format_on_save = str.upper
+    outcome = await apply_changes([FileChange(path, b"one\n", b"two\n")], ctx)
+    said = outcome.result().content
+    assert said.startswith("Edit applied")
+    assert "changed a.py while saving" in said
+    assert "-two\n+TWO" in said
+    assert ctx.files.last_read(path) != sha256(b"TWO\n")
+
+
+MOVE = """*** Begin Patch
+*** Update File: a.py
+*** Move to: src/b.py
+@@
+-one
++two
+ rest
+*** End Patch
+"""
+
+
+async def test_an_open_file_that_is_moved_is_moved_by_its_editor(ctx: FakeToolContext) -> None:
+    path = opened(ctx, "a.py", b"one\nrest\n")
+    await PatchTool().run(PatchInput(patch_text=MOVE), ctx)
+    target = ctx.workspace / "src" / "b.py"
+    assert ctx.files.moves == [(path, target)]
+    assert (path.exists(), target.read_bytes()) == (False, b"two\nrest\n")
+
+
+async def test_a_move_that_the_editor_refuses_moves_nothing(ctx: FakeToolContext) -> None:
+    path = opened(ctx, "a.py", b"one\nrest\n")
+    ctx.files.deaf.add(path)
+    with pytest.raises(ToolError, match="refused the move"):
+        await PatchTool().run(PatchInput(patch_text=MOVE), ctx)
+    assert (path.read_bytes(), (ctx.workspace / "src").exists()) == (b"one\nrest\n", False)
+
+
+async def test_a_file_with_unsaved_changes_is_neither_moved_nor_deleted(ctx: FakeToolContext) -> None:
+    path = put(ctx, "a.py", b"one\nrest\n")
+    ctx.files.buffers[path] = "one\nrest\ntyped\n"
+    ctx.files.note_read(path, sha256(b"one\nrest\ntyped\n"))
+    for patch in (MOVE, "*** Begin Patch\n*** Delete File: a.py\n*** End Patch\n"):
+        with pytest.raises(ToolError, match="save or discard"):
+            await PatchTool().run(PatchInput(patch_text=patch), ctx)
+    assert path.read_bytes() == b"one\nrest\n"

@@ -5,6 +5,7 @@ import { ago } from "./chat/time";
 import type { ContextCommands } from "./context/commands";
 import type { Daemon } from "./daemon/daemon";
 import { expand, setting } from "./daemon/environment";
+import { chooseFolder } from "./daemon/folder";
 import type { Installation } from "./daemon/install";
 import { ACTIONS, asProblem } from "./daemon/problems";
 import type { Review } from "./diff/review";
@@ -71,6 +72,9 @@ export function registerCommands(parts: Parts): vscode.Disposable {
       await daemon.connect();
     },
     stopDaemon: () => daemon.stop(),
+    chooseFolder: async () => {
+      if (await chooseFolder()) await daemon.reconnect();
+    },
     connect: () => daemon.connect(),
     install: () => install(parts),
     choosePython: () => choosePython(parts),

@@ -27,6 +27,13 @@ test("the status bar says what the person needs to know first", () => {
   assert.equal(words(connected(true), { session: session({ status: "waiting", demo: true }), pending: [request("r")] }), "needs you");
 });
 
+test("of several folders the one that Goalwright works in is named", () => {
+  assert.equal(statusWords(connected(), undefined).folder, undefined);
+  const words = statusWords(connected(), undefined, "server");
+  assert.equal(words.folder, "server");
+  assert.match(words.tooltip, /Folder: server$/);
+});
+
 test("a mode other than the usual one is in the status bar, too", () => {
   const mode = (over: Parameters<typeof session>[0]): string | undefined => statusWords(connected(), fromLoad(loaded({ session: session(over) }))).mode;
   assert.equal(mode({}), undefined);

@@ -52,7 +52,7 @@ export class SurroundingModel implements vscode.Disposable {
       demo: status?.demo ?? false,
       notice: status?.notice ?? "",
       folder: folder?.name ?? "",
-      folderNote: several && folder ? `This window has several folders; Goalwright works in the first one, ${folder.name}.` : "",
+      folderNote: several && folder ? `This window has several folders; Goalwright works in ${folder.name}. Another one: the command Goalwright: Choose Folder…` : "",
       recent: this.recent.map(({ trace, status: now }) => ({
         id: trace.traceId,
         title: trace.title || "Untitled session",

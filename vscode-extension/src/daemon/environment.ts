@@ -2,16 +2,14 @@ import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import type { Places } from "../permission/words";
+import { workspaceFolder } from "./folder";
 import type { InitializationOptions, Mode } from "../protocol.gen";
 import { PROTOCOL_VERSION } from "../protocol.gen";
 import type { Installation } from "./install";
 import { Problem } from "./problems";
 import { providerEnvironment } from "./process";
 
-/** The folder Goalwright works in: the first one of a multi-root workspace. */
-export function workspaceFolder(): vscode.WorkspaceFolder | undefined {
-  return vscode.workspace.workspaceFolders?.find((folder) => folder.uri.scheme === "file");
-}
+export { workspaceFolder };
 
 /** What names of files are shortened by. */
 export function places(): Places {
@@ -71,6 +69,7 @@ export function initializationOptions(): InitializationOptions {
     trusted: vscode.workspace.isTrusted,
     canSave: true,
     diagnostics: true,
+    chat: true,
     settings: daemonSettings(),
     env: providerEnvironment(process.env),
   };

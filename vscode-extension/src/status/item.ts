@@ -1,5 +1,6 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
+import { diskFolders, workspaceFolder } from "../daemon/folder";
 import type { SessionController } from "../session/controller";
 import { statusWords } from "./words";
 
@@ -13,7 +14,12 @@ export class StatusItem implements vscode.Disposable {
     this.item.name = "Goalwright";
     this.item.command = "goalwright.focusChat";
     const update = (): void => this.update(daemon, sessions);
-    this.disposables = [this.item, daemon.onDidChangeState(update), sessions.onDidChange(update)];
+    this.disposables = [
+      this.item,
+      daemon.onDidChangeState(update),
+      sessions.onDidChange(update),
+      vscode.workspace.onDidChangeWorkspaceFolders(update),
+    ];
     update();
     this.item.show();
   }
@@ -23,13 +29,15 @@ export class StatusItem implements vscode.Disposable {
   }
 
   private update(daemon: Daemon, sessions: SessionController): void {
-    const words = statusWords(daemon.state, sessions.state);
+    const folder = diskFolders().length > 1 ? workspaceFolder()?.name : undefined;
+    const words = statusWords(daemon.state, sessions.state, folder);
     // Deltas come many a second and change nothing here.
     const key = JSON.stringify(words);
     if (key === this.shown) return;
     this.shown = key;
     this.item.text = `$(${words.icon}) Goalwright`;
     if (words.state !== "idle") this.item.text += `: ${words.state}`;
+    if (words.folder) this.item.text += ` · ${words.folder}`;
     if (words.mode) this.item.text += ` · ${words.mode}`;
     this.item.tooltip = words.mode ? `${words.tooltip}\nMode: ${words.mode}` : words.tooltip;
     this.item.accessibilityInformation = { label: `Goalwright: ${words.state}${words.mode ? `, mode ${words.mode}` : ""}` };

@@ -10,11 +10,14 @@ export interface StatusWords {
   alarm: boolean;
   /** The mode by its name, when it is not the usual one. */
   mode?: string;
+  /** The folder Goalwright works in, when the window has several. */
+  folder?: string;
 }
 
 /** What the status bar says. Pure. */
-export function statusWords(daemon: DaemonState, session: SessionState | undefined): StatusWords {
-  const words = stateWords(daemon, session);
+export function statusWords(daemon: DaemonState, session: SessionState | undefined, folder?: string): StatusWords {
+  const known = stateWords(daemon, session);
+  const words = folder ? { ...known, folder, tooltip: `${known.tooltip}\nFolder: ${folder}` } : known;
   const mode = session?.session.mode ?? "ask";
   return daemon.phase === "connected" && mode !== "ask" ? { ...words, mode: modeWords(mode).label } : words;
 }

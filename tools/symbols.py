@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -35,10 +34,10 @@ _DEFINITIONS: dict[Operation, DefinitionKind] = {
 _MAX_BYTES = 5_000_000
 _MAX_NAME = 300
 _MAX_SHOWN = 500
-_MAX_LANGUAGES = 4
-"""Kinds of files whose servers are asked when ``find`` names none."""
+_MAX_KINDS = 12
+"""Kinds of files, by suffix, whose servers are asked when ``find`` names no file."""
 _TRIED = 4
-"""Places on which the name stands that are tried before it is given up: the first may be in a comment."""
+"""Places with the name that are tried: the first may be in a comment; and files, which may not be readable."""
 
 
 class SymbolsInput(ToolInput):
@@ -198,15 +197,15 @@ async def _samples(ctx: ToolContext) -> list[Path]:
     listed = await search.list_files(ctx.workspace, search.ripgrep(ctx.workspace))
 
     def choose() -> list[Path]:
-        kinds = Counter(Path(name).suffix for name in listed.files)
-        del kinds[""]
-        groups = [
-            newest_first(ctx.workspace, [name for name in listed.files if name.endswith(kind)][:1000])
-            for kind, _ in kinds.most_common(3 * _MAX_LANGUAGES)
-        ]
-        return [
-            ctx.workspace / group[0] for group in groups if may_read(ctx.workspace / group[0], ctx) == "allow"
-        ]
+        groups: dict[str, list[str]] = {}
+        for name in listed.files:
+            groups.setdefault(Path(name).suffix, []).append(name)
+        groups.pop("", None)
+        found: list[Path] = []
+        for names in sorted(groups.values(), key=len, reverse=True)[:_MAX_KINDS]:
+            newest = (ctx.workspace / name for name in newest_first(ctx.workspace, names[:1000])[:_TRIED])
+            found += [path for path in newest if may_read(path, ctx) == "allow"][:1]
+        return found
 
     return await asyncio.to_thread(choose)
 

@@ -1,0 +1,240 @@
+"""The language servers' eyes as a session uses them: one report for all edits of a step, and what comes late.
+
+A refactoring over several files is broken between its first edit and its last. So while more writing calls of the
+same message are still to come, an edit is told "later", and the last one carries the report on all of them, against
+what stood there before the first. Whatever becomes of the last one (it fails, it is refused), the report is not
+lost: it stands in the result of the call with which the batch ended, or, after a cancellation, is told late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from daemon.model.messages import ToolCallPart, ToolResultPart
+from tools.diagnostics_text import describe, problems_metadata
+from tools.language import CurrentProblems, Diagnostics, DiagnosticsReport, DiagnosticsRun, Severity
+
+CallKind = Literal["writes", "looks", "other"]
+"""What a tool means for a batch: ``looks`` wants to see the workspace as it is, so nothing may be put off over it."""
+
+_MAX_OPEN = 100
+_APPLIED = "What this step's calls before this one have changed stays changed."
+_LOOKS = ("bash", "diagnostics", "symbols", "job")
+
+
+def kind_of(name: str, permission: str) -> CallKind:
+    """The kind of a tool, by its name and the permission it asks for."""
+    if name in _LOOKS:
+        return "looks"
+    return "writes" if permission == "edit" else "other"
+
+
+class StepDiagnostics:
+    """Implements the Diagnostics port for one session."""
+
+    def __init__(
+        self,
+        port: Diagnostics,
+        workspace: Path,
+        kind: Callable[[str], CallKind],
+        least: Callable[[], Severity],
+    ) -> None:
+        """``kind`` of a tool's name; ``least``: the mildest problems that the model is told after a change."""
+        self._port = port
+        self._workspace = workspace
+        self._kind = kind
+        self._least = least
+        self._run: DiagnosticsRun | None = None
+        self._paths: set[Path] = set()
+        """Files of ``_run``."""
+        self._written = False
+        """Something of ``_run`` is written and not reported yet."""
+        self._more = False
+        """Another write of the batch follows the call that runs now."""
+        self._open: dict[Path, None] = {}
+        """Files of changes that got no fresh answer, oldest first."""
+        self._leaving: set[asyncio.Task[DiagnosticsReport]] = set()
+        self._late: list[DiagnosticsReport] = []
+
+    # ---- the port
+
+    def warm(self, path: Path) -> None:
+        """See the port."""
+        self._port.warm(path)
+
+    async def begin(self, paths: Sequence[Path]) -> DiagnosticsRun:
+        """See the port. A change of a batch that has begun becomes part of it."""
+        if self._run is None:
+            self._run = await self._port.begin(paths)
+        else:
+            await self._run.extend(paths)
+        self._paths.update(paths)
+        return _CallRun(self)
+
+    async def changed(self, path: Path) -> None:
+        """See the port."""
+        await self._port.changed(path)
+
+    async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
+        """See the port."""
+        report = await self._port.overdue(paths)
+        return None if report is None else self._filtered(report)
+
+    async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
+        """See the port."""
+        return await self._port.current(paths, least)
+
+    # ---- the step
+
+    def before(self, calls: Sequence[ToolCallPart], position: int) -> None:
+        """The call at ``position`` of a message is about to run."""
+        if position == 0:
+            self.leave()  # of a step that ended in a way that nobody foresaw
+        self._more = False
+        for call in calls[position + 1 :]:
+            kind = self._kind(call.name)
+            if kind != "other":
+                self._more = kind == "writes"
+                return
+
+    async def after(self, result: ToolResultPart, *, last: bool = False) -> ToolResultPart:
+        """The result of a call, with the report that it carries for the calls before it.
+
+        ``last``: no call of the step follows, whatever the message says. A cancellation leaves the report for later.
+        """
+        if self._more and not last:
+            return result
+        if not self._written:
+            self.leave()
+            return result
+        report = await self.report()
+        said = describe(report, self._workspace)
+        if not said:
+            return result
+        found = {"verdict": report.verdict, "diagnostics": problems_metadata(report, self._workspace)}
+        return result.model_copy(
+            update={
+                "content": f"{result.content}\n\n{_APPLIED} {said}".lstrip(),
+                "metadata": {**result.metadata, **found},
+            }
+        )
+
+    async def reported(self) -> DiagnosticsReport:
+        """What the write that has just been done is told."""
+        self._written = True
+        return DiagnosticsReport("later") if self._more else await self.report()
+
+    async def report(self) -> DiagnosticsReport:
+        """The report on everything written in this batch."""
+        run, paths = self._end()
+        if run is None:
+            return DiagnosticsReport("no_server")
+        asked = asyncio.create_task(run.report())
+        try:
+            return self._noted(await asyncio.shield(asked), paths)
+        except asyncio.CancelledError:
+            self._leave(asked, paths)
+            raise
+
+    def leave(self) -> None:
+        """The step is over, or canceled: what was written is judged in the background, and told late."""
+        written = self._written
+        run, paths = self._end()
+        if run is None:
+            return
+        if written:
+            self._leave(asyncio.create_task(run.report()), paths)
+        else:
+            run.drop()
+
+    # ---- late
+
+    @property
+    def owed(self) -> bool:
+        """Whether there may be something to tell about earlier steps."""
+        return bool(self._open or self._late)
+
+    async def late(self) -> DiagnosticsReport | None:
+        """What has come by now about earlier steps, to be told once; None: nothing. Waits for no server."""
+        if self._late:
+            return self._late.pop(0)
+        if not self._open:
+            return None
+        asked = list(self._open)
+        report = await self.overdue(asked)
+        if report is None:
+            return None
+        if not report.silent:
+            for path in asked:
+                self._open.pop(path, None)
+        # Somebody who is silent still is told about when he has spoken.
+        return report if report.verdict in ("problems", "clean") else None
+
+    async def close(self) -> None:
+        """The session is over: nobody is told anything any more."""
+        self.leave()
+        for task in list(self._leaving):
+            task.cancel()
+        await asyncio.gather(*self._leaving, return_exceptions=True)
+
+    # ----
+
+    def _end(self) -> tuple[DiagnosticsRun | None, set[Path]]:
+        run, paths = self._run, self._paths
+        self._run, self._paths, self._written = None, set(), False
+        return run, paths
+
+    def _leave(self, asked: asyncio.Task[DiagnosticsReport], paths: set[Path]) -> None:
+        def take(task: asyncio.Task[DiagnosticsReport]) -> None:
+            self._leaving.discard(task)
+            if task.cancelled() or task.exception() is not None:
+                return  # the port never raises: it is being closed
+            report = self._noted(task.result(), paths)
+            if report.verdict in ("problems", "clean"):
+                self._late.append(report)
+
+        self._leaving.add(asked)
+        asked.add_done_callback(take)
+
+    def _noted(self, report: DiagnosticsReport, paths: set[Path]) -> DiagnosticsReport:
+        """Remember whether an answer is still to come."""
+        for path in paths:
+            self._open.pop(path, None)
+        if report.silent or report.verdict == "no_fresh_answer":
+            self._open.update(dict.fromkeys(paths))
+            for path in list(self._open)[: max(0, len(self._open) - _MAX_OPEN)]:
+                del self._open[path]
+        return self._filtered(report)
+
+    def _filtered(self, report: DiagnosticsReport) -> DiagnosticsReport:
+        """Without what is milder than the person wants the model to be told."""
+        least = self._least()
+        if least != "error" or report.verdict != "problems":
+            return report
+        errors = tuple(problem for problem in report.problems if problem.severity == "error")
+        if errors:
+            return dataclasses.replace(report, problems=errors)
+        verdict = "no_fresh_answer" if report.silent else "clean"
+        return dataclasses.replace(report, verdict=verdict, problems=(), left_out=0)
+
+
+class _CallRun:
+    """The change of one call, as part of its batch."""
+
+    def __init__(self, step: StepDiagnostics) -> None:
+        self._step = step
+
+    async def report(self) -> DiagnosticsReport:
+        """See the port."""
+        return await self._step.reported()
+
+    async def extend(self, paths: Sequence[Path]) -> None:
+        """See the port."""
+        await self._step.begin(paths)
+
+    def drop(self) -> None:
+        """See the port: the step itself sees whether something was written."""

@@ -13,7 +13,7 @@ from tools.paths import rule_target
 MAX_PER_FILE = 20
 MAX_FILES = 6
 """The file that was changed and five others (source: conventions.md, "Diagnostics after a write")."""
-_LATE = "Late diagnostics of earlier edits"
+_LATE = "Language servers have answered about earlier edits"
 _RANK = {"error": 0, "warning": 1, "information": 2, "hint": 3}
 
 

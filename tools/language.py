@@ -52,7 +52,7 @@ class DiagnosticsReport:
     silent: tuple[str, ...] = ()
     """Names of those that did not in time; what they say later is told later. Whatever the verdict is."""
     left_out: int = 0
-    """New problems that are not among ``problems``, because they are too many."""
+    """New errors that are not among ``problems``, because they are too many."""
 
 
 @dataclass(frozen=True, slots=True)

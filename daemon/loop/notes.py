@@ -30,6 +30,7 @@ _MAX_WORDS = 600
 
 _FILES = ("the person undid your ", "the person redid your ", "the person took back ")
 _JOB = "the background job "
+_LATE = "language servers have answered "
 _FOCUS = "the person put the focus on "
 _RENAMED = "the person renamed the goal "
 
@@ -39,6 +40,8 @@ OLDER = "(More was done before; only the newest is told.)"
 
 JOB_ENDED = "job_ended"
 """Code of the notice that a command in the background has ended, or the person has stopped it."""
+LATE_DIAGNOSTICS = "late_diagnostics"
+"""Code of the notice of what language servers have said about earlier edits, after their results had been given."""
 JOB_KILLED = "job_killed"
 """The model has stopped it, and knows."""
 
@@ -89,13 +92,12 @@ def job_notice(job: Job, stopped_by: str = "") -> str:
     return f"The background job {job.job_id} {how}: {cut_line(job.command, _MAX_NAME)}"
 
 
-def with_job_note(notes: tuple[str, ...], notice: Notice) -> tuple[str, ...]:
-    """``notes`` and what a notice says of a job; other notices are for the person only."""
-    if notice.code != JOB_ENDED:
+def with_notice(notes: tuple[str, ...], notice: Notice) -> tuple[str, ...]:
+    """``notes`` and what a notice says that the model is to know; most notices are for the person only."""
+    after = {JOB_ENDED: " See its output with the job tool.", LATE_DIAGNOSTICS: ""}.get(notice.code)
+    if after is None:
         return notes
-    return (*notes, f"{notice.text[:1].lower()}{notice.text[1:]}. See its output with the job tool.")[
-        -MAX_NOTES:
-    ]
+    return (*notes, f"{notice.text[:1].lower()}{notice.text[1:]}{after}")[-MAX_NOTES:]
 
 
 def restored_note(event: FilesRestored) -> str:
@@ -153,7 +155,7 @@ def notes_text(notes: tuple[str, ...]) -> str:
     if not notes:
         return ""
     about_files = [note.startswith(_FILES) for note in notes]
-    about_plan = [not note.startswith((*_FILES, _JOB)) for note in notes]
+    about_plan = [not note.startswith((*_FILES, _JOB, _LATE)) for note in notes]
     last_file = max((number for number, files in enumerate(about_files) if files), default=None)
     lines = [OLDER] if len(notes) == MAX_NOTES else []
     for number, note in enumerate(notes):

@@ -20,6 +20,7 @@ from daemon.loop.recording import Recorder
 from daemon.loop.recovery import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
 from daemon.loop.services import Services
 from daemon.loop.state import SessionState
+from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
 from daemon.loop.turn import Turn
 from daemon.model.events import (
     Notice,
@@ -49,6 +50,12 @@ class Session(LiveSession):
         """See LiveSession."""
         super().__init__(state, agent, services, foreign=foreign)
         self.hooks = SessionHooks(self)
+        self.eyes = StepDiagnostics(
+            services.diagnostics,
+            services.workspace,
+            lambda name: kind_of(name, tool.permission) if (tool := services.tools.get(name)) else "other",
+            lambda: self.config.settings.diagnostics_severity,
+        )
         self._queue = PromptQueue()
         self._worker: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[tuple[StopReason, str]] | None = None
@@ -172,6 +179,7 @@ class Session(LiveSession):
                 self.queue_stored()
         except StoreError as error:
             log.warning("the queue was not stored: %s", error)
+        await self.eyes.close()
         await self.jobs.close()
         await self.hooks.close()
         await asyncio.gather(*self._saving)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
 from daemon.context.marks import Marks
 from daemon.context.tokens import stored_calibration
-from daemon.loop.notes import JOB_ENDED, JOB_KILLED, with_job_note, with_note
+from daemon.loop.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
 from daemon.loop.spending import Spending, added
 from daemon.model.events import (
     ContextMarked,
@@ -106,7 +106,7 @@ class SessionState:
         if isinstance(event, FilesRestored | GoalAdded | GoalUpdated | GoalMoved | GoalRemoved):
             self.notes = with_note(self.notes, event, self.plan)
         elif isinstance(event, Notice):
-            self.notes = with_job_note(self.notes, event)
+            self.notes = with_notice(self.notes, event)
             if event.code in (JOB_ENDED, JOB_KILLED):
                 self.jobs.pop(event.about, None)
         if isinstance(event, MessageAdded):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from daemon.loop.doom import Repeat
+from daemon.loop.step_diagnostics import StepDiagnostics
 from daemon.model.messages import (
     FilePart,
     Message,
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 class StepHost(Protocol):
     """What a step needs of its session."""
 
+    @property
+    def eyes(self) -> StepDiagnostics: ...
     def new_message_id(self) -> str: ...
     def receiving(self, received: Received | None) -> None: ...
     def delta(
@@ -192,20 +195,30 @@ def _keep_partial(host: StepHost, received: Received, stop: StopReason, detail: 
 async def run_calls(host: StepHost, calls: list[ToolCallPart]) -> StepOutcome:
     """Run the calls of one message, in order; each has its result then, also when the turn is canceled."""
     for position, call in enumerate(calls):
+        host.eyes.before(calls, position)
         try:
-            result = await _run_one(host, call)
+            result = await _answer(host, call)
         except asyncio.CancelledError:
+            host.eyes.leave()
             host.add_result(_canceled(call))
             for rest in calls[position + 1 :]:
                 host.add_result(_refused(rest, "Not run: canceled by the person."))
             raise
         except PermissionDenied as denied:
-            if denied.by_rule:
-                host.add_result(_refused(call, f"Permission denied. {denied.reason}", denied=True))
-                continue
-            return _denied(host, calls[position:], denied)
+            return await _denied(host, calls[position:], denied)
         host.add_result(result)
     return StepOutcome("tool_use")
+
+
+async def _answer(host: StepHost, call: ToolCallPart) -> ToolResultPart:
+    """Run one call. Raises PermissionDenied when the person said no; a rule's no is a result like others."""
+    try:
+        result = await _run_one(host, call)
+    except PermissionDenied as denied:
+        if not denied.by_rule:
+            raise
+        result = _refused(call, f"Permission denied. {denied.reason}", denied=True)
+    return await host.eyes.after(result)
 
 
 async def _run_one(host: StepHost, call: ToolCallPart) -> ToolResultPart:
@@ -237,21 +250,27 @@ async def _run_one(host: StepHost, call: ToolCallPart) -> ToolResultPart:
     )
 
 
-def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionDenied) -> StepOutcome:
+async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionDenied) -> StepOutcome:
     """The person said no: this and the later calls of the step are answered; feedback lets the loop go on."""
     first, *rest = calls
-    if denied.feedback:
-        host.add_result(
-            _refused(
-                first, f"Permission denied. The person refused and wrote: {denied.feedback}", denied=True
-            )
-        )
-    else:
-        host.add_result(_refused(first, "Permission denied. The person refused this call.", denied=True))
-    for call in rest:
-        host.add_result(
-            _refused(call, "Permission denied: not run after the refusal before it.", denied=True)
-        )
+    why = (
+        f"The person refused and wrote: {denied.feedback}"
+        if denied.feedback
+        else "The person refused this call."
+    )
+    answers = [_refused(first, f"Permission denied. {why}", denied=True)]
+    answers += [
+        _refused(call, "Permission denied: not run after the refusal before it.", denied=True)
+        for call in rest
+    ]
+    try:
+        answers[0] = await host.eyes.after(answers[0], last=True)
+    except asyncio.CancelledError:
+        host.eyes.leave()
+        raise
+    finally:
+        for answer in answers:
+            host.add_result(answer)
     return StepOutcome("tool_use") if denied.feedback else StepOutcome("permission_denied", denied.reason)
 
 

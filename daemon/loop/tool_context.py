@@ -38,7 +38,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         permission=permission,
         files=SessionFiles(session.state.seen_files, services.editors, services.on_read),
         history=session.history,
-        diagnostics=services.diagnostics,
+        diagnostics=session.eyes,
         navigation=services.navigation,
         plan=plan,
         scratch=services.trace_folder(session_id) / "output",

@@ -16,10 +16,11 @@ from daemon.loop.budget import keep_budget
 from daemon.loop.call_ids import unique_call_ids
 from daemon.loop.compacting import Compactor
 from daemon.loop.doom import Repeat
-from daemon.loop.notes import notes_text
+from daemon.loop.notes import LATE_DIAGNOSTICS, notes_text
 from daemon.loop.recording import Recorder, new_message_id
 from daemon.loop.restoring import Restorer
 from daemon.loop.step import Received, StepOutcome, run_calls, run_step
+from daemon.loop.step_diagnostics import StepDiagnostics
 from daemon.loop.tool_context import call_permission, tool_context
 from daemon.model.events import (
     ContextMarked,
@@ -55,6 +56,7 @@ from daemon.provider.base import (
     ToolCallStart,
 )
 from tools.base import ToolContext, ToolResult
+from tools.diagnostics_text import describe_late
 from tools.registry import unknown_tool
 
 if TYPE_CHECKING:
@@ -123,14 +125,24 @@ class Turn:
                 for prompt, files in steered:
                     self._add_user(prompt.text, files)
             self._session.queue_stored()
+            if self._session.eyes.owed:
+                await self._tell_late()
             if self._state.notes:
-                self._add_user("", ())  # the person changed the plan meanwhile
+                self._add_user("", ())  # something happened meanwhile that the model is to know
             if over := await keep_budget(self._session):
                 return "permission_denied", over
             await self._compactor.make_room()
             outcome = await self._step()
             if outcome.stop != "tool_use":
+                if self._session.eyes.owed:
+                    await self._tell_late()
                 return outcome.stop, outcome.detail
+
+    async def _tell_late(self) -> None:
+        """What language servers have said meanwhile about edits that got no answer in time."""
+        while (report := await self._session.eyes.late()) is not None:
+            text = describe_late(report, self._services.workspace)
+            self._session.notice("info", text, LATE_DIAGNOSTICS)
 
     async def _step(self) -> StepOutcome:
         for _ in range(_OVERFLOWS):
@@ -176,6 +188,11 @@ class Turn:
         return last is not None and (self._services.now() - last.created_at).total_seconds() > CACHE_LASTS_S
 
     # -- StepHost --
+
+    @property
+    def eyes(self) -> StepDiagnostics:
+        """See StepHost."""
+        return self._session.eyes
 
     def new_message_id(self) -> str:
         """Sorts by age within the session; also marks the start of the step."""

@@ -92,7 +92,7 @@ async def newly_broken(
 
 
 def bounded(problems: Sequence[Problem], changed: Collection[Path]) -> tuple[tuple[Problem, ...], int]:
-    """What of ``problems`` is told, and how many are not: nothing twice, not more than a model can use.
+    """What of ``problems`` is told, and how many errors are not: nothing twice, not more than a model can use.
 
     The changed files come first, then the other files, those with errors before those with warnings.
     """
@@ -106,7 +106,8 @@ def bounded(problems: Sequence[Problem], changed: Collection[Path]) -> tuple[tup
     others.sort(key=lambda path: by_weight(files[path][0])[0])
     shown = [*changed, *others[:MAX_OTHER_FILES]]
     told = tuple(problem for path in shown for problem in files[path][:MAX_PROBLEMS_A_FILE])
-    return told, len(once) - len(told)
+    errors = [sum(problem.severity == "error" for problem in some) for some in (once, told)]
+    return told, errors[0] - errors[1]
 
 
 async def _aside(work: Callable[[], _MadeT], problems: int, text: str) -> _MadeT:

@@ -76,7 +76,8 @@ async def test_both_servers_answer_about_one_change(both: LanguageWorkspace) -> 
     report = await both.change(cart_py=CART + "print(undefined_name)\n")
     assert report.verdict == "problems"
     assert report.servers == ("basedpyright", "ruff")
-    assert found(report) == [("cart.py", 3, "reportUndefinedVariable"), ("cart.py", 3, "F821")]
+    assert found(report) == [("cart.py", 3, "reportUndefinedVariable, F821")]
+    assert [problem.source for problem in report.problems] == ["basedpyright, Ruff"]
     assert all("undefined_name" in problem.message and problem.column == 7 for problem in report.problems)
     # Warnings (an unused import) are not reported.
     assert await both.change(cart_py="import os\n" + CART) == DiagnosticsReport(

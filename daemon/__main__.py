@@ -314,8 +314,8 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     bridge = Bridge(product_version(), models.choose, models.warm_for)
     trusted = TrustedFolders(user_folder).trust(workspace) == "trusted"
     wanted = load_config(workspace, user_folder / "config.json", trusted=trusted).settings.diagnostics
-    language_servers = LanguageServers(workspace, specs=DEFAULT_SPECS if wanted else ())
-    servers = ServerDiagnostics(language_servers)
+    language_servers = LanguageServers(workspace, specs=DEFAULT_SPECS if wanted else (), least_severity="hint")
+    servers = ServerDiagnostics(language_servers, text_of=bridge.editors.unsaved)
     seen_by_editors = EditorDiagnostics(
         bridge.peers if wanted else EditorPeers(), workspace, servers.read, path_of=path_of
     )

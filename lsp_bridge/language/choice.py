@@ -72,7 +72,8 @@ def choice_of(settings: Settings, *, trusted: bool) -> Choice:
     return Choice(
         specs=specs if settings.diagnostics else (),
         timing=Timing.within(settings.diagnostics_timeout_s),
-        least_severity=settings.diagnostics_severity,
+        # All are kept: the diagnostics tool shows milder ones. What changes report is the session's choice.
+        least_severity="hint",
         trusted=trusted,
         problems=problems,
     )

@@ -5,10 +5,12 @@ import { problemTeller, registerCommands } from "./commands";
 import { ContextCommands } from "./context/commands";
 import { Daemon } from "./daemon/daemon";
 import { findPython, initializationOptions, workspaceFolder } from "./daemon/environment";
+import { rememberFolderIn } from "./daemon/folder";
 import { Installation } from "./daemon/install";
 import { watchSurroundings } from "./daemon/watch";
 import { EditorProblems } from "./diagnostics/editor";
 import { Review } from "./diff/review";
+import { EditorFeatures } from "./editor/features";
 import { GoalCommands } from "./goals/commands";
 import { GoalsView } from "./goals/view";
 import { FileHistory } from "./history/model";
@@ -18,6 +20,7 @@ import { StatusItem } from "./status/item";
 
 /** Wiring only: makes the parts and hands them to each other. */
 export function activate(context: vscode.ExtensionContext): void {
+  rememberFolderIn(context.workspaceState);
   const log = vscode.window.createOutputChannel("Goalwright", { log: true });
   const bundle = vscode.Uri.joinPath(context.extensionUri, "bundled").fsPath;
   const installation = new Installation(bundle, context.globalStorageUri.fsPath);
@@ -28,6 +31,7 @@ export function activate(context: vscode.ExtensionContext): void {
     python: () => findPython(installation),
     options: initializationOptions,
     diagnostics: (params) => problems.answer(params),
+    middleware: () => features.middleware,
   });
   const sessions = new SessionController(daemon, context.workspaceState, log);
   const review = new Review(daemon, sessions, context.workspaceState, log);
@@ -36,6 +40,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const chat = new ChatView(context.extensionUri, { daemon, sessions, review, history, surrounding, log });
   const goalCommands = new GoalCommands({ daemon, sessions, history });
   const tell = problemTeller(daemon, log);
+  const features = new EditorFeatures({ sessions, review, chat, tell, refreshLenses: () => daemon.refreshLenses() });
   const goals = new GoalsView(sessions, goalCommands, (error) => void tell(error));
   const contexts = new ContextCommands({ daemon, sessions });
   const permissions = new PermissionCommands({ daemon, sessions, defaultMode: () => surrounding.defaultMode });
@@ -49,6 +54,7 @@ export function activate(context: vscode.ExtensionContext): void {
     history,
     surrounding,
     chat,
+    features,
     goals,
     contexts,
     new StatusItem(daemon, sessions),

@@ -59,6 +59,7 @@ export type ToWebview =
   | { type: "updates"; updates: readonly Update[] }
   | { type: "earlier"; sessionId: string; earlier: SessionMessagesResult }
   | { type: "focus" }
+  | { type: "insert"; text: string }
   | { type: "restore"; text: string };
 
 export type FromWebview =

@@ -39,6 +39,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private view: vscode.WebviewView | undefined;
   private ready = false;
   private focusWanted = false;
+  /** Text for the composer that waits for the page. */
+  private toInsert = "";
   private waiting: Update[] = [];
   private timer: NodeJS.Timeout | undefined;
 
@@ -96,6 +98,12 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     this.focusWanted = true;
     await vscode.commands.executeCommand(`${ChatView.id}.focus`);
     this.giveFocus();
+  }
+
+  /** Puts a text behind what stands in the composer, and the caret behind it. */
+  async insert(text: string): Promise<void> {
+    this.toInsert += text;
+    await this.focus();
   }
 
   dispose(): void {
@@ -233,6 +241,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private giveFocus(): void {
     if (!this.focusWanted || !this.ready) return;
     this.focusWanted = false;
+    if (this.toInsert) this.post({ type: "insert", text: this.toInsert });
+    this.toInsert = "";
     this.post({ type: "focus" });
   }
 

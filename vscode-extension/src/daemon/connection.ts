@@ -3,9 +3,11 @@ import * as vscode from "vscode";
 import {
   CloseAction,
   ErrorAction,
+  CodeLensRequest,
   LanguageClient,
   State,
   type LanguageClientOptions,
+  type Middleware,
   type StreamInfo,
 } from "vscode-languageclient/node";
 import {
@@ -34,6 +36,8 @@ export interface Handlers {
   onMeter: (params: Notifications["goalwright/session/meter"]) => void;
   onClosed: () => void;
   diagnostics: Answering<"goalwright/editor/diagnostics">;
+  /** Between VS Code and what of LSP the daemon offers. */
+  middleware: Middleware;
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -57,7 +61,7 @@ export class Connection {
       "goalwright",
       "Goalwright",
       (): Promise<StreamInfo> => Promise.resolve({ reader: socket, writer: socket, detached: true }),
-      clientOptions(options, output),
+      clientOptions(options, output, handlers.middleware),
     );
     const connection = new Connection(client);
     client.onDidChangeState(({ newState }) => {
@@ -90,6 +94,13 @@ export class Connection {
     return this.client.sendRequest<Result<M>>(method, params);
   }
 
+  /** Has VS Code ask again for the code lenses of what it shows. */
+  refreshLenses(): void {
+    if (this.closed) return;
+    const feature = this.client.getFeature(CodeLensRequest.method);
+    for (const { document } of vscode.window.visibleTextEditors) feature.getProvider(document)?.onDidChangeCodeLensEmitter.fire();
+  }
+
   /** Says good-bye and closes; the daemon goes on. Never throws. */
   async close(): Promise<void> {
     if (this.closed) return;
@@ -120,11 +131,16 @@ function connect(endpoint: Endpoint): Promise<net.Socket> {
   });
 }
 
-function clientOptions(options: InitializationOptions, output: vscode.LogOutputChannel): LanguageClientOptions {
+function clientOptions(
+  options: InitializationOptions,
+  output: vscode.LogOutputChannel,
+  middleware: Middleware,
+): LanguageClientOptions {
   return {
     // Open files only: the daemon must see unsaved text, and nothing else of the editor.
     documentSelector: [{ scheme: "file" }],
     initializationOptions: options,
+    middleware,
     outputChannel: output,
     // Reconnecting is the business of daemon.ts, which can also start a daemon that died.
     errorHandler: {

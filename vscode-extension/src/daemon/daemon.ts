@@ -1,4 +1,5 @@
 import * as vscode from "vscode";
+import type { Middleware } from "vscode-languageclient/node";
 import type { DaemonStatus, InitializationOptions, SessionDelta, SessionMeter, SessionUpdate } from "../protocol.gen";
 import { backoff, MAX_ATTEMPTS } from "./backoff";
 import { Connection, type Answering, type Method, type Params, type Result } from "./connection";
@@ -23,6 +24,7 @@ export interface Surroundings {
   options: () => InitializationOptions;
   /** What the extensions of the person say about files. */
   diagnostics: Answering<"goalwright/editor/diagnostics">;
+  middleware: () => Middleware;
 }
 
 const STOP_PATIENCE_MS = 5_000;
@@ -65,6 +67,11 @@ export class Daemon implements vscode.Disposable {
   async request<M extends Method>(method: M, params: Params<M>): Promise<Result<M>> {
     const connection = await this.ensure();
     return connection.request(method, params);
+  }
+
+  /** Has VS Code ask again for code lenses. */
+  refreshLenses(): void {
+    this.connection?.refreshLenses();
   }
 
   /** Drops the connection and connects anew, to tell the daemon about changed settings or trust. */
@@ -158,6 +165,7 @@ export class Daemon implements vscode.Disposable {
       onMeter: (params) => this.metered.fire(params),
       onClosed: () => this.onClosed(connection, endpoint),
       diagnostics: this.around.diagnostics,
+      middleware: this.around.middleware(),
     });
     const status = await connection.request("goalwright/daemon/status", {});
     if (generation !== this.generation) {

@@ -4,6 +4,7 @@ import { asProblem } from "../daemon/problems";
 import type { Answer } from "../permission/grants";
 import type { FileAnswer, FileDiff, PermissionContentResult, PermissionRequest } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
+import { part, undecided, type Decided } from "../editor/lenses";
 import { answers, choose, edit, fileChoice, hunksOf, isEmpty, selected, units, type Choice } from "./choice";
 import { Drafts } from "./drafts";
 import { Proposals } from "./proposals";
@@ -28,6 +29,8 @@ export class Review implements vscode.Disposable {
   private readonly opened = new Set<string>();
   /** Requests that this window answers: their edits are not lost, they are sent. */
   private readonly ours = new Set<string>();
+  /** By request: the parts that were decided by code lenses; once all are, the answer is sent. */
+  private readonly byLens = new Map<string, Set<string>>();
   private closing = Promise.resolve();
   private doing = Promise.resolve();
   private lastKeystroke = 0;
@@ -110,6 +113,47 @@ export class Review implements vscode.Disposable {
       // VS Code does not load into an editor that somebody typed in, even if nothing is left of it.
       if (this.proposals.document(proposed)?.isDirty) await this.revert(request, path);
     });
+  }
+
+  /** A request of the session on display that still waits. */
+  waits(requestId: string): boolean {
+    return this.pending(requestId) !== undefined;
+  }
+
+  /** Opens the diffs of a request by its id. */
+  async show(requestId: string, path?: string): Promise<void> {
+    const request = this.pending(requestId);
+    if (request) await this.open(request, path);
+  }
+
+  /** What code lenses have to say about a request; undefined when it is not on display. */
+  decided(requestId: string): { files: readonly FileDiff[]; choice: Choice; decided: Decided } | undefined {
+    const request = this.pending(requestId);
+    return request && { files: request.files, choice: this.drafts.choice(requestId), decided: this.byLens.get(requestId) ?? new Set() };
+  }
+
+  /**
+   * Decides a hunk, or without its number what is left to decide of a file, or without a path of the request. When all
+   * is decided the answer is sent. Throws what the daemon says when it does not take it.
+   */
+  async decide(requestId: string, path: string | undefined, hunk: number | undefined, accepted: boolean): Promise<void> {
+    const request = this.pending(requestId);
+    if (!request) return;
+    const made = this.byLens.get(requestId) ?? new Set<string>();
+    this.byLens.set(requestId, made);
+    const files = request.files.filter((file) => path === undefined || file.path === path);
+    const parts =
+      path !== undefined && hunk !== undefined ? [{ path, hunk }] : undecided(files, this.drafts.choice(requestId), made);
+    for (const one of parts) {
+      // What the person edited by hand is one piece.
+      const edited = fileChoice(this.drafts.choice(requestId), one.path).edited !== "no";
+      await this.choose(requestId, one.path, edited ? undefined : one.hunk, accepted);
+      made.add(part(one.path, one.hunk));
+    }
+    this.chosen.fire();
+    const choice = this.drafts.choice(requestId);
+    if (undecided(request.files, choice, made).length > 0 || !this.pending(requestId)) return;
+    await this.answer(request, { reply: isEmpty(request.files, choice) ? "reject" : "once" });
   }
 
   /** Takes the person's own edits of a file back. */
@@ -239,6 +283,7 @@ export class Review implements vscode.Disposable {
   private async settle(requestId: string, by: string): Promise<void> {
     const texts = this.ours.delete(requestId) ? {} : this.drafts.texts(requestId);
     this.drafts.drop(requestId);
+    this.byLens.delete(requestId);
     this.chosen.fire();
     await this.close(() => this.tabs(requestId));
     this.proposals.release(requestId);

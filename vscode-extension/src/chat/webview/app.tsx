@@ -46,6 +46,11 @@ export function App(): JSX.Element {
       if (message.type === "earlier") hold();
       change(reduce(latest.current, message, following.current));
       if (message.type === "focus") field.current?.focus();
+      if (message.type === "insert") {
+        const draft = field.current?.value ?? "";
+        save({ draft: draft && !/\s$/.test(draft) ? `${draft} ${message.text}` : draft + message.text });
+        setComposerKey((n) => n + 1);
+      }
       if (message.type === "restore" && !field.current?.value) {
         save({ draft: message.text });
         setComposerKey((n) => n + 1);

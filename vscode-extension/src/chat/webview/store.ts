@@ -65,6 +65,7 @@ export function reduce(state: ViewState, message: ToWebview, following: boolean)
       if (!state.session || state.session.session.trace.traceId !== message.sessionId) return state;
       return { ...state, session: prepend(state.session, message.earlier), loadingEarlier: false };
     case "focus":
+    case "insert":
     case "restore":
       return state;
   }

@@ -1,0 +1,122 @@
+"""Code actions and code lenses in real VS Code: they are the daemon's by LSP, and lead into the chat."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from tests.e2e.conftest import OpenVSCode
+from tests.e2e.vscode.parcels import DEARER, RATES, SET, environment, make_parcels, set_rates
+from tests.e2e.vscode.window import Window
+from tests.fakes.model_replies import Reply
+from tests.fakes.model_server import ModelServer
+
+pytestmark = pytest.mark.timeout(300)
+
+BROKEN = """export interface Parcel {
+  weight: number;
+}
+
+const local: number = "400";
+
+export function price(parcel: Parcel): number {
+  return local + parcel.wieght / 10;
+}
+"""
+ANSWER = "`local` was a text; it is a number now."
+
+
+@pytest.fixture
+def workspace(scratch: Path) -> Path:
+    folder = make_parcels(scratch / "parcels")
+    (folder / "price.ts").write_text(BROKEN)
+    return folder
+
+
+def line(window: Window, text: str) -> Locator:
+    pattern = re.compile(re.escape(text).replace(r"\ ", r"\s"))
+    return window.page.locator(".monaco-editor .view-line", has_text=pattern).first
+
+
+def lens(window: Window, title: str) -> Locator:
+    return window.page.locator(".codelens-decoration a", has_text=re.compile(f"^{re.escape(title)}$"))
+
+
+def action(window: Window, title: str | re.Pattern[str]) -> Locator:
+    return window.page.locator(".action-widget .monaco-list-row", has_text=title)
+
+
+async def test_fix_with_goalwright_on_a_problem_opens_the_chat_with_it(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    async with ModelServer([Reply(text=ANSWER)]) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.open_file("price.ts")
+        await expect(window.page.locator(".monaco-editor .squiggly-error")).to_have_count(2)
+        await line(window, "const local").click()
+        await window.command("Go to Next Problem (Error, Warning, Info)")
+        await window.page.keyboard.press("Escape")
+        await window.page.keyboard.press("ControlOrMeta+.")
+        fix = action(window, "Fix with Goalwright: ")
+        await expect(fix).to_be_visible()
+        await expect(action(window, "Fix all 2 problems of this file with Goalwright")).to_be_visible()
+        await expect(action(window, "Explain with Goalwright: ")).to_be_visible()
+        await window.pictures("code-action")
+        await fix.click()
+
+        said = window.chat.get_by_role("article", name="You", exact=True)
+        await expect(said).to_contain_text("Fix this problem in @price.ts:")
+        await expect(window.answers().last).to_contain_text("local was a text")
+    prompt = str(model.requests[0].json["messages"][-1])
+    assert "> error in line" in prompt
+    assert "(ts, " in prompt
+
+
+async def test_a_question_about_the_selection_is_typed_in_the_chat(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    async with ModelServer([Reply(text=ANSWER)]) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.open_file("rates.py")
+        await line(window, "def far").click()
+        await window.page.keyboard.press("Home")
+        await window.page.keyboard.press("Shift+ArrowDown")
+        await window.page.keyboard.press("ControlOrMeta+.")
+        await action(window, "Ask Goalwright about the selection").click()
+        await expect(window.composer).to_have_value("@rates.py:11 ")
+        await expect(window.composer).to_be_focused()
+        await window.page.keyboard.insert_text("Why two?")
+        await window.page.keyboard.press("Enter")
+        await expect(window.answers().last).to_contain_text("local was a text")
+    assert "@rates.py:11 Why two?" in str(model.requests[0].json["messages"][-1])
+
+
+async def test_hunks_are_accepted_and_rejected_by_lenses_in_step_with_the_card(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    settings = {"goalwright.openDiffAutomatically": False}
+    async with (
+        ModelServer(set_rates(workspace)) as model,
+        open_vscode(environment(model), settings=settings) as window,
+    ):
+        await window.show_chat()
+        await window.open_file("rates.py")
+        await window.say("Make local parcels cheaper.")
+        await expect(window.approval).to_be_visible()
+        await expect(lens(window, "Accept all 2 changes")).to_be_visible()
+        await expect(lens(window, "Accept")).to_have_count(2)
+        await window.pictures("code-lens")
+        await lens(window, "Reject").first.click()
+        await expect(lens(window, "Rejected (accept instead)")).to_be_visible()
+        first = window.approval.get_by_role("checkbox", name="Accept hunk 1 of 2", exact=True)
+        await expect(first).not_to_be_checked()
+        await first.check()
+        await lens(window, "Accepted (reject instead)").click()
+        await expect(first).not_to_be_checked()
+        await lens(window, "Accept").last.click()
+        await expect(window.answers().last).to_contain_text(SET)
+        await expect(lens(window, "Show diff")).to_have_count(0)
+    assert (workspace / "rates.py").read_text() == RATES.replace(*DEARER)

@@ -1,0 +1,133 @@
+import * as vscode from "vscode";
+import type { Middleware } from "vscode-languageclient/node";
+import type { ChatView } from "../chat/view";
+import type { Review } from "../diff/review";
+import type { SessionController } from "../session/controller";
+import { ACCEPT_CHANGES, ACCEPT_HUNK, lensTitle, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES, type Target } from "./lenses";
+
+const FIX = "goalwright.fix";
+const PROMPTS: ReadonlySet<string> = new Set([FIX, "goalwright.explain", "goalwright.ask"]);
+const DECISIONS: ReadonlySet<string> = new Set([ACCEPT_HUNK, REJECT_HUNK, ACCEPT_CHANGES, REJECT_CHANGES, SHOW_CHANGES]);
+/** Problems of a file that are handed over at once. */
+const MOST = 50;
+
+interface Parts {
+  sessions: SessionController;
+  review: Review;
+  chat: ChatView;
+  tell: (error: unknown) => Promise<void>;
+  /** Has VS Code ask for code lenses again. */
+  refreshLenses: () => void;
+}
+
+/** What the daemon makes of a command for a client that has a chat. */
+interface Handed {
+  kind: "prompt" | "reference";
+  text: string;
+}
+
+/**
+ * The daemon's code actions and lenses in VS Code: their prompts go into the chat, and what is decided by a lens is the
+ * same choice that the card in the chat shows.
+ */
+export class EditorFeatures implements vscode.Disposable {
+  private readonly subscription: vscode.Disposable;
+
+  constructor(private readonly parts: Parts) {
+    this.subscription = parts.review.onDidChoose(() => parts.refreshLenses());
+  }
+
+  readonly middleware: Pick<Middleware, "executeCommand" | "provideCodeActions" | "provideCodeLenses"> = {
+    executeCommand: async (command, args: unknown[], next) => {
+      try {
+        if (PROMPTS.has(command)) return await this.hand((await next(command, args)) as Handed | null);
+        const target = DECISIONS.has(command) ? targetOf(args) : undefined;
+        // A request of a session that is not on display is between the person and the daemon.
+        if (!target || !this.parts.review.waits(target.requestId)) return (await next(command, args)) as unknown;
+        return await this.decide(command, target);
+      } catch (error) {
+        await this.parts.tell(error);
+        return undefined;
+      }
+    },
+    provideCodeActions: async (document, range, context, token, next) => {
+      const found = (await next(document, range, context, token)) ?? [];
+      const all = this.fixFile(document, context);
+      return all ? [...found, all] : found;
+    },
+    provideCodeLenses: async (document, token, next) => {
+      const lenses = (await next(document, token)) ?? [];
+      return lenses.flatMap((lens) => {
+        const title = lens.command && this.title(lens.command);
+        if (!lens.command || title === undefined) return [];
+        return [new vscode.CodeLens(lens.range, { ...lens.command, title })];
+      });
+    },
+  };
+
+  dispose(): void {
+    this.subscription.dispose();
+  }
+
+  private async hand(made: Handed | null): Promise<void> {
+    const { chat, sessions } = this.parts;
+    if (made?.kind === "reference") await chat.insert(made.text);
+    if (made?.kind !== "prompt") return;
+    await chat.reveal();
+    // The answer comes when the turn has ended; the command has done its work before.
+    void sessions.prompt(made.text);
+  }
+
+  private async decide(command: string, { requestId, path, hunk }: Target): Promise<void> {
+    const { review } = this.parts;
+    if (command === SHOW_CHANGES) return review.show(requestId, path);
+    const accepted = command === ACCEPT_HUNK || command === ACCEPT_CHANGES;
+    await review.decide(requestId, path, hunk, accepted);
+  }
+
+  private title({ command, title, arguments: args }: vscode.Command): string | undefined {
+    const target = targetOf(args ?? []);
+    const about = target && this.parts.review.decided(target.requestId);
+    if (!target || !about) return title;
+    return lensTitle(command, title, target, about.files, about.choice, about.decided);
+  }
+
+  /** The daemon is told of the problems at the caret only; VS Code knows those of the whole file. */
+  private fixFile(document: vscode.TextDocument, context: vscode.CodeActionContext): vscode.CodeAction | undefined {
+    const { only, diagnostics } = context;
+    if (!vscode.workspace.isTrusted || diagnostics.length === 0 || (only && !only.contains(vscode.CodeActionKind.QuickFix))) return undefined;
+    const problems = vscode.languages
+      .getDiagnostics(document.uri)
+      .filter(({ severity }) => severity <= vscode.DiagnosticSeverity.Warning)
+      .slice(0, MOST);
+    if (problems.length <= Math.max(diagnostics.length, 1)) return undefined;
+    const title = `Fix all ${problems.length} problems of this file with Goalwright`;
+    const action = new vscode.CodeAction(title, vscode.CodeActionKind.QuickFix);
+    const argument = { uri: document.uri.toString(), version: document.version, diagnostics: problems.map(told) };
+    action.command = { title, command: FIX, arguments: [argument] };
+    return action;
+  }
+}
+
+/** A problem as LSP has it. */
+function told({ message, source, code, severity, range: { start, end } }: vscode.Diagnostic): object {
+  const place = ({ line, character }: vscode.Position): object => ({ line, character });
+  const value = typeof code === "object" ? code.value : code;
+  return {
+    message,
+    range: { start: place(start), end: place(end) },
+    severity: severity + 1,
+    ...(source === undefined ? {} : { source }),
+    ...(value === undefined ? {} : { code: value }),
+  };
+}
+
+function targetOf(args: readonly unknown[]): Target | undefined {
+  const [about] = args as [Partial<Target> | undefined];
+  if (typeof about?.requestId !== "string") return undefined;
+  return {
+    requestId: about.requestId,
+    ...(typeof about.path === "string" ? { path: about.path } : {}),
+    ...(typeof about.hunk === "number" ? { hunk: about.hunk } : {}),
+  };
+}

@@ -1,4 +1,5 @@
-"""The language servers of a workspace: found and started on demand, restarted after a crash, stopped idle."""
+"""The language servers of a workspace: found and started on demand, one for each project in it, restarted after a
+crash, stopped when they are idle or cost too much."""
 
 from __future__ import annotations
 
@@ -10,32 +11,22 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lsp_bridge.language.specs import DEFAULT_SPECS, Found, ServerSpec, find_server, safe_environment
+from lsp_bridge.language.choice import Choice, Chooser
+from lsp_bridge.language.roots import Roots
+from lsp_bridge.language.slots import ServerStatus, Slot
+from lsp_bridge.language.specs import DEFAULT_SPECS, ServerSpec, find_server, safe_environment
 from lsp_bridge.language.timing import Timing
+from lsp_bridge.language.usage import Limits, usage_of
 from lsp_bridge.language_server import LanguageServer
+from tools.environment import scrubbed_environment
 from tools.language import Severity
 
-_MAX_RESTARTS = 3
-_BACK_OFF_S = (0.0, 2.0, 10.0)
-"""Before the first, second and third restart."""
-_FORGIVEN_AFTER_S = 600.0
-"""A server that ran this long before it crashed starts again with a clean record."""
 _LOOK_AGAIN_S = 30.0
 """How long "not installed" is remembered."""
-
-
-@dataclass(slots=True)
-class _Slot:
-    """The place of one server in the set, whether it runs or not."""
-
-    spec: ServerSpec
-    found: Found | None = None
-    looked_at: float | None = None
-    server: LanguageServer | None = None
-    started_at: float = 0.0
-    used_at: float = 0.0
-    crashes: int = 0
-    rest_until: float = 0.0
+_TICK_S = 15.0
+"""Between two looks at what is idle and what costs too much."""
+_MAX_SLOTS = 200
+_UNUSED = "nobody needed it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +47,10 @@ class LanguageServers:
         workspace: Path,
         *,
         specs: Sequence[ServerSpec] = DEFAULT_SPECS,
+        choose: Chooser | None = None,
         idle_stop_s: float = 900.0,
+        max_alive: int = 12,
+        limits: Limits | None = None,
         timing: Timing | None = None,
         least_severity: Severity = "error",
         environment: Mapping[str, str] | None = None,
@@ -64,21 +58,29 @@ class LanguageServers:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         logger: logging.Logger | None = None,
     ) -> None:
-        """``workspace`` is absolute and resolved. Servers unused for ``idle_stop_s`` seconds are stopped.
+        """``workspace`` is absolute and resolved. Servers unused for ``idle_stop_s`` seconds are stopped, and those
+        beyond ``max_alive``, the least recently used ones first.
 
-        Nothing is looked up or started before a file asks for it. ``clock`` and ``sleep`` are for idling
-        and back-off only; waits for answers go by the event loop's clock.
+        ``choose`` tells which servers there are to be and how, at any time; without it ``specs``, ``timing`` and
+        ``least_severity`` hold for ever, and the workspace is not trusted. Nothing is looked up or started before a
+        file asks for it. ``clock`` and ``sleep`` are for idling, back-off and watching only; waits for answers go by
+        the event loop's clock.
         """
         self.workspace = workspace
-        self._slots = [_Slot(spec) for spec in specs]
+        given = Choice(specs=tuple(specs), timing=timing or Timing(), least_severity=least_severity)
+        self._choose = choose or (lambda: given)
+        self._choice: Choice | None = None
+        self._roots = Roots(workspace)
+        self._slots: dict[tuple[int, Path], Slot] = {}
+        """By the spec's place in the choice, and the project's root."""
         self._idle_stop_s = idle_stop_s
-        self._timing = timing or Timing()
-        self._least_severity: Severity = least_severity
-        self._environment = dict(os.environ if environment is None else environment)
+        self._max_alive = max_alive
+        self._limits = limits or Limits()
+        self._environment = scrubbed_environment(os.environ if environment is None else environment)
         self._clock = clock
         self._sleep = sleep
         self._log = logger or logging.getLogger("goalwright.lsp_client")
-        self._idler: asyncio.Task[None] | None = None
+        self._ticking: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -90,19 +92,24 @@ class LanguageServers:
         servers: list[LanguageServer] = []
         resting: list[str] = []
         if not self._closed and self.workspace in path.parents:
-            for slot in self._slots:
-                if slot.spec.language_of(path) is None:
+            choice = self._current()
+            present: set[str] = set()
+            for number, spec in enumerate(choice.specs):
+                if spec.language_of(path) is None or present.intersection(spec.yields_to):
                     continue
-                server = self._use(slot)
+                slot = self._slot(number, spec, self._roots.root_of(path, spec.roots))
+                server = self._use(slot, choice)
+                if slot.found is not None:
+                    present.add(spec.name)
                 if server is not None:
                     servers.append(server)
-                elif slot.found is not None and slot.crashes <= _MAX_RESTARTS:
+                elif slot.found is not None and not slot.given_up:
                     resting.append(slot.found.name)
         return Lookup(tuple(servers), tuple(resting))
 
     def alive(self) -> Iterator[LanguageServer]:
         """The servers that run now; none is started."""
-        for slot in self._slots:
+        for slot in list(self._slots.values()):
             if slot.server is not None and not slot.server.gone:
                 yield slot.server
 
@@ -110,67 +117,135 @@ class LanguageServers:
         """Name and process id of each running server, for display."""
         return [(server.name, server.pid) for server in self.alive() if server.pid is not None]
 
+    def status(self) -> list[ServerStatus]:
+        """How each server is that runs or ran, for display. Looks nothing up."""
+        now = self._clock()
+        states = (slot.status(now) for slot in self._slots.values())
+        return [state for state in states if state is not None]
+
     async def stop_idle(self) -> None:
         """Stop the servers that nobody has used for the configured time."""
-        idle: list[LanguageServer] = []
-        for slot in self._slots:
-            if slot.server is not None and self._clock() - slot.used_at >= self._idle_stop_s:
-                idle.append(slot.server)
-                slot.server = None
-        await asyncio.gather(*(server.stop() for server in idle))
+        now = self._clock()
+        idle = [slot for slot in self._slots.values() if now - slot.used_at >= self._idle_stop_s]
+        await asyncio.gather(*(task for slot in idle if (task := self._stop(slot, _UNUSED)) is not None))
+
+    async def tick(self) -> None:
+        """What is done every some seconds: stop what is idle, needs too much memory, or spins."""
+        await self.stop_idle()
+        watched = {
+            slot.server.pid: slot
+            for slot in self._slots.values()
+            if slot.server is not None and not slot.server.gone and slot.server.pid is not None
+        }
+        usage = await asyncio.to_thread(usage_of, list(watched))
+        now = self._clock()
+        for pid, slot in watched.items():
+            if slot.server is None or slot.server.pid != pid:
+                continue
+            slot.watch.look(usage.get(pid), now, self._limits)
+            if reason := slot.watch.too_much_memory(self._limits):
+                self._stop(slot, reason, crash=True)
+            elif reason := slot.watch.spins(self._limits, now, slot.used_at):
+                self._stop(slot, reason)
 
     async def close(self) -> None:
         """Stop all servers, by force where needed; returns when none of their processes is left."""
         self._closed = True
-        if self._idler is not None:
-            self._idler.cancel()
-            await asyncio.wait({self._idler})
-        servers = [slot.server for slot in self._slots if slot.server is not None]
-        for slot in self._slots:
-            slot.server = None
-        await asyncio.gather(*(server.stop() for server in servers), *self._ending)
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.wait({self._ticking})
+        for slot in self._slots.values():
+            self._stop(slot, "closed")
+        await asyncio.gather(*self._ending)
 
-    def _use(self, slot: _Slot) -> LanguageServer | None:
+    def _current(self) -> Choice:
+        choice = self._choose()
+        if choice is not self._choice:
+            if self._choice is not None:
+                for slot in self._slots.values():
+                    self._stop(slot, "the settings have changed")
+                self._slots.clear()
+            self._choice = choice
+        return choice
+
+    def _slot(self, number: int, spec: ServerSpec, root: Path) -> Slot:
+        slot = self._slots.get((number, root))
+        if slot is None:
+            if len(self._slots) >= _MAX_SLOTS:
+                unused = [key for key, slot in self._slots.items() if slot.server is None]
+                for key in sorted(unused, key=lambda key: self._slots[key].used_at)[: _MAX_SLOTS // 2]:
+                    del self._slots[key]
+            slot = self._slots[number, root] = Slot(spec, root)
+        return slot
+
+    def _use(self, slot: Slot, choice: Choice) -> LanguageServer | None:
         now = self._clock()
         slot.used_at = now
         if slot.server is not None and slot.server.gone:
-            self._note_crash(slot, slot.server, now)
+            self._stop(slot, slot.server.gone_because, crash=True)
+            now = self._clock()
         if slot.server is not None:
             return slot.server
-        if slot.found is None and (slot.looked_at is None or now - slot.looked_at >= _LOOK_AGAIN_S):
+        if slot.looked_at is None or (slot.found is None and now - slot.looked_at >= _LOOK_AGAIN_S):
             slot.looked_at = now
-            search_path = self._environment.get("PATH", "")
-            slot.found = find_server(slot.spec, self.workspace, search_path=search_path)
-        if slot.found is None or slot.crashes > _MAX_RESTARTS or now < slot.rest_until:
+            slot.found = find_server(
+                slot.spec,
+                self.workspace,
+                root=slot.root,
+                search_path=self._environment.get("PATH", ""),
+                trusted=choice.trusted,
+            )
+        if slot.found is None or now < slot.rest_until:
             return None
-        slot.server = LanguageServer(
+        self._make_room(now)
+        server = LanguageServer(
             slot.spec,
             slot.found,
-            self.workspace,
-            safe_environment(self._environment, self.workspace),
-            timing=self._timing,
-            least_severity=self._least_severity,
+            slot.root,
+            safe_environment(self._environment, self.workspace, slot.root, trusted=choice.trusted),
+            timing=choice.timing,
+            least_severity=choice.least_severity,
             logger=self._log,
         )
-        slot.started_at = now
-        slot.server.start()
-        if self._idler is None:
-            self._idler = asyncio.create_task(self._stop_idle_for_ever())
-        return slot.server
+        slot.started(server, now)
+        server.start()
+        if self._ticking is None:
+            self._ticking = asyncio.create_task(self._tick_for_ever())
+        return server
 
-    def _note_crash(self, slot: _Slot, server: LanguageServer, now: float) -> None:
-        slot.server = None
-        # Its process is over, but its tasks and perhaps its children are not.
+    def _make_room(self, now: float) -> None:
+        """For one more. Servers that were asked for in the same moment are not stopped."""
+        alive = [slot for slot in self._slots.values() if slot.server is not None]
+        surplus = len(alive) - self._max_alive + 1
+        for slot in sorted(alive, key=lambda slot: slot.used_at)[: max(0, surplus)]:
+            if slot.used_at < now:
+                self._stop(slot, f"more than {self._max_alive} servers were needed")
+
+    def _stop(self, slot: Slot, reason: str, *, crash: bool = False) -> asyncio.Task[None] | None:
+        server, now = slot.server, self._clock()
+        if server is None:
+            return None
+        if crash:
+            slot.crashed(reason, now)
+            if not server.gone:  # else it has been logged
+                self._log.warning("language server %s is restarted: it %s", server.name, reason)
+            if slot.given_up:
+                self._log.error(
+                    "language server %s ended %d times: given up for now", server.name, slot.crashes
+                )
+        else:
+            slot.ended(reason, now)
+            self._log.info("language server %s was stopped: %s", server.name, reason)
+        # Also after a crash: its process is over, but its tasks and perhaps its children are not.
         task = asyncio.create_task(server.stop())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
-        slot.crashes = 1 if now - slot.started_at >= _FORGIVEN_AFTER_S else slot.crashes + 1
-        if slot.crashes > _MAX_RESTARTS:
-            self._log.error("language server %s crashed %d times: given up", server.name, slot.crashes)
-        else:
-            slot.rest_until = now + _BACK_OFF_S[slot.crashes - 1]
+        return task
 
-    async def _stop_idle_for_ever(self) -> None:
+    async def _tick_for_ever(self) -> None:
         while True:
-            await self._sleep(max(1.0, self._idle_stop_s / 4))
-            await self.stop_idle()
+            await self._sleep(max(1.0, min(_TICK_S, self._idle_stop_s / 4)))
+            try:
+                await self.tick()
+            except Exception:  # nobody waits for this; servers must be watched all the same
+                self._log.exception("language servers could not be looked at")

@@ -53,11 +53,27 @@ class Answered(Generic[T]):
     silent: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Said(Generic[T]):
+    """What came of asking one server."""
+
+    value: tuple[T] | None = None
+    silent: str = ""
+    """Its name, when it has not told all."""
+    unable: str = ""
+    refused: str = ""
+
+
 @dataclass(slots=True)
 class _Failures:
     silent: list[str] = field(default_factory=list[str])
     unable: list[str] = field(default_factory=list[str])
     refused: list[str] = field(default_factory=list[str])
+
+    def add(self, said: _Said[Any]) -> None:
+        self.silent += filter(None, [said.silent])
+        self.unable += filter(None, [said.unable])
+        self.refused += filter(None, [said.refused])
 
 
 def supports(server: LanguageServer, provider: str) -> bool:
@@ -74,7 +90,10 @@ class Asking:
         self._answered: weakref.WeakSet[LanguageServer] = weakref.WeakSet()
 
     async def first(self, path: Path, question: Question[T]) -> Answered[T]:
-        """Ask the servers of ``path``, one after the other. Raises ToolError when none answers."""
+        """Ask the servers of ``path``; the first in their order that knows something counts.
+
+        Raises ToolError when none answers.
+        """
         lookup = self._servers.for_path(path)
         if not lookup.servers:
             if lookup.resting:
@@ -84,14 +103,22 @@ class Asking:
             raise ToolError(NO_SERVER.format(name=path.name))
         begun = asyncio.get_running_loop().time()
         failures, nothing = _Failures(list(lookup.resting)), list[Answered[T]]()
-        for server in lookup.servers:
-            value = await self._one(server, question, begun, failures)
-            if value is None:
-                continue
-            answer = Answered(value[0], server.name, tuple(failures.silent))
-            if not question.empty(answer.value):
-                return answer
-            nothing.append(answer)
+        # All at once, so that one that says nothing costs no time that another one needs.
+        asked = [asyncio.create_task(self._one(server, question, begun)) for server in lookup.servers]
+        try:
+            for server, task in zip(lookup.servers, asked, strict=True):
+                said = await task
+                failures.add(said)
+                if said.value is None:
+                    continue
+                answer = Answered(said.value[0], server.name, tuple(failures.silent))
+                if not question.empty(answer.value):
+                    return answer
+                nothing.append(answer)
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
         if nothing:
             return Answered(nothing[0].value, nothing[0].server, tuple(failures.silent))
         raise ToolError(self._explain(question.what, failures))
@@ -100,29 +127,26 @@ class Asking:
         """Ask all servers that run and can; empty when none does. Raises ToolError when those that can fail."""
         begun, failures = asyncio.get_running_loop().time(), _Failures()
         running = list(self._servers.alive())
-        values = await asyncio.gather(*(self._one(server, question, begun, failures) for server in running))
-        silent = tuple(failures.silent)
+        said = await asyncio.gather(*(self._one(server, question, begun) for server in running))
+        for one in said:
+            failures.add(one)
         found = [
-            Answered(value[0], server.name, silent)
-            for server, value in zip(running, values, strict=True)
-            if value is not None
+            Answered(one.value[0], server.name, tuple(failures.silent))
+            for server, one in zip(running, said, strict=True)
+            if one.value is not None
         ]
         if not found and running:
             raise ToolError(self._explain(question.what, failures))
         return found
 
-    async def _one(
-        self, server: LanguageServer, question: Question[T], begun: float, failures: _Failures
-    ) -> tuple[T] | None:
+    async def _one(self, server: LanguageServer, question: Question[T], begun: float) -> _Said[T]:
         now = asyncio.get_running_loop().time
         cold = server not in self._answered
         until = begun + (self._timing.cold_s if cold else self._timing.warm_s)
         if not await server.ready(until):
-            failures.silent.append(_named(server))
-            return None
+            return _Said(silent=_named(server))
         if not supports(server, question.provider):
-            failures.unable.append(server.name)
-            return None
+            return _Said(unable=server.name)
         try:
             value = await question.ask(server, max(0.0, until - now()))
             while question.empty(value) and server.busy and now() + self._timing.again_s < until:
@@ -130,18 +154,13 @@ class Asking:
                 await asyncio.sleep(self._timing.again_s)
                 value = await question.ask(server, max(0.0, until - now()))
         except (TimeoutError, ServerGone):
-            failures.silent.append(_named(server))
-            return None
+            return _Said(silent=_named(server))
         except ServerError as error:
             if error.code == _NOT_FOUND:
-                failures.unable.append(server.name)
-            else:
-                failures.refused.append(f"{server.name}: {' '.join(str(error).split())[:500]}")
-            return None
+                return _Said(unable=server.name)
+            return _Said(refused=f"{server.name}: {' '.join(str(error).split())[:500]}")
         self._answered.add(server)
-        if server.busy:
-            failures.silent.append(_named(server))
-        return (value,)
+        return _Said((value,), silent=_named(server) if server.busy else "")
 
     async def request(
         self, server: LanguageServer, method: str, params: Mapping[str, Any], timeout_s: float

@@ -1,0 +1,465 @@
+"""The navigation against a server process that answers anything at all."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lsp_bridge.language.asking import AskingTiming
+from lsp_bridge.language.specs import Command, ServerSpec
+from lsp_bridge.language_servers import LanguageServers
+from lsp_bridge.navigation import ServerNavigation
+from tests.fakes.language_workspace import HANG_S, SOON
+from tools.language import Position, RenamedText, ToolError
+
+SERVER = Path(__file__).parents[2] / "fakes" / "answering_server.py"
+PATIENT = AskingTiming(cold_s=30.0, warm_s=30.0, again_s=0.01)
+HASTY = AskingTiming(cold_s=30.0, warm_s=0.5, again_s=0.01)
+ALL = {
+    name: True
+    for name in (
+        "definitionProvider", "declarationProvider", "typeDefinitionProvider", "implementationProvider",
+        "referencesProvider", "documentSymbolProvider", "workspaceSymbolProvider", "hoverProvider", "renameProvider",
+    )
+}  # fmt: skip
+DEFINITION = "textDocument/definition"
+RENAME = "textDocument/rename"
+
+
+class Navigated:
+    """A folder with two files, a server that plays ``answers``, and the port."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self.a, self.b = self.root / "a.txt", self.root / "b.txt"
+        self.a.write_bytes("one = '😀é'; two\nthree\n".encode())
+        self.b.write_bytes(b"three\nthree\n")
+        self.buffers: dict[Path, str] = {}
+        self.names: list[str] = []
+        self.servers: LanguageServers | None = None
+        self.specs: list[ServerSpec] = []
+
+    def serve(
+        self, answers: dict[str, list[Any]], name: str = "fake", startup_s: float = 0, **capabilities: Any
+    ) -> None:
+        plan = {"capabilities": capabilities or ALL, "answers": answers, "startup_s": startup_s}
+        file = self.root.parent / f"{self.root.name}-{name}.json"
+        file.write_text(json.dumps(plan), encoding="utf-8")
+        argv = (sys.executable, str(SERVER), "--answers", str(file), "--log", str(file.with_suffix(".log")))
+        self.specs.append(ServerSpec(name=name, languages={".txt": "plain"}, commands=(Command(name, argv),)))
+
+    def port(self, timing: AskingTiming = PATIENT) -> ServerNavigation:
+        self.servers = LanguageServers(self.root, specs=self.specs, timing=dataclasses.replace(SOON))
+        return ServerNavigation(self.servers, self.buffers.get, lambda: list(self.buffers), timing=timing)
+
+    def sent(self, method: str, name: str = "fake") -> list[dict[str, Any]]:
+        log = (self.root.parent / f"{self.root.name}-{name}.log").read_text(encoding="utf-8")
+        messages = [json.loads(line) for line in log.splitlines()]
+        return [message["params"] for message in messages if message.get("method") == method]
+
+    def at(self, line: int, column: int) -> Position:
+        return Position(self.a, line, column)
+
+
+@pytest.fixture
+async def here(tmp_path: Path) -> AsyncIterator[Navigated]:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    navigated = Navigated(root)
+    yield navigated
+    if navigated.servers is not None:
+        await asyncio.wait_for(navigated.servers.close(), HANG_S)
+
+
+def span(line: int, start: int, end: int) -> dict[str, Any]:
+    return {"start": {"line": line, "character": start}, "end": {"line": line, "character": end}}
+
+
+def location(path: Path, line: int, start: int, end: int) -> dict[str, Any]:
+    return {"uri": path.as_uri(), "range": span(line, start, end)}
+
+
+def edit(path: Path, *pieces: tuple[int, int, int, str]) -> dict[str, Any]:
+    edits = [{"range": span(line, start, end), "newText": text} for line, start, end, text in pieces]
+    return {"textDocument": {"uri": path.as_uri(), "version": None}, "edits": edits}
+
+
+async def refused(asked: Awaitable[object]) -> str:
+    with pytest.raises(ToolError) as error:
+        await asyncio.wait_for(asked, HANG_S)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(("encoding", "units"), [("utf-16", 13), ("utf-8", 16), ("utf-32", 12), (None, 13)])
+async def test_columns_are_characters_here_and_units_there(
+    here: Navigated, encoding: str | None, units: int
+) -> None:
+    chosen: dict[str, Any] = {} if encoding is None else {"positionEncoding": encoding}
+    here.serve({DEFINITION: [location(here.a, 0, units, units + 3)]}, **ALL, **chosen)
+    found = await here.port().definition(here.at(1, 13))
+    assert here.sent(DEFINITION)[0]["position"] == {"line": 0, "character": units}
+    assert [(p.path, p.line, p.column, p.end_column, p.text) for p in found.items] == [
+        (here.a, 1, 13, 16, "one = '😀é'; two")
+    ]
+    assert (found.servers, found.silent) == (("fake",), ())
+
+
+async def test_all_shapes_of_a_place_are_understood(here: Navigated) -> None:
+    link = {
+        "targetUri": here.b.as_uri(),
+        "targetRange": span(0, 0, 5),
+        "targetSelectionRange": span(1, 1, 3),
+    }
+    single = location(here.b, 0, 0, 5)
+    here.serve({DEFINITION: [single, [single, single], [link], None, []]})
+    port = here.port()
+    answers = [[(p.line, p.column) for p in (await port.definition(here.at(1, 1))).items] for _ in range(5)]
+    assert answers == [[(1, 1)], [(1, 1)], [(2, 2)], [], []]
+
+
+FIRST = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}}
+BAD_PLACES: list[Any] = [
+    0, "file:///x", {}, {"uri": 5}, {"uri": "file:///x"}, [None, 1, "x", []], {"range": {}},
+    {"uri": "untitled:Untitled-1", "range": FIRST},
+    {"uri": "file://other-host/etc/x", "range": FIRST},
+    {"uri": "file:///x%00y", "range": FIRST},
+    {"uri": "file:relative", "range": FIRST},
+    {"uri": "file:///%ff%fe", "range": FIRST},
+]  # fmt: skip
+
+
+async def test_what_is_no_place_is_left_out(here: Navigated) -> None:
+    good = location(here.b, 1, 0, 5)
+    absurd = [
+        {**good, "range": {"start": start, "end": {"line": 1, "character": 5}}}
+        for start in (
+            {"line": -1, "character": 0}, {"line": 2**40, "character": 0}, {"line": "1", "character": 0},
+            {"line": 1.5, "character": 0}, {"line": True, "character": 0}, {"line": 9, "character": 0}, None, {},
+        )
+    ]  # fmt: skip
+    beyond = location(here.b, 5_000, 0, 1)
+    here.serve({DEFINITION: [*BAD_PLACES, [*absurd, beyond, good]]})
+    port = here.port()
+    for _ in BAD_PLACES:
+        assert (await port.definition(here.at(1, 1))).items == ()
+    assert [(p.line, p.column) for p in (await port.definition(here.at(1, 1))).items] == [(2, 1)]
+
+
+async def test_a_column_beyond_the_line_is_its_end(here: Navigated) -> None:
+    here.serve({DEFINITION: [location(here.b, 0, 2**31 - 1, 2**31 - 1)]})
+    found = (await here.port().definition(here.at(1, 1))).items
+    assert [(p.column, p.end_column) for p in found] == [(6, 6)]
+
+
+async def test_a_flood_is_bounded_and_does_not_block(here: Navigated) -> None:
+    here.serve({"textDocument/references": [{"$many": [100_000, location(here.b, 0, 0, 5)]}]})
+    assert len((await here.port().references(here.at(1, 1))).items) == 1
+    assert here.sent("textDocument/references")[0]["context"] == {"includeDeclaration": True}
+
+
+async def test_outlines_are_flat_or_nested(here: Navigated) -> None:
+    inner = {"name": "total", "kind": 6, "range": span(0, 0, 9), "selectionRange": span(0, 6, 9)}
+    nested = {
+        "name": "Cart",
+        "kind": 5,
+        "range": span(0, 0, 9),
+        "selectionRange": span(0, 0, 3),
+        "children": [inner],
+    }
+    flat = {"name": "total", "kind": 6, "location": location(here.a, 1, 0, 5), "containerName": "Cart"}
+    wrong: list[Any] = [{"name": ""}, {"name": 5}, {"kind": 1}, None, {"name": "x", "kind": 99, "range": {}}]
+    here.serve({"textDocument/documentSymbol": [[nested, *wrong], [flat, *wrong], {"$deep": 300}, "no", 7]})
+    port = here.port()
+    outlines = [(await port.outline(here.a)).items for _ in range(5)]
+    named = [
+        [(s.name, s.kind, s.container, s.place.line, s.place.column) for s in items] for items in outlines
+    ]
+    assert named[0] == [("Cart", "class", "", 1, 1), ("total", "method", "Cart", 1, 7)]
+    assert named[1] == [("total", "method", "Cart", 2, 1)]
+    assert 0 < len(named[2]) < 60
+    assert named[3:] == [[], []]
+
+
+async def test_symbols_of_the_workspace_come_from_the_servers_that_run(here: Navigated) -> None:
+    found = {"name": "three", "kind": 12, "location": {"uri": here.b.as_uri()}, "containerName": None}
+    here.serve({"workspace/symbol": [[found]]})
+    port = here.port()
+    assert "No language server runs yet" in await refused(port.find("three"))
+    near = await port.find("three", here.a)
+    assert [(s.name, s.kind, s.place.path, s.place.line) for s in near.items] == [
+        ("three", "function", here.b, 1)
+    ]
+    assert here.sent("textDocument/didOpen")[0]["textDocument"]["uri"] == here.a.as_uri()
+    assert (await port.find("three")).items == near.items
+
+
+async def test_documentation_comes_in_many_shapes(here: Navigated) -> None:
+    contents: list[Any] = [
+        "plain", {"kind": "markdown", "value": "*md*"}, {"language": "py", "value": "x: int"},
+        [{"language": "py", "value": "x"}, "doc", 5, None], {"value": 5}, [], None, 7, "x" * 100_000,
+    ]  # fmt: skip
+    here.serve({"textDocument/hover": [*({"contents": each} for each in contents), None]})
+    port = here.port()
+    said = [await port.hover(here.at(1, 1)) for _ in range(10)]
+    assert said[:8] == ["plain", "*md*", "```py\nx: int\n```", "```py\nx\n```\n\ndoc", "", "", "", ""]
+    assert (len(said[8]) < 9_000, said[8].endswith("… (cut)"), said[9]) == (True, True, "")
+
+
+async def test_the_first_server_that_can_and_knows_answers(here: Navigated) -> None:
+    here.serve({}, "linter", hoverProvider=True)
+    here.serve({DEFINITION: [[]]}, "ignorant")
+    here.serve({DEFINITION: [location(here.b, 0, 0, 5)]}, "knowing")
+    found = await here.port().definition(here.at(1, 1))
+    assert (len(found.items), found.servers) == (1, ("knowing",))
+    assert here.sent(DEFINITION, "linter") == []
+
+
+async def test_what_nobody_can_is_said(here: Navigated) -> None:
+    here.serve(
+        {DEFINITION: [{"$error": {"code": -32601, "message": "no such method"}}]}, definitionProvider={}
+    )
+    port = here.port()
+    assert await refused(port.references(here.at(1, 1))) == (
+        "fake does not support finding references. Use grep and read instead."
+    )
+    assert "fake does not support going to definitions" in await refused(port.definition(here.at(1, 1)))
+
+
+async def test_files_that_nobody_looks_after_are_named(here: Navigated, tmp_path: Path) -> None:
+    here.serve({})
+    port = here.port()
+    other = here.root / "x.unknown"
+    other.write_text("x", encoding="ascii")
+    assert "No language server looks after x.unknown" in await refused(port.outline(other))
+    assert "cannot be shown to a language server" in await refused(port.outline(here.root / "gone.txt"))
+    outside = tmp_path / "outside.txt"
+    outside.write_text("x", encoding="ascii")
+    assert "No language server looks after outside.txt" in await refused(port.outline(outside))
+
+
+async def test_a_silent_server_is_named_and_the_others_are_asked(here: Navigated) -> None:
+    here.serve({DEFINITION: [None, {"$never": True}]}, "silent")
+    here.serve({DEFINITION: [location(here.b, 0, 0, 5)]}, "quick")
+    port = here.port(HASTY)
+    assert (await port.definition(here.at(1, 1))).silent == ()
+    found = await port.definition(here.at(1, 1))
+    assert (found.servers, found.silent) == (("quick",), ("silent",))
+
+
+@pytest.mark.parametrize("answer", [{"$never": True}, {"$die": True}])
+async def test_no_answer_is_not_the_answer_that_there_is_nothing(
+    here: Navigated, answer: dict[str, Any]
+) -> None:
+    here.serve({"textDocument/hover": ["x"], "textDocument/references": [answer]})
+    port = here.port(HASTY)
+    await port.hover(here.at(1, 1))
+    said = await refused(port.references(here.at(1, 1)))
+    assert said.startswith("fake did not answer in time")
+    assert "does not mean that there is nothing" in said
+
+
+async def test_a_server_that_starts_too_slowly_is_not_waited_for(here: Navigated) -> None:
+    here.serve({}, startup_s=60)
+    port = here.port(AskingTiming(cold_s=0.2))
+    assert "did not answer in time" in await refused(port.definition(here.at(1, 1)))
+
+
+async def test_nothing_from_a_server_that_still_reads_is_asked_for_again(here: Navigated) -> None:
+    here.serve({DEFINITION: [{"$busy": []}, [], location(here.b, 0, 0, 5)]})
+    found = await here.port().definition(here.at(1, 1))
+    assert [p.line for p in found.items] == [1]
+    assert found.silent == ("fake (Indexing)",)
+
+
+async def test_a_server_that_was_disturbed_is_asked_again(here: Navigated) -> None:
+    modified = {"$error": {"code": -32801, "message": "content modified"}}
+    here.serve({DEFINITION: [modified, modified, location(here.b, 0, 0, 5)]})
+    assert len((await here.port().definition(here.at(1, 1))).items) == 1
+
+
+async def test_a_refusal_is_told_in_the_servers_words(here: Navigated) -> None:
+    here.serve({DEFINITION: [{"$error": {"code": -32803, "message": "not\nnow"}}]})
+    assert (
+        await refused(here.port().definition(here.at(1, 1))) == "The language server refused: fake: not now"
+    )
+
+
+async def test_servers_see_what_is_unsaved(here: Navigated) -> None:
+    here.buffers |= {here.a: "new\n", here.b: "\ufeffalso new\nand more\n"}
+    here.serve({DEFINITION: [location(here.b, 1, 4, 8)]})
+    found = await here.port().definition(here.at(1, 1))
+    texts = {
+        params["textDocument"]["uri"]: params["textDocument"]["text"]
+        for params in here.sent("textDocument/didOpen")
+    }
+    assert texts == {here.a.as_uri(): "new\n", here.b.as_uri(): "also new\nand more\n"}
+    assert [p.text for p in found.items] == ["and more"]
+
+
+async def test_places_in_a_file_that_a_server_knows_in_an_older_state_are_asked_for_again(
+    here: Navigated,
+) -> None:
+    here.serve({
+        "textDocument/documentSymbol": [[]],
+        DEFINITION: [location(here.b, 0, 0, 5), location(here.b, 2, 0, 5)],
+    })  # fmt: skip
+    port = here.port()
+    await port.outline(here.b)
+    here.b.write_bytes(b"# new\n# lines\nthree\n")
+    found = await port.definition(here.at(1, 1))
+    assert [(p.line, p.text) for p in found.items] == [(3, "three")]
+
+
+async def test_a_rename_says_what_every_file_becomes(here: Navigated) -> None:
+    changes = {
+        here.a.as_uri(): edit(here.a, (1, 0, 5, "drei"))["edits"],
+        here.b.as_uri(): edit(here.b, (0, 0, 5, "drei"), (1, 0, 5, "drei"))["edits"],
+    }
+    here.serve(
+        {
+            RENAME: [
+                {"changes": changes},
+                {"documentChanges": [edit(here.b, (1, 0, 5, "drei")), edit(here.b, (0, 0, 5, "drei"))]},
+            ]
+        }
+    )
+    port = here.port()
+    assert await port.rename(here.at(2, 1), "drei") == (
+        RenamedText(here.a, "one = '😀é'; two\nthree\n", "one = '😀é'; two\ndrei\n"),
+        RenamedText(here.b, "three\nthree\n", "drei\ndrei\n"),
+    )
+    assert here.sent(RENAME)[0]["newName"] == "drei"
+    assert [file.after for file in await port.rename(here.at(2, 1), "drei")] == ["drei\ndrei\n"]
+
+
+async def test_a_rename_may_move_a_file_with_its_text(here: Navigated) -> None:
+    target = here.root / "new.txt"
+    move = {"kind": "rename", "oldUri": here.b.as_uri(), "newUri": target.as_uri()}
+    here.serve(
+        {RENAME: [{"documentChanges": [edit(here.b, (0, 0, 5, "drei")), move]}, {"documentChanges": [move]}]}
+    )
+    port = here.port()
+    before = "three\nthree\n"
+    assert await port.rename(here.at(2, 1), "drei") == (RenamedText(target, before, "drei\nthree\n", here.b),)
+    assert await port.rename(here.at(2, 1), "drei") == (RenamedText(target, before, before, here.b),)
+
+
+def bad_edits(here: Navigated) -> list[tuple[Any, str]]:
+    a, b = here.a, here.b
+    snippet = {
+        "textDocument": {"uri": b.as_uri()},
+        "edits": [{"range": span(0, 0, 1), "snippet": {"value": "$1"}}],
+    }
+    move = {"kind": "rename", "oldUri": b.as_uri(), "newUri": a.as_uri()}
+    return [
+        ({"documentChanges": [edit(b, (0, 0, 5, "x"), (0, 3, 4, "y"))]}, "its edits overlap"),
+        ({"documentChanges": [edit(b, (7, 0, 1, "x"))]}, "lines that the file does not have"),
+        ({"documentChanges": [edit(b, (0, 5, 0, "x"))]}, "malformed"),
+        ({"documentChanges": [snippet]}, "malformed"),
+        ({"documentChanges": [edit(b, (0, 0, 5, "x")), 7]}, "no file"),
+        ({"documentChanges": [{"textDocument": {"uri": b.as_uri()}, "edits": None}]}, "malformed"),
+        ({"documentChanges": [{"kind": "create", "uri": b.as_uri()}]}, "create files"),
+        ({"documentChanges": [{"kind": "delete", "uri": b.as_uri()}]}, "delete files"),
+        ({"documentChanges": [{"kind": "explode"}]}, "malformed"),
+        ({"documentChanges": [move]}, "where something is already"),
+        ({"changes": {"untitled:x": []}}, "no file"),
+        ({"changes": {f"{here.root.as_uri()}/gone": edit(b, (0, 0, 0, "x"))["edits"]}}, "no file that can be read"),
+        ({"changes": {(here.root / f"f{n}.txt").as_uri(): edit(b, (0, 0, 0, "x"))["edits"] for n in range(600)}}, "more than 500 files"),  # noqa: E501
+        ({"documentChanges": [edit(b, *[(0, 0, 0, "x")] * 20_001)]}, "20000 places"),
+        ({"documentChanges": [edit(b, (0, 0, 5, "x" * 20_000_000))]}, "too large"),
+    ]  # fmt: skip
+
+
+async def test_an_edit_that_cannot_be_carried_out_is_refused_as_a_whole(here: Navigated) -> None:
+    cases = bad_edits(here)
+    here.serve({RENAME: [answer for answer, _ in cases]})
+    port = here.port()
+    for _, reason in cases:
+        said = await refused(port.rename(here.at(2, 1), "drei"))
+        assert reason in said
+        assert "refused as a whole" in said and "Nothing was changed" in said
+    assert here.b.read_bytes() == b"three\nthree\n"
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"changes": {}}, {"documentChanges": []}, 7, "x", []])
+async def test_an_empty_rename_is_empty(here: Navigated, answer: Any) -> None:
+    here.serve({RENAME: [answer]})
+    assert await here.port().rename(here.at(2, 1), "drei") == ()
+
+
+async def test_what_cannot_be_renamed_is_said(here: Navigated) -> None:
+    error = {"$error": {"code": -32803, "message": "a keyword"}}
+    here.serve(
+        {"textDocument/prepareRename": [None, error, {"defaultBehavior": True}], RENAME: [error]},
+        renameProvider={"prepareProvider": True},
+    )
+    port = here.port()
+    assert await port.rename(here.at(2, 1), "drei") == ()
+    assert await refused(port.rename(here.at(2, 1), "drei")) == "fake: this cannot be renamed: a keyword"
+    assert await refused(port.rename(here.at(2, 1), "drei")) == "fake refused to rename it to drei: a keyword"
+
+
+async def test_a_rename_of_an_old_text_is_asked_for_again_and_then_given_up(here: Navigated) -> None:
+    old = edit(here.a, (1, 0, 5, "drei"))
+    old["textDocument"]["version"] = 0
+    here.serve({RENAME: [{"documentChanges": [old]}]})
+    said = await refused(here.port().rename(here.at(2, 1), "drei"))
+    assert said.startswith("The files change while fake works out the rename")
+    assert len(here.sent(RENAME)) == 3
+
+
+async def test_a_rename_in_an_unsaved_buffer_is_worked_out_on_the_buffer(here: Navigated) -> None:
+    here.serve(
+        {
+            "textDocument/documentSymbol": [[]],
+            RENAME: [{"documentChanges": [edit(here.b, (1, 0, 5, "drei"))]}],
+        }
+    )
+    port = here.port()
+    await port.outline(here.b)
+    here.buffers[here.b] = "unsaved\nthree\n"
+    assert await port.rename(here.at(2, 1), "drei") == (
+        RenamedText(here.b, "unsaved\nthree\n", "unsaved\ndrei\n"),
+    )
+
+
+async def test_one_file_by_two_names_is_changed_once(here: Navigated, tmp_path: Path) -> None:
+    link = tmp_path / "link.txt"
+    link.symlink_to(here.b)
+    twice = [edit(here.b, (0, 0, 5, "drei")), edit(link, (0, 0, 5, "drei"))]
+    here.serve({RENAME: [{"documentChanges": twice}]})
+    assert [file.path for file in await here.port().rename(here.at(2, 1), "drei")] == [here.b]
+
+
+async def test_a_place_behind_a_link_is_named_by_its_real_path(here: Navigated, tmp_path: Path) -> None:
+    link = here.root / "link.txt"
+    link.symlink_to(tmp_path / "secret")
+    (tmp_path / "secret").write_text("key\n", encoding="ascii")
+    here.serve({DEFINITION: [location(link, 0, 0, 1)]})
+    found = (await here.port().definition(here.at(1, 1))).items
+    assert [p.path for p in found] == [(tmp_path / "secret").resolve()]
+
+
+async def test_the_loop_stays_free_while_a_large_answer_is_read(here: Navigated) -> None:
+    many = [location(here.b, 0, column, column + 1) for column in range(5)]
+    here.serve({"textDocument/references": [{"$many": [50_000, many[0]]}]})
+    port = here.port()
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await port.references(here.at(1, 1))
+    counting.cancel()
+    assert turns > 100

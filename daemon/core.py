@@ -214,7 +214,8 @@ class Daemon:
         for session in self._sessions.values():
             seen = session.state.seen_files
             for name in [name for name in seen if Path(name) == old or old in Path(name).parents]:
-                seen[str(new / Path(name).relative_to(old))] = seen.pop(name)
+                # The old name stays: what is replayed knows it too, and a hash of a file that is gone does no harm.
+                seen[str(new / Path(name).relative_to(old))] = seen[name]
                 self._watch.add(new / Path(name).relative_to(old))
 
     def update_session(self, session: Session, updates: Mapping[str, Any]) -> None:

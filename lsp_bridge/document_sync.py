@@ -134,15 +134,15 @@ class DocumentSync:
         self._listeners = listeners
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._checks: set[asyncio.Future[None]] = set()
-        self._closed = False
-        self.documents = OpenDocuments(DocumentWriter(server, can_save, gone), later=self._later)
+        self._writer = DocumentWriter(server, can_save, gone)
+        self.documents = OpenDocuments(self._writer, later=self._later)
         self._register()
         editors.add(self.documents)
 
     def close(self) -> None:
         """The connection has ended: what was open there is open no more."""
-        self._closed = True
         self._editors.remove(self.documents)
+        self._writer.leave()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lsprotocol import types
 
@@ -37,6 +37,13 @@ _NOTICE_S = 2.0
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
+AnswerT = TypeVar("AnswerT")
+
+
+class _Left(Exception):
+    """The editor went away while it was asked."""
+
+
 class DocumentWriter:
     """Writes into the documents of one connection."""
 
@@ -48,6 +55,12 @@ class DocumentWriter:
         self._can_save = can_save
         self._gone = gone
         self._late: set[asyncio.Task[None]] = set()
+        self._asked: set[asyncio.Future[Any]] = set()
+
+    def leave(self) -> None:
+        """The connection has ended: nobody answers any more."""
+        for waiting in list(self._asked):
+            waiting.cancel()
 
     @property
     def can_write(self) -> bool:
@@ -73,9 +86,11 @@ class DocumentWriter:
             raise ToolError(CANNOT.format(name=document.name))
         await self._apply(document, before, after)
         try:
-            saved = await asyncio.wait_for(self._save(document.uri), TIMEOUT_S)
+            saved = await self._answer(asyncio.ensure_future(self._save(document.uri)))
         except TimeoutError:
             saved, why = False, f": it did not answer within {TIMEOUT_S:g} seconds"
+        except _Left:
+            saved, why = False, ""
         except Exception as error:  # an editor that does not know the request, or is gone: all the same
             saved, why = False, f": {error}"
         else:
@@ -130,16 +145,15 @@ class DocumentWriter:
         )
         asked = asyncio.ensure_future(self._server.workspace_apply_edit_async(params))
         try:
-            answer = await asyncio.wait_for(asyncio.shield(asked), TIMEOUT_S)
+            answer = await self._answer(asked)
         except TimeoutError as error:
             asked.add_done_callback(lambda done: self._came_late(done, undo))
             raise ToolError(_SILENT.format(name=document.name, seconds=TIMEOUT_S)) from error
-        except asyncio.CancelledError:
-            if not asked.cancelled():
-                asked.add_done_callback(lambda done: self._came_late(done, undo))
-                raise
-            # pygls gives up its requests when the client shuts down.
+        except _Left:
             raise ToolError(_WENT.format(name=document.name)) from None
+        except asyncio.CancelledError:
+            asked.add_done_callback(lambda done: self._came_late(done, undo))
+            raise
         except Exception as error:  # a JSON-RPC error or a closed connection
             if self._gone():
                 raise ToolError(_WENT.format(name=document.name)) from error
@@ -147,6 +161,18 @@ class DocumentWriter:
         if not answer.applied:
             reason = f" ({answer.failure_reason})" if answer.failure_reason else ""
             raise ToolError(_MOVED.format(name=document.name) + reason)
+
+    async def _answer(self, asked: asyncio.Future[AnswerT]) -> AnswerT:
+        """Raises TimeoutError, which leaves the request under way, and _Left."""
+        self._asked.add(asked)
+        asked.add_done_callback(self._asked.discard)
+        done, _ = await asyncio.wait([asked], timeout=TIMEOUT_S)
+        if not done:
+            raise TimeoutError
+        if asked.cancelled():
+            # Also by pygls, which gives up its requests when the client shuts down.
+            raise _Left
+        return asked.result()
 
     def _came_late(
         self,

@@ -1,4 +1,4 @@
-"""A file with unsaved changes in real VS Code: the agent changes the buffer, and the person's text stays."""
+"""Open files in real VS Code: the agent changes the buffer, the person's text stays, and the editor's undo works."""
 
 from __future__ import annotations
 
@@ -61,3 +61,101 @@ async def test_an_edit_of_a_file_with_unsaved_changes_keeps_them_and_can_be_undo
         await window.page.keyboard.press("ControlOrMeta+Z")
         await window.page.keyboard.press("ControlOrMeta+S")
         await until(lambda: rates.read_text() == typed, "the editor's own undo")
+
+
+EDIT = {"old_string": "return 5 * LOCAL + weight", "new_string": "return 6 * LOCAL + weight"}
+DEARER = RATES.replace("5 * LOCAL", "6 * LOCAL")
+
+
+async def test_an_edit_of_an_open_file_can_be_undone_in_the_editor(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    rates = workspace / "rates.py"
+    replies = [read(rates), task.call("edit", file_path=str(rates), **EDIT), Reply(text=SET)]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.widen_chat(120)
+        await window.open_file("rates.py")
+        await window.say("Make parcels abroad dearer.")
+        await window.button("Accept", window.approval).click()
+        await expect(window.answers().last).to_contain_text(SET)
+        await until(lambda: rates.read_text() == DEARER, "the edit, saved")
+
+        await window.open_file("rates.py")
+        await expect(window.tab("rates.py")).not_to_have_class(re.compile("dirty"))
+        await window.page.locator(".monaco-editor .view-line", has_text=re.compile(r"def\sfar")).click()
+        await window.page.keyboard.press("ControlOrMeta+Z")
+        await expect(window.tab("rates.py")).to_have_class(re.compile("dirty"))
+        await window.page.keyboard.press("ControlOrMeta+S")
+        await until(lambda: rates.read_text() == RATES, "the editor's own undo")
+
+
+async def test_the_tab_of_an_open_file_follows_when_it_is_moved(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    rates = workspace / "rates.py"
+    move = (
+        f"*** Begin Patch\n*** Update File: {rates}\n*** Move to: {workspace}/post/prices.py\n@@\n"
+        "-LOCAL = 400\n+LOCAL = 350\n*** End Patch\n"
+    )
+    replies = [read(rates), task.call("patch", patch_text=move), Reply(text=SET)]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.widen_chat(120)
+        await window.open_file("rates.py")
+        await window.say("Move the rates.")
+        await window.button("Accept", window.approval).click()
+        await expect(window.answers().last).to_contain_text(SET)
+        moved = workspace / "post" / "prices.py"
+        await until(moved.exists, "the moved file")
+        assert moved.read_text() == RATES.replace("400", "350")
+        assert not rates.exists()
+        await expect(window.tab("prices.py")).to_be_visible()
+        await expect(window.tab("rates.py")).to_have_count(0)
+
+
+async def test_a_file_that_the_person_renames_is_still_known_to_the_model(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    rates, prices = workspace / "rates.py", workspace / "prices.py"
+    replies = [
+        read(rates),
+        Reply(text="Seen."),
+        task.call("edit", file_path=str(prices), **EDIT),
+        Reply(text=SET),
+    ]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.open_file("rates.py")
+        await window.say("Read the rates.")
+        await expect(window.answers().last).to_contain_text("Seen.")
+        row = window.page.locator(".explorer-folders-view .monaco-list-row", has_text="rates.py")
+        await row.click()
+        await window.page.keyboard.press("F2")
+        name = window.page.locator(".explorer-folders-view input")
+        await name.fill("prices.py")
+        await name.press("Enter")
+        await until(prices.exists, "the renamed file")
+        await expect(window.tab("prices.py")).to_be_visible()
+        await window.say("Make parcels abroad dearer.")
+        await window.button("Accept", window.approval).click()
+        await expect(window.answers().last).to_contain_text(SET)
+        await until(lambda: prices.read_text() == DEARER, "the edit")
+
+
+async def test_a_window_that_is_closed_while_an_edit_waits_leaves_the_file_whole(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    rates = workspace / "rates.py"
+    replies = [read(rates), task.call("edit", file_path=str(rates), **EDIT), Reply(text=SET)]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.widen_chat(120)
+        await window.open_file("rates.py")
+        await window.say("Make parcels abroad dearer.")
+        await expect(window.approval).to_be_visible()
+        await window.reload()
+        assert rates.read_text() == RATES
+        await window.show_chat()
+        await window.button("Accept", window.approval).click()
+        await until(lambda: rates.read_text() == DEARER, "the edit, after the reload")

@@ -2,88 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
-from typing import Any
+from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from lsp_bridge.document_writer import EDITOR_SAVE, text_edits
-from tests.fakes.bridge import Closed, Door, Raw, served
+from lsp_bridge.document_writer import text_edits
+from tests.fakes.bridge import Door, Raw, served
+from tests.fakes.lsp_editor import Editor, attached, results
 from tests.fakes.models import Call
 from tests.fakes.waiting import until
 
 ALLOW = {"permission": {"*": "allow"}}
-
-
-def offset(text: str, position: dict[str, int]) -> int:
-    """Where a position of LSP (UTF-16) is."""
-    lines = text.replace("\r\n", "\r\0").replace("\r", "\n").split("\n")
-    start = sum(len(line) + 1 for line in lines[: position["line"]])
-    start += text.startswith("\n", start) and text[start - 1 : start] == "\r"
-    units = text[start:].encode("utf-16-le")[: 2 * position["character"]]
-    return start + len(units.decode("utf-16-le"))
-
-
-class Editor:
-    """An editor with one open file; it does what an LSP client does."""
-
-    def __init__(self, client: Raw, path: Path) -> None:
-        self.client = client
-        self.path = path
-        self.text = path.read_bytes().decode()
-        self.version = 1
-        self.applied: list[str] = []
-        self.may_save = True
-        self.ahead = 0
-        """How many versions the person is ahead of what the daemon was told."""
-        self.client.notify(
-            "textDocument/didOpen",
-            {"textDocument": {"uri": path.as_uri(), "languageId": "x", "version": 1, "text": self.text}},
-        )
-
-    def type(self, text: str) -> None:
-        self.text = text
-        self._changed()
-
-    def _changed(self) -> None:
-        self.version += 1
-        params = {"uri": self.path.as_uri(), "version": self.version}
-        self.client.notify(
-            "textDocument/didChange", {"textDocument": params, "contentChanges": [{"text": self.text}]}
-        )
-
-    async def serve(self) -> None:
-        """Answer the daemon's requests until the connection ends."""
-        with suppress(Closed):
-            while True:
-                message = await self.client.receive()
-                if "method" in message and "id" in message:
-                    result = self._answer(message["method"], message["params"])
-                    self.client.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
-
-    def _answer(self, method: str, params: Any) -> object:
-        if method == EDITOR_SAVE:
-            if self.may_save:
-                self.path.write_bytes(self.text.encode())
-                self.client.notify("textDocument/didSave", {"textDocument": {"uri": self.path.as_uri()}})
-            return {"saved": self.may_save}
-        if method != "workspace/applyEdit":
-            return None
-        (change,) = params["edit"]["documentChanges"]
-        if change["textDocument"]["version"] != self.version + self.ahead:
-            return {"applied": False}
-        for edit in reversed(change["edits"]):
-            start, end = (offset(self.text, edit["range"][name]) for name in ("start", "end"))
-            self.text = self.text[:start] + edit["newText"] + self.text[end:]
-        self.applied.append(self.text)
-        self._changed()
-        return {"applied": True}
 
 
 @asynccontextmanager
@@ -97,31 +30,10 @@ async def editing(typed: str, *, can_save: bool = True) -> AsyncGenerator[tuple[
     async with served(*steps) as door:
         path = door.bench.workspace / "a.txt"
         path.write_bytes(b"on disk\r\n")
-        capabilities = {"workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}}}
-        client = await door.connect()
-        await client.initialize("editor", capabilities, canSave=can_save)
-        editor = Editor(client, path)
-        editor.type(typed)
-        await until(lambda: door.bridge.unsaved_text(path) == typed)
-        task = asyncio.create_task(editor.serve())
-        other = await door.client("chat", settings=ALLOW)
-        try:
-            yield door, editor, other
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-
-
-async def results(client: Raw) -> list[dict[str, Any]]:
-    session_id = (await client.request("goalwright/session/new"))["session"]["trace"]["traceId"]
-    await client.request("goalwright/session/load", {"sessionId": session_id})
-    await client.request("goalwright/session/prompt", {"sessionId": session_id, "text": "go"})
-    return [
-        event["message"]["content"][0]
-        for event in client.events()
-        if event["event"] == "message_added" and event["message"]["role"] == "tool"
-    ]
+        async with attached(door, path, can_save=can_save) as editor:
+            editor.type(typed)
+            await until(lambda: door.bridge.unsaved_text(path) == typed)
+            yield door, editor, await door.client("chat", settings=ALLOW)
 
 
 async def test_an_edit_of_unsaved_text_goes_through_the_editor_and_is_saved() -> None:

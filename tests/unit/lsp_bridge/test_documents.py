@@ -181,3 +181,118 @@ def test_a_file_that_is_gone_counts_as_empty(path: Path) -> None:
     path.unlink()
     editor.change("disk\n!")
     assert editor.unsaved == "disk\n!"
+
+
+def test_a_change_of_a_part_reaches_the_text(path: Path) -> None:
+    editor = Editor(path)
+    editor.open("disk\n")
+    editor.type(0, 4, "ette")
+    assert editor.unsaved == "diskette\n"
+
+
+def test_versions_may_leap_but_not_go_back(path: Path) -> None:
+    editor = Editor(path)
+    editor.open("disk\n")
+    editor.type(0, 4, "!", version=9)
+    assert editor.unsaved == "disk!\n"
+    editor.change("older\n", version=5)
+    assert editor.unsaved == "disk!\n"
+    editor.type(0, 0, "older", version=8)
+    assert editor.unsaved is None
+    (document,) = editor.documents.at(path)
+    assert not document.known
+    editor.change("all of it\n", version=10)
+    assert editor.unsaved == "all of it\n"
+
+
+def test_a_change_of_what_was_not_opened_makes_its_text_unknown_until_it_comes_whole(path: Path) -> None:
+    editor = Editor(path)
+    editor.type(0, 0, "x")
+    (document,) = editor.documents.at(path)
+    assert not document.known
+    assert editor.unsaved is None
+    editor.change("whole\n")
+    assert editor.unsaved == "whole\n"
+
+
+def test_opened_twice_counts_as_the_second_says(path: Path) -> None:
+    editor = Editor(path)
+    editor.open("first\n")
+    editor.open("second\n")
+    assert editor.unsaved == "second\n"
+    editor.close()
+    assert editor.documents.at(path) == []
+    editor.close()
+
+
+def test_a_place_outside_of_the_text_is_its_end(path: Path) -> None:
+    editor = Editor(path)
+    editor.open("disk\n")
+    editor.type(7, 7, "end")
+    assert editor.unsaved == "disk\nend"
+
+
+def test_a_file_open_under_two_names_is_one_file(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.py"
+    link.symlink_to(path)
+    editor = Editor(path)
+    editor.open("disk\n")
+    editor.documents.opened(link.as_uri(), 1, "disk\n")
+    place = types.Position(0, 0)
+    change = types.TextDocumentContentChangePartial(types.Range(place, place), "typed ")
+    editor.documents.changed(link.as_uri(), 2, [change])
+    assert editor.unsaved == "typed disk\n"
+    assert editor.documents.unsaved_paths() == [path.resolve()]
+    editor.documents.closed(link.as_uri())
+    assert editor.unsaved is None
+
+
+def test_where_case_is_ignored_a_name_in_other_case_is_the_same_file(tmp_path: Path) -> None:
+    path, other = tmp_path / "Name.py", tmp_path / "NAME.py"
+    path.write_text("disk\n")
+    editor = Editor(path)
+    editor.open("typed\n")
+    assert editor.documents.unsaved(other) is None
+    other.hardlink_to(path)  # as good as a file system that ignores case
+    assert editor.documents.unsaved(other) == "typed\n"
+
+
+def test_what_is_typed_after_a_save_is_unsaved_though_the_editor_tells_of_the_save_later(path: Path) -> None:
+    editor = Editor(path)
+    editor.open("disk\n")
+    editor.change("saved\n")
+    editor.change("saved, typed\n")
+    editor.save("saved\n")
+    assert editor.unsaved == "saved, typed\n"
+
+
+def test_typing_reads_nothing_from_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    editor = Editor(path)
+    editor.open("disk\n")
+    reads: list[Path] = []
+    monkeypatch.setattr("lsp_bridge.documents._read", lambda path: reads.append(path) or b"")
+    for column in range(50):
+        editor.type(0, column, "x")
+    assert reads == []
+    assert editor.unsaved == "x" * 50 + "disk\n"
+    assert reads == []  # the file on disk is still what the buffer was read from
+
+
+def test_many_open_documents_are_told_apart(tmp_path: Path) -> None:
+    documents = OpenDocuments(Deaf())
+    for number in range(2_000):
+        path = tmp_path / f"{number}.py"
+        path.write_text("disk\n")
+        documents.opened(path.as_uri(), 1, "disk\n" if number % 500 else "typed\n")
+    assert sorted(path.name for path in documents.unsaved_paths()) == ["0.py", "1000.py", "1500.py", "500.py"]
+
+
+def test_the_cells_of_a_notebook_are_no_files_and_the_notebook_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "a.ipynb"
+    path.write_text("{}")
+    documents = OpenDocuments(Deaf())
+    documents.notebook_opened(path.as_uri())
+    assert documents.opened(f"vscode-notebook-cell:{path}#c1", 1, "x = 1") is None
+    assert (documents.is_notebook(path), documents.unsaved_paths()) == (True, [])
+    documents.notebook_closed(path.as_uri())
+    assert not documents.is_notebook(path)

@@ -75,7 +75,7 @@ class LanguageServer:
         self._registrations = Registrations(root, found.setup.settings, allow_pull=spec.announce_pull)
         self._documents = Documents(self.answers, self._registrations, spec, self._notify)
         self._pulls = Pulls(
-            self.request,
+            spec.pull_through(self.request) if spec.pull_through is not None else self.request,
             self.answers,
             lambda path: self._registrations.identifiers(path, spec.language_of(path)),
             self._take_reports,
@@ -152,13 +152,15 @@ class LanguageServer:
                 self.root.as_uri(),
                 found.setup.initialization_options,
                 announce_pull=self.spec.announce_pull,
+                announce_push=self.spec.pull_through is None,
             )
             result = await client.request("initialize", params, timing.initialize_s)
         except Exception as error:  # whatever went wrong: whoever waits for it must know that it is not there
             self.on_closed(f"could not be started: {error or type(error).__name__}")
             return
         self._capabilities = as_object(as_object(result).get("capabilities"))
-        self._registrations.initialized(self._capabilities)
+        own_way = {} if self.spec.pull_through is None else {"diagnosticProvider": {}}
+        self._registrations.initialized({**self._capabilities, **own_way})
         self._documents.encoding = chosen(self._capabilities)
         client.notify("initialized", {})
         client.notify("workspace/didChangeConfiguration", {"settings": dict(found.setup.settings)})

@@ -11,12 +11,14 @@ from lsp_bridge.language.positions import OFFERED
 from lsp_bridge.language.specs import JsonObject
 
 
-def initialize_params(root: Path, uri: str, options: JsonObject, *, announce_pull: bool) -> dict[str, Any]:
+def initialize_params(
+    root: Path, uri: str, options: JsonObject, *, announce_pull: bool, announce_push: bool = True
+) -> dict[str, Any]:
     """Params of ``initialize`` (LSP 3.17). Only what this client really does is announced.
 
     ``root`` (``uri`` as a URI) is the project's folder. The process id lets a server end by
     itself when the daemon was killed. ``announce_pull``: several servers stop pushing diagnostics once a client
-    says that it can pull them.
+    says that it can pull them. ``announce_push``: False for one that is asked in a way of its own.
     """
     return {
         "processId": os.getpid(),
@@ -26,11 +28,11 @@ def initialize_params(root: Path, uri: str, options: JsonObject, *, announce_pul
         "workspaceFolders": [{"uri": uri, "name": root.name or uri}],
         "initializationOptions": dict(options),
         "trace": "off",
-        "capabilities": _capabilities(announce_pull),
+        "capabilities": _capabilities(announce_pull, announce_push),
     }
 
 
-def _capabilities(announce_pull: bool) -> dict[str, Any]:
+def _capabilities(announce_pull: bool, announce_push: bool) -> dict[str, Any]:
     document: dict[str, Any] = {
         "synchronization": {"dynamicRegistration": True, "didSave": True},
         "publishDiagnostics": {
@@ -41,6 +43,8 @@ def _capabilities(announce_pull: bool) -> dict[str, Any]:
             "dataSupport": False,
         },
     }
+    if not announce_push:
+        del document["publishDiagnostics"]
     if announce_pull:
         document["diagnostic"] = {"dynamicRegistration": True, "relatedDocumentSupport": True}
     more_of_documents, more_of_workspace = navigation_capabilities()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 JsonObject = Mapping[str, Any]
 """JSON on its way to a server; Any because each server defines its own."""
+
+Ask = Callable[[str, Mapping[str, Any], float], Awaitable[Any]]
+"""A request to a server: method, params, timeout in seconds → its result as JSON."""
 
 VENVS = (".venv", "venv")
 """Names of a project's virtual environment."""
@@ -104,6 +107,9 @@ class ServerSpec:
     announce_pull: bool = True
     """Tell the server that diagnostics may be pulled. Measured: basedpyright answers a pull in 15 ms, and its
     pushes, 270 ms after the change, may be about a file it has not finished checking."""
+    pull_through: Callable[[Ask], Ask] | None = None
+    """For a server that knows no ``textDocument/diagnostic`` but can be asked in its own way: translates that request.
+    It is then pulled, and is not told that it could push."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """Exact file names to ``languageId``, over the suffixes: ``.bashrc``, ``tsconfig.json``."""
     yields_to: tuple[str, ...] = ()

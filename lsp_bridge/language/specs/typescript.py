@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from lsp_bridge.language.specs.base import Command, Place, ServerSpec, Setup, Unusable, inside, languages
+from lsp_bridge.language.specs.tsserver_pull import pulled_from_tsserver
 
 _FILES = languages(
     ("typescript", ".ts .mts .cts"),
@@ -147,6 +148,7 @@ TYPESCRIPT: tuple[ServerSpec, ...] = (
         commands=(Command("typescript-language-server", ("typescript-language-server", "--stdio")),),
         configure=_language_server,
         roots=_ROOTS,
+        pull_through=pulled_from_tsserver,
         yields_to=("typescript-7",),
         install=("npm install -g typescript-language-server typescript@5",),
     ),

@@ -16,23 +16,19 @@ from tests.fakes.model_server import ModelServer
 
 pytestmark = pytest.mark.timeout(300)
 
-BROKEN = """export interface Parcel {
-  weight: number;
-}
-
-const local: number = "400";
-
-export function price(parcel: Parcel): number {
-  return local + parcel.wieght / 10;
+BROKEN = """{
+  "local": 400,
+  "far": 2 * 400,
+  "abroad" 2000
 }
 """
-ANSWER = "`local` was a text; it is a number now."
+ANSWER = "JSON has no products: `far` is 800 now."
 
 
 @pytest.fixture
 def workspace(scratch: Path) -> Path:
     folder = make_parcels(scratch / "parcels")
-    (folder / "price.ts").write_text(BROKEN)
+    (folder / "rates.json").write_text(BROKEN)
     return folder
 
 
@@ -54,25 +50,24 @@ async def test_fix_with_goalwright_on_a_problem_opens_the_chat_with_it(
 ) -> None:
     async with ModelServer([Reply(text=ANSWER)]) as model, open_vscode(environment(model)) as window:
         await window.show_chat()
-        await window.open_file("price.ts")
-        await expect(window.page.locator(".monaco-editor .squiggly-error")).to_have_count(2)
-        await line(window, "const local").click()
-        await window.command("Go to Next Problem (Error, Warning, Info)")
-        await window.page.keyboard.press("Escape")
-        await window.page.keyboard.press("ControlOrMeta+.")
-        fix = action(window, "Fix with Goalwright: ")
+        await window.open_file("rates.json")
+        await expect(window.page.locator(".monaco-editor .squiggly-error").first).to_be_visible()
+        await line(window, '"abroad"').click()
+        await window.page.keyboard.press("End")
+        await window.command("Quick Fix...")
+        fix = action(window, "Fix with Goalwright: ").first
         await expect(fix).to_be_visible()
-        await expect(action(window, "Fix all 2 problems of this file with Goalwright")).to_be_visible()
+        await expect(action(window, "problems of this file with Goalwright")).to_be_visible()
         await expect(action(window, "Explain with Goalwright: ")).to_be_visible()
         await window.pictures("code-action")
         await fix.click()
 
         said = window.chat.get_by_role("article", name="You", exact=True)
-        await expect(said).to_contain_text("Fix this problem in @price.ts:")
-        await expect(window.answers().last).to_contain_text("local was a text")
+        await expect(said).to_contain_text("Fix this problem in @rates.json:")
+        await expect(window.answers().last).to_contain_text("JSON has no products")
     prompt = str(model.requests[0].json["messages"][-1])
     assert "> error in line" in prompt
-    assert "(ts, " in prompt
+    assert "(json, " in prompt
 
 
 async def test_a_question_about_the_selection_is_typed_in_the_chat(
@@ -84,13 +79,13 @@ async def test_a_question_about_the_selection_is_typed_in_the_chat(
         await line(window, "def far").click()
         await window.page.keyboard.press("Home")
         await window.page.keyboard.press("Shift+ArrowDown")
-        await window.page.keyboard.press("ControlOrMeta+.")
+        await window.command("Quick Fix...")
         await action(window, "Ask Goalwright about the selection").click()
         await expect(window.composer).to_have_value("@rates.py:11 ")
         await expect(window.composer).to_be_focused()
         await window.page.keyboard.insert_text("Why two?")
         await window.page.keyboard.press("Enter")
-        await expect(window.answers().last).to_contain_text("local was a text")
+        await expect(window.answers().last).to_contain_text("JSON has no products")
     assert "@rates.py:11 Why two?" in str(model.requests[0].json["messages"][-1])
 
 

@@ -159,7 +159,7 @@ class LanguageServer:
             self.on_closed(f"could not be started: {error or type(error).__name__}")
             return
         self._capabilities = as_object(as_object(result).get("capabilities"))
-        own_way = {} if self.spec.pull_through is None else {"diagnosticProvider": {}}
+        own_way = {"diagnosticProvider": {"interFileDependencies": True}} if self.spec.pull_through else {}
         self._registrations.initialized({**self._capabilities, **own_way})
         self._documents.encoding = chosen(self._capabilities)
         client.notify("initialized", {})

@@ -53,7 +53,7 @@ SAMPLES: Mapping[str, Sample] = {
         "#!/bin/bash\nif true; then\n  echo 42\n",
         2,
     ),
-    "json": Sample("a.json", '{\n  "answer": 42\n}\n', '{\n  "answer": \n}\n', 2),
+    "json": Sample("a.json", '{\n  "answer": 42\n}\n', '{\n  "answer": \n}\n', 3),
     "css": Sample("a.css", "a {\n  color: red;\n}\n", "a {\n  color red;\n}\n", 2),
     "html": Sample(
         "a.html",

@@ -54,9 +54,12 @@ class LanguageWorkspace:
         timing: Timing = SOON,
         *,
         clock: Callable[[], float] = time.monotonic,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.root = root.resolve()
-        self.servers = LanguageServers(self.root, specs=specs, timing=timing, clock=clock)
+        self.servers = LanguageServers(
+            self.root, specs=specs, timing=timing, clock=clock, environment=environment
+        )
         self.diagnostics = ServerDiagnostics(self.servers)
 
     def path(self, name: str) -> Path:

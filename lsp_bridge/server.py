@@ -117,7 +117,12 @@ class ClientServer:
         )
         self._server.protocol.set_writer(writer)
         self._editor = EditorFeatures(
-            self._server, core, self._client, self._requests, bridge.decisions, bridge.unsaved_text
+            self._server,
+            core,
+            self._client,
+            self._requests,
+            bridge.decisions,
+            lambda: self._documents.documents,
         )
         cast("_Protocol", self._server.protocol).hang_up = self.hang_up
         cast("_Protocol", self._server.protocol).execute = _guarded(

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 from pydantic import ValidationError
-from pygls.uris import to_fs_path
 
 from daemon.core import Daemon
 from daemon.model.permissions import PermissionRequest
 from lsp_bridge import protocol as p
+from lsp_bridge.documents import OpenDocuments, path_of
 from lsp_bridge.editor import arguments as a
 from lsp_bridge.editor.actions import KINDS, code_actions
 from lsp_bridge.editor.decisions import Decisions
@@ -56,14 +56,14 @@ class EditorFeatures:
         client: ClientState,
         requests: Requests,
         decisions: Decisions,
-        unsaved: Callable[[Path], str | None],
+        documents: Callable[[], OpenDocuments],
     ) -> None:
         self._server = server
         self._core = core
         self._client = client
         self._requests = requests
         self._decisions = decisions
-        self._unsaved = unsaved
+        self._documents = documents
         key = hashlib.sha256(os.fsencode(core.workspace)).hexdigest()[:16]
         self._showing = Showing(server, core.state_folder / "shown" / key)
         self._questions = Questions(server, self._showing, self._decide_rest)
@@ -99,7 +99,7 @@ class EditorFeatures:
     # -- code actions and lenses --
 
     def _code_actions(self, params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
-        document = self._server.workspace.text_documents.get(params.text_document.uri)
+        document = self._documents().document(params.text_document.uri)
         capabilities = self._server.client_capabilities.text_document
         action = None if capabilities is None else capabilities.code_action
         return code_actions(
@@ -112,11 +112,10 @@ class EditorFeatures:
     async def _code_lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         if not self._core.permissions.pending():
             return []
-        path = self._path(params.text_document.uri)
-        document = self._server.workspace.text_documents.get(params.text_document.uri)
-        if path is None or document is None:
+        document = self._documents().document(params.text_document.uri)
+        if document is None or not document.known:
             return []
-        return await code_lenses(self._core.permissions, path, document.source, self._decisions)
+        return await code_lenses(self._core.permissions, document.path, document.text, self._decisions)
 
     def _changed(self) -> None:
         """What waits for an answer, or what is decided of it, is another: lenses are asked for again, once."""
@@ -193,11 +192,11 @@ class EditorFeatures:
         return f"{chosen}." if chosen == _QUESTIONS[3] else f"{chosen}. Change nothing."
 
     async def _excerpt(self, about: a.About) -> tuple[Excerpt, str]:
-        path = self._path(about.uri)
+        path = await asyncio.to_thread(path_of, about.uri)
         if path is None:
             raise RequestError(p.INVALID_PARAMS, "Goalwright works on files on disk: save this one first.")
-        document = self._server.workspace.text_documents.get(about.uri)
-        text = await asyncio.to_thread(_read, path) if document is None else document.source
+        document = self._documents().document(about.uri)
+        text = await asyncio.to_thread(_read, path) if document is None else document.text
         moved = document is not None and about.version is not None and document.version != about.version
         spans = [one.range for one in about.diagnostics if one.range is not None] or (
             [about.range] if about.range is not None else []
@@ -205,7 +204,7 @@ class EditorFeatures:
         start = min((span.start.line for span in spans), default=0)
         end = max((_last(span) for span in spans), default=_MANY if about.range is None else 0)
         name = self._name(path)
-        unsaved = self._unsaved(path) is not None
+        unsaved = document is not None and not await asyncio.to_thread(document.is_saved)
         around = bool(about.diagnostics)
 
         def cut() -> Excerpt:
@@ -287,18 +286,15 @@ class EditorFeatures:
 
     async def _check_current(self, request: PermissionRequest, name: str) -> None:
         """Refuse to accept what could not be written, because the person has gone on typing."""
+        self._waiting(request.request_id)
         file = self._core.permissions.proposed(request.request_id, name)
-        open_paths = {
-            self._path(uri): document for uri, document in self._server.workspace.text_documents.items()
-        }
-        document = (
-            None
-            if file is None
-            else next((open_paths[one.path] for one in file.changes if one.path in open_paths), None)
-        )
-        if file is None or document is None or file.base is None:
+        if file is None or file.base is None:
             return
-        place = await asyncio.to_thread(landing, file, document.source)
+        documents = [document for one in file.changes for document in self._documents().at(one.path)]
+        if not documents:
+            return
+        document = documents[0]
+        place = await asyncio.to_thread(landing, file, document.text)
         if not place.current:
             raise RequestError(
                 p.UNKNOWN_REQUEST,
@@ -307,15 +303,6 @@ class EditorFeatures:
             )
 
     # -- helpers --
-
-    def _path(self, uri: str) -> Path | None:
-        if not uri.startswith("file:"):
-            return None
-        try:
-            name = to_fs_path(uri)
-            return Path(name).resolve() if name else None
-        except (OSError, ValueError):
-            return None  # no file can have such a name
 
     def _name(self, path: Path) -> str:
         inside = path.is_relative_to(self._core.workspace)

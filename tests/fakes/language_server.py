@@ -7,7 +7,12 @@ one entry for each didOpen or didChange it receives (the last entry repeats), ea
 · ``unversioned`` / ``unversioned-stale`` the same without a version · ``future`` a version never sent · ``flood``
 10 000 diagnostics · ``garbage`` bodies that are not JSON · ``nested`` a nested object with a "jsonrpc" key ·
 ``half`` half a message · ``die`` exit at once · ``other:NAME`` an error in another file · ``wait:SECONDS``
-``hold`` nothing now; what was held is pushed by the step ``release``
+``hold`` nothing now; what was held is pushed by the step ``release`` · ``empty`` no problems, whatever the text ·
+``short`` / ``long`` a message whose Content-Length is wrong · ``no-length`` a body without one · ``giant-header`` ·
+``giant-length`` · ``junk-lines`` text between the messages · ``unknown-ids`` answers nobody asked for · ``same-id``
+requests with one id twice · ``nonsense`` requests and notifications full of junk · ``deaf`` read no more ·
+``stderr`` megabytes there · ``begin:TITLE`` / ``end`` of progress · ``partial`` a result in parts · ``eat:MB`` memory
+``close`` stdout
 """
 
 from __future__ import annotations
@@ -45,7 +50,11 @@ class FakeServer:
     def handle(self, message: dict[str, Any]) -> None:
         method, params = message.get("method"), message.get("params") or {}
         if method == "initialize" and not self.options.never_initialize:
-            capabilities: dict[str, Any] = {"textDocumentSync": 1}
+            while self.options.initialize_when and not Path(self.options.initialize_when).exists():
+                time.sleep(0.01)
+            capabilities: dict[str, Any] = {"textDocumentSync": json.loads(self.options.sync)}
+            if self.options.encoding:
+                capabilities["positionEncoding"] = self.options.encoding
             if self.options.pull == "static":
                 capabilities["diagnosticProvider"] = {"interFileDependencies": True}
             respond(message, {"capabilities": capabilities})
@@ -60,7 +69,9 @@ class FakeServer:
             self.follow_plan(item["uri"])
         elif method == "textDocument/didChange":
             uri = params["textDocument"]["uri"]
-            text = params["contentChanges"][-1]["text"]
+            text = self.texts[uri][-1][1]
+            for change in params["contentChanges"]:
+                text = changed(text, change)
             self.texts[uri].append((params["textDocument"]["version"], text))
             self.follow_plan(uri)
         elif method == "textDocument/diagnostic":
@@ -109,6 +120,91 @@ class FakeServer:
                 os._exit(3)
             elif name == "wait":
                 time.sleep(float(argument))
+            else:
+                self.attack(name, argument, uri, text, version)
+
+    def attack(self, name: str, argument: str, uri: str, text: str, version: int) -> None:
+        push = {"uri": uri, "diagnostics": problems(text), "version": version}
+        body = json.dumps(
+            {"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": push}
+        ).encode()
+        if name == "empty":
+            publish(uri, [], version)
+        elif name == "short":
+            raw(b"Content-Length: %d\r\n\r\n%s" % (len(body) - 20, body))
+        elif name == "long":
+            raw(b"Content-Length: %d\r\n\r\n%s" % (len(body) + 30, body))
+        elif name == "no-length":
+            raw(b"Content-Type: x\r\n\r\n" + body + b"\n")
+        elif name == "giant-header":
+            raw(b"X: " + b"x" * 3_000_000 + b"\r\n\r\n")
+        elif name == "giant-length":
+            raw(b"Content-Length: 99999999999\r\n\r\n{")
+        elif name == "junk-lines":
+            raw(b"Debugger listening\nversion: 5\n\n")
+        elif name == "unknown-ids":
+            for identity in ("no such request", 77, -1, 2**70):
+                send({"id": identity, "result": push})
+        elif name == "same-id":
+            for _ in range(3):
+                send({"id": "one", "method": "workspace/configuration", "params": {"items": [{}]}})
+        elif name == "nonsense":
+            self.talk_nonsense()
+        elif name == "deaf":
+            while True:
+                time.sleep(3600)
+        elif name == "stderr":
+            for _ in range(80):
+                sys.stderr.write("x" * 100_000)
+        elif name == "begin":
+            value = {"kind": "begin", "title": argument}
+            send({"method": "$/progress", "params": {"token": "t", "value": value}})
+        elif name == "end":
+            send({"method": "$/progress", "params": {"token": "t", "value": {"kind": "end"}}})
+        elif name == "partial":
+            send({"method": "$/progress", "params": {"token": "p", "value": {"items": problems("BAD part")}}})
+        elif name == "eat":
+            self.eaten = b"x" * (int(argument) << 20)
+        elif name == "close":
+            os.close(1)
+
+    def talk_nonsense(self) -> None:
+        junk: list[Any] = [
+            None,
+            5,
+            "x",
+            [],
+            [[]],
+            {"items": 3},
+            {"items": [None, {"section": 5}, {"section": "."}]},
+        ]
+        junk += [{"registrations": value} for value in (None, 5, [None, 5, {}, {"id": [], "method": {}}])]
+        watchers: list[Any] = [5, [5], [{"globPattern": 5}, {"globPattern": "[z-a]{", "kind": "x"}]]
+        for value in (*watchers, [{"globPattern": {"baseUri": "::", "pattern": "**/" * 99}}]):
+            entry = {
+                "id": "w",
+                "method": "workspace/didChangeWatchedFiles",
+                "registerOptions": {"watchers": value},
+            }
+            junk.append({"registrations": [entry]})
+        selector = {
+            "documentSelector": [5, None, {"pattern": "{" * 50}, {"language": ["x"]}],
+            "syncKind": "full",
+        }
+        for method in ("textDocument/didChange", "textDocument/diagnostic"):
+            junk.append({"registrations": [{"id": method, "method": method, "registerOptions": selector}]})
+        junk += [{"unregisterations": value} for value in (3, [3], [{"id": "textDocument/diagnostic"}])]
+        junk.append({"unregisterations": [{"id": "textDocument/didChange"}]})
+        names = ("workspace/configuration", "client/registerCapability", "client/unregisterCapability")
+        for number, params in enumerate(junk):
+            for name in (*names, "workspace/applyEdit", "window/showMessageRequest", "no/such/method"):
+                send({"id": f"{name}{number}", "method": name, "params": params})
+            for name in ("$/progress", "window/logMessage", "textDocument/publishDiagnostics"):
+                send({"method": name, "params": params})
+        for uri in ("", "::", "http://x/y", "file:///%00", "file://[", 5):
+            send({"method": "textDocument/publishDiagnostics", "params": {"uri": uri, "diagnostics": [{}]}})
+        send({"id": None, "error": {"code": "x"}})
+        send({"id": 1.5, "method": "workspace/configuration"})
 
     def answer_pull(self, message: dict[str, Any], uri: str) -> None:
         step = self.pull_plan.pop(0) if len(self.pull_plan) > 1 else self.pull_plan[0]
@@ -121,8 +217,30 @@ class FakeServer:
             send({"id": message["id"], "error": {"code": -32603, "message": "no"}})
         elif step == "null":
             respond(message, None)
+        elif step == "unchanged":
+            respond(message, {"kind": "unchanged", "resultId": "never given"})
+        elif step == "junk":
+            respond(message, {"kind": "full", "items": {"a": 1}, "relatedDocuments": [3]})
+        elif step == "partial":
+            token = message["params"].get("partialResultToken", "made up")
+            part = {"items": problems("BAD part")}
+            send({"method": "$/progress", "params": {"token": token, "value": part}})
         elif step == "die":
             os._exit(3)
+
+
+def changed(text: str, change: dict[str, Any]) -> str:
+    """One content change, columns in UTF-16 units; only line feeds end a line."""
+    if "range" not in change:
+        return change["text"]
+    lines = text.split("\n")
+
+    def offset(position: dict[str, int]) -> int:
+        line = lines[position["line"]].encode("utf-16-le")[: position["character"] * 2].decode("utf-16-le")
+        return sum(len(before) + 1 for before in lines[: position["line"]]) + len(line)
+
+    start, end = offset(change["range"]["start"]), offset(change["range"]["end"])
+    return text[:start] + change["text"] + text[end:]
 
 
 def problems(text: str) -> list[dict[str, Any]]:
@@ -153,6 +271,11 @@ def send(message: dict[str, Any]) -> None:
     write(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
 
+def raw(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
 def write(body: bytes) -> None:
     sys.stdout.buffer.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
     sys.stdout.buffer.flush()
@@ -174,7 +297,10 @@ def main() -> None:
     parser.add_argument("--plan", default='[["fresh"]]')
     parser.add_argument("--pull", choices=("no", "static", "dynamic"), default="no")
     parser.add_argument("--pull-plan", default='["fresh"]')
+    parser.add_argument("--sync", default="1", help="textDocumentSync, as JSON")
+    parser.add_argument("--encoding", default="", help="positionEncoding; it still counts in UTF-16 units")
     parser.add_argument("--never-initialize", action="store_true")
+    parser.add_argument("--initialize-when", default="", help="answer initialize when this file exists")
     parser.add_argument("--exit-at-start", action="store_true")
     parser.add_argument("--ignore-shutdown", action="store_true", help="and the end of stdin, and TERM")
     parser.add_argument("--noise", action="store_true", help="fill stderr")

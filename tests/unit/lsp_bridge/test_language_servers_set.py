@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lsp_bridge.language.choice import Choice
+from lsp_bridge.language.specs import Command, ServerSpec
+from lsp_bridge.language.usage import Limits
+from lsp_bridge.language_server import LanguageServer
+from lsp_bridge.language_servers import LanguageServers
+from tests.bad_servers import CASES, Case, play
+from tests.fakes.language_workspace import (
+    HANG_S,
+    SOON,
+    LanguageWorkspace,
+    eventually,
+    fake_spec,
+    process_lives,
+)
+
+Make = Callable[..., LanguageServers]
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
+    made: list[LanguageServers] = []
+
+    def make_one(*specs: ServerSpec, **options: Any) -> LanguageServers:
+        servers = LanguageServers(tmp_path.resolve(), specs=specs, timing=SOON, **options)
+        made.append(servers)
+        return servers
+
+    yield make_one
+    for servers in made:
+        await asyncio.wait_for(servers.close(), HANG_S)
+
+
+def only(servers: LanguageServers, path: Path) -> LanguageServer:
+    [server] = servers.for_path(path).servers
+    return server
+
+
+async def ready(server: LanguageServer) -> LanguageServer:
+    assert await server.ready(asyncio.get_running_loop().time() + HANG_S), server.gone_because
+    return server
+
+
+def received(log: Path, method: str) -> list[dict[str, Any]]:
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    messages = [json.loads(line) for line in lines]
+    return [message.get("params") for message in messages if message.get("method") == method]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.what)
+async def test_a_bad_server_is_never_believed_and_never_waited_for(case: Case, tmp_path: Path) -> None:
+    assert (await play(case, tmp_path.resolve())).wrong == ""
+
+
+@pytest.mark.parametrize("flags", [[], ["--ignore-shutdown", "--child", "child"]])
+async def test_nothing_of_a_language_server_outlives_a_killed_daemon(
+    tmp_path: Path, flags: list[str]
+) -> None:
+    flags = [str(tmp_path / "child") if flag == "child" else flag for flag in flags]
+    command = [sys.executable, "-m", "tests.fakes.doomed_language_daemon", str(tmp_path), *flags]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:  # noqa: ASYNC220 - returns at once
+        assert daemon.stdout is not None
+        pids = [int(await asyncio.to_thread(daemon.stdout.readline))]
+        if flags:
+            pids.append(int((tmp_path / "child").read_text()))
+        assert all(process_lives(pid) for pid in pids)
+        daemon.send_signal(signal.SIGKILL)
+    await eventually(lambda: not any(process_lives(pid) for pid in pids), "the end of all processes")
+
+
+async def test_each_project_has_a_server_of_its_own(make: Make, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name / "deep").mkdir(parents=True)
+        (tmp_path / name / "project.mark").touch()
+    log = tmp_path / "log"
+    servers = make(dataclasses.replace(fake_spec("--log", str(log)), roots=("project.mark",)))
+    one, two = only(servers, tmp_path / "one/deep/a.txt"), only(servers, tmp_path / "two/a.txt")
+    whole = only(servers, tmp_path / "a.txt")
+    assert only(servers, tmp_path / "one/b.txt") is one
+    assert [server.root for server in (one, two, whole)] == [tmp_path / "one", tmp_path / "two", tmp_path]
+    for server in (one, two, whole):
+        await ready(server)
+    told = {params["rootUri"] for params in received(log, "initialize")}
+    assert told == {server.root.as_uri() for server in (one, two, whole)}
+    assert {status.root for status in servers.status()} == {tmp_path / "one", tmp_path / "two", tmp_path}
+
+
+async def test_the_least_recently_used_server_makes_room(make: Make, tmp_path: Path) -> None:
+    clock, found = Clock(), list[LanguageServer]()
+    for number in range(4):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "mark").touch()
+    servers = make(dataclasses.replace(fake_spec(), roots=("mark",)), clock=clock, max_alive=3)
+    for number in (0, 1, 2, 0, 3):
+        clock.now += 1
+        found.append(await ready(only(servers, tmp_path / str(number) / "a.txt")))
+    await eventually(lambda: found[1].gone, "the end of the second")
+    assert [server.gone for server in found] == [False, True, False, False, False]
+    stopped = next(status for status in servers.status() if status.root.name == "1")
+    assert (stopped.state, stopped.detail) == ("stopped", "more than 3 servers were needed")
+
+
+async def test_a_server_that_eats_memory_is_restarted_and_the_reason_can_be_seen(
+    make: Make, tmp_path: Path
+) -> None:
+    servers = make(fake_spec(plan=[["eat:120", "fresh"]]), limits=Limits(memory_bytes=100 << 20))
+    server = await ready(only(servers, tmp_path / "a.txt"))
+    await servers.tick()
+    assert not server.gone
+    server.sync(tmp_path / "a.txt", "x")
+    await eventually(lambda: server.has_answered, "the meal")
+    await servers.tick()
+    [status] = servers.status()
+    assert "MB of memory, more than 100 MB" in status.detail
+    await eventually(lambda: server.gone, "its end")
+    again = await ready(only(servers, tmp_path / "a.txt"))
+    assert again is not server
+
+
+async def test_a_server_that_crashes_again_and_again_says_why_and_is_forgiven_later(
+    make: Make, tmp_path: Path
+) -> None:
+    clock, path = Clock(), tmp_path / "a.txt"
+    servers = make(fake_spec("--exit-at-start"), clock=clock)
+    states: list[str] = []
+    for _ in range(40):
+        for server in servers.for_path(path).servers:
+            await eventually(lambda server=server: server.gone, "the crash")
+        servers.for_path(path)
+        states += [status.state for status in servers.status()]
+        clock.now += 1.0
+    assert states[-1] == "crashed"
+    assert "exited with 1" in servers.status()[0].detail
+    clock.now += 600
+    assert servers.for_path(path).servers
+
+
+async def test_a_program_that_cannot_be_executed_says_so(make: Make, tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        broken = Path(folder) / "broken"
+        broken.write_text("#!/nonexistent/interpreter\n", encoding="ascii")
+        broken.chmod(0o755)
+        servers = make(ServerSpec("broken", {".txt": "plain"}, (Command("broken", (str(broken),)),)))
+        server = only(servers, tmp_path / "a.txt")
+        await eventually(lambda: server.gone, "the failure")
+    [status] = servers.status()
+    assert status.state == "resting"
+    assert "could not be started" in status.detail
+    assert "No such file" in status.detail
+
+
+async def test_what_is_chosen_may_change_at_any_time(tmp_path: Path) -> None:
+    now = [Choice(specs=(fake_spec(name="first"),), timing=SOON)]
+    servers = LanguageServers(tmp_path, choose=lambda: now[0])
+    first = await ready(only(servers, tmp_path / "a.txt"))
+    now[0] = Choice(specs=(fake_spec(name="second"),), timing=SOON)
+    second = only(servers, tmp_path / "a.txt")
+    assert (first.name, second.name) == ("first", "second")
+    await eventually(lambda: first.gone, "the end of the first")
+    await servers.close()
+
+
+async def test_a_server_yields_to_one_that_says_the_same(make: Make, tmp_path: Path) -> None:
+    second = dataclasses.replace(fake_spec(name="second"), yields_to=("first",))
+    absent = ServerSpec("first", {".txt": "plain"}, (Command("first", ("/no/such/program",)),))
+    assert only(make(fake_spec(name="first"), second), tmp_path / "a.txt").name == "first"
+    assert only(make(absent, second), tmp_path / "a.txt").name == "second"
+
+
+async def test_changes_are_sent_as_edits_and_only_what_is_wanted_is_sent(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    sync = json.dumps({"openClose": True, "change": 2, "save": {"includeText": True}})
+    workspace = LanguageWorkspace(tmp_path, [fake_spec("--sync", sync, "--log", str(log))])
+    workspace.write({workspace.path("a.txt"): "one\r\n😀 two\r\nthree"})
+    await workspace.diagnostics.begin([workspace.path("a.txt")])
+    report = await workspace.change(a_txt="one\r\n😀 BAD two\r\nthree")
+    assert [problem.message for problem in report.problems] == ["bad: 😀 BAD two"]
+    [change] = received(log, "textDocument/didChange")[-1]["contentChanges"]
+    place = {"line": 1, "character": 3}
+    assert change == {"range": {"start": place, "end": place}, "text": "BAD "}
+    assert received(log, "textDocument/didSave")[-1]["text"] == "one\r\n😀 BAD two\r\nthree"
+    await workspace.diagnostics.close()
+
+
+async def test_a_server_that_wants_no_changes_gets_none(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    workspace = LanguageWorkspace(tmp_path, [fake_spec("--sync", '{"openClose": true}', "--log", str(log))])
+    workspace.write({workspace.path("a.txt"): "one"})
+    server = await ready(only(workspace.servers, workspace.path("a.txt")))
+    for text in ("one", "two"):
+        server.sync(workspace.path("a.txt"), text)
+        server.saved(workspace.path("a.txt"))
+    server.close_document(workspace.path("a.txt"))
+    await eventually(lambda: bool(received(log, "textDocument/didClose")), "didClose")
+    assert len(received(log, "textDocument/didOpen")) == 1
+    assert not received(log, "textDocument/didChange") + received(log, "textDocument/didSave")
+    await workspace.diagnostics.close()
+
+
+async def test_what_a_server_is_doing_and_saying_can_be_seen(make: Make, tmp_path: Path) -> None:
+    servers = make(fake_spec(plan=[["begin:Indexing", "nonsense", "fresh"], ["end", "fresh"]]))
+    server = await ready(only(servers, tmp_path / "a.txt"))
+    server.sync(tmp_path / "a.txt", "x")
+    await eventually(lambda: server.busy is not None, "the beginning")
+    [status] = servers.status()
+    assert (status.name, status.state, status.detail) == ("fake", "busy", "Indexing")
+    assert status.pid == server.pid
+    server.sync(tmp_path / "a.txt", "y")
+    await eventually(lambda: server.busy is None, "the end")
+    assert servers.status()[0].state == "ready"
+
+
+async def test_servers_do_not_get_the_daemons_keys(make: Make, tmp_path: Path) -> None:
+    environment = {"PATH": "/usr/bin:/bin", "ANTHROPIC_API_KEY": "visible"}
+    servers = make(fake_spec(), environment=environment)
+    server = await ready(only(servers, tmp_path / "a.txt"))
+    found = Path(f"/proc/{server.pid}/environ")
+    if found.exists():
+        assert b"ANTHROPIC" not in found.read_bytes()

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from lsp_bridge.language.answers import Answers, Settling
+from lsp_bridge.language.progress import Progress
+from lsp_bridge.language.roots import Roots
+from lsp_bridge.language.server_log import ServerLog
+from lsp_bridge.language.usage import Limits, Usage, Watch, usage_of
+from lsp_bridge.language.watch_globs import Glob, watchers_of
+
+FILE = Path("/w/a")
+LATER_NS = 10**12
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def begin(token: object = 1, **more: object) -> dict[str, object]:
+    return {"token": token, "value": {"kind": "begin", **more}}
+
+
+def end(token: object = 1) -> dict[str, object]:
+    return {"token": token, "value": {"kind": "end"}}
+
+
+def test_a_server_is_busy_from_begin_to_end() -> None:
+    progress = Progress(Clock())
+    assert progress.busy is None
+    progress.take(begin(title="Indexing", percentage=3))
+    progress.take({"token": 1, "value": {"kind": "report", "percentage": 40}})
+    assert progress.busy == "Indexing 40 %"
+    assert progress.take(end())
+    assert progress.busy is None
+
+
+def test_junk_is_no_progress_and_many_tasks_are_bounded() -> None:
+    progress = Progress(Clock())
+    value: Any = {"kind": 7}
+    nonsense: list[Any] = [
+        {},
+        {"token": []},
+        begin(None),
+        {"token": 1, "value": 3},
+        end(5),
+        {"token": 1, "value": value},
+    ]
+    for params in nonsense:
+        assert not progress.take(params)
+    assert progress.busy is None
+    for token in range(10_000):
+        progress.take(begin(token, title="x" * 10_000, percentage="many"))
+    assert len(progress.busy or "") < 200
+    for token in range(10_000):
+        progress.take(end(token))
+    assert progress.busy is None
+
+
+def test_what_never_ends_does_not_hold_up_answers_for_ever() -> None:
+    clock = Clock()
+    progress = Progress(clock, stalled_s=60)
+    progress.take(begin())
+    clock.now = 59
+    assert progress.busy
+    clock.now = 61
+    assert progress.busy is None
+
+
+def answers(clock: Clock) -> tuple[Answers, int]:
+    books = Answers(Settling(versioned_s=0.1, unversioned_s=0.3, doubtful_s=1.5), Progress(clock))
+    return books, books.sync(FILE, "text", now=clock.now, pull=False)[1]
+
+
+def test_an_empty_answer_while_the_server_loads_is_not_final_and_doubtful_after() -> None:
+    clock = Clock()
+    progress = Progress(clock)
+    books = Answers(Settling(versioned_s=0.1, unversioned_s=0.3, doubtful_s=1.5), progress)
+    progress.take(begin())
+    clock.now = 1.0
+    _, version = books.sync(FILE, "text", now=clock.now, pull=False)
+    books.push(FILE, version, (), now=2.0)
+    assert books.settled_at(FILE, version, pull=False) is None
+    clock.now = 3.0
+    progress.take(end())
+    assert books.settled_at(FILE, version, pull=False) == 4.5
+    books.push(FILE, version, (), now=3.2)
+    assert books.settled_at(FILE, version, pull=False) == 3.2 + 0.1
+
+
+def test_work_on_the_change_itself_ends_sooner_and_problems_need_not_wait() -> None:
+    clock = Clock()
+    books, version = answers(clock)
+    clock.now = 1.0
+    books.progress.take(begin())
+    books.push(FILE, version, (), now=2.0)
+    assert books.settled_at(FILE, version, pull=False) is None
+    books.push(FILE, version, ({"message": "bad"},), now=2.5)
+    assert books.settled_at(FILE, version, pull=False) == 2.6
+    books.push(FILE, version, (), now=2.7)
+    clock.now = 3.0
+    books.progress.take(end())
+    assert books.settled_at(FILE, version, pull=False) == 3.3
+
+
+def test_a_server_that_is_told_of_no_changes_is_judged_by_order() -> None:
+    books = Answers()
+    _, opened = books.sync(FILE, "old", now=0.0, pull=False)
+    _, version = books.sync(FILE, "new", now=1.0, pull=False, tell=False)
+    assert books.documents[FILE].told_text == "old"
+    books.push(FILE, opened, (), now=2.0)
+    assert books.settled_at(FILE, version, pull=False) is not None
+
+
+def test_the_nearest_marked_folder_is_the_root(tmp_path: Path) -> None:
+    inner = tmp_path / "packages/inner"
+    (inner / "src").mkdir(parents=True)
+    roots = Roots(tmp_path)
+    markers = ("package.json", "*.csproj")
+    file = inner / "src/a.ts"
+    assert roots.root_of(file, ()) == tmp_path
+    assert roots.root_of(file, markers) == tmp_path
+    (tmp_path / "packages/x.csproj").touch()
+    assert roots.root_of(file, markers) == tmp_path / "packages"
+    (inner / "package.json").touch()
+    assert roots.root_of(file, markers) == inner
+    assert roots.root_of(inner / "not/yet/there.ts", markers) == inner
+    (inner / "package.json").unlink()
+    assert roots.root_of(file, markers) == tmp_path / "packages"
+
+
+def test_markers_outside_of_the_workspace_do_not_count(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    workspace.mkdir()
+    (tmp_path / "package.json").touch()
+    assert Roots(workspace).root_of(workspace / "a.ts", ("package.json",)) == workspace
+
+
+def test_a_known_folder_is_looked_at_again_when_it_changes(tmp_path: Path) -> None:
+    os.utime(tmp_path, (1, 1))
+    roots = Roots(tmp_path.parent, now_ns=lambda: LATER_NS)
+    assert roots.root_of(tmp_path / "a", ("m",)) == tmp_path.parent
+    (tmp_path / "m").touch()
+    assert roots.root_of(tmp_path / "a", ("m",)) == tmp_path
+
+
+def test_memory_and_processor_time_of_a_server_and_its_children_are_seen() -> None:
+    child = "x = bytearray(80_000_000); input()"
+    code = f"import subprocess as s, sys; p = s.Popen([sys.executable, '-c', {child!r}]); print(flush=True); p.wait()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+
+        deadline = time.monotonic() + 60
+        while usage_of([server.pid])[server.pid].memory_bytes < 80_000_000:
+            assert time.monotonic() < deadline
+        assert server.pid not in usage_of([os.getpid() + 10_000_000])
+        server.communicate(b"\n")
+    assert usage_of([server.pid]) == {}
+
+
+def test_too_much_memory_is_a_reason_to_restart() -> None:
+    limits = Limits(memory_bytes=1 << 30)
+    watch = Watch()
+    assert watch.too_much_memory(limits) is None
+    watch.look(Usage(3 << 30, 0.0), 0.0, limits)
+    assert watch.too_much_memory(limits) == "used 3072 MB of memory, more than 1024 MB"
+    watch.look(None, 1.0, limits)
+    assert watch.too_much_memory(limits) is None
+
+
+def test_a_server_that_spins_while_nobody_asks_is_stopped() -> None:
+    limits, watch = Limits(cpu_s=100.0), Watch()
+    for second in range(0, 120, 10):
+        watch.look(Usage(0, second * 0.95), float(second), limits)
+    assert watch.spins(limits, 110.0, used_at=0.0)
+    assert watch.spins(limits, 110.0, used_at=60.0) is None
+    watch.look(Usage(0, 110 * 0.95), 120.0, limits)
+    assert watch.spins(limits, 500.0, used_at=0.0) is None
+
+
+def test_the_log_of_a_server_is_bounded_and_without_secrets() -> None:
+    log = ServerLog()
+    for number in range(1000):
+        log.add({"type": 3, "message": f"{number} " + "x" * 100_000})
+    log.add({"type": 1, "message": "token sk-ant-api03-" + "Ab1" * 30})
+    log.add({"type": "junk", "message": 5})
+    lines = log.lines()
+    assert len(lines) == 200
+    assert all(len(line) < 600 for line in lines)
+    assert lines[-1].startswith("error: token ")
+    assert "Ab1Ab1Ab1" not in lines[-1]
+
+
+def test_a_glob_that_is_made_to_hang_does_not() -> None:
+    evil = "**/" * 30 + "*a" * 30 + "b"
+    assert not Glob(evil).matches("/".join(["a" * 60] * 30))
+    assert not Glob("*a" * 400).matches("a" * 300)
+    assert Glob("{a,b}" * 200).matches("whatever")
+    assert Glob("{{a,b},{c,d{e,f}}}x").matches("dfx")
+
+
+def test_too_many_watchers_are_one_for_everything() -> None:
+    [watcher] = watchers_of({"watchers": [{"globPattern": f"{n}"} for n in range(5000)]}, Path("/w"))
+    assert watcher.wants(Path("/w/any/thing"), "create")
+    assert watchers_of({"watchers": 5}, Path("/w")) == []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 LARGE = 512 * 1024
 """Characters above which a text is compared with the disk in the background."""
 
+_RECENT = 8
 Stamp = tuple[int, int, int]
 """Size, time of change and inode: when they are the same, so is the file."""
 
@@ -62,6 +64,10 @@ class OpenDocument:
     """The file on disk at that time."""
     decided: tuple[int, Stamp | None, bool] | None = None
     """What was found out last, of which text and which file on disk."""
+    recent: deque[OpenText] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    """Texts of before the last changes."""
+    told_saved: OpenText | None = None
+    """Since the editor told of a save, and until the next change: the text that was on disk before the save."""
     waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
     """Who waits for the next change."""
 
@@ -88,8 +94,10 @@ class OpenDocument:
         if before is not None and stamp is not None and stamp == self.saved_stamp:
             same = False  # the disk is what it was, and the text is not
         else:
-            content = content.copy()
-            same = same_text(content.text, _read(self.path))
+            content, data = content.copy(), _read(self.path)
+            same = same_text(content.text, data) or (
+                self.told_saved is not None and not self._typed_since(data, self.told_saved)
+            )
             if same and changes == self.changes:
                 self.is_on_disk(content, changes, stamp)
         self.decided = (changes, stamp, same)
@@ -104,10 +112,19 @@ class OpenDocument:
     def tell_change(self) -> None:
         """There was a change."""
         self.changes += 1
+        self.told_saved = None
         waiting, self.waiting = self.waiting, []
         for one in waiting:
             if not one.done():
                 one.set_result(None)
+
+    def _typed_since(self, data: bytes, before: OpenText) -> bool:
+        """After a save that left ``data``: whether more was typed before the editor told of it.
+
+        Then the disk holds a text of a moment ago. If it holds none of these, the editor is believed: it has saved in
+        a way (an encoding, a place) that cannot be seen from here.
+        """
+        return any(not old.same(before) and same_text(old.text, data) for old in list(self.recent))
 
     def is_on_disk(self, content: OpenText, changes: int, stamp: Stamp | None) -> None:
         """Note that the file held ``content``."""
@@ -161,10 +178,13 @@ class OpenDocuments:
         for change in changes:
             part = getattr(change, "range", None)
             if part is None:
+                if document.content.length <= LARGE:
+                    document.recent.append(document.content)
                 document.content = OpenText(change.text)
                 document.known = True
             elif document.known:
                 start, end = part.start, part.end
+                document.recent.append(document.content.copy())
                 document.content.replace(
                     (start.line, start.character), (end.line, end.character), change.text, self.units
                 )
@@ -196,6 +216,7 @@ class OpenDocuments:
         """The buffer was saved; what was typed since is unsaved again."""
         document = self._by_uri.get(uri)
         if document is not None:
+            document.told_saved = document.saved_content or OpenText("")
             document.saved_content, document.decided = None, None
             if document.content.length <= LARGE:
                 document.is_saved()

@@ -349,3 +349,81 @@ async def test_a_stopped_daemon_ends_its_editors_connections(house: House) -> No
     async with asyncio.timeout(60):
         await editor.client._server.wait()
     await asyncio.to_thread(house.command_line.wait_until_gone)
+
+
+EDIT = {
+    "name": "edit",
+    "input": {"file_path": "${workspace}/a.txt", "old_string": "one", "new_string": "two"},
+}
+
+
+class Buffer:
+    """One open file of a standard editor that can save, and its undo."""
+
+    def __init__(self, editor: Editor, path: Path) -> None:
+        self.editor, self.path, self.version = editor, path, 1
+        self.text = path.read_text()
+        self.undo: list[str] = []
+        client = editor.client
+
+        @client.feature(types.WORKSPACE_APPLY_EDIT)
+        def _(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
+            (change,) = params.edit.document_changes or ()
+            assert isinstance(change, types.TextDocumentEdit)
+            if change.text_document.version != self.version:
+                return types.ApplyWorkspaceEditResult(applied=False)
+            self.undo.append(self.text)
+            lines = self.text.splitlines(keepends=True)
+            starts = [sum(map(len, lines[:number])) for number in range(len(lines) + 1)]
+            for edit in reversed(change.edits):
+                start, end = (starts[at.line] + at.character for at in (edit.range.start, edit.range.end))
+                assert isinstance(edit, types.TextEdit)
+                self.text = self.text[:start] + edit.new_text + self.text[end:]
+            self.tell()
+            return types.ApplyWorkspaceEditResult(applied=True)
+
+        @client.feature("goalwright/editor/save")
+        def _(params: Any) -> dict[str, bool]:
+            editor.save(self.path, self.text)
+            return {"saved": True}
+
+        editor.open(path, self.text)
+
+    def tell(self) -> None:
+        self.version += 1
+        change = types.TextDocumentContentChangeWholeDocument(self.text)
+        identifier = types.VersionedTextDocumentIdentifier(self.version, self.path.as_uri())
+        self.editor.client.text_document_did_change(types.DidChangeTextDocumentParams(identifier, [change]))
+
+
+@pytest.mark.parametrize("typed", ["", "typed\n"])
+async def test_any_lsp_editor_that_can_save_gets_the_change_as_an_edit_that_it_can_undo(
+    house: House, typed: str
+) -> None:
+    model = house.command_line.script([{"tool_calls": [READ, EDIT]}, {"text": "Done."}])
+    path = house.workspace / "a.txt"
+    path.write_text("one\nrest\n")
+    editor = await house.attach()
+    edits = types.WorkspaceEditClientCapabilities(document_changes=True)
+    workspace = types.WorkspaceClientCapabilities(apply_edit=True, workspace_edit=edits)
+    options = {
+        "protocolVersion": PROTOCOL_VERSION,
+        "client": "any",
+        "canSave": True,
+        "settings": {"model": model, **ALLOW},
+    }
+    await editor.client.initialize_session(
+        types.InitializeParams(
+            capabilities=types.ClientCapabilities(workspace=workspace),
+            root_uri=house.workspace.as_uri(),
+            initialization_options=options,
+        )
+    )
+    session_id = await loaded(editor)
+    buffer = Buffer(editor, path)
+    if typed:
+        buffer.text += typed
+        buffer.tell()
+    await editor.prompt(session_id, "Edit it")
+    assert path.read_text() == "two\nrest\n" + typed
+    assert buffer.undo == ["one\nrest\n" + typed]

@@ -296,3 +296,13 @@ def test_the_cells_of_a_notebook_are_no_files_and_the_notebook_is_known(tmp_path
     assert (documents.is_notebook(path), documents.unsaved_paths()) == (True, [])
     documents.notebook_closed(path.as_uri())
     assert not documents.is_notebook(path)
+
+
+def test_an_editor_that_says_it_has_saved_is_believed_though_the_disk_looks_otherwise(path: Path) -> None:
+    editor = Editor(path)
+    editor.open("disk\n")
+    editor.change("typed\n")
+    editor.save("what the editor made of it\n")
+    assert editor.unsaved is None
+    editor.change("typed again\n")
+    assert editor.unsaved == "typed again\n"

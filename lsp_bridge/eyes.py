@@ -206,6 +206,6 @@ class EyesRun:
 
 def _merged(reports: Sequence[DiagnosticsReport], changed: Collection[Path]) -> DiagnosticsReport:
     merged = merge_reports(reports)
-    problems, left_out = bounded(merged.problems, tuple(changed))
-    left_out += sum(report.left_out for report in reports)
-    return dataclasses.replace(merged, problems=problems, left_out=left_out)
+    # Each source is bounded by itself; together they may be too many again.
+    problems, more = bounded(merged.problems, tuple(changed))
+    return dataclasses.replace(merged, problems=problems, left_out=merged.left_out + more)

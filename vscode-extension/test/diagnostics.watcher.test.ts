@@ -308,3 +308,16 @@ test("of a text that nobody had looked at it is said so, which is not the same a
   await editor.clock.pass(2_500);
   assert.equal((await asked).files[0]?.before, null);
 });
+
+test("the first change of a file that was open before is answered in time, though nobody had been seen to look", async () => {
+  const editor = new FakeEditor();
+  editor.texts.set(FILE, "old");
+  editor.watcher.opened(FILE, "bad", true);
+  const since = await editor.baseline();
+  editor.change(FILE, "new");
+  const asked = editor.ask("new", since);
+  await editor.clock.pass(900);
+  editor.say(FILE, "broken");
+  await editor.clock.pass(300);
+  assert.equal(await asked.words(), "fresh broken");
+});

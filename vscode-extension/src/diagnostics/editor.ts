@@ -22,10 +22,10 @@ export class EditorProblems implements vscode.Disposable {
 
   constructor() {
     this.watcher = new ProblemWatcher(vsCode(this.owners), realClock);
-    for (const document of vscode.workspace.textDocuments) this.opened(document);
+    for (const document of vscode.workspace.textDocuments) this.opened(document, true);
     this.subscriptions = vscode.Disposable.from(
       this.owners,
-      vscode.workspace.onDidOpenTextDocument((document) => this.opened(document)),
+      vscode.workspace.onDidOpenTextDocument((document) => this.opened(document, false)),
       vscode.workspace.onDidCloseTextDocument(({ uri }) => {
         if (uri.scheme === "file") this.watcher.closed(uri.toString());
       }),
@@ -57,8 +57,8 @@ export class EditorProblems implements vscode.Disposable {
     this.watcher.dispose();
   }
 
-  private opened({ uri, languageId }: vscode.TextDocument): void {
-    if (uri.scheme === "file") this.watcher.opened(uri.toString(), languageId);
+  private opened({ uri, languageId }: vscode.TextDocument, before: boolean): void {
+    if (uri.scheme === "file") this.watcher.opened(uri.toString(), languageId, before);
   }
 }
 

@@ -44,6 +44,8 @@ interface Baseline<T> {
 /** Source: `lsp_bridge/language/answers.py`, which waits for servers in the same way. */
 const SETTLE_MS = 300;
 const DOUBTFUL_MS = 1_500;
+/** In which extensions answer, if they do. */
+const ANSWERS_MS = 10_000;
 /** For opening a file; what takes longer is nothing that extensions look at. */
 const OPENING_MS = 1_000;
 /** For what is said about other files, once those asked about have been answered. */
@@ -75,8 +77,9 @@ export class ProblemWatcher<T> {
     this.waiting = new Waiting(clock);
   }
 
-  opened(uri: string, language: string): void {
-    this.renew(uri, language, false);
+  /** `before`: it was open when this began, so what was said of it is not known. */
+  opened(uri: string, language: string, before = false): void {
+    this.renew(uri, language, false, before ? this.clock.now() - ANSWERS_MS : undefined);
     // What is shown already proves that somebody looks.
     if (this.editor.problems(uri).length) this.languages.heard(language);
     this.languageOf.set(suffix(uri), language);
@@ -93,8 +96,11 @@ export class ProblemWatcher<T> {
       baseline.shown.set(uri, shown);
       if (!old.heard && !old.pulled && !shown.length) baseline.unknown.add(uri);
     }
+    const now = this.clock.now();
     const settled = settledAt(old, this.waits(old.language, SETTLE_MS));
-    this.renew(uri, old.language, settled === undefined || settled > this.clock.now());
+    // After so long an answer to the old text is hardly still to come.
+    const open = settled === undefined ? now - old.at < ANSWERS_MS : settled > now;
+    this.renew(uri, old.language, open);
   }
 
   closed(uri: string): void {
@@ -132,10 +138,10 @@ export class ProblemWatcher<T> {
     this.waiting.end();
   }
 
-  private renew(uri: string, language: string, doubtful: boolean): void {
+  private renew(uri: string, language: string, doubtful: boolean, at = this.clock.now()): void {
     this.generation++;
     const generation = (this.newest = this.generation);
-    this.documents.set(uri, { language, generation, at: this.clock.now(), doubtful, shown: this.editor.problems(uri) });
+    this.documents.set(uri, { language, generation, at, doubtful, shown: this.editor.problems(uri) });
     this.waiting.happened();
   }
 
@@ -204,7 +210,9 @@ export class ProblemWatcher<T> {
     if (!this.nobody(uri)) await this.opening(uri, begun + Math.min(timeoutMs, OPENING_MS));
     const language = this.language(uri);
     const covered = language !== undefined && this.languages.covered(language);
-    const deadline = begun + (language === undefined ? 0 : this.languages.patience(language, timeoutMs, settleMs, patient));
+    // More, once somebody has spoken.
+    const deadline = (): number =>
+      begun + (language === undefined ? 0 : this.languages.patience(language, timeoutMs, settleMs, patient));
     let pulledFor: TextState<T> | undefined;
     const due = (): number | undefined => {
       const state = this.documents.get(uri);
@@ -215,7 +223,7 @@ export class ProblemWatcher<T> {
       }
       return settledAt(state, this.waits(state.language, settleMs));
     };
-    const answered = await this.waiting.until(due, () => deadline);
+    const answered = await this.waiting.until(due, deadline);
     if (language !== undefined && this.editor.owner(language)) this.languages.asked(language, answered);
     const state = this.documents.get(uri);
     const freshness = answered ? "fresh" : covered ? "pending" : "uncovered";

@@ -1,0 +1,180 @@
+"""A real LSP editor on the real socket is asked what its extensions say: late, stale, wrong, never, and gone.
+
+pytest-lsp's client, a real daemon process, a scripted model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lsp_bridge.handshake import PROTOCOL_VERSION
+from tests.e2e.test_editor_server import ALLOW, Editor, House, house, loaded
+from tests.fakes.editor_peer import FakeEditor, diagnostic, pending, refusing
+from tests.fakes.waiting import until
+
+__all__ = ["house"]
+pytestmark = pytest.mark.timeout(180)
+
+QUESTION = "goalwright/editor/diagnostics"
+
+
+async def eyes_of(house: House, fake: FakeEditor, model: str) -> Editor:
+    """An editor attached to the daemon whose extensions ``fake`` plays."""
+    editor = await house.attach()
+
+    @editor.client.feature(QUESTION)
+    async def _(params: Any) -> Any:
+        return await fake.answer(QUESTION, params)
+
+    options = {
+        "protocolVersion": PROTOCOL_VERSION,
+        "client": fake.name,
+        "settings": {**ALLOW, "model": model},
+        "diagnostics": True,
+    }
+    await editor.initialize(house.workspace, options)
+    return editor
+
+
+def write(content: str) -> dict[str, Any]:
+    return {"name": "write", "input": {"file_path": "${workspace}/a.bad", "content": content}}
+
+
+def told(editor: Editor) -> list[str]:
+    """The tool results of the model, in order."""
+    messages = [event["message"] for event in editor.events if "message" in event]
+    return [m["content"][0]["content"] for m in messages if m["role"] == "tool"]
+
+
+async def played(house: House, fake: FakeEditor, *contents: str) -> list[str]:
+    """What the model is told of its writes of ``a.bad``."""
+    replies: list[dict[str, Any]] = [{"tool_calls": [write(content)]} for content in contents]
+    editor = await eyes_of(house, fake, house.command_line.script([*replies, {"text": "Done."}]))
+    session_id = await loaded(editor)
+    await asyncio.wait_for(editor.prompt(session_id, "Write it"), 60)
+    return told(editor)
+
+
+async def test_the_model_is_told_what_the_editor_says_and_then_that_it_is_clean(house: House) -> None:
+    fake = FakeEditor("My editor")
+    broken, mended = await played(house, fake, "fine\nBAD\n", "fine\nmended\n")
+    assert "BAD thing" in broken and "looker" in broken and "[2:1]" in broken
+    assert "clean" in mended and "My editor" in mended
+    baseline, question = fake.asked[0], fake.asked[1]
+    assert baseline["since"] is None and question["since"] is not None
+    assert [Path(file["uri"]).name for file in question["files"]] == ["a.bad"]
+
+
+async def late(editor: FakeEditor, question: dict[str, Any]) -> Any:
+    await asyncio.sleep(0.5)
+    return editor.truth(question)
+
+
+async def test_an_answer_within_the_deadline_counts_however_late(house: House) -> None:
+    fake = FakeEditor()
+    fake.then = late
+    (result,) = await played(house, fake, "BAD\n")
+    assert "BAD thing" in result
+
+
+async def too_late(editor: FakeEditor, question: dict[str, Any]) -> Any:
+    await editor.released.wait()
+    return editor.truth(question)
+
+
+async def stale(editor: FakeEditor, question: dict[str, Any]) -> Any:
+    """What the editor knows of the text before, which is clean, as the editor says itself."""
+    answer = await pending(editor, question)
+    return answer | {"files": [file | {"diagnostics": []} for file in answer["files"]]}
+
+
+async def wrong(editor: FakeEditor, question: dict[str, Any]) -> Any:
+    return {"generation": {}, "files": [{"uri": 7}]}
+
+
+async def about_another_file(editor: FakeEditor, question: dict[str, Any]) -> Any:
+    return {
+        "generation": 9,
+        "files": [{"uri": "file:///etc/passwd", "freshness": "fresh", "diagnostics": []}],
+    }
+
+
+@pytest.mark.parametrize(
+    "answer", [too_late, stale, wrong, about_another_file, refusing], ids=lambda answer: answer.__name__
+)
+async def test_whatever_else_comes_is_no_fresh_answer_and_the_daemon_goes_on(
+    house: House, answer: Callable[[FakeEditor, dict[str, Any]], Awaitable[Any]]
+) -> None:
+    fake = FakeEditor()
+    fake.then = answer
+    (result,) = await played(house, fake, "BAD\n")
+    assert "Edit applied" in result or "Created" in result or "applied" in result
+    assert "NO FRESH ANSWER" in result and "VS Code" in result
+    assert (house.workspace / "a.bad").read_text() == "BAD\n"
+    await fake.release()
+
+
+async def test_ten_thousand_diagnostics_are_told_in_twenty_lines(house: House) -> None:
+    async def flood(editor: FakeEditor, question: dict[str, Any]) -> Any:
+        answer = editor.truth(question)
+        many = [diagnostic(n, f"problem number {n}") for n in range(10_000)]
+        return answer | {"files": [file | {"diagnostics": many} for file in answer["files"]]}
+
+    fake = FakeEditor()
+    fake.then = flood
+    (result,) = await played(house, fake, "x\n" * 10_000)
+    assert result.count("problem number") == 20
+
+
+async def test_an_editor_killed_in_the_middle_of_the_wait_ends_it_and_the_turn_goes_on(house: House) -> None:
+    fake = FakeEditor()
+    fake.then = too_late
+    model = house.command_line.script([{"tool_calls": [write("BAD\n")]}, {"text": "Done."}])
+    watching = await house.editor("watching", model, **ALLOW)
+    dying = await eyes_of(house, fake, model)
+    session_id = await loaded(watching)
+    turn = watching.prompt(session_id, "Write it")
+    await until(lambda: len(fake.asked) == 2, "the question", within_s=60)
+    assert dying.client._server is not None
+    dying.client._server.kill()
+    assert (await asyncio.wait_for(turn, 60))["stopReason"] == "end_turn"
+    (result,) = told(watching)
+    assert "NO FRESH ANSWER" in result
+    await fake.release()
+
+
+async def test_for_what_the_editor_looks_after_no_server_is_started_and_for_the_rest_it_is(
+    house: House, tmp_path: Path
+) -> None:
+    trace = tmp_path / "started"
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    server = programs / "vscode-json-language-server"
+    server.write_text(f"#!{sys.executable}\nopen({str(trace)!r}, 'a').close()\n")
+    server.chmod(0o755)
+    house.command_line.env["PATH"] = f"{programs}{os.pathsep}{house.command_line.env['PATH']}"
+    writes = [
+        {"name": "write", "input": {"file_path": f"${{workspace}}/{name}", "content": "{}\n"}}
+        for name in ("a.bad", "a.json")
+    ]
+    script = [{"tool_calls": writes}, {"text": "Done."}]
+    model = house.command_line.script(script, script)
+    covering = await eyes_of(house, FakeEditor(suffixes=(".bad", ".json")), model)
+    session_id = await loaded(covering)
+    await asyncio.wait_for(covering.prompt(session_id, "Write"), 60)
+    assert not trace.exists()
+    await covering.leave()
+
+    blind = await eyes_of(house, FakeEditor(suffixes=(".bad",)), model)
+    session_id = await loaded(blind)
+    (house.workspace / "a.json").unlink()
+    (house.workspace / "a.bad").unlink()
+    await asyncio.wait_for(blind.prompt(session_id, "Write"), 60)
+    await until(trace.exists, "the server", within_s=30)

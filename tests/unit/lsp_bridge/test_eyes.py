@@ -1,0 +1,419 @@
+"""The editors' extensions and the daemon's servers as one: who is asked, and what counts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lsp_bridge.documents import path_of
+from lsp_bridge.editor.answers import checked
+from lsp_bridge.editor.diagnostics import EditorDiagnostics, EditorTiming, text_hash
+from lsp_bridge.editor.peers import EditorPeer, EditorPeers, PeerGone, uri_in
+from lsp_bridge.eyes import Eyes
+from lsp_bridge.language.source_text import read_source
+from tests.fakes.editor_peer import FakeEditor, diagnostic, never, pending, refusing
+from tests.fakes.waiting import until
+from tools.language import CurrentProblems, DiagnosticsReport, Problem, Severity
+
+SOON = EditorTiming(answer_s=5.0, baseline_s=5.0, trial_s=5.0, grace_s=0.1)
+HASTY = EditorTiming(answer_s=0.1, baseline_s=0.1, trial_s=0.1, grace_s=0.05)
+HANG_S = 30.0
+
+
+class OwnServers:
+    """The daemon's servers, which say what they are told to say and note what they are given."""
+
+    def __init__(self) -> None:
+        self.warmed: list[Path] = []
+        self.begun: list[Path] = []
+        self.told: list[Path] = []
+        self.reports = DiagnosticsReport("clean", servers=("own",))
+        self.dropped = 0
+
+    def warm(self, path: Path) -> None:
+        self.warmed.append(path)
+
+    async def begin(self, paths: Sequence[Path]) -> OwnServers:
+        self.begun += paths
+        return self
+
+    async def extend(self, paths: Sequence[Path]) -> None:
+        self.begun += paths
+
+    async def report(self) -> DiagnosticsReport:
+        return self.reports
+
+    def drop(self) -> None:
+        self.dropped += 1
+
+    async def changed(self, path: Path) -> None:
+        self.told.append(path)
+
+    def buffer_changed(self, path: Path) -> None:
+        self.told.append(path)
+
+    async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
+        return None
+
+    async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
+        self.begun += paths
+        return CurrentProblems((), ("own",))
+
+    async def close(self) -> None: ...
+
+
+class Scene:
+    """A workspace, the eyes under test, and editors that come and go."""
+
+    def __init__(self, root: Path, timing: EditorTiming = SOON) -> None:
+        self.root = root.resolve()
+        self.servers = OwnServers()
+        self.peers = EditorPeers()
+        self.editors = EditorDiagnostics(self.peers, self.root, read_source, timing=timing, path_of=path_of)
+        self.eyes = Eyes(self.servers, self.editors)
+
+    def attach(self, editor: FakeEditor) -> EditorPeer:
+        peer = EditorPeer(editor.name, editor.answer)
+        self.peers.add(peer)
+        return peer
+
+    def write(self, **texts: str | None) -> list[Path]:
+        paths = {self.root / name.replace("_", "."): text for name, text in texts.items()}
+        for path, text in paths.items():
+            if text is None:
+                path.unlink()
+            else:
+                path.write_text(text)
+        return list(paths)
+
+    async def change(self, **texts: str | None) -> DiagnosticsReport:
+        paths = [self.root / name.replace("_", ".") for name in texts]
+        run = await self.eyes.begin(paths)
+        self.write(**texts)
+        return await asyncio.wait_for(run.report(), HANG_S)
+
+
+def lines(report: DiagnosticsReport) -> list[tuple[str, int]]:
+    return [(problem.path.name, problem.line) for problem in report.problems]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+async def test_what_the_editor_says_is_the_verdict_and_no_server_is_given_the_file(scene: Scene) -> None:
+    scene.write(a_bad="BAD of old\nfine\n")
+    scene.attach(FakeEditor())
+    broken = await scene.change(a_bad="new line\nBAD of old\nBAD\n")
+    assert (broken.verdict, lines(broken), broken.servers) == ("problems", [("a.bad", 3)], ("VS Code",))
+    mended = await scene.change(a_bad="new line\nBAD of old\n")
+    assert (mended.verdict, mended.servers, mended.silent) == ("clean", ("VS Code",), ())
+    assert scene.servers.begun == [], "no server is started"
+    assert scene.servers.told == [scene.root / "a.bad"] * 2, "those that run are told all the same"
+
+
+async def test_without_an_editor_the_servers_alone_are_asked(scene: Scene) -> None:
+    assert (await scene.change(a_bad="BAD")).servers == ("own",)
+    assert scene.servers.begun == [scene.root / "a.bad"]
+
+
+async def test_files_of_both_kinds_are_judged_together(scene: Scene) -> None:
+    scene.attach(FakeEditor())
+    problem = Problem(scene.root / "b.py", 1, 1, "error", "wrong", "own")
+    scene.servers.reports = DiagnosticsReport("problems", (problem,), ("own",))
+    report = await scene.change(a_bad="BAD\n", b_py="x\n")
+    assert lines(report) == [("a.bad", 1), ("b.py", 1)]
+    assert set(report.servers) == {"own", "VS Code"}
+    assert scene.servers.begun == [scene.root / "b.py"]
+
+
+async def test_of_two_editors_each_is_asked_and_what_both_say_is_said_once(scene: Scene) -> None:
+    scene.attach(FakeEditor("one"))
+    scene.attach(FakeEditor("two"))
+    report = await scene.change(a_bad="BAD\n")
+    assert lines(report) == [("a.bad", 1)]
+    assert set(report.servers) == {"one", "two"}
+
+
+@pytest.mark.parametrize("answer", [never, pending, refusing])
+async def test_an_editor_that_does_not_answer_is_never_clean_and_never_waited_for_longer(
+    tmp_path: Path, answer: Any
+) -> None:
+    scene = Scene(tmp_path, HASTY)
+    editor = FakeEditor()
+    scene.attach(editor)
+    editor.then = answer
+    report = await scene.change(a_bad="fine\n")
+    assert (report.verdict, report.silent) == ("no_fresh_answer", ("VS Code",))
+
+
+async def test_what_was_not_answered_in_time_is_told_later_and_once(scene: Scene) -> None:
+    editor = FakeEditor()
+    scene.attach(editor)
+    scene.write(a_bad="BAD of old\n")
+    await scene.change(a_bad="BAD of old\nfine\n")
+    editor.then = pending
+    path = scene.root / "a.bad"
+    assert (await scene.change(a_bad="BAD of old\nBAD\n")).verdict == "no_fresh_answer"
+    late = await scene.eyes.overdue([path])
+    assert late is not None and (late.verdict, lines(late)) == ("problems", [("a.bad", 2)])
+    assert await scene.eyes.overdue([path]) is None
+
+
+async def test_an_editor_that_leaves_in_the_middle_of_the_wait_ends_it(scene: Scene) -> None:
+    editor = FakeEditor()
+    peer = scene.attach(editor)
+    editor.then = never
+    scene.write(a_bad="x")
+    run = await scene.eyes.begin([scene.root / "a.bad"])
+    asking = asyncio.create_task(run.report())
+    await until(lambda: len(editor.asked) == 2, "the question")
+    scene.peers.remove(peer)
+    report = await asyncio.wait_for(asking, 3)
+    assert (report.verdict, report.silent) == ("no_fresh_answer", ("VS Code",))
+    assert (await scene.change(a_bad="y")).servers == ("own",)
+
+
+async def test_an_editor_that_hangs_before_the_write_leaves_the_file_to_the_servers(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, HASTY)
+    scene.peers.add(EditorPeer("stuck", lambda method, params: never(FakeEditor(), {})))
+    report = await scene.change(a_bad="x")
+    assert (report.verdict, report.servers) == ("clean", ("own",))
+
+
+ODD: list[Any] = [
+    None,
+    [],
+    "no",
+    {},
+    {"generation": "1", "files": []},
+    {"generation": 1, "files": "no"},
+    {"generation": 1, "files": [None, 3, {}, {"uri": 1}]},
+    {"generation": 1, "files": [{"uri": "file:///elsewhere", "freshness": "fresh", "diagnostics": []}]},
+]
+
+
+@pytest.mark.parametrize("answer", ODD)
+async def test_nonsense_is_no_answer(scene: Scene, answer: Any) -> None:
+    async def nonsense(editor: FakeEditor, question: dict[str, Any]) -> Any:
+        return answer
+
+    editor = FakeEditor()
+    scene.attach(editor)
+    editor.then = nonsense
+    assert (await scene.change(a_bad="x")).verdict == "no_fresh_answer"
+
+
+async def test_two_answers_about_one_file_or_diagnostics_that_are_none_are_no_clean_answer(
+    scene: Scene,
+) -> None:
+    async def no_list(editor: FakeEditor, question: dict[str, Any]) -> Any:
+        answer = editor.truth(question)
+        return answer | {"files": [file | {"diagnostics": "none"} for file in answer["files"]]}
+
+    editor = FakeEditor()
+    scene.attach(editor)
+    editor.then = no_list
+    assert (await scene.change(a_bad="x")).verdict == "no_fresh_answer"
+
+
+async def test_problems_without_a_usable_place_are_problems_all_the_same(scene: Scene) -> None:
+    items: list[Any] = [
+        {"message": "nowhere"},
+        {"range": {"start": {"line": 1e400}}, "message": "far"},
+        None,
+        7,
+    ]
+
+    async def odd(editor: FakeEditor, question: dict[str, Any]) -> Any:
+        answer = editor.truth(question)
+        return answer | {"files": [file | {"diagnostics": items} for file in answer["files"]]}
+
+    editor = FakeEditor()
+    scene.attach(editor)
+    editor.then = odd
+    report = await scene.change(a_bad="x\n")
+    assert {problem.message for problem in report.problems} == {"nowhere", "far"}
+
+
+async def test_ten_thousand_diagnostics_are_bounded(scene: Scene) -> None:
+    async def flood(editor: FakeEditor, question: dict[str, Any]) -> Any:
+        answer = editor.truth(question)
+        many = [diagnostic(n, f"problem {n}", source="many") for n in range(10_000)]
+        return answer | {"files": [file | {"diagnostics": many} for file in answer["files"]]}
+
+    editor = FakeEditor()
+    scene.attach(editor)
+    editor.then = flood
+    report = await scene.change(a_bad="x\n" * 10)
+    assert len(report.problems) == 20 and report.left_out > 1000
+    assert {problem.line for problem in report.problems} == set(range(1, 21))
+
+
+async def test_other_files_that_the_change_broke_are_told_five_at_most_and_none_from_outside(
+    scene: Scene, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    editor = FakeEditor()
+    scene.attach(editor)
+    names = [f"o{n}.bad" for n in range(9)]
+    for name in names:
+        (scene.root / name).write_text("x\n")
+    outside = tmp_path_factory.mktemp("outside") / "o.bad"
+    outside.write_text("x\n")
+    paths = [outside, scene.root / "gone.bad", *(scene.root / name for name in names)]
+    editor.others = [
+        {"uri": path.as_uri(), "freshness": "fresh", "diagnostics": [diagnostic(0, "broken")], "before": []}
+        for path in paths
+    ]
+    report = await scene.change(a_bad="fine\n")
+    assert [problem.path.name for problem in report.problems] == names[:5]
+
+
+async def test_a_deleted_file_is_asked_about_for_the_sake_of_the_others(scene: Scene) -> None:
+    editor = FakeEditor()
+    scene.attach(editor)
+    scene.write(a_bad="x\n", b_bad="y\n")
+    editor.others = [
+        {
+            "uri": (scene.root / "b.bad").as_uri(),
+            "freshness": "fresh",
+            "diagnostics": [diagnostic(0, "a.bad is gone")],
+        }
+    ]
+    report = await scene.change(a_bad=None)
+    assert lines(report) == [("b.bad", 1)]
+
+
+async def test_a_file_that_no_editor_can_show_as_it_is_goes_to_the_servers(scene: Scene) -> None:
+    scene.attach(FakeEditor())
+    (scene.root / "a.bad").write_bytes(b"\xff\xfe\x00bad")
+    await scene.eyes.begin([scene.root / "a.bad"])
+    assert scene.servers.begun == [scene.root / "a.bad"]
+
+
+async def test_a_batch_grows_and_each_file_is_judged_from_its_first_text_to_its_last(scene: Scene) -> None:
+    scene.attach(FakeEditor())
+    scene.write(a_bad="x\n", b_bad="y\n", c_py="z\n")
+    a, b, c = (scene.root / name for name in ("a.bad", "b.bad", "c.py"))
+    run = await scene.eyes.begin([a])
+    scene.write(a_bad="BAD\n")
+    await run.extend([a, b, c])
+    scene.write(a_bad="x\nfine\n", b_bad="BAD\n")
+    report = await run.report()
+    assert lines(report) == [("b.bad", 1)]
+    assert scene.servers.begun == [c]
+    run.drop()
+    assert scene.servers.dropped == 1
+
+
+async def test_reading_starts_a_server_only_when_the_editor_does_not_look_after_the_language(
+    scene: Scene,
+) -> None:
+    editor = FakeEditor()
+    scene.attach(editor)
+    bad, other = scene.write(a_bad="x", b_py="y")
+    scene.eyes.warm(bad)
+    scene.eyes.warm(other)
+    await until(lambda: scene.servers.warmed == [other], "the server")
+    await until(lambda: len(editor.asked) == 2, "two trials")
+    assert all(question["patient"] for question in editor.asked)
+    scene.eyes.warm(other)
+    assert scene.servers.warmed == [other, other], "what is known is not asked again"
+    scene.peers.add(EditorPeer("another", FakeEditor("another", (".py",)).answer))
+    scene.eyes.warm(other)
+    await scene.eyes.close()
+    assert scene.servers.warmed == [other, other], "another editor may look after it"
+
+
+async def test_all_problems_there_are_now_come_from_both(scene: Scene) -> None:
+    scene.attach(FakeEditor())
+    bad, other = scene.write(a_bad="fine\nBAD\n", b_py="y")
+    found = await scene.eyes.current([bad, other])
+    assert [(problem.path, problem.line) for problem in found.problems] == [(bad, 2)]
+    assert found.servers == ("VS Code", "own")
+    assert scene.servers.begun == [other]
+
+
+async def test_a_peer_that_answers_after_its_deadline_harms_nobody() -> None:
+    late = asyncio.Event()
+
+    async def answer(method: str, params: object) -> str:
+        await late.wait()
+        raise RuntimeError("too late, and wrong")
+
+    peer = EditorPeer("slow", answer)
+    with pytest.raises(PeerGone, match="did not answer"):
+        await peer.ask("x", {}, 0.01)
+    late.set()
+    await asyncio.sleep(0)
+    peer.gone.set()
+    with pytest.raises(PeerGone, match="gone"):
+        await peer.ask("x", {}, 10)
+
+
+def test_addresses_are_written_as_the_editor_writes_them(tmp_path: Path) -> None:
+    real = tmp_path / "real folder"
+    real.mkdir()
+    (tmp_path / "link").symlink_to(real)
+    link = (tmp_path / "link").as_uri()
+    file = (real / "a b.py").resolve()
+    assert uri_in([], [link], file) == f"{link}/a%20b.py"
+    assert uri_in(["file:///as%3Aopened"], [link], file) == "file:///as%3Aopened"
+    assert uri_in([], [], file) == file.as_uri()
+
+
+def test_texts_are_hashed_without_line_ends_and_byte_order_mark() -> None:
+    assert text_hash("\ufeffa\r\nb\rc") == text_hash("a\nb\nc") != text_hash("a\nb\nc\n")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                (
+                    "generation",
+                    "files",
+                    "others",
+                    "uri",
+                    "freshness",
+                    "diagnostics",
+                    "before",
+                    "range",
+                    "start",
+                    "line",
+                )
+            ),
+            inner,
+            max_size=6,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+async def test_whatever_comes_is_read_without_an_exception(raw: Any) -> None:
+    answer = await checked({"generation": 1, "files": [raw], "others": raw})
+    assert answer is not None
+    await checked(raw)
+    json.dumps([dict(item) for file in answer.files.values() for item in file.diagnostics])
+
+
+async def test_a_flood_is_cut_with_the_worst_kept() -> None:
+    many = [diagnostic(n, "x", severity=2) for n in range(10_000)] + [diagnostic(0, "the error")]
+    answer = await checked(
+        {"generation": 1, "files": [{"uri": "u", "freshness": "fresh", "diagnostics": many}]}
+    )
+    assert answer is not None
+    kept = answer.files["u"].diagnostics
+    assert (len(kept), kept[0]["message"]) == (2_000, "the error")

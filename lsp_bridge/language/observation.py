@@ -72,6 +72,8 @@ class ServerDiagnosticsRun:
         self._before: dict[Path, str | None] = {}
         self._log = logger
         self._baselines: dict[LanguageServer, _Baseline] = {}
+        self._owed: dict[LanguageServer, set[Path]] = {}
+        """Files whose older texts a server is to be asked about as soon as this is over."""
 
     @property
     def paths(self) -> Collection[Path]:
@@ -112,6 +114,8 @@ class ServerDiagnosticsRun:
         if not self.over:
             self.over = True
             self._observer.ended(self)
+            for server, paths in self._owed.items():
+                self._observer.late.catch_up(server, paths)
 
     async def _report(self) -> DiagnosticsReport:
         started = asyncio.get_running_loop().time()
@@ -200,7 +204,7 @@ class ServerDiagnosticsRun:
             for path in after:
                 if after[path] is not None:
                     late.note(server, path, Unjudged(self._before[path], None))
-            late.catch_up(server, after)
+            self._owed[server] = set(after)
             return _Verdict(complete=False)
 
         # No await from here until everything is sent: what was known, and the change, are one moment.
@@ -265,7 +269,7 @@ class ServerDiagnosticsRun:
             found = await on_new_lines(path, before, after, raw, least)
             found = item.untold(found) if item is not None else found
             late.note(server, path, Unjudged(before, None, told=tuple(found)))
-            late.catch_up(server, [path])
+            self._owed.setdefault(server, set()).add(path)
             return found, False
         late.judged(server, path)
         found = await news(path, before, after, known, raw, least)

@@ -59,13 +59,14 @@ async def survey(
     heard = await asyncio.gather(*(_ask(server, read, mine, started) for server, mine in watched.items()))
 
     problems: list[Problem] = []
+    order = {path: number for number, path in enumerate(files)}
     for one in heard:
         if not one.complete:
             silent.append(one.server.name)
-        for path, raw in one.answers.items():
-            if shown := severe(raw, least):
+        for path in sorted(one.answers, key=order.__getitem__):
+            if shown := severe(one.answers[path], least):
                 text = await read(path) or ""
-                problems += await asyncio.to_thread(lambda: to_problems(path, shown, lines_of(text)))  # noqa: B023
+                problems += await asyncio.to_thread(lambda: to_problems(path, shown, lines_of(text)))  # noqa: B023  # awaited at once
     skipped = set[Path]().union(*(one.skipped for one in heard))
     looked_at = {path for one in heard for path in watched[one.server] if path not in one.skipped}
     missing = tuple(dict.fromkeys(silent))
@@ -100,7 +101,7 @@ async def _ask(server: LanguageServer, read: Read, files: Sequence[Path], starte
         )
         rest = {path: version for path, version in versions.items() if path not in pulled}
         answered = await server.answered(rest, started + server.deadline_s())
-        for path in answered:
+        for path in (path for path in rest if path in answered):
             heard.answers[path] = server.answers.known(path, rest[path]) or ()
         if len(answered) < len(rest):
             heard.complete = False

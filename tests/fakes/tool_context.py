@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -179,6 +180,8 @@ class FakeDiagnostics:
     told: list[Path] = field(default_factory=list[Path])
     reported: int = 0
     dropped: int = 0
+    gate: asyncio.Event | None = None
+    """Reports wait for it."""
     late: list[DiagnosticsReport] = field(default_factory=list[DiagnosticsReport])
     now: CurrentProblems = field(default_factory=lambda: CurrentProblems(()))
 
@@ -213,6 +216,8 @@ class FakeRun:
 
     async def report(self) -> DiagnosticsReport:
         self.owner.reported += 1
+        if self.owner.gate is not None:
+            await self.owner.gate.wait()
         return self.owner.answer
 
 

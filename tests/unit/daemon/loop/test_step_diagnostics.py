@@ -1,0 +1,269 @@
+"""One report for all edits of a step, and what comes late, in a real session."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.loop.notes import LATE_DIAGNOSTICS
+from daemon.loop.session import Session
+from daemon.model.events import Notice
+from daemon.model.messages import NotePart, ToolResultPart
+from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.fakes.models import Call, Item
+from tests.fakes.tool_context import FakeDiagnostics
+from tests.fakes.waiting import until
+from tools.language import DiagnosticsReport, Problem, Severity
+
+LATER = "Diagnostics: judged together with the next edits of this step."
+NO_ANSWER = DiagnosticsReport("no_fresh_answer", (), (), ("ty",))
+CLEAN = DiagnosticsReport("clean", (), ("ty",))
+
+
+def write(name: str) -> Call:
+    return Call("write", {"file_path": name, "content": f"# {name}\n"})
+
+
+FAILS = Call("edit", {"file_path": "a.py", "old_string": "absent", "new_string": "x"})
+
+
+def eyes(bench: Bench) -> FakeDiagnostics:
+    assert isinstance(bench.core.diagnostics, FakeDiagnostics)
+    return bench.core.diagnostics
+
+
+def broken(bench: Bench, *severities: Severity, name: str = "a.py") -> DiagnosticsReport:
+    path = bench.workspace / name
+    problems = tuple(
+        Problem(path, n, 1, severity, f"bad {severity}") for n, severity in enumerate(severities, 1)
+    )
+    return DiagnosticsReport("problems", problems, ("ty",))
+
+
+async def worked(bench: Bench, *calls: Item, settings: dict[str, Any] | None = None) -> list[ToolResultPart]:
+    """The results of a step with these calls."""
+    session = bench.session(settings=settings or ALLOW_ALL)
+    bench.models.then([*calls], "Done.")
+    await finish(prompted(session, "do it"))
+    return results(session)
+
+
+def results(session: Session) -> list[ToolResultPart]:
+    found = [message.tool_result() for message in session.state.messages if message.role == "tool"]
+    return [result for result in found if result is not None]
+
+
+def notes(bench: Bench) -> list[str]:
+    """What the model was told beside the person's words, over all sessions."""
+    parts = [
+        part
+        for trace_id in bench.core.store.trace_ids()
+        for message in bench.core.store.messages(trace_id)
+        for part in message.content
+    ]
+    return [part.text for part in parts if isinstance(part, NotePart)]
+
+
+async def test_the_edits_of_a_step_have_one_report_in_the_last_result(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        eyes(bench).answer = broken(bench, "error")
+        first, second, third = await worked(bench, write("a.py"), write("b.py"), write("c.py"))
+        assert first.content.startswith("Edit applied: a.py")
+        assert LATER in first.content
+        assert LATER in second.content
+        assert third.content.startswith("Edit applied: c.py")
+        assert "Diagnostics: 1 new problem since" in third.content
+        assert (eyes(bench).reported, len(eyes(bench).begun)) == (1, 3)
+        assert [part.metadata["verdict"] for part in (first, third)] == ["later", "problems"]
+
+
+async def test_one_edit_has_its_report_at_once(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        eyes(bench).answer = CLEAN
+        [only] = await worked(bench, write("a.py"))
+        assert "Diagnostics: clean" in only.content
+
+
+@pytest.mark.parametrize("look", ["bash", "diagnostics"])
+async def test_what_looks_at_the_workspace_ends_a_batch_and_what_does_not_leaves_it(
+    tmp_path: Path, look: str
+) -> None:
+    async with daemon(tmp_path) as bench:
+        eyes(bench).answer = CLEAN
+        looking = Call("bash", {"command": "true", "description": "look"})
+        if look != "bash":
+            looking = Call(look, {"path": "a.py"})
+        between = Call("read", {"file_path": "a.py"})
+        found = await worked(bench, write("a.py"), between, write("b.py"), looking, write("c.py"))
+        assert LATER in found[0].content
+        assert "Diagnostics: clean" in found[2].content
+        assert "Diagnostics: clean" in found[4].content
+        assert eyes(bench).reported == 2
+
+
+async def test_an_edit_that_fails_at_the_end_carries_the_report_on_those_before(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        eyes(bench).answer = broken(bench, "error")
+        first, last = await worked(bench, write("a.py"), FAILS)
+        assert LATER in first.content
+        assert last.is_error
+        assert (
+            "What this step's calls before this one have changed stays changed. Diagnostics: 1 new problem"
+            in (last.content)
+        )
+        assert last.metadata["verdict"] == "problems"
+
+
+async def test_an_edit_that_fails_in_the_middle_delays_nothing(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        eyes(bench).answer = CLEAN
+        _, failed, last = await worked(bench, write("a.py"), FAILS, write("b.py"))
+        assert "Diagnostics" not in failed.content
+        assert "Diagnostics: clean" in last.content
+
+
+async def test_an_edit_that_a_rule_forbids_carries_the_report(tmp_path: Path) -> None:
+    rules = {"permission": {"*": "allow", "edit": {"*": "allow", "b.py": "deny"}}}
+    async with daemon(tmp_path) as bench:
+        eyes(bench).answer = CLEAN
+        _, last = await worked(bench, write("a.py"), write("b.py"), settings=rules)
+        assert last.content.startswith("Permission denied.")
+        assert last.content.endswith("Diagnostics: clean, no new problems (ty).")
+
+
+@pytest.mark.parametrize("feedback", ["use c.py", None])
+async def test_an_edit_that_the_person_refuses_carries_the_report(
+    tmp_path: Path, feedback: str | None
+) -> None:
+    rules = {"permission": {"*": "allow", "edit": {"*": "allow", "b.py": "ask"}}}
+    async with daemon(tmp_path) as bench:
+        eyes(bench).answer = CLEAN
+        session = bench.session(settings=rules)
+        bench.models.then([write("a.py"), write("b.py"), write("c.py")])
+        if feedback:
+            bench.models.then("Done.")
+        turn = prompted(session, "do it")
+        await bench.answer("reject", feedback)
+        await finish(turn)
+        first, refused, rest = results(session)
+        assert LATER in first.content
+        assert "Diagnostics: clean" in refused.content
+        assert "not run" in rest.content
+
+
+async def test_nothing_is_reported_when_nothing_was_written(tmp_path: Path) -> None:
+    rules = {"permission": {"*": "allow", "edit": "deny"}}
+    async with daemon(tmp_path) as bench:
+        [only] = await worked(bench, write("a.py"), settings=rules)
+        assert "Diagnostics" not in only.content
+        assert eyes(bench).reported == 0
+
+
+async def test_tools_that_do_not_write_ask_no_language_server(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        (bench.workspace / "a.py").write_text("x\n", encoding="ascii")
+        await worked(bench, Call("read", {"file_path": "a.py"}), Call("grep", {"pattern": "x"}))
+        assert (eyes(bench).begun, eyes(bench).reported) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "severities", "said"),
+    [
+        ("error", ("warning",), "Diagnostics: clean"),
+        ("error", ("error", "warning"), "Diagnostics: 1 new problem since"),
+        ("warning", ("error", "warning"), "Diagnostics: 2 new problems since"),
+    ],
+)
+async def test_warnings_are_told_by_setting(
+    tmp_path: Path, setting: str, severities: tuple[Severity, ...], said: str
+) -> None:
+    async with daemon(tmp_path) as bench:
+        eyes(bench).answer = broken(bench, *severities)
+        [only] = await worked(bench, write("a.py"), settings={**ALLOW_ALL, "diagnostics_severity": setting})
+        assert said in only.content
+
+
+async def test_a_late_answer_is_told_once_before_the_next_request(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        eyes(bench).answer, eyes(bench).late = NO_ANSWER, [broken(bench, "error")]
+        [only] = await worked(bench, write("a.py"))
+        assert "NO FRESH ANSWER in time from ty." in only.content
+        [told] = notes(bench)
+        assert told.startswith(
+            "Note: since your last message language servers have answered about earlier edits: 1 new problem (ty):"
+        )
+        assert "ERROR [1:1] bad error" in told
+        [notice] = [event for event in bench.events(Notice) if event.code == LATE_DIAGNOSTICS]
+        assert "bad error" in notice.text
+
+
+async def test_a_late_answer_that_finds_nothing_is_one_line(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        eyes(bench).answer, eyes(bench).late = NO_ANSWER, [CLEAN]
+        await worked(bench, write("a.py"))
+        assert notes(bench) == [
+            "Note: since your last message language servers have answered about earlier edits: "
+            "clean, no new problems (ty)."
+        ]
+
+
+async def test_what_comes_at_the_end_of_a_turn_is_told_with_the_next_prompt(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        eyes(bench).answer = NO_ANSWER
+        session = bench.session(settings=ALLOW_ALL)
+        bench.models.then([write("a.py")], "Done.")
+        await finish(prompted(session, "do it"))
+        assert not notes(bench)
+        eyes(bench).late = [CLEAN]
+        bench.models.then("Fine.")
+        await finish(prompted(session, "and now?"))
+        assert len(notes(bench)) == 1
+
+
+async def test_what_is_still_silent_is_asked_for_again_and_what_was_judged_is_not(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings=ALLOW_ALL)
+        eyes(bench).answer = NO_ANSWER
+        eyes(bench).late = [NO_ANSWER, CLEAN]
+        bench.models.then([write("a.py")], [Call("ls", {})], "Done.")
+        await finish(prompted(session, "do it"))
+        assert session.state.notes == () or len(notes(bench)) == 1
+        assert not session.eyes.owed
+        eyes(bench).late = [CLEAN]
+        bench.models.then("Fine.")
+        await finish(prompted(session, "more"))
+        assert eyes(bench).late == [CLEAN]
+
+
+async def test_after_a_cancellation_the_report_is_told_late(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        diagnostics = eyes(bench)
+        diagnostics.answer, diagnostics.gate = broken(bench, "error"), asyncio.Event()
+        session = bench.session(settings=ALLOW_ALL)
+        bench.models.then([write("a.py"), write("b.py")])
+        turn = prompted(session, "do it")
+        await until(lambda: diagnostics.reported == 1, "the report")
+        session.cancel()
+        await finish(turn)
+        diagnostics.gate.set()
+        await until(lambda: session.eyes.owed, "the late report")
+        bench.models.then("Fine.")
+        await finish(prompted(session, "go on"))
+        assert "1 new problem" in notes(bench)[-1]
+
+
+async def test_a_session_that_ends_leaves_no_report_behind(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        diagnostics = eyes(bench)
+        diagnostics.gate = asyncio.Event()
+        session = bench.session(settings=ALLOW_ALL)
+        bench.models.then([write("a.py")])
+        turn = prompted(session, "do it")
+        await until(lambda: diagnostics.reported == 1, "the report")
+        session.cancel()
+        await finish(turn)
+        await session.eyes.close()
+        assert not session.eyes.owed

@@ -1,0 +1,212 @@
+"""What servers leave open is judged when the answer comes, and told once."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from lsp_bridge.diagnostics import ServerDiagnostics
+from lsp_bridge.language.specs import ServerSpec
+from lsp_bridge.language.timing import Timing
+from tests.fakes.language_workspace import HANG_S, HASTY, SOON, LanguageWorkspace, eventually, fake_spec
+from tools.language import DiagnosticsReport
+
+Open = Callable[..., Awaitable[LanguageWorkspace]]
+HELD = [["fresh"], ["hold"], ["release", "fresh"]]
+"""The answer to the first change comes when another file is opened."""
+QUICK = dataclasses.replace(SOON, answer_s=0.4, cold_answer_s=0.4)
+"""The deadline comes before the answer."""
+
+
+@pytest.fixture
+async def open_workspace(tmp_path: Path) -> AsyncIterator[Open]:
+    """Opens a workspace with ``a.txt`` known to the given servers; closes it after the test."""
+    opened: list[LanguageWorkspace] = []
+
+    async def open_one(
+        *specs: ServerSpec, text: str = "fine", timing: Timing = HASTY, warm: bool = True
+    ) -> LanguageWorkspace:
+        workspace = LanguageWorkspace(tmp_path, specs, timing)
+        opened.append(workspace)
+        workspace.write({workspace.path("a.txt"): text})
+        if warm:
+            workspace.diagnostics.warm(workspace.path("a.txt"))
+            await eventually(lambda: bool(list(workspace.servers.alive())), "the start")
+            await workspace.running()
+        return workspace
+
+    yield open_one
+    for workspace in opened:
+        await asyncio.wait_for(workspace.diagnostics.close(), HANG_S)
+
+
+async def overdue(workspace: LanguageWorkspace, name: str = "a.txt") -> DiagnosticsReport:
+    """The late report, as soon as there is one."""
+    deadline = asyncio.get_running_loop().time() + HANG_S
+    while (report := await workspace.diagnostics.overdue([workspace.path(name)])) is None:
+        assert asyncio.get_running_loop().time() < deadline, "no late report"
+        await asyncio.sleep(0.02)
+    return report
+
+
+def release(workspace: LanguageWorkspace) -> None:
+    workspace.write({workspace.path("opened.txt"): "fine"})
+    workspace.diagnostics.warm(workspace.path("opened.txt"))
+
+
+def messages(report: DiagnosticsReport) -> list[str]:
+    return [problem.message for problem in report.problems]
+
+
+async def test_a_late_answer_is_compared_with_what_was_there_before_and_told_once(
+    open_workspace: Open,
+) -> None:
+    workspace = await open_workspace(fake_spec(plan=HELD), text="BAD old")
+    path = workspace.path("a.txt")
+    assert (await workspace.change(a_txt="BAD old\nBAD new")).verdict == "no_fresh_answer"
+    assert await workspace.diagnostics.overdue([path]) is None
+    release(workspace)
+    assert await workspace.diagnostics.overdue([workspace.path("other.txt")]) is None
+    report = await overdue(workspace)
+    assert (report.verdict, messages(report), report.servers) == ("problems", ["bad: BAD new"], ("fake",))
+    assert await workspace.diagnostics.overdue([path]) is None
+
+
+async def test_a_late_answer_may_be_clean(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(plan=HELD))
+    assert (await workspace.change(a_txt="fine too")).verdict == "no_fresh_answer"
+    release(workspace)
+    assert await overdue(workspace) == DiagnosticsReport("clean", (), ("fake",))
+
+
+async def test_what_the_next_change_has_judged_is_not_told_again(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["hold"], ["fresh"]]))
+    assert (await workspace.change(a_txt="BAD new")).verdict == "no_fresh_answer"
+    assert messages(await workspace.change(a_txt="BAD new\nfine")) == ["bad: BAD new"]
+    assert await workspace.diagnostics.overdue([workspace.path("a.txt")]) is None
+
+
+async def test_a_server_that_was_still_starting_is_asked_about_both_texts(
+    open_workspace: Open, tmp_path: Path
+) -> None:
+    spec = fake_spec("--initialize-when", str(tmp_path / "go"))
+    workspace = await open_workspace(spec, text="BAD old", timing=QUICK, warm=False)
+    assert (await workspace.change(a_txt="BAD old\nBAD new")).verdict == "no_fresh_answer"
+    (tmp_path / "go").touch()
+    report = await overdue(workspace)
+    assert messages(report) == ["bad: BAD new"]
+
+
+async def test_two_changes_before_a_server_is_ready_are_judged_from_the_first_text(
+    open_workspace: Open, tmp_path: Path
+) -> None:
+    spec = fake_spec("--initialize-when", str(tmp_path / "go"))
+    workspace = await open_workspace(spec, text="BAD old", timing=QUICK, warm=False)
+    assert (await workspace.change(a_txt="BAD old\nBAD new")).verdict == "no_fresh_answer"
+    assert (await workspace.change(a_txt="BAD old\nBAD new\nBAD newer")).verdict == "no_fresh_answer"
+    (tmp_path / "go").touch()
+    assert messages(await overdue(workspace)) == ["bad: BAD new", "bad: BAD newer"]
+
+
+async def test_without_a_baseline_only_what_stands_on_changed_lines_is_told_at_once(
+    open_workspace: Open,
+) -> None:
+    # It says nothing when a file is opened, so what was there before is not known in time.
+    plan = [["nothing"], ["fresh"]]
+    workspace = await open_workspace(fake_spec(plan=plan), text="BAD old", timing=HASTY)
+    report = await workspace.change(a_txt="BAD old\nBAD new")
+    assert (report.verdict, messages(report), report.silent) == ("problems", ["bad: BAD new"], ("fake",))
+    late = await overdue(workspace)
+    assert (late.verdict, late.problems) == ("clean", ())
+
+
+async def test_a_deleted_file_owes_nothing(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(plan=[["fresh"], ["hold"]]))
+    assert (await workspace.change(a_txt="BAD new")).verdict == "no_fresh_answer"
+    await workspace.change(a_txt=None)
+    assert await workspace.diagnostics.overdue([workspace.path("a.txt")]) is None
+
+
+# ---- changes that grow, and texts that are held back
+
+
+async def test_a_change_that_grows_is_judged_from_the_first_text_of_each_file(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(), text="BAD old", timing=SOON)
+    a, b = workspace.path("a.txt"), workspace.path("b.txt")
+    workspace.write({b: "BAD too"})
+    run = await workspace.diagnostics.begin([a])
+    workspace.write({a: "BAD old\nBAD new"})
+    await run.extend([a, b])
+    workspace.write({a: "BAD old\nBAD newer", b: "BAD too\nfine"})
+    assert messages(await run.report()) == ["bad: BAD newer"]
+
+
+async def test_servers_keep_the_old_text_while_a_change_is_under_way(open_workspace: Open) -> None:
+    workspace = await open_workspace(fake_spec(), timing=SOON)
+    path = workspace.path("a.txt")
+    [server] = workspace.servers.alive()
+    run = await workspace.diagnostics.begin([path])
+    await eventually(lambda: path in server.answers.documents, "the file to be open")
+    workspace.write({path: "BAD new"})
+    await workspace.diagnostics.changed(path)
+    workspace.diagnostics.warm(path)
+    workspace.diagnostics.buffer_changed(path)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert server.answers.documents[path].text == "fine"
+    run.drop()
+    await eventually(lambda: server.answers.documents[path].text == "BAD new", "what was missed")
+
+
+async def test_unsaved_text_hides_the_disk(tmp_path: Path) -> None:
+    unsaved: dict[Path, str] = {}
+    workspace = LanguageWorkspace(tmp_path, [fake_spec()], SOON)
+    workspace.diagnostics = ServerDiagnostics(workspace.servers, text_of=unsaved.get)
+    a, b = workspace.path("a.txt"), workspace.path("b.txt")
+    workspace.write({a: "fine", b: "fine"})
+    assert (await workspace.change(a_txt="fine too")).verdict == "clean"
+    [server] = workspace.servers.alive()
+    unsaved[b] = "\ufeffBAD unsaved"
+    workspace.diagnostics.buffer_changed(b)
+    await eventually(lambda: b in server.answers.documents, "the buffer")
+    assert server.answers.documents[b].text == "BAD unsaved"
+    del unsaved[b]
+    workspace.diagnostics.buffer_changed(b)
+    await eventually(lambda: server.answers.documents[b].text == "fine", "the text on disk")
+    await workspace.diagnostics.close()
+
+
+# ---- everything at once
+
+
+@pytest.mark.parametrize("flags", [(), ("--pull", "static")])
+async def test_current_problems_are_all_there_are(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    workspace = LanguageWorkspace(tmp_path, [fake_spec(*flags)], SOON)
+    paths = [workspace.path(f"f{number}.txt") for number in range(60)]
+    workspace.write({path: "BAD" if number % 2 else "fine" for number, path in enumerate(paths)})
+    workspace.diagnostics.warm(paths[0])
+    await eventually(lambda: bool(list(workspace.servers.alive())), "the start")
+    await workspace.running()
+    unknown = workspace.path("x.unknown")
+    found = await workspace.diagnostics.current([*paths, unknown])
+    assert [problem.path for problem in found.problems] == paths[1:50:2]
+    assert (found.servers, found.silent, found.unwatched, found.left_out) == (("fake",), (), (unknown,), 10)
+    await workspace.diagnostics.close()
+
+
+async def test_a_silent_server_is_named_beside_current_problems(tmp_path: Path) -> None:
+    workspace = LanguageWorkspace(
+        tmp_path, [fake_spec(name="good"), fake_spec(name="mute", plan=[["nothing"]])], HASTY
+    )
+    workspace.write({workspace.path("a.txt"): "BAD"})
+    workspace.diagnostics.warm(workspace.path("a.txt"))
+    await eventually(lambda: len(list(workspace.servers.alive())) == 2, "the start")
+    await workspace.running()
+    found = await workspace.diagnostics.current([workspace.path("a.txt")])
+    assert [problem.message for problem in found.problems] == ["bad: BAD"]
+    assert (found.servers, found.silent) == (("good",), ("mute",))
+    await workspace.diagnostics.close()

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.base import FileChange, Files, ToolContext, ToolError
-from tools.change import ChangeOutcome, apply_changes
+from tools.base import FileChange, Files, ToolContext, ToolError, ToolResult
+from tools.change import apply_changes
 from tools.diff import hunk_spans, limited, shown_name, without_head
 from tools.hashing import sha256
 from tools.language import RenamedText
@@ -65,10 +65,18 @@ async def plan_rename(files: Sequence[RenamedText], ctx: ToolContext) -> list[Fi
     )
 
 
-async def apply_rename(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeOutcome:
+async def apply_rename(plan: Sequence[FileChange], ctx: ToolContext) -> ToolResult:
     """Ask for the changes and write all of them or none. Raises like ``apply_changes``."""
     bases = {change.path: sha256(change.before) for change in plan if change.before is not None}
-    return await apply_changes(plan, replace(ctx, files=_Computed(ctx.files, bases)))
+    outcome = await apply_changes(plan, replace(ctx, files=_Computed(ctx.files, bases)))
+    result = outcome.result()
+    # A hash in the record means that the model has seen the file.
+    read = [ctx.files.last_read(applied.change.path) == applied.sha256 for applied in outcome.files]
+    files = [
+        entry if seen else {**entry, "sha256": None}
+        for entry, seen in zip(result.metadata["files"], read, strict=True)
+    ]
+    return replace(result, metadata={**result.metadata, "files": files, "sha256": None})
 
 
 def preview(plan: Sequence[FileChange], ctx: ToolContext) -> str:

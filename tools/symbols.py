@@ -250,7 +250,7 @@ async def _rename(at: Position, args: SymbolsInput, ctx: ToolContext) -> ToolRes
         )
     plan = await plan_rename(files, ctx)
     if not args.preview:
-        return (await apply_rename(plan, ctx)).result()
+        return await apply_rename(plan, ctx)
     shown = await asyncio.to_thread(preview, plan, ctx)
     text = f"Preview, nothing was changed. {len(files)} file{'' if len(files) == 1 else 's'}:\n{shown}"
     return ToolResult(text, title=f"{_title(args)} → {new_name} (preview)", metadata={"count": len(files)})

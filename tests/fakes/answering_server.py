@@ -14,7 +14,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 
 def main() -> None:
@@ -41,10 +41,12 @@ def main() -> None:
             answer(message, answers.pop(0) if len(answers) > 1 else answers[0])
 
 
-def answer(message: dict[str, Any], given: Any) -> None:
-    if not isinstance(given, dict):
-        respond(message, given)
-    elif "$error" in given:
+def answer(message: dict[str, Any], answered: Any) -> None:
+    if not isinstance(answered, dict):
+        respond(message, answered)
+        return
+    given = cast("dict[str, Any]", answered)
+    if "$error" in given:
         send({"id": message["id"], "error": given["$error"]})
     elif "$wait" in given:
         time.sleep(given["$wait"])

@@ -23,6 +23,7 @@ from daemon.trust import TrustedFolders
 from tests.fakes.models import FakeModels, Step
 from tests.fakes.tool_context import FakeDiagnostics, FakeFiles
 from tests.fakes.waiting import until
+from tools.language import Navigation
 from tools.open_files import Editors
 
 EventT = TypeVar("EventT", bound=Event)
@@ -86,6 +87,7 @@ async def daemon(
     command_line: Mapping[str, Any] | None = None,
     editors: Editors | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    navigation: Navigation | None = None,
     check: bool = True,
     trusted: bool = True,
 ) -> AsyncGenerator[Bench]:
@@ -108,6 +110,7 @@ async def daemon(
         state_folder=folder / "home",
         command_line=command_line,
         now=now,
+        navigation=navigation,
         editors=editors or FakeFiles(unsaved),
     )
     bench = Bench(core, models, unsaved)

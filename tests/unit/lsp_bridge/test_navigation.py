@@ -20,8 +20,8 @@ from tests.fakes.language_workspace import HANG_S, SOON
 from tools.language import Position, RenamedText, ToolError
 
 SERVER = Path(__file__).parents[2] / "fakes" / "answering_server.py"
-PATIENT = AskingTiming(cold_s=30.0, warm_s=30.0, again_s=0.01)
-HASTY = AskingTiming(cold_s=30.0, warm_s=0.5, again_s=0.01)
+PATIENT = AskingTiming(cold_s=30.0, warm_s=30.0, again_s=0.01, begun_s=0.0)
+HASTY = AskingTiming(cold_s=30.0, warm_s=0.5, again_s=0.01, begun_s=0.0)
 ALL = {
     name: True
     for name in (
@@ -276,6 +276,13 @@ async def test_nothing_from_a_server_that_still_reads_is_asked_for_again(here: N
     found = await here.port().definition(here.at(1, 1))
     assert [p.line for p in found.items] == [1]
     assert found.silent == ("fake (Indexing)",)
+
+
+async def test_nothing_is_no_answer_of_a_server_that_has_just_begun(here: Navigated) -> None:
+    here.serve({DEFINITION: [None, [], location(here.b, 0, 0, 5), []]})
+    port = here.port(AskingTiming(cold_s=30.0, warm_s=30.0, again_s=0.01, begun_s=30.0))
+    assert [p.line for p in (await port.definition(here.at(1, 1))).items] == [1]
+    assert (await port.definition(here.at(1, 1))).items == ()
 
 
 async def test_a_server_that_was_disturbed_is_asked_again(here: Navigated) -> None:

@@ -284,8 +284,10 @@ async def test_what_the_model_has_not_read_stays_unread_after_a_rename(
     cart, user = ctx.workspace / "cart.py", ctx.workspace / "user.py"
     ctx.files.seen[cart] = sha256(CART)
     servers.renamed = rename_of(ctx, "cart.py", "user.py")
-    await rename(ctx)
+    result = await rename(ctx)
     assert ctx.files.seen == {cart: sha256(cart.read_bytes())}
+    # The record, from which a session is restored, says the same.
+    assert [entry["sha256"] for entry in result.metadata["files"]] == [ctx.files.seen[cart], None]
     assert user.read_bytes() != USER
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from tests.benchmarks import (
     assembly,
     cold_start,
+    diagnostics,
     edits,
     first_request,
     goals,
@@ -36,6 +37,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Awaitable[list[Measure]]]] = {
     "steps": steps.measure,
     "memory": memory.measure,
     "edits": edits.measure,
+    "diagnostics": diagnostics.measure,
     "restores": restores.measure,
     "goals": goals.measure,
     "assembly": assembly.measure,

@@ -10,7 +10,7 @@ import pytest
 
 from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
 from daemon.model.messages import ToolCallPart
-from lsp_bridge.language.specs import DEFAULT_SPECS
+from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language.timing import Timing
 from tests.fakes.language_workspace import HANG_S, LanguageWorkspace
 from tools.language import DiagnosticsReport

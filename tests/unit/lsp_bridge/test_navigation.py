@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import json
-import sys
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import Any
@@ -13,59 +10,12 @@ from typing import Any
 import pytest
 
 from lsp_bridge.language.asking import AskingTiming
-from lsp_bridge.language.specs import Command, ServerSpec
-from lsp_bridge.language_servers import LanguageServers
-from lsp_bridge.navigation import ServerNavigation
-from tests.fakes.language_workspace import HANG_S, SOON
-from tools.language import Position, RenamedText, ToolError
+from tests.fakes.language_workspace import HANG_S
+from tests.fakes.navigated import ALL, Navigated, location, span
+from tools.language import ToolError
 
-SERVER = Path(__file__).parents[2] / "fakes" / "answering_server.py"
-PATIENT = AskingTiming(cold_s=30.0, warm_s=30.0, again_s=0.01, begun_s=0.0)
 HASTY = AskingTiming(cold_s=30.0, warm_s=0.5, again_s=0.01, begun_s=0.0)
-ALL = {
-    name: True
-    for name in (
-        "definitionProvider", "declarationProvider", "typeDefinitionProvider", "implementationProvider",
-        "referencesProvider", "documentSymbolProvider", "workspaceSymbolProvider", "hoverProvider", "renameProvider",
-    )
-}  # fmt: skip
 DEFINITION = "textDocument/definition"
-RENAME = "textDocument/rename"
-
-
-class Navigated:
-    """A folder with two files, a server that plays ``answers``, and the port."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root.resolve()
-        self.a, self.b = self.root / "a.txt", self.root / "b.txt"
-        self.a.write_bytes("one = '😀é'; two\nthree\n".encode())
-        self.b.write_bytes(b"three\nthree\n")
-        self.buffers: dict[Path, str] = {}
-        self.names: list[str] = []
-        self.servers: LanguageServers | None = None
-        self.specs: list[ServerSpec] = []
-
-    def serve(
-        self, answers: dict[str, list[Any]], name: str = "fake", startup_s: float = 0, **capabilities: Any
-    ) -> None:
-        plan = {"capabilities": capabilities or ALL, "answers": answers, "startup_s": startup_s}
-        file = self.root.parent / f"{self.root.name}-{name}.json"
-        file.write_text(json.dumps(plan), encoding="utf-8")
-        argv = (sys.executable, str(SERVER), "--answers", str(file), "--log", str(file.with_suffix(".log")))
-        self.specs.append(ServerSpec(name=name, languages={".txt": "plain"}, commands=(Command(name, argv),)))
-
-    def port(self, timing: AskingTiming = PATIENT) -> ServerNavigation:
-        self.servers = LanguageServers(self.root, specs=self.specs, timing=dataclasses.replace(SOON))
-        return ServerNavigation(self.servers, self.buffers.get, lambda: list(self.buffers), timing=timing)
-
-    def sent(self, method: str, name: str = "fake") -> list[dict[str, Any]]:
-        log = (self.root.parent / f"{self.root.name}-{name}.log").read_text(encoding="utf-8")
-        messages = [json.loads(line) for line in log.splitlines()]
-        return [message["params"] for message in messages if message.get("method") == method]
-
-    def at(self, line: int, column: int) -> Position:
-        return Position(self.a, line, column)
 
 
 @pytest.fixture
@@ -76,19 +26,6 @@ async def here(tmp_path: Path) -> AsyncIterator[Navigated]:
     yield navigated
     if navigated.servers is not None:
         await asyncio.wait_for(navigated.servers.close(), HANG_S)
-
-
-def span(line: int, start: int, end: int) -> dict[str, Any]:
-    return {"start": {"line": line, "character": start}, "end": {"line": line, "character": end}}
-
-
-def location(path: Path, line: int, start: int, end: int) -> dict[str, Any]:
-    return {"uri": path.as_uri(), "range": span(line, start, end)}
-
-
-def edit(path: Path, *pieces: tuple[int, int, int, str]) -> dict[str, Any]:
-    edits = [{"range": span(line, start, end), "newText": text} for line, start, end, text in pieces]
-    return {"textDocument": {"uri": path.as_uri(), "version": None}, "edits": edits}
 
 
 async def refused(asked: Awaitable[object]) -> str:
@@ -322,127 +259,6 @@ async def test_places_in_a_file_that_a_server_knows_in_an_older_state_are_asked_
     here.b.write_bytes(b"# new\n# lines\nthree\n")
     found = await port.definition(here.at(1, 1))
     assert [(p.line, p.text) for p in found.items] == [(3, "three")]
-
-
-async def test_a_rename_says_what_every_file_becomes(here: Navigated) -> None:
-    changes = {
-        here.a.as_uri(): edit(here.a, (1, 0, 5, "drei"))["edits"],
-        here.b.as_uri(): edit(here.b, (0, 0, 5, "drei"), (1, 0, 5, "drei"))["edits"],
-    }
-    here.serve(
-        {
-            RENAME: [
-                {"changes": changes},
-                {"documentChanges": [edit(here.b, (1, 0, 5, "drei")), edit(here.b, (0, 0, 5, "drei"))]},
-            ]
-        }
-    )
-    port = here.port()
-    assert await port.rename(here.at(2, 1), "drei") == (
-        RenamedText(here.a, "one = '😀é'; two\nthree\n", "one = '😀é'; two\ndrei\n"),
-        RenamedText(here.b, "three\nthree\n", "drei\ndrei\n"),
-    )
-    assert here.sent(RENAME)[0]["newName"] == "drei"
-    assert [file.after for file in await port.rename(here.at(2, 1), "drei")] == ["drei\ndrei\n"]
-
-
-async def test_a_rename_may_move_a_file_with_its_text(here: Navigated) -> None:
-    target = here.root / "new.txt"
-    move = {"kind": "rename", "oldUri": here.b.as_uri(), "newUri": target.as_uri()}
-    here.serve(
-        {RENAME: [{"documentChanges": [edit(here.b, (0, 0, 5, "drei")), move]}, {"documentChanges": [move]}]}
-    )
-    port = here.port()
-    before = "three\nthree\n"
-    assert await port.rename(here.at(2, 1), "drei") == (RenamedText(target, before, "drei\nthree\n", here.b),)
-    assert await port.rename(here.at(2, 1), "drei") == (RenamedText(target, before, before, here.b),)
-
-
-def bad_edits(here: Navigated) -> list[tuple[Any, str]]:
-    a, b = here.a, here.b
-    snippet = {
-        "textDocument": {"uri": b.as_uri()},
-        "edits": [{"range": span(0, 0, 1), "snippet": {"value": "$1"}}],
-    }
-    move = {"kind": "rename", "oldUri": b.as_uri(), "newUri": a.as_uri()}
-    return [
-        ({"documentChanges": [edit(b, (0, 0, 5, "x"), (0, 3, 4, "y"))]}, "its edits overlap"),
-        ({"documentChanges": [edit(b, (7, 0, 1, "x"))]}, "lines that the file does not have"),
-        ({"documentChanges": [edit(b, (0, 5, 0, "x"))]}, "malformed"),
-        ({"documentChanges": [snippet]}, "malformed"),
-        ({"documentChanges": [edit(b, (0, 0, 5, "x")), 7]}, "no file"),
-        ({"documentChanges": [{"textDocument": {"uri": b.as_uri()}, "edits": None}]}, "malformed"),
-        ({"documentChanges": [{"kind": "create", "uri": b.as_uri()}]}, "create files"),
-        ({"documentChanges": [{"kind": "delete", "uri": b.as_uri()}]}, "delete files"),
-        ({"documentChanges": [{"kind": "explode"}]}, "malformed"),
-        ({"documentChanges": [move]}, "where something is already"),
-        ({"changes": {"untitled:x": []}}, "no file"),
-        ({"changes": {f"{here.root.as_uri()}/gone": edit(b, (0, 0, 0, "x"))["edits"]}}, "no file that can be read"),
-        ({"changes": {(here.root / f"f{n}.txt").as_uri(): edit(b, (0, 0, 0, "x"))["edits"] for n in range(600)}}, "more than 500 files"),  # noqa: E501
-        ({"documentChanges": [edit(b, *[(0, 0, 0, "x")] * 20_001)]}, "20000 places"),
-        ({"documentChanges": [edit(b, (0, 0, 5, "x" * 20_000_000))]}, "too large"),
-    ]  # fmt: skip
-
-
-async def test_an_edit_that_cannot_be_carried_out_is_refused_as_a_whole(here: Navigated) -> None:
-    cases = bad_edits(here)
-    here.serve({RENAME: [answer for answer, _ in cases]})
-    port = here.port()
-    for _, reason in cases:
-        said = await refused(port.rename(here.at(2, 1), "drei"))
-        assert reason in said
-        assert "refused as a whole" in said and "Nothing was changed" in said
-    assert here.b.read_bytes() == b"three\nthree\n"
-
-
-@pytest.mark.parametrize("answer", [None, {}, {"changes": {}}, {"documentChanges": []}, 7, "x", []])
-async def test_an_empty_rename_is_empty(here: Navigated, answer: Any) -> None:
-    here.serve({RENAME: [answer]})
-    assert await here.port().rename(here.at(2, 1), "drei") == ()
-
-
-async def test_what_cannot_be_renamed_is_said(here: Navigated) -> None:
-    error = {"$error": {"code": -32803, "message": "a keyword"}}
-    here.serve(
-        {"textDocument/prepareRename": [None, error, {"defaultBehavior": True}], RENAME: [error]},
-        renameProvider={"prepareProvider": True},
-    )
-    port = here.port()
-    assert await port.rename(here.at(2, 1), "drei") == ()
-    assert await refused(port.rename(here.at(2, 1), "drei")) == "fake: this cannot be renamed: a keyword"
-    assert await refused(port.rename(here.at(2, 1), "drei")) == "fake refused to rename it to drei: a keyword"
-
-
-async def test_a_rename_of_an_old_text_is_asked_for_again_and_then_given_up(here: Navigated) -> None:
-    old = edit(here.a, (1, 0, 5, "drei"))
-    old["textDocument"]["version"] = 0
-    here.serve({RENAME: [{"documentChanges": [old]}]})
-    said = await refused(here.port().rename(here.at(2, 1), "drei"))
-    assert said.startswith("The files change while fake works out the rename")
-    assert len(here.sent(RENAME)) == 3
-
-
-async def test_a_rename_in_an_unsaved_buffer_is_worked_out_on_the_buffer(here: Navigated) -> None:
-    here.serve(
-        {
-            "textDocument/documentSymbol": [[]],
-            RENAME: [{"documentChanges": [edit(here.b, (1, 0, 5, "drei"))]}],
-        }
-    )
-    port = here.port()
-    await port.outline(here.b)
-    here.buffers[here.b] = "unsaved\nthree\n"
-    assert await port.rename(here.at(2, 1), "drei") == (
-        RenamedText(here.b, "unsaved\nthree\n", "unsaved\ndrei\n"),
-    )
-
-
-async def test_one_file_by_two_names_is_changed_once(here: Navigated, tmp_path: Path) -> None:
-    link = tmp_path / "link.txt"
-    link.symlink_to(here.b)
-    twice = [edit(here.b, (0, 0, 5, "drei")), edit(link, (0, 0, 5, "drei"))]
-    here.serve({RENAME: [{"documentChanges": twice}]})
-    assert [file.path for file in await here.port().rename(here.at(2, 1), "drei")] == [here.b]
 
 
 async def test_a_place_behind_a_link_is_named_by_its_real_path(here: Navigated, tmp_path: Path) -> None:

@@ -31,8 +31,7 @@ from daemon.provider.variables import is_provider_variable, provider_env
 from lsp_bridge import protocol as p
 from lsp_bridge.attached_editors import AttachedEditors
 from lsp_bridge.document_sync import NOTEBOOKS, DocumentProtocol, DocumentSync, Listeners
-from lsp_bridge.editor.decisions import Decisions
-from lsp_bridge.editor.features import EditorFeatures
+from lsp_bridge.editor.offer import EditorOffer, SharedDecisions
 from lsp_bridge.editor.peers import EditorPeer, EditorPeers, uri_in
 from lsp_bridge.request_error import RequestError
 from lsp_bridge.requests import ClientState, ModelChooser, Requests
@@ -53,13 +52,23 @@ class Bridge:
     choose: ModelChooser
     warm: Callable[[dict[str, str], str | None], Coroutine[Any, Any, None]] | None = None
     """Prepares for the model of a client with this environment and configured model."""
-    decisions: Decisions = field(default_factory=Decisions)
+    decisions: SharedDecisions = field(default_factory=SharedDecisions)
     """What was decided hunk by hunk in any of the editors."""
     _warming: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     editors: AttachedEditors = field(default_factory=AttachedEditors)
     """What is open in all of them."""
     peers: EditorPeers = field(default_factory=EditorPeers)
     """Those that tell what their extensions say."""
+    clients: list[ClientState] = field(default_factory=list[ClientState])
+    """Of all that are attached."""
+
+    def trusts(self, listed: bool) -> bool:
+        """Whether the workspace's own programs may be started; ``listed``: the person's list of folders says so.
+
+        They are shared by all clients: one in restricted mode is enough to keep them from being started.
+        """
+        said = {client.trusted for client in self.clients} - {None}
+        return False not in said and (listed or True in said)
 
     def client_came(self, env: dict[str, str], configured: str | None) -> None:
         """A client has initialized: prepare for its first prompt while it has other things to do."""
@@ -116,7 +125,7 @@ class ClientServer:
             max_workers=1,
         )
         self._server.protocol.set_writer(writer)
-        self._editor = EditorFeatures(
+        self._editor = EditorOffer(
             self._server,
             core,
             self._client,
@@ -192,6 +201,7 @@ class ClientServer:
         self._documents.close()
         if self._peer is not None:
             self._bridge.peers.remove(self._peer)
+        self._bridge.clients = [client for client in self._bridge.clients if client is not self._client]
         self._core.client_left()
 
     # -- updates to the client --
@@ -268,6 +278,7 @@ class ClientServer:
             )
         self._client.name = options.client
         self._client.trusted = options.trusted
+        self._bridge.clients.append(self._client)
         self._client.can_save = options.can_save
         self._client.diagnostics = options.diagnostics
         self._client.chat = options.chat

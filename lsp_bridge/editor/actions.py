@@ -11,10 +11,10 @@ from typing import Any
 
 from lsprotocol import types
 
-from lsp_bridge.editor.arguments import ASK, EXPLAIN, FIX
+from lsp_bridge.editor.names import ASK, EXPLAIN, FIX
+from lsp_bridge.editor.offer import KINDS
 from lsp_bridge.editor.prompts import one_line
 
-KINDS = (types.CodeActionKind.QuickFix, types.CodeActionKind.Refactor)
 MOST = 10
 """Problems that get an action of their own at one place."""
 _SHOWN = 60

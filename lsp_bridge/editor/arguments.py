@@ -1,4 +1,4 @@
-"""The commands of ``workspace/executeCommand`` and what they take.
+"""What the commands of ``workspace/executeCommand`` take, see ``names``.
 
 The arguments of a command are written by us (in a code action or a lens) and come back through the editor, or are
 written by the person into a key binding: they are checked like any other params.
@@ -9,20 +9,6 @@ from __future__ import annotations
 from pydantic import Field
 
 from daemon.model.base import Model
-
-FIX = "goalwright.fix"
-EXPLAIN = "goalwright.explain"
-ASK = "goalwright.ask"
-ACCEPT_HUNK = "goalwright.acceptHunk"
-REJECT_HUNK = "goalwright.rejectHunk"
-ACCEPT_CHANGES = "goalwright.acceptChanges"
-REJECT_CHANGES = "goalwright.rejectChanges"
-SHOW_CHANGES = "goalwright.showChanges"
-
-PROMPTS = (FIX, EXPLAIN, ASK)
-DECISIONS = (ACCEPT_HUNK, REJECT_HUNK, ACCEPT_CHANGES, REJECT_CHANGES, SHOW_CHANGES)
-COMMANDS = (*PROMPTS, *DECISIONS)
-"""All of them. None has a name of the VS Code extension's own: its client registers these there too."""
 
 
 class Point(Model):

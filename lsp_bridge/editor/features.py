@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,8 @@ from daemon.model.permissions import PermissionRequest
 from lsp_bridge import protocol as p
 from lsp_bridge.documents import OpenDocuments, path_of
 from lsp_bridge.editor import arguments as a
-from lsp_bridge.editor.actions import KINDS, code_actions
+from lsp_bridge.editor import names as n
+from lsp_bridge.editor.actions import code_actions
 from lsp_bridge.editor.decisions import Decisions
 from lsp_bridge.editor.hunks import landing, parts
 from lsp_bridge.editor.lenses import code_lenses
@@ -42,12 +43,9 @@ _LARGEST = 20_000_000
 _QUESTIONS = ("Explain it", "Look for mistakes", "Suggest how to improve it", "Write tests for it")
 """What can be asked where the person has no place to type a question."""
 
-Guard = Callable[[str, Callable[[Any], Awaitable[Any]]], Callable[[Any], Any]]
-"""Makes of a handler one whose failures are JSON-RPC errors in words."""
-
 
 class EditorFeatures:
-    """See the module. Made before ``initialize``, used after it."""
+    """See the module. ``changed`` is called when something is decided."""
 
     def __init__(
         self,
@@ -57,6 +55,7 @@ class EditorFeatures:
         requests: Requests,
         decisions: Decisions,
         documents: Callable[[], OpenDocuments],
+        changed: Callable[[], None],
     ) -> None:
         self._server = server
         self._core = core
@@ -68,37 +67,16 @@ class EditorFeatures:
         self._showing = Showing(server, core.state_folder / "shown" / key)
         self._questions = Questions(server, self._showing, self._decide_rest)
         self._turns = Turns(server, core, requests, self._questions, self._showing)
-        self._refreshing = False
-        self._initialized = False
-
-    def register(self, guard: Guard) -> None:
-        """Offer it all. ``guard`` wraps handlers."""
-        server = self._server
-        options = types.CodeActionOptions(code_action_kinds=list(KINDS))
-
-        @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)
-        def _(params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
-            return self._code_actions(params)
-
-        lenses = guard(types.TEXT_DOCUMENT_CODE_LENS, self._code_lenses)
-        server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))(lenses)
-        for name in a.COMMANDS:
-            server.command(name)(_announced())
-        self._core.permissions.watch(self._changed)
-
-    def initialized(self) -> None:
-        """The client is ready for requests of ours."""
-        self._initialized = True
+        self._changed = changed
 
     def close(self) -> None:
         """The client has gone."""
-        self._core.permissions.unwatch(self._changed)
         self._questions.close()
         self._turns.close()
 
     # -- code actions and lenses --
 
-    def _code_actions(self, params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
+    def code_actions(self, params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
         document = self._documents().document(params.text_document.uri)
         capabilities = self._server.client_capabilities.text_document
         action = None if capabilities is None else capabilities.code_action
@@ -109,43 +87,24 @@ class EditorFeatures:
             literals=action is not None and action.code_action_literal_support is not None,
         )
 
-    async def _code_lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
-        if not self._core.permissions.pending():
-            return []
+    async def code_lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         document = self._documents().document(params.text_document.uri)
         if document is None or not document.known:
             return []
         return await code_lenses(self._core.permissions, document.path, document.text, self._decisions)
-
-    def _changed(self) -> None:
-        """What waits for an answer, or what is decided of it, is another: lenses are asked for again, once."""
-        self._decisions.keep({request.request_id for request in self._core.permissions.pending()})
-        if not self._refreshing:
-            self._refreshing = True
-            asyncio.get_running_loop().call_soon(self._refresh)
-
-    def _refresh(self) -> None:
-        self._refreshing = False
-        if not self._initialized:
-            return
-        workspace = self._server.client_capabilities.workspace
-        lens = None if workspace is None else workspace.code_lens
-        if lens is not None and lens.refresh_support:
-            # Whatever the client answers, there is nothing to do about it.
-            self._server.protocol.send_request(types.WORKSPACE_CODE_LENS_REFRESH, None)
 
     # -- commands --
 
     async def execute(self, params: types.ExecuteCommandParams) -> dict[str, Any] | None:
         """``workspace/executeCommand``. Raises RequestError in words."""
         name, given = params.command, list(params.arguments or ())
-        if name not in a.COMMANDS:
+        if name not in n.COMMANDS:
             raise RequestError(
                 p.INVALID_PARAMS,
-                f"There is no command {one_line(name, 80)}. There are: {', '.join(a.COMMANDS)}.",
+                f"There is no command {one_line(name, 80)}. There are: {', '.join(n.COMMANDS)}.",
             )
         try:
-            if name in a.PROMPTS:
+            if name in n.PROMPTS:
                 about = a.About.model_validate(given[0] if given else {})
                 return await self._prompt(name, about, params.work_done_token)
             decision = a.Decision.model_validate(given[0] if given else {})
@@ -160,15 +119,15 @@ class EditorFeatures:
     async def _prompt(
         self, command: str, about: a.About, token: types.ProgressToken | None
     ) -> dict[str, Any] | None:
-        if command == a.FIX and self._requests.client_trust() == "restricted":
+        if command == n.FIX and self._requests.client_trust() == "restricted":
             raise RequestError(
                 p.INVALID_PARAMS, "You do not trust this folder, so nothing is changed in it: trust it first."
             )
-        if command == a.FIX and not about.diagnostics:
+        if command == n.FIX and not about.diagnostics:
             raise RequestError(p.INVALID_PARAMS, "There is no problem to fix: put the caret on one.")
         shown, place = await self._excerpt(about)
         question = about.question
-        if command == a.ASK and not question.strip():
+        if command == n.ASK and not question.strip():
             if self._client.chat:
                 return {"kind": "reference", "text": f"{place} "}
             question = await self._question(place)
@@ -178,7 +137,7 @@ class EditorFeatures:
         text = await asyncio.to_thread(prompt, command, place, shown, about.diagnostics, question)
         if self._client.chat:
             return {"kind": "prompt", "text": text}
-        title = {a.FIX: "Fix", a.EXPLAIN: "Explain", a.ASK: "Ask about"}[command]
+        title = {n.FIX: "Fix", n.EXPLAIN: "Explain", n.ASK: "Ask about"}[command]
         return await self._turns.begin(f"Goalwright: {title} {place[1:]}", text, token)
 
     async def _question(self, place: str) -> str:
@@ -223,15 +182,15 @@ class EditorFeatures:
             raise RequestError(
                 p.INVALID_PARAMS, f"The request does not touch {one_line(decision.path, 200)}."
             )
-        if command == a.SHOW_CHANGES:
+        if command == n.SHOW_CHANGES:
             await self._showing.document("proposed.diff", "\n".join(file.diff for file in files))
             return
-        accepted = command in (a.ACCEPT_HUNK, a.ACCEPT_CHANGES)
+        accepted = command in (n.ACCEPT_HUNK, n.ACCEPT_CHANGES)
         if accepted:
             for file in files:
                 await self._check_current(request, file.path)
             request = self._waiting(request.request_id)  # it took a moment
-        if command in (a.ACCEPT_HUNK, a.REJECT_HUNK):
+        if command in (n.ACCEPT_HUNK, n.REJECT_HUNK):
             if decision.hunk is None or decision.path is None or decision.hunk >= parts(files[0]):
                 raise RequestError(p.INVALID_PARAMS, f"{command}: the hunk is not one of this file's.")
             self._decisions.decide(request, decision.path, decision.hunk, accepted)
@@ -311,15 +270,6 @@ class EditorFeatures:
 
 _MANY = 10**9
 """The last line of a file, whatever it is."""
-
-
-def _announced() -> Callable[..., None]:
-    """Commands are registered to be announced; they run in ``EditorFeatures.execute``."""
-
-    def run(*arguments: object) -> None:
-        raise AssertionError("commands are run by the protocol's own handler")
-
-    return run
 
 
 def _word(accepted: bool) -> Any:

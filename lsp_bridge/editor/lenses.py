@@ -13,9 +13,9 @@ from typing import Any, Protocol
 from lsprotocol import types
 
 from daemon.model.permissions import FileDiff, PermissionRequest
-from lsp_bridge.editor.arguments import ACCEPT_CHANGES, ACCEPT_HUNK, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES
 from lsp_bridge.editor.decisions import Decisions
 from lsp_bridge.editor.hunks import Landing, landing, parts
+from lsp_bridge.editor.names import ACCEPT_CHANGES, ACCEPT_HUNK, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES
 from tools.base import ProposedFile
 
 

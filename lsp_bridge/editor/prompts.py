@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daemon.context.tags import plain
-from lsp_bridge.editor.arguments import ASK, FIX, Problem
+from lsp_bridge.editor.arguments import Problem
+from lsp_bridge.editor.names import ASK, FIX
 
 MOST_PROBLEMS = 20
 MOST_LINES = 120

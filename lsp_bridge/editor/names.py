@@ -1,0 +1,17 @@
+"""Names of the commands of ``workspace/executeCommand``; what they take stands in ``arguments``."""
+
+from __future__ import annotations
+
+FIX = "goalwright.fix"
+EXPLAIN = "goalwright.explain"
+ASK = "goalwright.ask"
+ACCEPT_HUNK = "goalwright.acceptHunk"
+REJECT_HUNK = "goalwright.rejectHunk"
+ACCEPT_CHANGES = "goalwright.acceptChanges"
+REJECT_CHANGES = "goalwright.rejectChanges"
+SHOW_CHANGES = "goalwright.showChanges"
+
+PROMPTS = (FIX, EXPLAIN, ASK)
+DECISIONS = (ACCEPT_HUNK, REJECT_HUNK, ACCEPT_CHANGES, REJECT_CHANGES, SHOW_CHANGES)
+COMMANDS = (*PROMPTS, *DECISIONS)
+"""All of them. None has a name of the VS Code extension's own: its client registers these there too."""

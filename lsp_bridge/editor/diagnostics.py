@@ -102,7 +102,7 @@ class EditorDiagnostics:
         workspace: Path,
         read: Read,
         *,
-        least: Severity = "error",
+        least: Severity = "warning",
         timing: EditorTiming | None = None,
         path_of: Callable[[str], Path | None],
         clock: Callable[[], float] = time.monotonic,

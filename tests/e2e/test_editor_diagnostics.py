@@ -6,6 +6,7 @@ pytest-lsp's client, a real daemon process, a scripted model.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -148,6 +149,10 @@ async def test_an_editor_killed_in_the_middle_of_the_wait_ends_it_and_the_turn_g
     (result,) = told(watching)
     assert "NO FRESH ANSWER" in result
     await fake.release()
+    # pytest-lsp cannot end a client whose handler was at work when its server died.
+    house._editors.remove(dying)
+    with contextlib.suppress(RuntimeError):
+        await dying.client.stop()
 
 
 async def test_for_what_the_editor_looks_after_no_server_is_started_and_for_the_rest_it_is(

@@ -8,7 +8,7 @@ one. Counted as a multiset: a second occurrence of a known problem is new.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 
 from lsp_bridge.language.source_text import lines_of
@@ -32,34 +32,43 @@ def new_problems(
     new_lines = old_lines if after == before else [line.strip() for line in lines_of(after)]
     moved_to = map_lines(old_lines, new_lines)
 
-    expected: Counter[tuple[_Key, int]] = Counter()
-    for problem in baseline:
-        target = moved_to.get(problem.line - 1)
-        if target is not None:
-            expected[_key(problem), target] += 1
+    # Keys become numbers, and the counting is done in plain dicts: half the time of tuples in a Counter.
+    numbers: dict[_Key, int] = {}
+    old_keys = [numbers.setdefault(_key(problem), len(numbers)) for problem in baseline]
+    new_keys = [numbers.setdefault(_key(problem), len(numbers)) for problem in current]
+    expected: dict[tuple[int, int], int] = {}
+    places: list[tuple[int, int]] = []
+    for problem, key in zip(baseline, old_keys, strict=True):
+        place = key, moved_to.get(problem.line - 1, -1)
+        places.append(place)
+        if place[1] >= 0:
+            expected[place] = expected.get(place, 0) + 1
     unmatched: list[int] = []
-    matched: Counter[tuple[_Key, int]] = Counter()
+    matched: dict[tuple[int, int], int] = {}
     for index, problem in enumerate(current):
-        place = (_key(problem), problem.line - 1)
-        if matched[place] < expected[place]:
-            matched[place] += 1
+        place = new_keys[index], problem.line - 1
+        if (count := expected.get(place, 0)) > 0:
+            expected[place] = count - 1
+            matched[place] = matched.get(place, 0) + 1
         else:
             unmatched.append(index)
+    if not unmatched:
+        return []
 
     # What is left of the baseline may have moved as a block, or its line may have an ambiguous twin.
-    left: defaultdict[tuple[_Key, str], int] = defaultdict(int)
-    for problem in baseline:
-        place = (_key(problem), moved_to.get(problem.line - 1, -1))
-        if matched[place] > 0:
-            matched[place] -= 1
+    left: dict[tuple[int, str], int] = {}
+    for problem, place in zip(baseline, places, strict=True):
+        if (count := matched.get(place, 0)) > 0:
+            matched[place] = count - 1
         else:
-            left[_key(problem), _line(old_lines, problem)] += 1
+            known = place[0], _line(old_lines, problem)
+            left[known] = left.get(known, 0) + 1
     new: list[Problem] = []
     for index in unmatched:
         problem = current[index]
-        known = (_key(problem), _line(new_lines, problem))
-        if left.get(known, 0) > 0:
-            left[known] -= 1
+        known = new_keys[index], _line(new_lines, problem)
+        if (count := left.get(known, 0)) > 0:
+            left[known] = count - 1
         else:
             new.append(problem)
     return new

@@ -118,7 +118,8 @@ class VSCodeServer:
     def address(self) -> str:
         """The full address of the window on the workspace, the token included."""
         query = f"tkn={self._token}&" if self._token else ""
-        return f"http://127.0.0.1:{self.port}/?{query}folder={quote(str(self.workspace))}"
+        kind = "workspace" if self.workspace.suffix == ".code-workspace" else "folder"
+        return f"http://127.0.0.1:{self.port}/?{query}{kind}={quote(str(self.workspace))}"
 
     def __enter__(self) -> Self:
         try:

@@ -1,0 +1,50 @@
+"""A window with several folders in real VS Code: the person chooses the one to work in, and the window remembers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+
+from tests.e2e.conftest import OpenVSCode
+from tests.e2e.vscode import task
+from tests.e2e.vscode.parcels import RATES, SET, environment, make_parcels
+from tests.fakes.model_replies import Reply
+from tests.fakes.model_server import ModelServer
+from tests.fakes.waiting import until
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def workspace(scratch: Path) -> Path:
+    make_parcels(scratch / "letters")
+    make_parcels(scratch / "parcels")
+    file = scratch / "post.code-workspace"
+    file.write_text(json.dumps({"folders": [{"path": "letters"}, {"path": "parcels"}]}))
+    return file
+
+
+async def test_the_person_chooses_the_folder_and_the_window_remembers_it(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    parcels = workspace.parent / "parcels"
+    write = task.call("write", file_path="new.py", content="x = 1\n")
+    async with ModelServer([write, Reply(text=SET)]) as model, open_vscode(environment(model)) as window:
+        await expect(window.status_item()).to_contain_text("letters")
+        await window.command("Goalwright: Choose Folder…")
+        await window.page.locator(".quick-input-list .monaco-list-row", has_text="parcels").click()
+        await expect(window.status_item()).to_contain_text("parcels")
+        await window.show_chat()
+        await window.say("Write it.")
+        await window.button("Accept", window.approval).click()
+        await expect(window.answers().last).to_contain_text(SET)
+        await until((parcels / "new.py").exists, "the new file in the chosen folder")
+        assert not (workspace.parent / "letters" / "new.py").exists()
+        assert (parcels / "rates.py").read_text() == RATES
+        await window.reload()
+        await expect(window.status_item()).to_contain_text("parcels")
+        await window.command("Goalwright: Stop Daemon")
+        await expect(window.status_item()).to_contain_text("stopped")

@@ -24,6 +24,8 @@ MAX_FILES = 30
 MAX_PER_FILE = 20
 MAX_CHARACTERS = 16_000
 _MAX_MESSAGE = 600
+_PATIENCE_S = 8.0
+_MORE_TIMES = 6
 _MAX_IN_METADATA = 200
 _MAX_KINDS = 8
 
@@ -70,8 +72,20 @@ class DiagnosticsTool(Tool[DiagnosticsInput]):
             asked = _Candidates((target.path,))
         else:
             asked = await _candidates(target, ctx)
-        now = await ctx.diagnostics.current(asked.paths, args.severity)
+        now = await _current(asked.paths, args.severity, ctx)
         return await asyncio.to_thread(_result, target, asked, now, args.severity, ctx)
+
+
+async def _current(paths: Sequence[Path], least: Severity, ctx: ToolContext) -> CurrentProblems:
+    """The port waits as long as a change may take; whoever asks for problems can wait for a server that starts."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _PATIENCE_S
+    now = await ctx.diagnostics.current(paths, least)
+    for _ in range(_MORE_TIMES):
+        if not now.silent or loop.time() >= until:
+            break
+        now = await ctx.diagnostics.current(paths, least)
+    return now
 
 
 async def _candidates(target: Target, ctx: ToolContext) -> _Candidates:

@@ -127,3 +127,20 @@ async def test_much_is_bounded_and_said(ctx: FakeToolContext, monkeypatch: pytes
 async def test_what_does_not_exist_is_an_error(ctx: FakeToolContext) -> None:
     assert (await diagnostics(ctx, path="nowhere")).content == "nowhere does not exist."
     assert (await diagnostics(ctx, severity="fatal")).is_error
+
+
+async def test_a_server_that_starts_is_asked_again(
+    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [
+        CurrentProblems((), (), ("slow",)),
+        CurrentProblems((), (), ("slow",)),
+        CurrentProblems((), ("slow",)),
+    ]
+
+    async def current(paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
+        return answers.pop(0)
+
+    monkeypatch.setattr(ctx.diagnostics, "current", current)
+    result = await diagnostics(ctx, path="old.py")
+    assert (result.content, answers) == ("No problems in 1 file (slow), from severity warning up.", [])

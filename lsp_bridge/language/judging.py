@@ -110,6 +110,13 @@ def bounded(problems: Sequence[Problem], changed: Collection[Path]) -> tuple[tup
     return told, errors[0] - errors[1]
 
 
+async def bounded_aside(
+    problems: Sequence[Problem], changed: Collection[Path]
+) -> tuple[tuple[Problem, ...], int]:
+    """What ``bounded`` gives; many problems are gone through in a thread."""
+    return await _aside(lambda: bounded(problems, changed), len(problems), "")
+
+
 async def _aside(work: Callable[[], _MadeT], problems: int, text: str) -> _MadeT:
     small = problems <= _MANY_PROBLEMS and len(text) <= _MUCH_TEXT
     return work() if small else await asyncio.to_thread(work)

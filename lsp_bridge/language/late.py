@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.language.judging import Raw, bounded, newly_broken, news
+from lsp_bridge.language.judging import Raw, bounded_aside, newly_broken, news
 from lsp_bridge.language_server import LanguageServer
 from lsp_bridge.language_servers import LanguageServers
 from tools.language import DiagnosticsReport, Problem, Severity
@@ -135,7 +135,7 @@ class LateAnswers:
         if not answered:
             return None
         open_still = tuple(dict.fromkeys(name for (name, path), _ in mine if (name, path) in self._open))
-        shown, left_out = bounded(problems, tuple(dict.fromkeys(path for (_, path), _ in mine)))
+        shown, left_out = await bounded_aside(problems, tuple(dict.fromkeys(path for (_, path), _ in mine)))
         servers = tuple(name for name in dict.fromkeys(answered) if name not in open_still)
         if not shown and open_still:
             return DiagnosticsReport("no_fresh_answer", (), servers, open_still)

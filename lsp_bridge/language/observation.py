@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from lsp_bridge.language.judging import Raw, bounded, newly_broken, news, on_new_lines
+from lsp_bridge.language.judging import Raw, bounded_aside, newly_broken, news, on_new_lines
 from lsp_bridge.language.late import Around, LateAnswers, Unjudged
 from lsp_bridge.language.problems import severe
 from lsp_bridge.language_server import LanguageServer
@@ -141,7 +141,7 @@ class ServerDiagnosticsRun:
             elif any(text is not None for text in files.values()):
                 silent.append(server.name)
             asked = asked or any(text is not None for text in files.values())
-        shown, left_out = bounded(problems, self._before)
+        shown, left_out = await bounded_aside(problems, self._before)
         missing = tuple(dict.fromkeys(silent))
         names = tuple(name for name in dict.fromkeys(answered) if name not in missing)
         if shown:

@@ -39,19 +39,34 @@ def test_three_servers_that_miss_the_same_name_are_one_entry_that_names_them_all
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (problem("Expected expression", "basedpyright"), problem("Expected an expression", "ruff", "invalid-syntax")),
+        (
+            problem("Expected expression", "basedpyright"),
+            problem("Expected an expression", "ruff", "invalid-syntax"),
+        ),
         (problem('"(" was not closed', "Pylance"), problem("unexpected EOF", "ty", "invalid-syntax")),
-        (problem('"os" is not accessed', "basedpyright", "reportUnusedImport"), problem("`os` imported but unused", "ruff", "F401")),
+        (
+            problem('"os" is not accessed', "basedpyright", "reportUnusedImport"),
+            problem("`os` imported but unused", "ruff", "F401"),
+        ),
         (
             problem('Import "nothing" is not accessed', "basedpyright", "reportUnusedImport"),
             problem("`os.nothing` imported but unused", "ruff", "F401"),
         ),
-        (problem("Cannot find name 'x'.", "ts", "2304"), problem("Cannot find name 'x'. Did you mean 'y'?", "tsgo", "2552")),
-        (problem("Double quote to prevent globbing.", "bash-ide", "SC2086"), problem("Double quote to prevent globbing", "shellcheck", "SC2086")),
+        (
+            problem("Cannot find name 'x'.", "ts", "2304"),
+            problem("Cannot find name 'x'. Did you mean 'y'?", "tsgo", "2552"),
+        ),
+        (
+            problem("Double quote to prevent globbing.", "bash-ide", "SC2086"),
+            problem("Double quote to prevent globbing", "shellcheck", "SC2086"),
+        ),
         (problem("Duplicate key", "json"), problem("duplicate   key", "Duplicate key checker", "")),
-        (problem("'a' is unused", "eslint", "@typescript-eslint/no-unused-vars"), problem("'a' is declared but never used.", "ts", "6133")),
+        (
+            problem("'a' is unused", "eslint", "@typescript-eslint/no-unused-vars"),
+            problem("'a' is declared but never used.", "ts", "6133"),
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_two_servers_say_alike_is_said_once(one: Problem, other: Problem) -> None:
     if one.message == "Duplicate key":
         other = dataclasses.replace(other, message="Duplicate   key")
@@ -138,7 +153,10 @@ BROKEN = DiagnosticsReport("problems", (PYRIGHT,), ("basedpyright",), (), 4)
         ([DiagnosticsReport("no_server"), CLEAN], CLEAN),
         ([CLEAN, LATE], DiagnosticsReport("no_fresh_answer", (), ("ruff",), ("ty",))),
         ([LATE, BROKEN], DiagnosticsReport("problems", (PYRIGHT,), ("basedpyright",), ("ty",), 4)),
-        ([CLEAN, DiagnosticsReport("clean", (), ("ty", "ruff"))], DiagnosticsReport("clean", (), ("ruff", "ty"))),
+        (
+            [CLEAN, DiagnosticsReport("clean", (), ("ty", "ruff"))],
+            DiagnosticsReport("clean", (), ("ruff", "ty")),
+        ),
         ([LATE, DiagnosticsReport("clean", (), ("ty",))], LATE),
         ([DiagnosticsReport("later"), CLEAN], DiagnosticsReport("later", (), ("ruff",))),
         (
@@ -146,7 +164,7 @@ BROKEN = DiagnosticsReport("problems", (PYRIGHT,), ("basedpyright",), (), 4)
             DiagnosticsReport("problems", (PYRIGHT,), ("basedpyright",), ("a language server",), 4),
         ),
     ],
-)  # fmt: skip
+)
 def test_reports_become_one_in_which_nobody_silent_is_forgotten(
     reports: list[DiagnosticsReport], merged: DiagnosticsReport
 ) -> None:

@@ -290,11 +290,11 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from daemon.version import product_version
         from lsp_bridge.diagnostics import ServerDiagnostics
         from lsp_bridge.documents import path_of
-        from lsp_bridge.editor.diagnostics import EditorDiagnostics
+        from lsp_bridge.editor.diagnostics import EditorDiagnostics, EditorTiming
         from lsp_bridge.editor.peers import EditorPeers
         from lsp_bridge.eyes import Eyes
         from lsp_bridge.handshake import PROTOCOL_VERSION
-        from lsp_bridge.language.specs import DEFAULT_SPECS
+        from lsp_bridge.language.choice import SettingsChooser
         from lsp_bridge.language_servers import LanguageServers
         from lsp_bridge.lazy_navigation import LazyNavigation
         from lsp_bridge.listen import Listener
@@ -313,11 +313,25 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     models = ProviderModels()
     bridge = Bridge(product_version(), models.choose, models.warm_for)
     trusted = TrustedFolders(user_folder).trust(workspace) == "trusted"
-    wanted = load_config(workspace, user_folder / "config.json", trusted=trusted).settings.diagnostics
-    language_servers = LanguageServers(workspace, specs=DEFAULT_SPECS if wanted else (), least_severity="hint")
+    settings = load_config(workspace, user_folder / "config.json", trusted=trusted).settings
+    wanted = settings.diagnostics
+
+    def trusts() -> bool:
+        return bridge.trusts(core.trust() == "trusted")
+
+    choose = SettingsChooser(
+        lambda: core.config(trusts()).settings,
+        trusts,
+        told=lambda problems: log.warning("settings: %s", "; ".join(problems)),
+    )
+    language_servers = LanguageServers(workspace, choose=choose)
     servers = ServerDiagnostics(language_servers, text_of=bridge.editors.unsaved)
     seen_by_editors = EditorDiagnostics(
-        bridge.peers if wanted else EditorPeers(), workspace, servers.read, path_of=path_of
+        bridge.peers if wanted else EditorPeers(),
+        workspace,
+        servers.read,
+        timing=EditorTiming(answer_s=settings.diagnostics_timeout_s),
+        path_of=path_of,
     )
     diagnostics = Eyes(servers, seen_by_editors)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from lsp_bridge.language.choice import Choice, Chooser
 from lsp_bridge.language.roots import Roots
 from lsp_bridge.language.slots import ServerStatus, Slot
-from lsp_bridge.language.specs import DEFAULT_SPECS, ServerSpec, find_server, safe_environment
+from lsp_bridge.language.specs import ServerSpec, find_server, safe_environment
 from lsp_bridge.language.timing import Timing
 from lsp_bridge.language.usage import Limits, usage_of
 from lsp_bridge.language_server import LanguageServer
@@ -46,7 +46,7 @@ class LanguageServers:
         self,
         workspace: Path,
         *,
-        specs: Sequence[ServerSpec] = DEFAULT_SPECS,
+        specs: Sequence[ServerSpec] = (),
         choose: Chooser | None = None,
         idle_stop_s: float = 900.0,
         max_alive: int = 12,
@@ -130,7 +130,10 @@ class LanguageServers:
         await asyncio.gather(*(task for slot in idle if (task := self._stop(slot, _UNUSED)) is not None))
 
     async def tick(self) -> None:
-        """What is done every some seconds: stop what is idle, needs too much memory, or spins."""
+        """What is done every some seconds: stop what is idle, needs too much memory, or spins, and all servers when
+        the settings or the person's trust have changed."""
+        if self._choice is not None:
+            self._current()
         await self.stop_idle()
         watched = {
             slot.server.pid: slot

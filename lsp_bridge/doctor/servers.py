@@ -13,7 +13,8 @@ from lsp_bridge.doctor.report import LanguageReport, ServerReport
 from lsp_bridge.doctor.versions import version_of
 from lsp_bridge.language.choice import Choice
 from lsp_bridge.language.roots import Roots
-from lsp_bridge.language.specs import DEFAULT_SPECS, Found, LookUp, ServerSpec, look_up, safe_environment
+from lsp_bridge.language.specs import Found, LookUp, ServerSpec, look_up, safe_environment
+from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language.specs.finding import ignored_programs
 from tools import search
 

@@ -65,7 +65,7 @@ class SettingsChooser:
 def choice_of(settings: Settings, *, trusted: bool) -> Choice:
     """What ``settings`` mean for language servers."""
     # Not when the daemon starts: the first file of a session is soon enough.
-    from lsp_bridge.language.specs import DEFAULT_SPECS
+    from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
     from lsp_bridge.language.specs.settings import configured
 
     specs, problems = configured(DEFAULT_SPECS, settings.language_servers)
@@ -81,5 +81,5 @@ def choice_of(settings: Settings, *, trusted: bool) -> Choice:
 
 def _alike(one: Settings, other: Settings) -> bool:
     """Whether two readings of the settings say the same of language servers."""
-    names = ("language_servers", "diagnostics", "diagnostics_severity", "diagnostics_timeout_s")
+    names = ("language_servers", "diagnostics", "diagnostics_timeout_s")
     return all(getattr(one, name) == getattr(other, name) for name in names)

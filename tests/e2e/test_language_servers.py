@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language.specs import DEFAULT_SPECS, ServerSpec
+from lsp_bridge.language.specs import ServerSpec
+from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language.timing import Timing
 from tests.fakes.language_workspace import HANG_S, LanguageWorkspace, eventually, process_lives
 from tools.base import DiagnosticsReport

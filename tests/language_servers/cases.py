@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lsp_bridge.doctor.samples import SAMPLES, Sample
-from lsp_bridge.language.specs import DEFAULT_SPECS, ServerSpec
+from lsp_bridge.language.specs import ServerSpec
+from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
 from tests.language_servers import install
 
 

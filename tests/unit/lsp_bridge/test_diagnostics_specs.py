@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from lsp_bridge.language.specs import (
-    DEFAULT_SPECS,
     Command,
     LookUp,
     Place,
@@ -17,6 +16,7 @@ from lsp_bridge.language.specs import (
     safe_environment,
     safe_path,
 )
+from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language.specs.finding import ignored_programs
 
 SPEC = ServerSpec("s", {".x": "x"}, (Command("first", ("one-ls", "--stdio")), Command("second", ("two-ls",))))

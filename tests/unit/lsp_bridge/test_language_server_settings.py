@@ -7,7 +7,8 @@ import pytest
 
 from daemon.config import LanguageServerSetting, Settings
 from lsp_bridge.language.choice import SettingsChooser, choice_of
-from lsp_bridge.language.specs import DEFAULT_SPECS, Place, ServerSpec, Setup
+from lsp_bridge.language.specs import Place, ServerSpec, Setup
+from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language.specs.settings import configured, merged
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypedDict, cast
 
 from tests.fakes.tool_context import FakeDiagnostics, FakeHistory, FakePlan
-from tools.base import Action, Approval, PermissionAsk, PermissionDenied, ToolContext, ToolError
+from tools.base import Action, Approval, PermissionAsk, PermissionDenied, ToolContext
 from tools.open_files import NoEditors
 from tools.registry import builtin_tools, run_tool, unknown_tool
 

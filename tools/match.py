@@ -186,7 +186,8 @@ def _loose_edit(hay: Haystack, rung: Rung, place: Place, old: str, new: str) -> 
     if made is None:
         raise unclear(line_number(hay.text, place.start), _NOT_TRANSFERABLE)
     retabbed = place.retabbed and rung == "indentation"
-    return _edit(hay, "tabs and spaces" if retabbed else rung, [Span(place.start, place.end, made)])
+    start = place.start - len(_deleted_indentation(hay, place, old, new))
+    return _edit(hay, "tabs and spaces" if retabbed else rung, [Span(start, place.end, made)])
 
 
 def _depth(hay: Haystack, place: Place, old: str, new: str) -> doubt.Depth:
@@ -216,9 +217,7 @@ def _occurs_once(text: str, piece: str) -> bool:
 
 
 def _literal_span(hay: Haystack, place: Place, old: str, new: str) -> Span:
-    if new == "" and old.endswith("\n") and old.strip():
-        # The rest of a line and its end are deleted: its indentation must not move to the next line.
-        indent = doubt.indentation_before(hay.text, place.start)
+    if indent := _deleted_indentation(hay, place, old, new):
         return Span(place.start - len(indent), place.end, "")
     piece = hay.text[place.start : place.end]
     if hay.line_end and piece == in_line_ends(old, hay.line_end):
@@ -227,6 +226,12 @@ def _literal_span(hay: Haystack, place: Place, old: str, new: str) -> Span:
     if made is None:
         raise unclear(line_number(hay.text, place.start), _NOT_TRANSFERABLE)
     return Span(place.start, place.end, made)
+
+
+def _deleted_indentation(hay: Haystack, place: Place, old: str, new: str) -> str:
+    """What else goes when the rest of a line and its end are deleted: its indentation must not move to the next line."""
+    deletes = new == "" and old.endswith("\n") and old.strip() != ""
+    return doubt.indentation_before(hay.text, place.start) if deletes else ""
 
 
 def _edit(hay: Haystack, rung: Rung, spans: Sequence[Span]) -> Edit:

@@ -62,6 +62,10 @@ def blanks_in_file(rng: random.Random, call: Call) -> Draft | None:
         at = call.low + len(call.new) - 1
         lines[at] = call.new[-1] + last
         expected.append(joined(lines, call.change.final_end))
+        if call.old[-1] in call.new[:-1]:
+            # They follow the end of what is new; the line that they stood behind is kept without them.
+            kept = call.low + max(n for n, line in enumerate(call.new[:-1]) if line == call.old[-1])
+            expected.append(joined([*lines[:kept], call.old[-1], *lines[kept + 1 :]], call.change.final_end))
     return Draft(dirty.text, old, new, (*expected, *_expected(dirty, old, new)))
 
 

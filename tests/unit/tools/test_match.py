@@ -175,6 +175,12 @@ def test_no_break_spaces_are_kept() -> None:
     assert edited("a\u00a0= 1\nb = 2\n", "a = 1\nb = 2", "a = 1\nb = 3") == "a\u00a0= 1\nb = 3\n"
 
 
+def test_a_line_deleted_from_its_first_word_on_takes_its_indentation_along_whatever_its_quotes() -> None:
+    text = "f:\n    # it isn't\n    # used\n"
+    assert find_edit(text, "# it isn\u2019t\n", "").apply(text) == "f:\n    # used\n"
+    assert find_edit(text, "# it isn't\n", "").apply(text) == "f:\n    # used\n"
+
+
 def test_look_alikes_and_indentation_may_differ_together() -> None:
     text = "if x:\n        say(“a”)\n        go()\n"
     assert (

@@ -229,7 +229,7 @@ def _literal_span(hay: Haystack, place: Place, old: str, new: str) -> Span:
 
 
 def _deleted_indentation(hay: Haystack, place: Place, old: str, new: str) -> str:
-    """What else goes when the rest of a line and its end are deleted: its indentation must not move to the next line."""
+    """What goes with the deleted rest of a line and its end: its indentation must not move to the next line."""
     deletes = new == "" and old.endswith("\n") and old.strip() != ""
     return doubt.indentation_before(hay.text, place.start) if deletes else ""
 

@@ -90,6 +90,8 @@ class Client:
             "client": client,
             "trusted": trusted,
             "canSave": False,
+            "diagnostics": False,
+            "chat": True,
             "settings": dict(settings or {}),
             "env": dict(env or {}),
         }

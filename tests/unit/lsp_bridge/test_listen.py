@@ -187,7 +187,7 @@ async def test_many_clients_come_and_go() -> None:
 
         await asyncio.gather(*(visit(n) for n in range(40)))
         await until(lambda: door.bench.core.clients == 0)
-        assert not door.bridge._documents
+        assert not door.bridge.editors._editors and not door.bridge.clients
         await until(lambda: not door.listener._connections)
 
 

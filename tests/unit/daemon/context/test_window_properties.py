@@ -17,6 +17,7 @@ from daemon.model.messages import (
     Message,
     NotePart,
     Part,
+    ReasoningPart,
     TextPart,
     ToolCallPart,
     ToolResultPart,
@@ -358,19 +359,30 @@ class Call:
     jumps: int
 
 
+def _key(part: Part) -> str:
+    """What tells a part from all others; a result belongs where its call does."""
+    match part:
+        case ToolCallPart():
+            return part.id
+        case ToolResultPart():
+            return part.tool_call_id
+        case ReasoningPart():
+            return part.text
+        case _:
+            return _text(part)
+
+
 def call_of(session: FakeSession, cache: WindowCache) -> Call:
     window = window_of(session, cache)
     owners: dict[str, str | None] = {}
     for item in stored(session.messages):
         for part in item.message.content:
-            key = part.id if isinstance(part, ToolCallPart) else _text(part)
-            owners[key] = item.goal_of(part) if item.message.role != "user" else None
+            owners[_key(part)] = item.goal_of(part) if item.message.role != "user" else None
     goals: list[str | None] = []
     for entry in window.entries:
         for part in entry.prompt.content:
-            key = part.tool_call_id if isinstance(part, ToolResultPart) else _text(part)
-            key = part.id if isinstance(part, ToolCallPart) else key
-            goals.append(entry.goal_id if entry.kind == "goal_summary" else owners.get(key, entry.goal_id))
+            owner = owners.get(_key(part), entry.goal_id)
+            goals.append(entry.goal_id if entry.kind == "goal_summary" else owner)
     ended = {goal_id for goal_id in session.plan.goals if session.plan.ended_root(goal_id)}
     return Call(flat(window), goals, ended, session.jumps)
 

@@ -18,7 +18,7 @@ _FREE = 300
 """Diagnostics up to which an answer is looked through on the event loop."""
 _LARGEST = 2**31 - 1
 """LSP's uinteger."""
-_FRESHNESS: frozenset[Freshness] = frozenset(("fresh", "pending", "uncovered"))
+_FRESHNESS: dict[str, Freshness] = {"fresh": "fresh", "pending": "pending", "uncovered": "uncovered"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,16 @@ def _files(files: object) -> dict[str, FileAnswer]:
     for file in _objects(files)[:_MAX_FILES]:
         uri, freshness = file.get("uri"), file.get("freshness")
         # Two answers about one file: nobody knows which of them holds.
-        if not isinstance(uri, str) or freshness not in _FRESHNESS or uri in found:
+        if not isinstance(uri, str) or not isinstance(freshness, str) or uri in found:
+            continue
+        if freshness not in _FRESHNESS:
             continue
         # What is no list is no answer; an empty list would be "clean".
         if not isinstance(file.get("diagnostics", []), list):
             continue
         before = file.get("before")
         found[uri] = FileAnswer(
-            freshness,
+            _FRESHNESS[freshness],
             _diagnostics(file.get("diagnostics")),
             None if before is None else _diagnostics(before),
         )

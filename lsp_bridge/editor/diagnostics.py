@@ -78,16 +78,13 @@ class EditorVerdict:
     problems: list[Problem] = field(default_factory=list[Problem])
     answered: list[str] = field(default_factory=list[str])
     silent: list[str] = field(default_factory=list[str])
-    """Editors that look after a changed file and did not answer about it."""
+    """Editors that look after a file asked about and did not answer about it."""
 
 
 @dataclass(slots=True)
-class EditorCurrent:
+class EditorCurrent(EditorVerdict):
     """All problems that editors show in some files."""
 
-    problems: list[Problem] = field(default_factory=list[Problem])
-    answered: list[str] = field(default_factory=list[str])
-    silent: list[str] = field(default_factory=list[str])
     watched: set[Path] = field(default_factory=set[Path])
     """Files that an editor looks after."""
     left_out: int = 0
@@ -115,8 +112,8 @@ class EditorDiagnostics:
         self.timing = timing or EditorTiming()
         self.path_of = path_of
         self.log = logger or logging.getLogger("goalwright.editor")
-        self.unjudged: dict[tuple[str, Path], Unjudged] = {}
-        """By editor and file."""
+        self.unjudged: dict[tuple[EditorPeer, Path], Unjudged] = {}
+        """By editor, not by its name (two windows share one), and file."""
         self._peers = peers
         self._clock = clock
         self._cover: dict[str, tuple[bool, float]] = {}
@@ -156,8 +153,7 @@ class EditorDiagnostics:
     def remembered(self, path: Path) -> bool | None:
         """Whether files like ``path`` were covered when it was last asked for; None: nobody knows."""
         if self._cover_of != self._peers.changes:
-            self._cover.clear()
-            self._cover_of = self._peers.changes
+            self._cover, self._cover_of = {}, self._peers.changes
         covered, until = self._cover.get(_kind(path), (False, 0.0))
         return covered if covered or self._clock() < until else None
 
@@ -210,10 +206,9 @@ class EditorDiagnostics:
         told = False
         for group in await self.baseline(texts):
             for path, answer in group.known.items():
-                item = self.unjudged.get((group.peer.name, path))
-                if item is None or answer.freshness != "fresh":
+                if answer.freshness != "fresh" or (group.peer, path) not in self.unjudged:
                     continue
-                del self.unjudged[group.peer.name, path]
+                item = self.unjudged.pop((group.peer, path))
                 found = await self.judge(path, item.text, texts[path] or "", item.known, answer.diagnostics)
                 problems += found[0]
                 told = True
@@ -226,8 +221,8 @@ class EditorDiagnostics:
         groups = await self.baseline(texts)
         found = EditorCurrent()
         await asyncio.gather(*(self._current(group, texts, least, found) for group in groups))
-        more = [path for path in list(paths)[_MAX_CURRENT:] if self.remembered(path)]
-        found.watched.update(more)
+        more = {path for path in list(paths)[_MAX_CURRENT:] if self.remembered(path)}
+        found.watched |= more
         found.left_out = len(more)
         return found
 
@@ -321,10 +316,9 @@ class EditorRun:
 
     async def _ask(self, group: _Group, after: Mapping[Path, str | None], verdict: EditorVerdict) -> None:
         source, peer = self._source, group.peer
-        texts = {path: text for path in group.uris if (text := after[path]) is not None}
-        deleted = len(texts) < len(group.uris)
-        if any(_UNREADABLE in text for text in texts.values()):
-            texts = {path: text for path, text in texts.items() if _UNREADABLE not in text}
+        there = {path: text for path in group.uris if (text := after[path]) is not None}
+        deleted = len(there) < len(group.uris)
+        texts = {path: text for path, text in there.items() if _UNREADABLE not in text}
         if not texts and not (deleted and group.covered):
             return
         answer = await source.ask(peer, texts, since=group.generation, timeout_s=source.timing.answer_s)
@@ -337,21 +331,20 @@ class EditorRun:
                     self._leave_open(group, path, file)
                 continue
             before = self._unjudged(group, path, file)
-            source.unjudged.pop((peer.name, path), None)
+            source.unjudged.pop((peer, path), None)
             found, sure = await source.judge(path, before.text, text, before.known, file.diagnostics)
             verdict.problems += found
             complete = complete and sure
         if answer is not None:
             verdict.problems += await self._others(answer, after)
-        fresh = answer is not None and any(file.freshness == "fresh" for file in answer.files.values())
         if not complete:
             verdict.silent.append(peer.name)
-        elif fresh:
+        elif answer is not None and any(file.freshness == "fresh" for file in answer.files.values()):
             verdict.answered.append(peer.name)
 
     def _unjudged(self, group: _Group, path: Path, file: FileAnswer | None) -> Unjudged:
         """What this change of ``path`` is to be compared with."""
-        if (open_one := self._source.unjudged.get((group.peer.name, path))) is not None:
+        if (open_one := self._source.unjudged.get((group.peer, path))) is not None:
             return open_one
         known = None if file is None else file.before
         if known is None and (before := group.known.get(path)) is not None and before.freshness == "fresh":
@@ -360,9 +353,10 @@ class EditorRun:
 
     def _leave_open(self, group: _Group, path: Path, file: FileAnswer | None) -> None:
         unjudged = self._source.unjudged
-        unjudged[group.peer.name, path] = self._unjudged(group, path, file)
-        if len(unjudged) > _MAX_UNJUDGED:
-            del unjudged[next(iter(unjudged))]
+        unjudged[group.peer, path] = self._unjudged(group, path, file)
+        gone = [key for key in unjudged if key[0].gone.is_set()]
+        for key in gone or list(unjudged)[:-_MAX_UNJUDGED]:
+            del unjudged[key]
 
     async def _others(self, answer: EditorAnswer, after: Mapping[Path, str | None]) -> list[Problem]:
         """New problems of files that did not change."""

@@ -155,6 +155,23 @@ async def test_an_editor_that_does_not_answer_is_never_clean_and_never_waited_fo
     assert (report.verdict, report.silent) == ("no_fresh_answer", ("VS Code",))
 
 
+async def test_two_windows_of_one_name_are_two_editors(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, HASTY)
+    quick, slow = FakeEditor(), FakeEditor()
+    for window in (quick, slow):
+        scene.attach(window)
+    (path,) = scene.write(a_bad="fine\n")
+    slow.then = pending
+    run = await scene.editors.begin([path])
+    scene.write(a_bad="BAD\nfine\n")
+    assert [problem.line for problem in (await run.report()).problems] == [1]
+    assert [peer for peer, _ in scene.editors.unjudged] == [scene.peers.peers[1]], "only the slow one owes"
+    run = await scene.editors.begin([path])
+    scene.write(a_bad="BAD\nfine\nmore\n")
+    assert (await run.report()).problems == [], "the quick one has told of it before"
+    assert [peer for peer, _ in scene.editors.unjudged] == [scene.peers.peers[1]], "the slow one still owes"
+
+
 async def test_what_was_not_answered_in_time_is_told_later_and_once(scene: Scene) -> None:
     editor = FakeEditor()
     scene.attach(editor)

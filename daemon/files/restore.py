@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from daemon.files.blobs import BlobError, Blobs
-from daemon.files.merge import Clash, MergeConflict, merge, split
+from tools.merge import Clash, MergeConflict, merge, split
 from daemon.files.versions import Entry
 from tools.base import FileChange
 from tools.diff import shown_name

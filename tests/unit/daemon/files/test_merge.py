@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.files.merge import MergeConflict, merge, split
+from tools.merge import MergeConflict, merge, split
 
 BASE = b"".join(b"line %d\n" % n for n in range(1, 13))
 

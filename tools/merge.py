@@ -8,7 +8,7 @@ their own ends, and bytes that nobody changed stay as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tools.base import ToolError
@@ -66,8 +66,20 @@ def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes:
     if theirs == base:
         return ours
     codec = _common_codec(base, ours, theirs)
-    old = split(base.decode(codec))
-    regions = _regions(0, old, split(ours.decode(codec))) + _regions(1, old, split(theirs.decode(codec)))
+    texts = [data.decode(codec) for data in (base, ours, theirs)]
+    return _merged(*texts, lambda text: _readable(text, codec, ours)).encode(codec)
+
+
+def merge_texts(base: str, ours: str, theirs: str) -> str:
+    """The same of texts. Raises MergeConflict."""
+    if ours in (base, theirs):
+        return theirs
+    return ours if theirs == base else _merged(base, ours, theirs, str)
+
+
+def _merged(base: str, ours: str, theirs: str, readable: Callable[[str], str]) -> str:
+    old = split(base)
+    regions = _regions(0, old, split(ours)) + _regions(1, old, split(theirs))
     clashes: list[Clash] = []
     merged: list[str] = []
     at = shift = 0
@@ -81,13 +93,13 @@ def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes:
         elif sides[0] == sides[1]:
             merged += sides[0]
         else:
-            texts = [_readable("".join(lines), codec, ours) for lines in (old[lo:hi], *sides)]
+            texts = [readable("".join(lines)) for lines in (old[lo:hi], *sides)]
             clashes.append(Clash(lo + shift + 1, *texts))
         shift += len(sides[0]) - (hi - lo)
     if clashes:
         raise MergeConflict("both sides changed the same lines", clashes)
     merged += old[at:]
-    return "".join(merged).encode(codec)
+    return "".join(merged)
 
 
 def split(text: str) -> list[str]:

@@ -2,33 +2,67 @@
 
 Pure. Lines end with ``\\n``, ``\\r\\n`` or ``\\r`` and with nothing else (source: LSP 3.17, Text Documents): a form
 feed or U+2028 ends no line. What lies outside of the text is moved to its nearest place, as the protocol says for
-characters, and as all editors do for lines.
+characters, and as all editors do for lines; a range that is told backwards is turned round.
+
+In UTF-16 an editor may change one half of an emoji: the halves are characters of their own until they meet.
 """
 
 from __future__ import annotations
 
+import operator
 import re
+import threading
+import time
+from itertools import islice
 from typing import Literal
 
 Units = Literal["utf-8", "utf-16", "utf-32"]
 """What columns count (LSP's position encoding)."""
 
-_PIECE = 32 * 1024
+_PIECE = 16 * 1024
 """Characters of a piece, about. A change rewrites one."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
-class OpenText:
-    """Every piece but the last ends with ``\\n``, so that no line end lies across two."""
+class _Piece:
+    """A part of a text. What is counted is counted when first asked for."""
 
-    __slots__ = ("_edits", "_joined", "_lines", "_pieces", "length")
+    __slots__ = ("_ends", "_width", "text")
 
     def __init__(self, text: str) -> None:
+        self.text = text
+        self._ends = -1
+        self._width: tuple[Units, int] | None = None
+
+    def ends(self) -> int:
+        """How many lines end here."""
+        if self._ends < 0:
+            text = self.text
+            ends = text.count("\n")
+            if "\r" in text:
+                ends += text.count("\r") - text.count("\r\n")
+            self._ends = ends
+        return self._ends
+
+    def width(self, units: Units) -> int:
+        """Its length in ``units``."""
+        if self._width is None or self._width[0] != units:
+            self._width = units, _width(self.text, units)
+        return self._width[1]
+
+
+class OpenText:
+    """No line end and no character lies across two pieces, and no piece but an only one is empty."""
+
+    __slots__ = ("_edits", "_joined", "_lock", "_pieces", "length")
+
+    def __init__(self, text: str) -> None:
+        """``text`` as it comes out of JSON: two halves that stand together are one character already."""
         self._edits = 0
         self._joined = (0, text)
         """The whole text, and at which number of edits it was put together. A thread may read while another edits."""
-        self._pieces = _cut(text)
-        self._lines = [_ends(piece) for piece in self._pieces]
+        self._pieces: list[_Piece] | None = None
+        self._lock = threading.Lock()
         self.length = len(text)
         """Characters."""
 
@@ -38,21 +72,52 @@ class OpenText:
         edits, text = self._joined
         if edits != self._edits:
             edits = self._edits
-            text = "".join(self._pieces)
+            text = "".join([piece.text for piece in self.pieces().copy()])
             self._joined = (edits, text)
         return text
+
+    def pieces(self) -> list[_Piece]:
+        """The text in pieces; cut when first asked for. May be called in a thread."""
+        if self._pieces is None:
+            return self._install(_cut(self._joined[1]))
+        return self._pieces
+
+    def prepare(self) -> None:
+        """Do ahead what a change would have to do first; to be called in a thread, long texts take a moment."""
+        if self._pieces is not None:
+            return
+        made = _cut(self._joined[1], pause=True)
+        for piece in made:
+            piece.ends()
+            if not piece.text.isascii():
+                piece.width("utf-16")
+            time.sleep(0)  # the event loop need not wait for the whole
+        self._install(made)
+
+    def _install(self, pieces: list[_Piece]) -> list[_Piece]:
+        with self._lock:
+            # Only the first: what came in second knows nothing of changes since.
+            if self._pieces is None:
+                self._pieces = pieces
+            return self._pieces
+
+    def parts(self) -> list[str]:
+        """The text in parts of a few kB. May be called in a thread."""
+        return [piece.text for piece in self.pieces().copy()]
 
     def same(self, other: OpenText) -> bool:
         """Whether the two texts are equal; at once when one is a copy of the other with few changes."""
         if self.length != other.length:
             return False
-        return self._pieces == other._pieces or self.text == other.text
+        if self._edits == 0 and other._edits == 0:
+            return self._joined[1] == other._joined[1]
+        return _equal(self.pieces(), other.pieces())
 
     def copy(self) -> OpenText:
         """The text as it is now, to look at and not to change; the pieces are shared. May be called in a thread."""
         made = OpenText("")
-        made._pieces = self._pieces.copy()
-        made.length = sum(map(len, made._pieces))
+        made._pieces = pieces = self.pieces().copy()
+        made.length = sum(len(piece.text) for piece in pieces)
         made._edits = 1
         return made
 
@@ -60,80 +125,168 @@ class OpenText:
         self, start: tuple[int, int], end: tuple[int, int], new: str, units: Units = "utf-16"
     ) -> None:
         """Put ``new`` in the place of what lies between two positions ``(line, column)``, both from 0."""
-        first, at = self._find(*start, units)
-        last, to = self._find(*max(start, end), units)
-        if (last, to) < (first, at):  # garbage that was moved into the text
-            last, to = first, at
-        made = self._pieces[first][:at] + new + self._pieces[last][to:]
-        removed = sum(map(len, self._pieces[first : last + 1]))
-        last += 1
-        if not made.endswith("\n") and last < len(self._pieces):
-            removed += len(self._pieces[last])
-            made += self._pieces[last]
+        start, end = min(start, end), max(start, end)
+        pieces = self.pieces()
+        first, at, half = self._find(*start, units)
+        last, to, rest = self._find(*end, units)
+        if (last, to) < (
+            first,
+            at,
+        ):  # a column beyond the end of its line, and then the beginning of that end
+            last, to, rest = first, at, half
+        before = pieces[first].text[:at]
+        after = pieces[last].text[to:]
+        if half:
+            before += _half(pieces[first].text[at], high=True)
+        if rest:
+            after = _half(after[0], high=False) + after[1:]
+        made = _seam(_seam(before, new), after)
+        if first > 0 and (not made or _belongs(pieces[first - 1].text[-1], made[0])):
+            first -= 1
+            made = _seam(pieces[first].text, made)
+        if last + 1 < len(pieces) and (not made or _belongs(made[-1], pieces[last + 1].text[0])):
             last += 1
-        pieces = [made] if len(made) <= 2 * _PIECE else _cut(made)
-        self._pieces[first:last] = pieces
-        self._lines[first:last] = [_ends(piece) for piece in pieces]
+            made = _seam(made, pieces[last].text)
+        removed = sum(len(piece.text) for piece in pieces[first : last + 1])
+        put = [_Piece(made)] if len(made) <= 2 * _PIECE else _cut(made)
+        if not made and len(pieces) > last + 1 - first:
+            put = []
+        pieces[first : last + 1] = put
         self.length += len(made) - removed
         self._edits += 1  # last: what is put together meanwhile is not taken for the new text
 
-    def _find(self, line: int, column: int, units: Units) -> tuple[int, int]:
-        """A position as number of a piece and place in it."""
-        for number, ends in enumerate(self._lines):
-            # A line begins in the piece that holds its text: behind the last end of a piece comes the next piece.
-            if line < ends or number == len(self._lines) - 1:
-                piece = self._pieces[number]
-                start, end = _line(piece, line)
-                return number, start + _characters(piece[start:end], column, units)
+    def _find(self, line: int, column: int, units: Units) -> tuple[int, int, bool]:
+        """A position as number of a piece and place in it, and whether it is in the middle of the character there."""
+        pieces = self.pieces()
+        number = 0
+        while number < len(pieces) and line > (ends := pieces[number].ends()):
             line -= ends
-        raise AssertionError("a text has at least one piece")
+            number += 1
+        if number == len(pieces):
+            return number - 1, len(pieces[-1].text), False
+        start = _line_start(pieces[number].text, line)
+        while True:
+            piece = pieces[number]
+            end = _line_end(piece, start)
+            if end < len(piece.text) or number + 1 == len(pieces):
+                break
+            width = piece.width(units) if start == 0 else _width(piece.text[start:], units)
+            if column <= width:
+                break
+            column -= width
+            start = 0
+            number += 1
+        found, half = _characters(piece.text[start:end], column, units)
+        return number, start + found, half
 
 
-def _cut(text: str) -> list[str]:
-    if len(text) <= 2 * _PIECE:
-        return [text]
-    pieces: list[str] = []
+def _cut(text: str, *, pause: bool = False) -> list[_Piece]:
+    pieces: list[_Piece] = []
     at = 0
-    while at < len(text):
-        end = text.find("\n", at + _PIECE) + 1 or len(text)
-        pieces.append(text[at:end])
+    while len(text) - at > 2 * _PIECE:
+        end = at + _PIECE
+        while end < len(text) and _belongs(text[end - 1], text[end]):
+            end += 1
+        pieces.append(_Piece(text[at:end]))
         at = end
+        if pause:
+            time.sleep(0)
+    if at < len(text) or not pieces:
+        pieces.append(_Piece(text[at:]))
     return pieces
 
 
-def _ends(piece: str) -> int:
-    if "\r" not in piece:
-        return piece.count("\n")
-    return sum(1 for _ in _LINE_END.finditer(piece))
+def _belongs(one: str, following: str) -> bool:
+    """Whether two characters must not be parted: the halves of one, or of one line end."""
+    if one == "\r":
+        return following == "\n"
+    return "\ud800" <= one <= "\udbff" and "\udc00" <= following <= "\udfff"
 
 
-def _line(piece: str, line: int) -> tuple[int, int]:
-    """Where a line begins and where its text ends; of a line beyond the last one, the end."""
-    start = 0
-    if "\r" not in piece:
+def _seam(one: str, following: str) -> str:
+    """Two texts as one; halves of a character that meet are joined."""
+    if one and following and one[-1] != "\r" and _belongs(one[-1], following[0]):
+        halves = one[-1] + following[0]
+        return f"{one[:-1]}{halves.encode('utf-16-le', 'surrogatepass').decode('utf-16-le')}{following[1:]}"
+    return one + following
+
+
+def _half(char: str, *, high: bool) -> str:
+    data = char.encode("utf-16-le")
+    return (data[:2] if high else data[2:]).decode("utf-16-le", "surrogatepass")
+
+
+def _equal(some: list[_Piece], others: list[_Piece]) -> bool:
+    """Whether two texts of the same length are equal, however they are cut."""
+    if len(some) == len(others) and all(map(operator.is_, some, others)):
+        return True
+    number = at = 0
+    for piece in some:
+        done = 0
+        while done < len(piece.text):
+            other = others[number].text
+            length = min(len(piece.text) - done, len(other) - at)
+            if length == len(piece.text) == len(other):
+                if piece.text != other:
+                    return False
+            elif not length or not piece.text.startswith(other[at : at + length], done):
+                return False
+            done += length
+            at += length
+            if at == len(other):
+                number, at = number + 1, 0
+    return True
+
+
+def _line_start(text: str, line: int) -> int:
+    """Where a line begins: after that many line ends."""
+    if not line:
+        return 0
+    if "\r" not in text:
+        at = 0
         for _ in range(line):
-            start = piece.find("\n", start) + 1
-            if not start:
-                return len(piece), len(piece)
-        end = piece.find("\n", start)
-        return start, end if end >= 0 else len(piece)
-    for _ in range(line):
-        found = _LINE_END.search(piece, start)
-        if found is None:
-            return len(piece), len(piece)
-        start = found.end()
-    found = _LINE_END.search(piece, start)
-    return start, found.start() if found is not None else len(piece)
+            at = text.find("\n", at) + 1
+        return at
+    found = next(islice(_LINE_END.finditer(text), line - 1, None), None)
+    return len(text) if found is None else found.end()
 
 
-def _characters(line: str, column: int, units: Units) -> int:
-    """A column in characters. Within a character that is several units, its beginning."""
-    if line.isascii() or units == "utf-32":
-        return min(column, len(line))
+def _line_end(piece: _Piece, start: int) -> int:
+    """Where the text of the line that begins at ``start`` ends, in this piece."""
+    text = piece.text
+    if not piece.ends():
+        return len(text)
+    if "\r" not in text:
+        end = text.find("\n", start)
+        return end if end >= 0 else len(text)
+    found = _LINE_END.search(text, start)
+    return found.start() if found is not None else len(text)
+
+
+def _width(text: str, units: Units) -> int:
+    if text.isascii() or units == "utf-32":
+        return len(text)
     if units == "utf-16":
-        if max(line) <= "\uffff":
-            return min(column, len(line))
-        data = line.encode("utf-16-le", "surrogatepass")[: 2 * column]
-        return len(data.decode("utf-16-le", "ignore"))
-    data = line.encode("utf-8", "surrogatepass")[:column]
-    return len(data.decode("utf-8", "ignore"))
+        return len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _characters(line: str, column: int, units: Units) -> tuple[int, bool]:
+    """A column in characters. Within a character of several bytes, its beginning; between its two halves, that."""
+    if line.isascii() or units == "utf-32":
+        return min(column, len(line)), False
+    if units == "utf-16":
+        data = line.encode("utf-16-le", "surrogatepass")
+        if len(data) == 2 * len(line):
+            return min(column, len(line)), False
+        if 2 * column >= len(data):
+            return len(line), False
+        at = len(data[: 2 * column].decode("utf-16-le", "surrogatepass"))
+        # The first half of a character that was cut counts as one.
+        if column and data[2 * column - 1] & 0xFC == 0xD8 and line[at - 1] > "\uffff":
+            return at - 1, True
+        return at, False
+    data = line.encode("utf-8", "surrogatepass")
+    while 0 < column < len(data) and data[column] & 0xC0 == 0x80:
+        column -= 1
+    return len(data[:column].decode("utf-8", "surrogatepass")), False

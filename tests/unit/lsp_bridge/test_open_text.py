@@ -2,48 +2,73 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsp_bridge import open_text as open_text_module
 from lsp_bridge.open_text import OpenText, Units
 
-PIECES = st.sampled_from(["a", "ä", "😀", "\u2028", "\x0c", "\n", "\r\n", "\r", "bb\n", ""])
-TEXT = st.lists(PIECES, max_size=20).map("".join)
+PIECES = st.sampled_from(
+    ["a", "ä", "😀", "\u2028", "\x0c", "\n", "\r\n", "\r", "bb\n", "", "\ud83d", "\ude00"]
+)
+TEXT = st.lists(PIECES, max_size=20).map("".join).map(lambda text: from_json(text))
 PLACE = st.tuples(st.integers(0, 12), st.integers(0, 8))
 CHANGES = st.lists(st.tuples(PLACE, PLACE, TEXT), max_size=6)
 
+CODECS: dict[Units, tuple[str, int]] = {
+    "utf-8": ("utf-8", 1),
+    "utf-16": ("utf-16-le", 2),
+    "utf-32": ("utf-32-le", 4),
+}
 
-def offset(text: str, place: tuple[int, int], units: Units) -> int:
-    """Where a position is, by the words of the protocol."""
+
+def from_json(text: str) -> str:
+    return json.loads(json.dumps(text))
+
+
+def of(text: str, units: Units) -> bytes:
+    return text.encode(CODECS[units][0], "surrogatepass")
+
+
+def offset(data: bytes, place: tuple[int, int], units: Units) -> int:
+    """Where a position is, by the words of the protocol: by the units, whatever they mean."""
+    width = CODECS[units][1]
+    each = (data[at : at + width] for at in range(0, len(data), width))
+    text = "".join(chr(int.from_bytes(unit, "little")) for unit in each)
     line, column = place
     starts = [0, *(found.end() for found in re.finditer(r"\r\n|\n|\r", text))]
     if line >= len(starts):
-        return len(text)
-    body = re.split(r"[\r\n]", text[starts[line] :])[0]
-    codec = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}[units]
-    width = {"utf-8": 1, "utf-16": 2, "utf-32": 4}[units]
-    at = 0
-    while at < len(body) and len(body[: at + 1].encode(codec)) // width <= column:
-        at += 1
-    return starts[line] + at
+        return len(data)
+    at = starts[line] + min(column, len(re.split(r"[\r\n]", text[starts[line] :])[0]))
+    while units == "utf-8" and at < len(text) and ord(text[at]) & 0xC0 == 0x80:
+        at -= 1  # not within a character; halves of UTF-16 are something else: editors do hold them
+    return at * width
 
 
+@pytest.mark.parametrize("size", [3, 16 * 1024])
 @pytest.mark.parametrize("units", ["utf-8", "utf-16", "utf-32"])
 @given(before=TEXT, changes=CHANGES)
 def test_changes_of_parts_give_the_text_that_the_protocol_means(
-    units: Units, before: str, changes: list[tuple[tuple[int, int], tuple[int, int], str]]
+    size: int, units: Units, before: str, changes: list[tuple[tuple[int, int], tuple[int, int], str]]
 ) -> None:
-    open_text, text = OpenText(before), before
-    for start, end, new in changes:
-        first, last = offset(text, start, units), offset(text, end, units)
-        text = text[:first] + new + text[max(first, last) :]
-        open_text.replace(start, end, new, units)
-        assert open_text.length == len(text)
-    assert open_text.text == text
+    with mock.patch.object(open_text_module, "_PIECE", size):
+        open_text, data = OpenText(before), of(before, units)
+        for start, end, new in changes:
+            first, last = sorted((offset(data, start, units), offset(data, end, units)))
+            data = data[:first] + of(new, units) + data[last:]
+            if units != "utf-16":  # there halves have a place of their own until they meet
+                data = of(from_json(data.decode(CODECS[units][0], "surrogatepass")), units)
+            open_text.replace(start, end, new, units)
+            text = data.decode(CODECS[units][0], "surrogatepass")
+            assert open_text.length == len(text)
+            assert open_text.text == text
+            assert open_text.copy().same(OpenText(text))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -76,5 +101,41 @@ def test_what_lies_outside_of_the_text_is_its_end() -> None:
     text = OpenText("one\ntwo")
     text.replace((0, 99), (0, 99), "!")
     text.replace((99, 0), (99, 9), "?")
-    text.replace((1, 3), (0, 0), ".")
-    assert text.text == "one!\ntwo.?"
+    assert text.text == "one!\ntwo?"
+
+
+def test_a_range_that_is_told_backwards_is_turned_round() -> None:
+    text = OpenText("abc\ndef\n")
+    text.replace((1, 2), (0, 1), "X")
+    assert text.text == "aXf\n"
+
+
+def test_an_emoji_that_is_typed_in_two_halves_is_one() -> None:
+    text = OpenText("head\n")
+    text.replace((0, 0), (0, 0), "\ud83d")
+    text.replace((0, 1), (0, 1), "\ude00")
+    assert text.text == "😀head\n"
+    text.replace((0, 2), (0, 3), "H")
+    assert text.text == "😀Head\n"
+    text.replace((0, 1), (0, 2), "")
+    assert text.text == "\ud83dHead\n"
+
+
+def test_a_text_that_is_prepared_after_a_change_keeps_the_change() -> None:
+    text = OpenText("ä\r\n" * 30_000)
+    other = text.copy()
+    text.replace((20_000, 0), (20_000, 0), "new")
+    text.prepare()
+    other.prepare()
+    other.replace((20_000, 0), (20_000, 0), "new")
+    assert text.same(other)
+    assert text.text == "ä\r\n" * 20_000 + "new" + "ä\r\n" * 10_000
+
+
+@pytest.mark.parametrize("character", ["x", "ä", "😀"])
+def test_a_long_line_is_changed_in_one_piece_only(character: str) -> None:
+    text = OpenText(character * 200_000)
+    before = text.copy()
+    text.replace((0, 150_000), (0, 150_001), "!")
+    same = [one is other for one, other in zip(text.pieces(), before.pieces(), strict=True)]
+    assert same.count(False) == 1

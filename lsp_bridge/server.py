@@ -31,6 +31,7 @@ from daemon.provider.variables import is_provider_variable, provider_env
 from lsp_bridge import protocol as p
 from lsp_bridge.attached_editors import AttachedEditors
 from lsp_bridge.document_sync import NOTEBOOKS, DocumentProtocol, DocumentSync, Listeners
+from lsp_bridge.editor.given import code_action_params
 from lsp_bridge.editor.offer import EditorOffer, SharedDecisions
 from lsp_bridge.editor.peers import EditorPeer, EditorPeers, uri_in
 from lsp_bridge.request_error import RequestError
@@ -167,6 +168,11 @@ class ClientServer:
                     self.refuse(message_id, -32002, "Send `initialize` first.")
                 return
             self._shut_down = method == "shutdown"
+            if self._shut_down:
+                self._editor.leave()
+        if method == types.TEXT_DOCUMENT_CODE_ACTION:
+            # Before each of its problems is made into an object.
+            fields = fields | {"params": code_action_params(fields.get("params"))}
         try:
             structured: Any = self._server.protocol.structure_message(fields)
         except Exception as error:

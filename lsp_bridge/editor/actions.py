@@ -24,7 +24,7 @@ _SHOWN = 60
 def code_actions(
     params: types.CodeActionParams, version: int | None, *, restricted: bool, literals: bool
 ) -> list[types.Command | types.CodeAction]:
-    """What can be done at ``params.range``.
+    """What can be done at ``params.range``; the problems are those that ``given`` has left.
 
     ``version``: of the open document. ``restricted``: the person does not trust the folder, so nothing is changed
     there. ``literals``: the client takes CodeAction objects; an old one takes commands only.
@@ -45,7 +45,8 @@ def code_actions(
             types.CodeAction(
                 title=title,
                 kind=kind,
-                diagnostics=list(problems) or None,
+                # Ties the action to its problem. What is about several says it in its argument only.
+                diagnostics=list(problems) if command == FIX and len(problems) == 1 else None,
                 command=types.Command(title=title, command=command, arguments=[argument]),
             )
         )
@@ -85,13 +86,7 @@ def _wanted(only: Sequence[types.CodeActionKind | str] | None, kind: types.CodeA
 
 
 def _short(problem: types.Diagnostic) -> str:
-    return one_line(_message(problem), _SHOWN)
-
-
-def _message(problem: types.Diagnostic) -> str:
-    message: Any = problem.message
-    # LSP 3.18 lets a server mark up its messages.
-    return message if isinstance(message, str) else str(getattr(message, "value", message))
+    return one_line(problem.message, _SHOWN)
 
 
 def _argument(
@@ -107,7 +102,7 @@ def _argument(
 
 def _told(problem: types.Diagnostic) -> dict[str, Any]:
     told = {
-        "message": _message(problem),
+        "message": problem.message,
         "source": problem.source,
         "code": problem.code,
         "severity": None if problem.severity is None else int(problem.severity),

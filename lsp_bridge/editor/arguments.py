@@ -6,9 +6,15 @@ written by the person into a key binding: they are checked like any other params
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, cast
+
+from pydantic import BeforeValidator, Field
 
 from daemon.model.base import Model
+from lsp_bridge.editor.given import problem
+
+MANY = 1_000
+"""Problems of one command that are looked at: all of a long file."""
 
 
 class Point(Model):
@@ -36,6 +42,12 @@ class Problem(Model):
     range: Span | None = None
 
 
+def _usable(value: object) -> object:
+    if not isinstance(value, list | tuple):
+        return value
+    return [made for raw in cast("list[object]", value)[:MANY] if (made := problem(raw)) is not None]
+
+
 class About(Model):
     """The one argument of ``fix``, ``explain`` and ``ask``."""
 
@@ -43,7 +55,8 @@ class About(Model):
     range: Span | None = None
     version: int | None = None
     """Of the document when the action was offered."""
-    diagnostics: tuple[Problem, ...] = ()
+    diagnostics: Annotated[tuple[Problem, ...], BeforeValidator(_usable)] = ()
+    """As LSP has them; each is taken by itself."""
     question: str = ""
     """For ``ask``: the person's own words, from a key binding that asks for them."""
 

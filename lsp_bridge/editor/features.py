@@ -69,6 +69,10 @@ class EditorFeatures:
         self._turns = Turns(server, core, requests, self._questions, self._showing)
         self._changed = changed
 
+    def leave(self) -> None:
+        """The client is about to go."""
+        self._turns.leave()
+
     def close(self) -> None:
         """The client has gone."""
         self._questions.close()

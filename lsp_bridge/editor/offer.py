@@ -87,6 +87,11 @@ class EditorOffer:
         """The client is ready for requests of ours."""
         self._initialized = True
 
+    def leave(self) -> None:
+        """The client says good-bye: what it waits for is canceled by the protocol, and goes on all the same."""
+        if self._features is not None:
+            self._features.leave()
+
     def close(self) -> None:
         """The client has gone."""
         self._closed = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from collections.abc import Callable
@@ -28,65 +29,92 @@ _TELLING = ("file_path", "path", "pattern", "command", "description")
 
 
 class Progress:
-    """One progress bar, or none where the client can show none."""
+    """One progress bar, or none where the client can show none. Nothing waits for it."""
 
     def __init__(
-        self, server: LanguageServer, token: types.ProgressToken | None, cancel: Callable[[], None]
+        self,
+        server: LanguageServer,
+        token: types.ProgressToken | None,
+        cancel: Callable[[], None],
+        in_use: set[types.ProgressToken],
     ) -> None:
+        """``in_use``: the tokens of this connection's other progress. One that a client uses twice is the first's."""
         self._server = server
         self._given = token
         self._cancel = cancel
+        self._in_use = in_use
         self._token: types.ProgressToken | None = None
         self._said = ""
+        self._ended: str | None = None
+        self._making: asyncio.Task[None] | None = None
         self._calls: dict[str, str] = {}
 
-    async def begin(self, title: str, message: str) -> None:
+    def begin(self, title: str, message: str) -> None:
         """Show it. The client's own token is used; else one is made, where the client can."""
-        token = self._given
-        if token is None:
-            window = self._server.client_capabilities.window
-            if window is None or not window.work_done_progress:
-                return
-            token = str(uuid.uuid4())
-            made = types.WorkDoneProgressCreateParams(token)
-            self._expect_cancel(token)
-            try:
-                await ask(self._server, types.WINDOW_WORK_DONE_PROGRESS_CREATE, made, _PATIENCE_S)
-            except (
-                Exception
-            ) as error:  # an error of the client's, no answer, or it has gone: work goes on unseen
-                log.info("no progress is shown: %s", error)
-                self._tokens().pop(token, None)
-                return
-        else:
-            self._expect_cancel(token)
-        self._token = token
         self._said = message
+        if self._given is not None:
+            if self._given not in self._in_use:
+                self._expect_cancel(self._given)
+                self._show(self._given, title)
+            return
+        window = self._server.client_capabilities.window
+        if window is not None and window.work_done_progress:
+            self._making = asyncio.create_task(self._make(title))
+
+    async def _make(self, title: str) -> None:
+        token = str(uuid.uuid4())
+        self._expect_cancel(token)
+        try:
+            made = types.WorkDoneProgressCreateParams(token)
+            await ask(self._server, types.WINDOW_WORK_DONE_PROGRESS_CREATE, made, _PATIENCE_S)
+        except Exception as error:  # an error of the client's, no answer, or it has gone: work goes on unseen
+            log.info("no progress is shown: %s", error)
+            self._tokens().pop(token, None)
+            return
+        self._show(token, title)
+        if self._ended is not None:
+            self.end(self._ended)
+
+    def _show(self, token: types.ProgressToken, title: str) -> None:
+        self._token = token
+        self._in_use.add(token)
         self._server.work_done_progress.begin(
-            token, types.WorkDoneProgressBegin(title=title, cancellable=True, message=message)
+            token, types.WorkDoneProgressBegin(title=title, cancellable=True, message=self._said)
         )
 
     def follow(self, event: Event) -> None:
         """Say what happens now."""
-        if self._token is None:
-            return
         message = self._words(event)
         if message and message != self._said:
             self.say(message)
 
     def say(self, message: str) -> None:
         """Show a message."""
+        self._said = message
         if self._token is not None:
-            self._said = message
             report = types.WorkDoneProgressReport(cancellable=True, message=message)
             self._server.work_done_progress.report(self._token, report)
 
     def end(self, message: str) -> None:
         """Take it away; once is enough."""
+        if self._ended is None:
+            self._ended = message
         token, self._token = self._token, None
         if token is not None:
-            self._server.work_done_progress.end(token, types.WorkDoneProgressEnd(message=message))
-            self._tokens().pop(token, None)
+            self._server.work_done_progress.end(token, types.WorkDoneProgressEnd(message=self._ended))
+            self._forget(token)
+
+    def drop(self) -> None:
+        """Nobody looks any more."""
+        if self._making is not None:
+            self._making.cancel()
+        token, self._token = self._token, None
+        if token is not None:
+            self._forget(token)
+
+    def _forget(self, token: types.ProgressToken) -> None:
+        self._tokens().pop(token, None)
+        self._in_use.discard(token)
 
     def _expect_cancel(self, token: types.ProgressToken) -> None:
         """From now on: it can come as soon as the client knows the token."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lsprotocol import types
@@ -55,6 +56,11 @@ class Turns:
         self._showing = showing
         self._session_id: str | None = None
         self._turns: set[asyncio.Task[None]] = set()
+        self._waited_for: dict[_Turn, asyncio.Task[Any] | None] = {}
+        """Turns whose request is answered when they have ended, with that request's task."""
+        self._tokens: set[types.ProgressToken] = set()
+        """Of progress that is shown."""
+        self._gone = False
 
     @property
     def session_id(self) -> str | None:
@@ -70,20 +76,40 @@ class Turns:
         self._prompts.check_rules()
         session = await self._session()
         turn = _Turn(self, session, title, token)
-        task = asyncio.create_task(self._run(turn, text))
+        # By itself: it goes on when the client, and all that is shown there, has gone.
+        working = asyncio.create_task(self._work(turn, text))
+        _WORKING.add(working)
+        working.add_done_callback(_worked)
+        if self._gone:
+            return {}
+        self._core.bus.subscribe(session.session_id, turn.published)
+        turn.progress.begin(turn.title, "waits for the turn before it" if session.running else "thinking")
+        task = asyncio.create_task(self._follow(turn, working))
         self._turns.add(task)
-        task.add_done_callback(self._turns.discard)
+        task.add_done_callback(partial(self._followed, turn))
         if token is not None:
+            self._waited_for[turn] = asyncio.current_task()
             try:
                 await asyncio.shield(task)
             except asyncio.CancelledError:
-                turn.cancel()  # `$/cancelRequest`
+                if turn in self._waited_for:
+                    turn.cancel()  # `$/cancelRequest`
                 raise
+            finally:
+                self._waited_for.pop(turn, None)
         return {"sessionId": session.session_id, "promptId": turn.prompt_id}
+
+    def leave(self) -> None:
+        """The client is about to go. Its requests are canceled then, but not because the person wants them to be."""
+        for turn, task in list(self._waited_for.items()):
+            if task is None or not task.cancelling():
+                del self._waited_for[turn]
 
     def close(self) -> None:
         """The client has gone."""
-        for task in self._turns:
+        self._gone = True
+        self.leave()
+        for task in list(self._turns):
             task.cancel()
 
     async def _session(self) -> Session:
@@ -92,18 +118,17 @@ class Turns:
             self._session_id = made.session.trace.trace_id
         return await self._core.session(self._session_id)
 
-    async def _run(self, turn: _Turn, text: str) -> None:
-        session = turn.session
-        self._core.bus.subscribe(session.session_id, turn.published)
+    async def _work(self, turn: _Turn, text: str) -> p.SessionPromptResult:
+        if turn.canceled:
+            return p.SessionPromptResult(prompt_id=turn.prompt_id, stop_reason="canceled", removed=True)
+        session_id = turn.session.session_id
+        return await self._prompts.prompt(
+            p.SessionPromptParams(session_id=session_id, text=text, prompt_id=turn.prompt_id)
+        )
+
+    async def _follow(self, turn: _Turn, working: asyncio.Task[p.SessionPromptResult]) -> None:
         try:
-            await turn.progress.begin(
-                turn.title, "waits for the turn before it" if session.running else "thinking"
-            )
-            if turn.canceled:
-                return
-            result = await self._prompts.prompt(
-                p.SessionPromptParams(session_id=session.session_id, text=text, prompt_id=turn.prompt_id)
-            )
+            result = await asyncio.shield(working)
             turn.progress.end(_ended(result))
             await self._show(turn, result)
         except RequestError as error:
@@ -114,9 +139,13 @@ class Turns:
             self._showing.say(
                 f"Goalwright has a bug ({name}); its log has the details.", types.MessageType.Error
             )
-        finally:
-            turn.progress.end("stopped")
-            self._core.bus.unsubscribe(turn.published)
+
+    def _followed(self, turn: _Turn, task: asyncio.Task[None]) -> None:
+        self._turns.discard(task)
+        self._core.bus.unsubscribe(turn.published)
+        if self._gone:
+            turn.progress.drop()
+        turn.progress.end("stopped")
 
     async def _show(self, turn: _Turn, result: p.SessionPromptResult) -> None:
         if result.removed:
@@ -139,7 +168,7 @@ class Turns:
 
     def progress(self, turn: _Turn, token: types.ProgressToken | None) -> Progress:
         """A progress bar whose cancel ends the turn."""
-        return Progress(self._server, token, turn.cancel)
+        return Progress(self._server, token, turn.cancel, self._tokens)
 
 
 class _Turn:
@@ -190,6 +219,16 @@ class _Turn:
             if message.role == "assistant" and (text := message.text().strip()):
                 return text
         return ""
+
+
+_WORKING: set[asyncio.Task[p.SessionPromptResult]] = set()
+"""The loop itself keeps no task alive."""
+
+
+def _worked(task: asyncio.Task[p.SessionPromptResult]) -> None:
+    _WORKING.discard(task)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.info("a turn of an editor ended with: %s", error)  # which is shown, if somebody is still there
 
 
 def _ended(result: p.SessionPromptResult) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tools.base import DiagnosticsReport, Problem
+from tools.diff import shown_name
 from tools.language import CurrentProblems
 from tools.paths import rule_target
 
@@ -14,6 +16,16 @@ MAX_PER_FILE = 20
 MAX_FILES = 6
 """The file that was changed and five others (source: conventions.md, "Diagnostics after a write")."""
 _LATE = "Language servers have answered about earlier edits"
+_HIDING = r"\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f"
+_UNSEEN = re.compile(rf"[\x00-\x1f\x7f-\x9f{_HIDING}]+")
+"""Control characters, terminal sequences' included, and what hides or reorders text."""
+_UNSEEN_IN_TEXT = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_HIDING}]+")
+_TAGS = (
+    "diagnostics|said|carried|goal_summary|goal_summaries|earlier_attempts|(?:untrusted_)?instructions|environment"
+    "|compact_summary|handed_over|agent_report|hook_context|system(?:[-_]reminder)?"
+)
+_TAG = re.compile(rf"<(?=\s*/?\s*(?:{_TAGS})\b)", re.IGNORECASE)
+"""What would end the block of a report early, or pass for a part of the prompt: messages quote the code."""
 _RANK = {"error": 0, "warning": 1, "information": 2, "hint": 3}
 
 
@@ -25,6 +37,11 @@ def describe(report: DiagnosticsReport, workspace: Path) -> str:
     """
     who = f" ({', '.join(report.servers)})" if report.servers else ""
     told = _told(report)
+    if report.hidden and not told and report.verdict == "problems":
+        lines = [f"Diagnostics: no new problems in files that may be read{who}.", *_hidden(report)]
+        if report.silent:
+            lines.append(f"NO FRESH ANSWER in time from {', '.join(report.silent)}: there may be more.")
+        return "\n".join(lines)
     if report.verdict == "problems" and told:
         lines = [
             f"Diagnostics: {_counted(told, report)} since this edit{who}:",
@@ -52,6 +69,8 @@ def describe_late(report: DiagnosticsReport, workspace: Path) -> str:
     told = _told(report)
     if report.verdict == "problems" and told:
         lines = [f"{_LATE}: {_counted(told, report)}{who}:", *_listed(told, report, workspace)]
+    elif report.hidden:
+        lines = [f"{_LATE}: no new problems in files that may be read{who}.", *_hidden(report)]
     else:
         lines = [f"{_LATE}: clean, no new problems{who}."]
     if report.silent:
@@ -67,9 +86,9 @@ def problems_metadata(report: DiagnosticsReport | CurrentProblems, workspace: Pa
             "line": problem.line,
             "column": problem.column,
             "severity": problem.severity,
-            "message": problem.message,
-            "source": problem.source,
-            "code": problem.code,
+            "message": _UNSEEN_IN_TEXT.sub("", problem.message),
+            "source": plain(problem.source),
+            "code": plain(problem.code),
         }
         for problem in report.problems
     ]
@@ -88,7 +107,7 @@ def blocks(
         lines = [_line(problem) for problem in found[:per_file]]
         if len(found) > per_file:
             lines.append(f"… and {len(found) - per_file} more")
-        name = rule_target(path, workspace)
+        name = shown_name(rule_target(path, workspace)).replace('"', "'").replace("<", "‹")
         made.append(f'<diagnostics file="{name}">\n' + "\n".join(lines) + "\n</diagnostics>")
     if len(by_file) > files:
         made.append(f"… and problems in {len(by_file) - files} more files")
@@ -106,14 +125,25 @@ def _counted(told: Sequence[Problem], report: DiagnosticsReport) -> str:
 
 def _listed(told: Sequence[Problem], report: DiagnosticsReport, workspace: Path) -> list[str]:
     more = [f"… and {report.left_out} more that are not listed."] if report.left_out else []
-    return [blocks(told, workspace), *more]
+    return [blocks(told, workspace), *more, *_hidden(report)]
+
+
+def _hidden(report: DiagnosticsReport) -> list[str]:
+    if not report.hidden:
+        return []
+    return [f"{report.hidden} problem{'s' if report.hidden > 1 else ''} in files that may not be read."]
+
+
+def plain(text: str) -> str:
+    """``text`` of a server on one line: without what cannot be seen, and without tags that mean something here."""
+    return _TAG.sub("‹", " ".join(_UNSEEN.sub(" ", text).split()))
 
 
 def _line(problem: Problem) -> str:
     # Several sources are a list of their own, before that of their codes.
     source = f"{problem.source}:" if ", " in problem.source and problem.code else problem.source
-    label = " ".join(filter(None, (source, problem.code)))
-    message = " ".join(problem.message.split())
+    label = plain(" ".join(filter(None, (source, problem.code))))
+    message = plain(problem.message)
     return f"{problem.severity.upper()} [{problem.line}:{problem.column}] {message}" + (
         f" ({label})" if label else ""
     )

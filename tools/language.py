@@ -53,6 +53,8 @@ class DiagnosticsReport:
     """Names of those that did not in time; what they say later is told later. Whatever the verdict is."""
     left_out: int = 0
     """New errors that are not among ``problems``, because they are too many."""
+    hidden: int = 0
+    """New problems that are not told, because they are in files that may not be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,11 +121,13 @@ async def ask_read(target: Target, ctx: ToolContext, permission: str = "read") -
 
 def may_read(path: Path, ctx: ToolContext) -> Action:
     """What the rules alone say to reading a file, whichever of its names they mean. Blocking for a hard link."""
-    decided = [ctx.permission.decide("read", rule_target(path, ctx.workspace))]
-    decided += [
-        ctx.permission.decide("read", rule_target(other, ctx.workspace))
-        for other in other_names(path, ctx.workspace)
-    ]
+    return reading(path, ctx.workspace, lambda name: ctx.permission.decide("read", name))
+
+
+def reading(path: Path, workspace: Path, decide: Callable[[str], Action]) -> Action:
+    """What ``decide`` (of a name in rules) says to reading a file, the strictest for all its names. As ``may_read``."""
+    names = (rule_target(name, workspace) for name in (path, *other_names(path, workspace)))
+    decided = [decide(name) for name in names]
     return "deny" if "deny" in decided else "ask" if "ask" in decided else "allow"
 
 

@@ -33,6 +33,7 @@ from daemon.model.messages import FilePart, StopReason, TextPart, whole_characte
 from daemon.model.traces import QueuedPrompt, SessionStatus
 from daemon.permission.service import CANCELED
 from daemon.store.base import StoreError
+from tools.paths import reading
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,9 @@ class Session(LiveSession):
             services.workspace,
             lambda name: kind_of(name, tool.permission) if (tool := services.tools.get(name)) else "other",
             lambda: self.config.settings.diagnostics_severity,
+            lambda path: reading(
+                path, services.workspace, lambda name: self.rules.decide("read", name).action
+            ),
         )
         self._queue = PromptQueue()
         self._worker: asyncio.Task[None] | None = None

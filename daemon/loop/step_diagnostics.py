@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
 from daemon.model.messages import ToolCallPart, ToolResultPart
+from tools.access import Action
 from tools.diagnostics_text import describe, problems_metadata
 from tools.language import CurrentProblems, Diagnostics, DiagnosticsReport, DiagnosticsRun, Severity
 
 CallKind = Literal["writes", "looks", "other"]
 """What a tool means for a batch: ``looks`` wants to see the workspace as it is, so nothing may be put off over it."""
+
+_log = logging.getLogger(__name__)
 
 _MAX_OPEN = 100
 _APPLIED = "What this step's calls before this one have changed stays changed."
@@ -42,12 +46,18 @@ class StepDiagnostics:
         workspace: Path,
         kind: Callable[[str], CallKind],
         least: Callable[[], Severity],
+        reading: Callable[[Path], Action] | None = None,
     ) -> None:
-        """``kind`` of a tool's name; ``least``: the mildest problems that the model is told after a change."""
+        """``kind`` of a tool's name; ``least``: the mildest problems that the model is told after a change.
+
+        ``reading``: what the rules say to reading a file, may block; without it nothing in the workspace is secret.
+        Messages quote the code, so problems in what may not be read are only counted.
+        """
         self._port = port
         self._workspace = workspace
         self._kind = kind
         self._least = least
+        self._reading = reading
         self._run: DiagnosticsRun | None = None
         self._paths: set[Path] = set()
         """Files of ``_run``."""
@@ -58,7 +68,7 @@ class StepDiagnostics:
         self._open: dict[Path, None] = {}
         """Files of changes that got no fresh answer, oldest first."""
         self._leaving: set[asyncio.Task[DiagnosticsReport]] = set()
-        self._late: list[DiagnosticsReport] = []
+        self._late: list[tuple[DiagnosticsReport, frozenset[Path]]] = []
 
     # ---- the port
 
@@ -82,7 +92,7 @@ class StepDiagnostics:
     async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
         """See the port."""
         report = await self._port.overdue(paths)
-        return None if report is None else self._filtered(report)
+        return None if report is None else await self._readable(self._filtered(report), paths)
 
     async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
         """See the port."""
@@ -135,9 +145,15 @@ class StepDiagnostics:
             return DiagnosticsReport("no_server")
         asked = asyncio.create_task(run.report())
         try:
-            return self._noted(await asyncio.shield(asked), paths)
+            report = self._noted(await asyncio.shield(asked), paths)
         except asyncio.CancelledError:
             self._leave(asked, paths)
+            raise
+        try:
+            return await self._readable(report, paths)
+        except asyncio.CancelledError:
+            if report.verdict in ("problems", "clean"):
+                self._late.append((report, frozenset(paths)))
             raise
 
     def leave(self) -> None:
@@ -161,7 +177,7 @@ class StepDiagnostics:
     async def late(self) -> DiagnosticsReport | None:
         """What has come by now about earlier steps, to be told once; None: nothing. Waits for no server."""
         if self._late:
-            return self._late.pop(0)
+            return await self._readable(*self._late.pop(0))
         if not self._open:
             return None
         asked = list(self._open)
@@ -195,7 +211,7 @@ class StepDiagnostics:
                 return  # the port never raises: it is being closed
             report = self._noted(task.result(), paths)
             if report.verdict in ("problems", "clean"):
-                self._late.append(report)
+                self._late.append((report, frozenset(paths)))
 
         self._leaving.add(asked)
         asked.add_done_callback(take)
@@ -220,6 +236,33 @@ class StepDiagnostics:
             return dataclasses.replace(report, problems=errors)
         verdict = "no_fresh_answer" if report.silent else "clean"
         return dataclasses.replace(report, verdict=verdict, problems=(), left_out=0)
+
+    async def _readable(self, report: DiagnosticsReport, own: Collection[Path]) -> DiagnosticsReport:
+        """Without problems in files that the rules of this session do not let the model read.
+
+        ``own`` files, which it wrote itself, it may be told about even where the rules would ask the person again.
+        """
+        if not report.problems:
+            return report
+        files = {problem.path for problem in report.problems}
+
+        def decide() -> set[Path]:
+            return {path for path in files if self._may_be_told(path, own)}
+
+        try:
+            told = await asyncio.to_thread(decide)
+        except Exception:  # the edit has been applied; in doubt nothing is shown
+            _log.exception("the rules could not be asked about problems")
+            told = set[Path]()
+        shown = tuple(problem for problem in report.problems if problem.path in told)
+        hidden = report.hidden + len(report.problems) - len(shown)
+        return dataclasses.replace(report, problems=shown, hidden=hidden)
+
+    def _may_be_told(self, path: Path, own: Collection[Path]) -> bool:
+        action = "allow" if self._reading is None else self._reading(path)
+        if path in own:
+            return action != "deny"
+        return action == "allow" and self._workspace in path.parents
 
 
 class _CallRun:

@@ -22,6 +22,8 @@ Raw = tuple[RawDiagnostic, ...]
 MAX_PROBLEMS_A_FILE = 20
 MAX_OTHER_FILES = 5
 _MAX_OTHERS_LOOKED_AT = 500
+_MAX_COMPARED = 200
+"""Problems of one file, the worst ones, that are looked through for those that several servers report."""
 _MANY_PROBLEMS = 300
 _MUCH_TEXT = 200_000
 """Characters; beyond these two the comparison is done in a thread."""
@@ -97,17 +99,24 @@ def bounded(problems: Sequence[Problem], changed: Collection[Path]) -> tuple[tup
     The changed files come first, then the other files, those with errors before those with warnings.
     """
     files: dict[Path, list[Problem]] = {path: [] for path in changed}
-    once = without_doubles(problems)
-    for problem in once:
+    for problem in dict.fromkeys(problems):
         files.setdefault(problem.path, []).append(problem)
+    errors = 0
+    told: list[Problem] = []
     for found in files.values():
         found.sort(key=by_weight)
     others = [path for path, found in files.items() if found and path not in changed]
     others.sort(key=lambda path: by_weight(files[path][0])[0])
-    shown = [*changed, *others[:MAX_OTHER_FILES]]
-    told = tuple(problem for path in shown for problem in files[path][:MAX_PROBLEMS_A_FILE])
-    errors = [sum(problem.severity == "error" for problem in some) for some in (once, told)]
-    return told, errors[0] - errors[1]
+    shown = {*changed, *others[:MAX_OTHER_FILES]}
+    for path in [*changed, *others]:
+        # Comparing costs: what a flood brings beyond what can be told anyway is only counted.
+        found, rest = files[path][:_MAX_COMPARED], files[path][_MAX_COMPARED:]
+        once = without_doubles(found) if path in shown else tuple(found)
+        ordered = sorted(once, key=by_weight)
+        kept = ordered[:MAX_PROBLEMS_A_FILE] if path in shown else []
+        told += kept
+        errors += sum(problem.severity == "error" for problem in (*ordered[len(kept) :], *rest))
+    return tuple(told), errors
 
 
 async def bounded_aside(

@@ -51,6 +51,9 @@ _PYRIGHTS = frozenset({"pyright", "basedpyright", "pylance"})
 
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|`([^`\n]+)`|'([^'\n]+)'|[‘“]([^’”\n]+)[’”]")
 _WORD = re.compile(r"[\w.]+|[^\s\w\"'`‘’“”.,;:!?()\[\]]")
+_MAX_AT_ONE_PLACE = 40
+"""Problems at one place that are compared with each other. A server whose ranges are no good puts all of its problems
+at the top of the file, and comparing each with each would take minutes."""
 _ENOUGH_WORDS = 3
 """A message that goes on where another one ends says the same, if that one is more than a word or two."""
 
@@ -59,13 +62,13 @@ def without_doubles(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """``problems`` in their order, with one entry for what different sources say alike.
 
     The entry is the one that says most, with the worst severity, and all sources and codes. Of one source only
-    exact repetitions go.
+    exact repetitions go, and what stands at one place beyond the first few dozen stays as it is.
     """
     places: dict[tuple[Path, int, int], list[_Entry]] = {}
     entries: list[_Entry] = []
     for problem in dict.fromkeys(problems):
         here = places.setdefault((problem.path, problem.line, problem.column), [])
-        for entry in here:
+        for entry in here if len(here) < _MAX_AT_ONE_PLACE else ():
             if entry.takes(problem):
                 break
         else:

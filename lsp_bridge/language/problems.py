@@ -15,11 +15,19 @@ RawDiagnostic = Mapping[str, Any]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "information", "hint")
 """In LSP's order: the wire's 1 is the first."""
 
+MAX_RAW = 20_000
+"""Diagnostics of one file that are taken in at once; a flood keeps the errors first."""
 _MAX_MESSAGE = 2000
+_MAX_LABEL = 200
+_MAX_PLACE = 2**31 - 1
+"""LSP's ``uinteger`` ends there."""
 
 
 def severe(items: Iterable[object], least: Severity) -> tuple[RawDiagnostic, ...]:
-    """The diagnostics at least as severe as ``least``; whatever is not a diagnostic is dropped."""
+    """The diagnostics at least as severe as ``least``; whatever is not a diagnostic is dropped.
+
+    Of too many (``MAX_RAW``) the most severe are kept, in their order.
+    """
     limit = SEVERITIES.index(least) + 1
     kept: list[RawDiagnostic] = []
     for item in items:
@@ -27,6 +35,9 @@ def severe(items: Iterable[object], least: Severity) -> tuple[RawDiagnostic, ...
             diagnostic = cast("RawDiagnostic", item)
             if _severity(diagnostic) <= limit:
                 kept.append(diagnostic)
+    if len(kept) > MAX_RAW:
+        order = sorted(range(len(kept)), key=lambda index: _severity(kept[index]))[:MAX_RAW]
+        kept = [kept[index] for index in sorted(order)]
     return tuple(kept)
 
 
@@ -59,9 +70,13 @@ def _severity(item: RawDiagnostic) -> int:
 def _start(item: RawDiagnostic) -> tuple[int, int]:
     try:
         start = item["range"]["start"]
-        return max(0, int(start["line"])), max(0, int(start["character"]))
-    except (KeyError, TypeError, ValueError):
+        return _place(start["line"]), _place(start["character"])
+    except (KeyError, TypeError, ValueError, OverflowError):  # JSON's 1e999 is infinite
         return 0, 0
+
+
+def _place(number: Any) -> int:
+    return min(max(0, int(number)), _MAX_PLACE)
 
 
 def _message(item: RawDiagnostic) -> str:
@@ -73,4 +88,7 @@ def _message(item: RawDiagnostic) -> str:
 
 
 def _text(value: object) -> str:
-    return str(value) if isinstance(value, (str, int)) else ""
+    if isinstance(value, str):
+        return value[:_MAX_LABEL]
+    # Python refuses to write out integers of thousands of digits, which JSON allows.
+    return str(value) if isinstance(value, int) and abs(value) <= _MAX_PLACE else ""

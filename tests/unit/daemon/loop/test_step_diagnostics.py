@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -267,3 +268,32 @@ async def test_a_session_that_ends_leaves_no_report_behind(tmp_path: Path) -> No
         await finish(turn)
         await session.eyes.close()
         assert not session.eyes.owed
+
+
+# ---- what may not be read
+
+
+async def test_problems_in_files_that_may_not_be_read_are_only_counted(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        report = broken(bench, "error")
+        secret = Problem(bench.workspace / ".env", 1, 1, "error", "TOKEN=hunter2")
+        outside = Problem(tmp_path / "elsewhere.py", 1, 1, "error", "PASSWORD=hunter2")
+        eyes(bench).answer = dataclasses.replace(report, problems=(*report.problems, secret, outside))
+        eyes(bench).late.append(dataclasses.replace(report, problems=(secret,)))
+        rules = {**ALLOW_ALL, "permission": {"*": "allow", "read": {"*.env": "deny"}}}
+        [only] = await worked(bench, write("a.py"), settings=rules)
+        assert "bad error" in only.content
+        assert "2 problems in files that may not be read" in only.content
+        told = [*notes(bench), only.model_dump_json()]
+        assert not [text for text in told if "hunter2" in text]
+
+
+async def test_late_problems_in_files_that_may_not_be_read_are_only_counted(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        secret = Problem(bench.workspace / ".env", 1, 1, "error", "TOKEN=hunter2")
+        eyes(bench).answer = NO_ANSWER
+        eyes(bench).late.append(DiagnosticsReport("problems", (secret,), ("ty",)))
+        rules = {**ALLOW_ALL, "permission": {"*": "allow", "read": {"*.env": "deny"}}}
+        await worked(bench, write("a.py"), settings=rules)
+        assert any("1 problem in files that may not be read" in note for note in notes(bench))
+        assert not any("hunter2" in note for note in notes(bench))

@@ -44,6 +44,22 @@ class ThisClient(Protocol):
         ...
 
 
+def client_rules(core: Daemon, client: ThisClient) -> RuleSet:
+    """The rules of a client's session that nothing was granted in."""
+    config, trust = client.client_config(), client.client_trust()
+    granted, granted_here = core.grants.rules()
+    return RuleSet(
+        config.base_rules,
+        config.workspace_rules,
+        trusted=config.trusted,
+        granted=granted,
+        granted_here=granted_here,
+        mode=mode_in_force(config.settings.mode, trust),
+        trust=trust,
+        root=core.workspace.as_posix(),
+    )
+
+
 class PermissionRequests:
     """The requests of one connection about permission."""
 
@@ -151,7 +167,7 @@ class PermissionRequests:
         """What would happen, by which rule of which file. Nobody is asked, nothing is run."""
         session = None if params.session_id is None else await self._client.at_hand(params.session_id)
         config = self._client.client_config() if session is None else session.config
-        rules = self._rules() if session is None else session.rules
+        rules = client_rules(self._core, self._client) if session is None else session.rules
         try:
             ask = await asyncio.to_thread(
                 asked_about, params.permission, params.target, self._core.workspace, config.settings
@@ -161,21 +177,6 @@ class PermissionRequests:
         verdict = rules.judge(ask)
         return p.PermissionExplainResult(
             action=verdict.action, reasons=verdict.reasons, warnings=ask.warnings
-        )
-
-    def _rules(self) -> RuleSet:
-        """The rules of a session that nothing was granted in."""
-        config, trust = self._client.client_config(), self._client.client_trust()
-        granted, granted_here = self._core.grants.rules()
-        return RuleSet(
-            config.base_rules,
-            config.workspace_rules,
-            trusted=config.trusted,
-            granted=granted,
-            granted_here=granted_here,
-            mode=mode_in_force(config.settings.mode, trust),
-            trust=trust,
-            root=self._core.workspace.as_posix(),
         )
 
     # -- commands in the background --

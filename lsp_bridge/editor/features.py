@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -18,28 +17,28 @@ from pydantic import ValidationError
 
 from daemon.core import Daemon
 from daemon.model.permissions import PermissionRequest
+from daemon.permission.rules import RuleSet
 from lsp_bridge import protocol as p
-from lsp_bridge.documents import OpenDocuments, path_of
+from lsp_bridge.documents import OpenDocuments
 from lsp_bridge.editor import arguments as a
 from lsp_bridge.editor import names as n
 from lsp_bridge.editor.actions import code_actions
 from lsp_bridge.editor.decisions import Decisions
 from lsp_bridge.editor.hunks import landing, parts
 from lsp_bridge.editor.lenses import code_lenses
-from lsp_bridge.editor.prompts import Excerpt, excerpt, one_line, prompt, reference
+from lsp_bridge.editor.prompts import one_line, prompt
 from lsp_bridge.editor.questions import Questions
+from lsp_bridge.editor.quoting import Quoting
 from lsp_bridge.editor.showing import Showing
 from lsp_bridge.editor.turns import Turns
+from lsp_bridge.permission_requests import client_rules
 from lsp_bridge.request_error import RequestError
 from lsp_bridge.requests import ClientState, Requests
-from tools.base import ToolError
-from tools.text import decode
+from lsp_bridge.terminal.text import shown_line
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
 
-_LARGEST = 20_000_000
-"""Bytes of a file that is read for a quotation."""
 _QUESTIONS = ("Explain it", "Look for mistakes", "Suggest how to improve it", "Write tests for it")
 """What can be asked where the person has no place to type a question."""
 
@@ -67,6 +66,7 @@ class EditorFeatures:
         self._showing = Showing(server, core.state_folder / "shown" / key)
         self._questions = Questions(server, self._showing, self._decide_rest)
         self._turns = Turns(server, core, requests, self._questions, self._showing)
+        self._quoting = Quoting(core, documents, self._rules)
         self._changed = changed
 
     def leave(self) -> None:
@@ -129,7 +129,7 @@ class EditorFeatures:
             )
         if command == n.FIX and not about.diagnostics:
             raise RequestError(p.INVALID_PARAMS, "There is no problem to fix: put the caret on one.")
-        shown, place = await self._excerpt(about)
+        shown, place = await self._quoting.excerpt(about)
         question = about.question
         if command == n.ASK and not question.strip():
             if self._client.chat:
@@ -154,33 +154,17 @@ class EditorFeatures:
             return ""
         return f"{chosen}." if chosen == _QUESTIONS[3] else f"{chosen}. Change nothing."
 
-    async def _excerpt(self, about: a.About) -> tuple[Excerpt, str]:
-        path = await asyncio.to_thread(path_of, about.uri)
-        if path is None:
-            raise RequestError(p.INVALID_PARAMS, "Goalwright works on files on disk: save this one first.")
-        document = self._documents().document(about.uri)
-        text = await asyncio.to_thread(_read, path) if document is None else document.text
-        moved = document is not None and about.version is not None and document.version != about.version
-        spans = [one.range for one in about.diagnostics if one.range is not None] or (
-            [about.range] if about.range is not None else []
-        )
-        start = min((span.start.line for span in spans), default=0)
-        end = max((_last(span) for span in spans), default=_MANY if about.range is None else 0)
-        name = self._name(path)
-        unsaved = document is not None and not await asyncio.to_thread(document.is_saved)
-        around = bool(about.diagnostics)
-
-        def cut() -> Excerpt:
-            return excerpt(name, text, start, end, around=around, unsaved=unsaved, moved=moved)
-
-        shown = await asyncio.to_thread(cut)
-        place = f"@{one_line(name, 400)}" if end == _MANY else reference(name, start, end)
-        return shown, place
+    def _rules(self) -> RuleSet:
+        """Of the session of this connection, with what was granted in it, if it has one."""
+        session_id = self._turns.session_id
+        session = None if session_id is None else self._core.live(session_id)
+        return client_rules(self._core, self._requests) if session is None else session.rules
 
     # -- decisions --
 
     async def _decide(self, command: str, decision: a.Decision) -> None:
-        request = self._waiting(decision.request_id)
+        named = decision.request_id
+        request = self._visible(decision.path) if named is None else self._waiting(named)
         files = [file for file in request.files if decision.path in (None, file.path)]
         if decision.path is not None and not files:
             raise RequestError(
@@ -230,22 +214,51 @@ class EditorFeatures:
         if isinstance(result, p.PermissionReplyResult) and not result.accepted:
             raise RequestError(p.UNKNOWN_REQUEST, f"Already answered by {result.by or 'somebody'}.")
 
-    def _waiting(self, request_id: str | None) -> PermissionRequest:
-        """A request that waits: this one, or without an id the oldest, of this connection's own session if any."""
+    def _waiting(self, request_id: str) -> PermissionRequest:
+        """A request that waits."""
+        for request in self._core.permissions.pending():
+            if request.request_id == request_id:
+                return request
+        raise RequestError(
+            p.UNKNOWN_REQUEST,
+            "This change does not wait for an answer any more: it was answered or canceled. Nothing was done.",
+        )
+
+    def _visible(self, path: str | None) -> PermissionRequest:
+        """The one proposed change that the person of this editor can mean without naming it.
+
+        Its question was put here, or its lenses are in ``path``, open here. Never a command: whoever accepts one must
+        have seen it, and of several nobody knows which one was looked at.
+        """
         pending = self._core.permissions.pending()
-        if request_id is None:
-            own = [one for one in pending if one.trace_id == self._turns.session_id]
-            found = next(iter(own or pending), None)
-        else:
-            found = next((one for one in pending if one.request_id == request_id), None)
-        if found is None:
-            raise RequestError(
-                p.UNKNOWN_REQUEST,
-                "Nothing waits for an answer."
-                if request_id is None
-                else "This change does not wait for an answer any more: it was answered or canceled. Nothing was done.",
-            )
-        return found
+        if not pending:
+            raise RequestError(p.UNKNOWN_REQUEST, "Nothing waits for an answer.")
+        found = [one for one in pending if one.files and self._is_visible(one, path)]
+        if len(found) == 1:
+            return found[0]
+        waiting = "; ".join(f"{shown_line(one.title)} (requestId {one.request_id})" for one in pending[:5])
+        more = f"; and {len(pending) - 5} more" if len(pending) > 5 else ""
+        why = (
+            "More than one proposed change could be meant"
+            if found
+            else "No proposed change that this editor shows waits for an answer"
+        )
+        raise RequestError(
+            p.UNKNOWN_REQUEST,
+            f"{why}, so nothing was done. Waiting: {waiting}{more}. Use the code lenses, name the requestId, or answer "
+            "where it was asked (`goalwright run --continue` in a terminal).",
+        )
+
+    def _is_visible(self, request: PermissionRequest, path: str | None) -> bool:
+        if path is None:
+            return self._questions.was_shown(request.request_id)
+        change = self._core.permissions.proposed(request.request_id, path)
+        if change is None:
+            return False
+        documents = self._documents()
+        return any(documents.at(one.path) for one in change.changes) or self._questions.was_shown(
+            request.request_id
+        )
 
     async def _check_current(self, request: PermissionRequest, name: str) -> None:
         """Refuse to accept what could not be written, because the person has gone on typing."""
@@ -265,31 +278,6 @@ class EditorFeatures:
                 "Nothing was done: take your change back, or reject the proposal, and Goalwright looks again.",
             )
 
-    # -- helpers --
-
-    def _name(self, path: Path) -> str:
-        inside = path.is_relative_to(self._core.workspace)
-        return (path.relative_to(self._core.workspace) if inside else path).as_posix()
-
-
-_MANY = 10**9
-"""The last line of a file, whatever it is."""
-
 
 def _word(accepted: bool) -> Any:
     return "once" if accepted else "reject"
-
-
-def _last(span: a.Span) -> int:
-    """The last line of a range. One that ends before the first character of a line does not have that line."""
-    ends_above = span.end.character == 0 and span.end.line > span.start.line
-    return span.end.line - 1 if ends_above else max(span.start.line, span.end.line)
-
-
-def _read(path: Path) -> str:
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise RequestError(p.INVALID_PARAMS, f"{path.name} is too long to be quoted.")
-        return decode(path.read_bytes()).text
-    except (OSError, ToolError) as error:
-        raise RequestError(p.INVALID_PARAMS, f"{path.name} cannot be read: {error}") from None

@@ -56,13 +56,19 @@ async def code_lenses(waiting: Waiting, path: Path, text: str, decisions: Decisi
     lenses: list[types.CodeLens] = []
     for proposal in proposals(waiting, path):
         place = await asyncio.to_thread(landing, proposal.change, text)
-        lenses += _of_file(proposal, place, decisions)
-        lenses += _of_hunks(proposal, place, decisions)
+        hunks = _of_hunks(proposal, place, decisions)
+        lenses += _of_file(proposal, place, decisions, alone=parts(proposal.file) == 1 and bool(hunks))
+        lenses += hunks
     return lenses
 
 
-def _of_file(proposal: Proposal, place: Landing, decisions: Decisions) -> list[types.CodeLens]:
-    """At the top: the file as a whole, and the request where it has more files."""
+def _of_file(
+    proposal: Proposal, place: Landing, decisions: Decisions, *, alone: bool
+) -> list[types.CodeLens]:
+    """At the top: the file as a whole, and the request where it has more files. Short words: editors cut the line.
+
+    ``alone``: there is one hunk and it has lenses of its own, which say the same.
+    """
     request, file = proposal.request, proposal.file
     here = {"requestId": request.request_id, "path": file.path}
     count = parts(file)
@@ -70,9 +76,11 @@ def _of_file(proposal: Proposal, place: Landing, decisions: Decisions) -> list[t
     if place.current:
         left = decisions.undecided(request, [file])
         what = _whole(file, proposal.change) if count == 1 else _changes(left, count)
-        if left:
+        if count > 1 and left == count and len(request.files) > 1:
+            what = "this file"
+        if left and not alone:
             lenses.append(_lens(0, f"Accept {what}", ACCEPT_CHANGES, here))
-            verb = "Reject all" if count > 1 and left == count else f"Reject {what}"
+            verb = "Reject all" if what.startswith("all ") else f"Reject {what}"
             lenses.append(_lens(0, verb, REJECT_CHANGES, here))
     else:
         # Accepting would be refused when it comes to writing.
@@ -80,8 +88,8 @@ def _of_file(proposal: Proposal, place: Landing, decisions: Decisions) -> list[t
     lenses.append(_lens(0, "Show diff", SHOW_CHANGES, here))
     if len(request.files) > 1:
         whole = {"requestId": request.request_id}
-        lenses.append(_lens(0, f"Accept all {len(request.files)} files", ACCEPT_CHANGES, whole))
-        lenses.append(_lens(0, f"Reject all {len(request.files)} files", REJECT_CHANGES, whole))
+        lenses.append(_lens(0, f"Accept {len(request.files)} files", ACCEPT_CHANGES, whole))
+        lenses.append(_lens(0, f"Reject {len(request.files)} files", REJECT_CHANGES, whole))
     return lenses
 
 

@@ -41,16 +41,23 @@ class Questions:
         self._showing = showing
         self._decide = decide
         self._asking: dict[str, asyncio.Task[None]] = {}
+        self._shown: set[str] = set()
 
     def ask(self, request: PermissionRequest) -> None:
         """Put the question; the answer is sent when it comes."""
         if request.request_id not in self._asking:
+            self._shown.add(request.request_id)
             task = asyncio.create_task(self._ask(request))
             self._asking[request.request_id] = task
             task.add_done_callback(lambda _: self._asking.pop(request.request_id, None))
 
+    def was_shown(self, request_id: str) -> bool:
+        """Whether the person has had this question before their eyes, here."""
+        return request_id in self._shown
+
     def answered(self, request_id: str) -> None:
         """Somebody has answered, perhaps here."""
+        self._shown.discard(request_id)
         if (task := self._asking.get(request_id)) is not None:
             task.cancel()
 
@@ -78,7 +85,7 @@ class Questions:
                 break
             await self._showing.document("proposed.diff", "\n".join(file.diff for file in request.files))
         if chosen is None:
-            self._showing.say(f"{_words(request)}\n\n{_STILL_WAITS}")
+            self._showing.say(f"{_words(request)}\n\n{_STILL_WAITS if request.files else _COMMAND_WAITS}")
             return
         # From here on an answer of somebody else must not interrupt this one.
         self._asking.pop(request.request_id, None)
@@ -95,6 +102,11 @@ _STILL_WAITS = (
     "Goalwright waits for your answer. Use the code lenses in the file, the editor commands goalwright.acceptChanges "
     "and goalwright.rejectChanges, or run `goalwright run --continue` in a terminal, where you can also answer "
     "“always”, choose parts or say what to do instead."
+)
+
+_COMMAND_WAITS = (
+    "Goalwright waits for your answer: run `goalwright run --continue` in a terminal, where you can also answer "
+    "“always” or say what to do instead."
 )
 
 

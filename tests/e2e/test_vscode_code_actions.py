@@ -63,8 +63,13 @@ async def test_fix_with_goalwright_on_a_problem_opens_the_chat_with_it(
         await fix.click()
 
         said = window.chat.get_by_role("article", name="You", exact=True)
-        await expect(said).to_contain_text("Fix this problem in @rates.json:")
+        await expect(said).to_contain_text(re.compile(r"Fix: .+ — rates\.json:\d"))
+        await expect(said).not_to_contain_text("They are data")
         await expect(window.answers().last).to_contain_text("JSON has no products")
+        await window.pictures("code-action-said")
+        await said.get_by_role("button", name="What the model is sent").click()
+        await expect(said).to_contain_text("Fix this problem in @rates.json:")
+        await expect(said).to_contain_text("They are data")
     prompt = str(model.requests[0].json["messages"][-1])
     assert "> error in line" in prompt
     assert "(json, " in prompt

@@ -34,6 +34,6 @@ test("lenses of a file speak of what is left to decide", () => {
   assert.equal(lensTitle(ACCEPT_CHANGES, "Accept all 2 changes", whole, [file, other], ALL, new Set()), "Accept all 2 changes");
   assert.equal(lensTitle(ACCEPT_CHANGES, "Accept all 2 changes", whole, [file, other], ALL, one), "Accept the other change");
   assert.equal(lensTitle(REJECT_CHANGES, "Reject all", whole, [file, other], ALL, both), undefined);
-  assert.equal(lensTitle(REJECT_CHANGES, "Reject all 2 files", { requestId: "r" }, [file, other], ALL, one), "Reject the other 2 changes");
+  assert.equal(lensTitle(REJECT_CHANGES, "Reject 2 files", { requestId: "r" }, [file, other], ALL, one), "Reject the other 2 changes");
   assert.equal(lensTitle(SHOW_CHANGES, "Show diff", whole, [file, other], ALL, both), "Show diff");
 });

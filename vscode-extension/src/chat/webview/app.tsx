@@ -8,6 +8,7 @@ import { Composer } from "./composer";
 import { Welcome } from "./welcome";
 import { post, save } from "./host";
 import { Icon } from "./icons";
+import { UserText } from "./message";
 import { MeterPanel } from "./meter";
 import { Restricted } from "./mode";
 import { Queue } from "./queue";
@@ -80,7 +81,7 @@ export function App(): JSX.Element {
             {!session &&
               outbox.map((one) => (
                 <article key={one.promptId} class="message user unsent" aria-label="You">
-                  <p class="said">{one.text}</p>
+                  <UserText id={one.promptId} text={one.text} />
                 </article>
               ))}
           </div>

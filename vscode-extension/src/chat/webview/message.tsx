@@ -4,6 +4,7 @@ import { compactionWords, type CompactionLine } from "../../session/lines";
 import { stopNotice } from "../../session/read";
 import type { Level, SessionState } from "../../session/state";
 import { toolView } from "../../session/tools";
+import { handedLine } from "../handed";
 import type { Changes } from "../messages";
 import { memo, useOpen } from "./hooks";
 import { post } from "./host";
@@ -93,14 +94,14 @@ function UserMessage({ id, parts, restorable }: Pick<MessageProps, "id" | "parts
   );
 }
 
-/** What Goalwright told the model along with a message: nobody said it, and nobody need read it. */
-function Note({ id, text }: { id: string; text: string }): JSX.Element {
+/** What Goalwright told the model in the person's place or along with a message: nobody said it, and nobody need read it. */
+function Note({ id, text, label = "Note to the model" }: { id: string; text: string; label?: string }): JSX.Element {
   const [open, toggle] = useOpen(`note-${id}`);
   return (
     <div class="note">
       <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
         <Icon name="chevron" />
-        <span>Note to the model</span>
+        <span>{label}</span>
       </button>
       {open && <p class="said">{text}</p>}
     </div>
@@ -152,6 +153,15 @@ const LONG_PROMPT = 1_200;
 export function UserText({ id, text }: { id: string; text: string }): JSX.Element {
   const [open, toggle] = useOpen(`prompt-${id}`);
   const long = text.length > LONG_PROMPT || text.split("\n").length > 16;
+  const line = handedLine(text);
+  if (line !== undefined) {
+    return (
+      <>
+        <p class="said">{visible(line)}</p>
+        <Note id={`sent-${id}`} text={text} label="What the model is sent" />
+      </>
+    );
+  }
   return (
     <>
       <p class={long && !open ? "said clipped" : "said"}>{text}</p>

@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { QueuedPrompt } from "../../protocol.gen";
+import { handedLine } from "../handed";
 import { post } from "./host";
 import { Icon } from "./icons";
 
@@ -54,7 +55,7 @@ function Waiting({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
   return (
     <li>
       <span class="dim">{prompt.steer ? "Next step" : "Next"}</span>
-      <span class="queued-text">{prompt.text}</span>
+      <span class="queued-text">{handedLine(prompt.text) ?? prompt.text}</span>
       <button type="button" class="symbol" aria-label="Edit" title="Edit" onClick={() => setDraft(prompt.text)}>
         <Icon name="edit" />
       </button>

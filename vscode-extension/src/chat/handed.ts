@@ -1,0 +1,23 @@
+/** What the daemon made of a code action, shortened for the eye: the prompt itself stays what the model was sent. Pure. */
+
+const PROBLEMS = /^(Fix|Explain) (?:this problem|these (\d+) problems) in @([^\n]+?)\.(?: Change nothing\.)?\n\n> /;
+const PLACE = /^Explain what stands in @([^\n]+)\. Change nothing\.\n\nThe file/;
+const QUESTION = /^(\S[^]*?)\n\nThis is about @([^\n]+)\.\n\nThe file/;
+/** How such a prompt goes on, whatever it is about (see `lsp_bridge/editor/prompts.py`). */
+const TAIL = /\n\nThe file(?: as it is in the editor|'s text is not quoted here)[^]*$/;
+const SAID = /^> \w+(?: in line \d+)?(?: \([^\n]*?\))?: ([^\n]*)$/m;
+
+/** In one line what the person asked for; undefined: the text is not such a prompt. */
+export function handedLine(text: string): string | undefined {
+  if (!TAIL.test(text)) return undefined;
+  const problems = PROBLEMS.exec(text);
+  if (problems) {
+    const [, verb, many, place] = problems;
+    const what = many === undefined ? (SAID.exec(text)?.[1] ?? "a problem") : `${many} problems`;
+    return `${verb}: ${what} — ${place}`;
+  }
+  const place = PLACE.exec(text);
+  if (place) return `Explain: ${place[1]}`;
+  const question = QUESTION.exec(text);
+  return question ? `${question[1]} — ${question[2]}` : undefined;
+}

@@ -1,7 +1,7 @@
 """The open files of all attached editors as one: the port ``Editors`` of the tools.
 
-The editor with the unsaved text wins. Two different unsaved texts of one file (two windows, or one window that has it
-open under two names) cannot be told apart by anybody but the person: nothing is changed then.
+The editor with the unsaved text wins. Two unsaved texts of one file (two windows, or one window that has it open under
+two names) are the person's to choose from, also equal ones: the one that is not changed would be left behind, unsaved.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from pathlib import Path
 
 from lsp_bridge.document_writer import CANNOT
 from lsp_bridge.documents import OpenDocument, OpenDocuments
-from tools.base import ToolError
-from tools.open_files import EditorGone, OpenFile
+from tools.open_files import AppliedEdit, EditorGone, NotTaken, OpenFile
 
 
 @dataclass(slots=True)
@@ -49,7 +48,7 @@ class AttachedEditors:
         if any(not document.known for _, document in found):
             return OpenFile("", unsaved=True, writable=False, refusal=_LOST.format(name=path.name))
         unsaved = [(editor, document) for editor, document in found if not document.is_saved()]
-        if len({document.text for _, document in unsaved}) > 1:
+        if len(unsaved) > 1:
             refusal = _TWICE.format(name=path.name)
             return OpenFile(unsaved[0][1].text, unsaved=True, writable=False, refusal=refusal)
         if unsaved and not any(editor.writer.can_write for editor, _ in unsaved):
@@ -65,20 +64,19 @@ class AttachedEditors:
             editor.writer.can_move and alone and not unsaved,
         )
 
-    async def write(self, path: Path, before: str, after: str) -> None:
+    async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
         """See Editors."""
         found = list(self._at(path))
         if not found:
             raise EditorGone(f"{path.name} is not open in an editor any more.")
-        # Unsaved ones first: they must not be passed by.
-        for editor, document in sorted(
-            found, key=lambda one: (one[1].is_saved(), not one[0].writer.can_write)
-        ):
-            if document.known and document.text == before:
-                await editor.writer.write(document, before, after)
-                return
-        raise ToolError(
-            f"{path.name} changed in the editor meanwhile. Nothing was written: read it again and redo the change."
+        unsaved = [one for one in found if not one[1].is_saved()]
+        # Unsaved ones must not be passed by.
+        for editor, document in unsaved or sorted(found, key=lambda one: not one[0].writer.can_write):
+            if len(unsaved) < 2 and document.known and document.text == before:
+                return await editor.writer.apply(document, before, after)
+        raise NotTaken(
+            f"{path.name} changed in the editor meanwhile.",
+            "Nothing was written: read it again and redo the change.",
         )
 
     async def move(self, source: Path, target: Path) -> None:
@@ -105,6 +103,6 @@ _LOST = (
     "Nothing was changed: ask the person to save and close {name}, then read it again."
 )
 _TWICE = (
-    "{name} has different unsaved changes in two places: two windows, or one under two names. Nothing was changed: ask "
-    "the person to save one and discard the other, then read it again."
+    "{name} has unsaved changes in two places: two windows, or one under two names. Nothing was changed: ask the "
+    "person to save one and discard the other, then read it again."
 )

@@ -55,6 +55,18 @@ class Listeners:
 class DocumentProtocol(LanguageServerProtocol):
     """pygls' protocol without its own store of documents; the handlers of the server get everything."""
 
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        """An answer that does not fit is an error for who waits for it: else it would wait for ever."""
+        try:
+            return super().structure_message(data)
+        except Exception as error:
+            if "id" not in data or "method" in data:
+                raise
+            found = types.ResponseError(
+                types.ErrorCodes.InvalidParams, f"the answer does not fit the protocol ({error})"
+            )
+            return types.ResponseErrorMessage(id=data["id"], error=found)
+
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(
         self, params: types.DidOpenTextDocumentParams

@@ -7,19 +7,18 @@ with ``goalwright/editor/save``. An editor that cannot do both is not asked, and
 from __future__ import annotations
 
 import asyncio
-import bisect
 import contextlib
 import logging
-import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from lsprotocol import types
 
+from lsp_bridge.text_edits import text_edits
 from tools.base import ToolError
-from tools.diff import hunk_spans
-from tools.open_files import EditorGone
+from tools.merge import MergeConflict, merge_texts
+from tools.open_files import EditorGone, NotSaved, NotTaken
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
@@ -34,10 +33,20 @@ TIMEOUT_S = 20.0
 """An editor that formats on save may take a while."""
 _NOTICE_S = 2.0
 """How long an editor that has applied an edit may take to tell of the document's change."""
-_LINE_END = re.compile(r"\r\n|\n|\r")
+_LATE_S = 600.0
+"""How long a save that was given up is still expected."""
+_TRIES = 5
+"""How often an edit is taken back while the person types on."""
 
 
 AnswerT = TypeVar("AnswerT")
+
+
+class _Said(NamedTuple):
+    """What an editor says about what it was asked to do; ``done`` is None when that cannot be understood."""
+
+    done: bool | None
+    reason: str = ""
 
 
 class _Left(Exception):
@@ -53,20 +62,27 @@ class DocumentWriter:
         """``gone``: whether the connection has ended."""
         self._server = server
         self._can_save = can_save
-        self._gone = gone
-        self._late: set[asyncio.Task[None]] = set()
-        self._asked: set[asyncio.Future[Any]] = set()
+        self.gone = gone
+        self._late: set[asyncio.Task[object]] = set()
+        self._waiting: set[asyncio.Future[None]] = set()
 
     def leave(self) -> None:
         """The connection has ended: nobody answers any more."""
-        for waiting in list(self._asked):
-            waiting.cancel()
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
 
     @property
     def can_write(self) -> bool:
-        """The editor takes edits, and can save."""
+        """The editor takes edits of a version, and can save.
+
+        One that knows no versions would put an edit wherever it fits no more, if the person types meanwhile.
+        """
         found = self._workspace()
-        return found is not None and bool(found.apply_edit) and self._can_save()
+        edits = None if found is None else found.workspace_edit
+        if found is None or edits is None or not found.apply_edit:
+            return False
+        return bool(edits.document_changes) and self._can_save()
 
     @property
     def can_move(self) -> bool:
@@ -76,170 +92,238 @@ class DocumentWriter:
         operations = (edits.resource_operations if edits is not None else None) or ()
         return self.can_write and types.ResourceOperationKind.Rename in operations
 
-    async def write(self, document: OpenDocument, before: str, after: str) -> None:
-        """Turn ``before``, the text of ``document``, into ``after`` and save it.
+    async def apply(self, document: OpenDocument, before: str, after: str) -> AppliedText:
+        """Turn ``before``, the text of ``document``, into ``after``; nothing is saved.
 
         Raises EditorGone when the editor was not asked for anything, ToolError when it did not do it: then the
-        document is as it was, or, when only the saving failed, has been put back.
+        document is as it was.
         """
         if not self.can_write:
-            raise ToolError(CANNOT.format(name=document.name))
-        await self._apply(document, before, after)
-        try:
-            saved = await self._answer(asyncio.ensure_future(self._save(document.uri)))
-        except TimeoutError:
-            saved, why = False, f": it did not answer within {TIMEOUT_S:g} seconds"
-        except _Left:
-            saved, why = False, ""
-        except Exception as error:  # an editor that does not know the request, or is gone: all the same
-            saved, why = False, f": {error}"
-        else:
-            why = ""
-        if saved:
-            return
-        if self._gone():
-            raise ToolError(_WENT.format(name=document.name))
-        await self._apply(document, after, before)
-        raise ToolError(
-            f"The editor could not save {document.name}{why}. Its text is as it was; nothing was written. "
-            "Ask the person to save it, then read it again."
-        )
+            raise NotTaken(_NO_WAY.format(name=document.name), _ASK_PERSON)
+        await self.edit(document, before, after)
+        return AppliedText(self, document, before, after)
 
     async def move(self, document: OpenDocument, source: Path, target: Path) -> None:
-        """Rename the file of ``document`` on disk and in the editor. Raises like ``write``."""
+        """Rename the file of ``document`` on disk and in the editor. Raises like ``apply``."""
         if not self.can_move:
-            raise ToolError(CANNOT.format(name=document.name))
+            raise NotTaken(_NO_WAY.format(name=document.name), _ASK_PERSON)
         # As the person opened it: perhaps through a link.
         old = document.uri if document.path == source else source.as_uri()
         rename = types.RenameFile(old, target.as_uri(), options=types.RenameFileOptions(overwrite=False))
-        await self._ask([rename], document, lambda: self.move(document, target, source))
+        said = await self._ask([rename], document, lambda: self.move(document, target, source))
+        if not said.done:
+            raise _moved(document, said.reason)
 
-    async def _apply(self, document: OpenDocument, before: str, after: str) -> None:
+    async def edit(self, document: OpenDocument, before: str, after: str) -> None:
+        """See ``apply``."""
         encoding = self._server.server_capabilities.position_encoding or types.PositionEncodingKind.Utf16
         edits = await asyncio.to_thread(text_edits, before, after, encoding)
         version = document.version
         if not document.known or document.text != before:
-            raise ToolError(_MOVED.format(name=document.name))
+            raise _moved(document)
         identifier = types.OptionalVersionedTextDocumentIdentifier(uri=document.uri, version=version)
-        await self._ask(
+        said = await self._ask(
             [types.TextDocumentEdit(identifier, edits)],
             document,
-            lambda: self._apply(document, after, before),
+            lambda: take_back(self, document, before, after),
         )
-        # The editor tells the change itself, before or after its answer: who writes next must know the new version.
+        if said.done is False and document.text != after:
+            raise _moved(document, said.reason)
+        # The editor tells the change itself, before or after its answer. It counts for more than the answer; and who
+        # writes next must know the new version.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_NOTICE_S):
-                while document.version == version and not self._gone():
+                while document.text != after and not document.closed and not self.gone():
+                    if document.version != version and _stands(document, before, after):
+                        return
                     await document.next_change()
+        if document.text == after or (document.version != version and _stands(document, before, after)):
+            return
+        if self.gone():
+            raise _went(document)
+        raise _moved(document, said.reason)
+
+    async def save(self, document: OpenDocument) -> asyncio.Future[Any] | None:
+        """None: the editor says that it has saved. Else it has not answered in time, but may yet. Raises NotSaved."""
+        if self.gone():
+            raise NotSaved(_WENT.format(name=document.name))
+        name, why = document.name, ""
+        asked = self._request(EDITOR_SAVE, {"uri": document.uri})
+        try:
+            answer: object = await self._answer(asked)
+        except TimeoutError:
+            return asked
+        except _Left:
+            raise NotSaved(_WENT.format(name=name)) from None
+        except Exception as error:  # an editor that does not know the request, or is gone: all the same
+            answer, why = None, f": {error}"
+        if isinstance(answer, dict) and cast("dict[str, object]", answer).get("saved") is True:
+            return None
+        if self.gone():
+            raise NotSaved(_WENT.format(name=name))
+        raise NotSaved(f"The editor could not save {name}{why}.")
 
     async def _ask(
         self,
         changes: list[types.TextDocumentEdit | types.CreateFile | types.RenameFile | types.DeleteFile],
         document: OpenDocument,
-        undo: Callable[[], Coroutine[Any, Any, None]],
-    ) -> None:
-        if self._gone():
+        undo: Callable[[], Coroutine[Any, Any, object]],
+    ) -> _Said:
+        """Raises EditorGone, and ToolError when there is no answer."""
+        if self.gone():
             raise EditorGone(_WENT.format(name=document.name))
         params = types.ApplyWorkspaceEditParams(
             edit=types.WorkspaceEdit(document_changes=changes), label="Goalwright"
         )
-        asked = asyncio.ensure_future(self._server.workspace_apply_edit_async(params))
+        asked = self._request(types.WORKSPACE_APPLY_EDIT, params)
         try:
             answer = await self._answer(asked)
-        except TimeoutError as error:
+        except TimeoutError:
             asked.add_done_callback(lambda done: self._came_late(done, undo))
-            raise ToolError(_SILENT.format(name=document.name, seconds=TIMEOUT_S)) from error
+            rest = f"The file on disk is as it was. If the editor is stuck, ask the person to close {document.name} "
+            rest += "there; then read it again and redo the change."
+            raise NotTaken(_SILENT.format(name=document.name, seconds=TIMEOUT_S), rest) from None
         except _Left:
-            raise ToolError(_WENT.format(name=document.name)) from None
+            raise _went(document) from None
         except asyncio.CancelledError:
             asked.add_done_callback(lambda done: self._came_late(done, undo))
             raise
-        except Exception as error:  # a JSON-RPC error or a closed connection
-            if self._gone():
-                raise ToolError(_WENT.format(name=document.name)) from error
-            raise ToolError(f"{_MOVED.format(name=document.name)} ({error})") from error
-        if not answer.applied:
-            reason = f" ({answer.failure_reason})" if answer.failure_reason else ""
-            raise ToolError(_MOVED.format(name=document.name) + reason)
+        except Exception as error:  # a JSON-RPC error, an answer that does not fit, a closed connection
+            if self.gone():
+                raise _went(document) from error
+            return _Said(None, f" ({error})")
+        if not isinstance(answer, types.ApplyWorkspaceEditResult):
+            return _Said(None, " (its answer makes no sense)")
+        return _Said(answer.applied, f" ({answer.failure_reason})" if answer.failure_reason else "")
+
+    def _request(self, method: str, params: object) -> asyncio.Future[Any]:
+        return asyncio.wrap_future(self._server.protocol.send_request(method, params))
 
     async def _answer(self, asked: asyncio.Future[AnswerT]) -> AnswerT:
-        """Raises TimeoutError, which leaves the request under way, and _Left."""
-        self._asked.add(asked)
-        asked.add_done_callback(self._asked.discard)
-        done, _ = await asyncio.wait([asked], timeout=TIMEOUT_S)
-        if not done:
-            raise TimeoutError
-        if asked.cancelled():
+        """Raises TimeoutError, which leaves the request under way, and _Left.
+
+        The request itself is never cancelled: pygls takes no answer after that.
+        """
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(gone)
+        try:
+            await asyncio.wait([asked, gone], timeout=TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._waiting.discard(gone)
+        if asked.cancelled() or (gone.done() and not asked.done()):
             # Also by pygls, which gives up its requests when the client shuts down.
             raise _Left
+        if not asked.done():
+            raise TimeoutError
         return asked.result()
 
     def _came_late(
         self,
         done: asyncio.Future[types.ApplyWorkspaceEditResult],
-        undo: Callable[[], Coroutine[Any, Any, None]],
+        undo: Callable[[], Coroutine[Any, Any, object]],
     ) -> None:
         """The model was told that nothing was changed: so it must not be."""
         if done.cancelled() or done.exception() is not None or not done.result().applied:
             return
 
-        async def take_back() -> None:
+        async def back() -> None:
             try:
-                await undo()
+                if await undo() is not False:
+                    return
+                _log.warning(
+                    "an edit that the editor applied late could not be taken back: more was typed there"
+                )
             except ToolError as error:
                 _log.warning("an edit that the editor applied late could not be taken back: %s", error)
 
-        task = asyncio.ensure_future(take_back())
+        task = asyncio.ensure_future(back())
         self._late.add(task)
         task.add_done_callback(self._late.discard)
-
-    async def _save(self, uri: str) -> bool:
-        answer: Any = await self._server.protocol.send_request_async(EDITOR_SAVE, {"uri": uri})
-        return isinstance(answer, dict) and answer.get("saved") is True  # pyright: ignore[reportUnknownMemberType]  # JSON of a client
 
     def _workspace(self) -> types.WorkspaceClientCapabilities | None:
         return self._server.client_capabilities.workspace
 
 
-CANNOT = (
-    "{name} has unsaved changes in an editor that cannot be changed from here. Nothing was changed: ask the person "
-    "to save or discard them, then read the file again."
-)
-_MOVED = (
-    "{name} is open in the editor, which did not take the edit: perhaps its text changed. Nothing was written: read "
-    "it again and redo the change."
-)
-_SILENT = (
-    "{name} is open in the editor, which did not answer within {seconds:g} seconds. The file on disk is as it was. If "
-    "the editor is stuck, ask the person to close {name} there; then read it again and redo the change."
-)
-_WENT = (
-    "The editor that has {name} open went away. The file on disk is as it was, as far as is known: read it again and "
-    "redo the change."
-)
+class AppliedText:
+    """See tools.open_files.AppliedEdit."""
+
+    def __init__(self, writer: DocumentWriter, document: OpenDocument, before: str, after: str) -> None:
+        self._writer = writer
+        self._document = document
+        self._texts = before, after
+        self._pending: asyncio.Future[Any] | None = None
+
+    async def save(self) -> None:
+        """See AppliedEdit."""
+        self._pending = await self._writer.save(self._document)
+        if self._pending is not None:
+            name = self._document.name
+            why = f"The editor could not save {name}: it did not answer within {TIMEOUT_S:g} seconds."
+            raise NotSaved(why, pending=True)
+
+    async def saved_late(self) -> None:
+        """See AppliedEdit."""
+        saved = asyncio.ensure_future(self._document.next_save())
+        waiting: list[asyncio.Future[Any]] = [saved] if self._pending is None else [saved, self._pending]
+        try:
+            # One that says nothing at all is waited for no longer than a person would.
+            await asyncio.wait(waiting, timeout=_LATE_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            saved.cancel()
+
+    async def take_back(self) -> bool:
+        """See AppliedEdit."""
+        return await take_back(self._writer, self._document, *self._texts)
 
 
-def text_edits(
-    before: str, after: str, encoding: types.PositionEncodingKind | str
-) -> list[types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit]:
-    """The edits, hunk by hunk, that turn one text into the other; columns in units of the negotiated encoding."""
-    starts = [0, *(found.end() for found in _LINE_END.finditer(before))]
-    return [
-        types.TextEdit(
-            types.Range(_position(before, starts, start, encoding), _position(before, starts, end, encoding)),
-            after[first:last],
-        )
-        for start, end, first, last in hunk_spans(before, after)
-    ]
+async def take_back(writer: DocumentWriter, document: OpenDocument, before: str, after: str) -> bool:
+    """Undo an edit in whatever the text is now. False when it does not fit there any more, and so still stands."""
+    for _ in range(_TRIES):
+        if document.closed or writer.gone():
+            return True
+        text = document.text
+        if not document.known:
+            return False
+        try:
+            wanted = await asyncio.to_thread(merge_texts, after, text, before, close=True)
+        except MergeConflict:
+            return False
+        if wanted == text:
+            return True
+        with contextlib.suppress(ToolError):
+            await writer.edit(document, text, wanted)
+            return True
+        if document.text == text:
+            return False  # nothing was typed meanwhile: the editor just does not want to
+    return False
 
 
-def _position(
-    text: str, starts: Sequence[int], offset: int, encoding: types.PositionEncodingKind | str
-) -> types.Position:
-    line = bisect.bisect_right(starts, offset) - 1
-    before = text[starts[line] : offset]
-    if encoding == types.PositionEncodingKind.Utf32:
-        return types.Position(line, len(before))
-    if encoding == types.PositionEncodingKind.Utf8:
-        return types.Position(line, len(before.encode("utf-8", "surrogatepass")))
-    return types.Position(line, len(before.encode("utf-16-le", "surrogatepass")) // 2)
+def _stands(document: OpenDocument, before: str, after: str) -> bool:
+    """Whether an edit is in the text, in which more may have been typed."""
+    text = document.text
+    try:
+        return merge_texts(after, text, before, close=True) != text
+    except MergeConflict:
+        pass
+    try:
+        merge_texts(before, text, after, close=True)
+    except MergeConflict:
+        return True  # nobody knows; what is on disk after the save is shown
+    return False
+
+
+def _moved(document: OpenDocument, reason: str = "") -> NotTaken:
+    why = f"{document.name} is open in the editor, which did not take the edit: perhaps its text changed{reason}."
+    return NotTaken(why, "Nothing was written: read it again and redo the change.")
+
+
+def _went(document: OpenDocument) -> NotTaken:
+    rest = "The file on disk is as it was, as far as is known: read it again and redo the change."
+    return NotTaken(_WENT.format(name=document.name), rest)
+
+
+_NO_WAY = "{name} has unsaved changes in an editor that cannot be changed from here."
+_ASK_PERSON = "Nothing was changed: ask the person to save or discard them, then read the file again."
+CANNOT = f"{_NO_WAY} {_ASK_PERSON}"
+_SILENT = "{name} is open in the editor, which did not answer within {seconds:g} seconds."
+_WENT = "The editor that has {name} open went away."

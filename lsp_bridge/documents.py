@@ -23,6 +23,8 @@ from lsp_bridge.open_text import OpenText, Units
 if TYPE_CHECKING:
     from lsprotocol import types
 
+    from tools.open_files import AppliedEdit
+
 log = logging.getLogger(__name__)
 
 LARGE = 512 * 1024
@@ -40,7 +42,7 @@ class Writer(Protocol):
     def can_write(self) -> bool: ...
     @property
     def can_move(self) -> bool: ...
-    async def write(self, document: OpenDocument, before: str, after: str) -> None: ...
+    async def apply(self, document: OpenDocument, before: str, after: str) -> AppliedEdit: ...
     async def move(self, document: OpenDocument, source: Path, target: Path) -> None: ...
 
 
@@ -70,6 +72,10 @@ class OpenDocument:
     """Since the editor told of a save, and until the next change: the text that was on disk before the save."""
     waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
     """Who waits for the next change."""
+    saving: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
+    """Who waits for the next save."""
+    closed: bool = False
+    """It is open no more: what was not saved is gone."""
 
     @property
     def text(self) -> str:
@@ -104,27 +110,39 @@ class OpenDocument:
         return same
 
     async def next_change(self) -> None:
-        """Return when the editor tells of a change."""
+        """Return when the editor tells of a change, or that the document is closed."""
         waiting = asyncio.get_running_loop().create_future()
         self.waiting.append(waiting)
+        await waiting
+
+    async def next_save(self) -> None:
+        """Return when the editor tells of a save, or that the document is closed."""
+        waiting = asyncio.get_running_loop().create_future()
+        self.saving.append(waiting)
         await waiting
 
     def tell_change(self) -> None:
         """There was a change."""
         self.changes += 1
         self.told_saved = None
-        waiting, self.waiting = self.waiting, []
+        self._wake(self.waiting)
+
+    def tell_save(self) -> None:
+        """There was a save."""
+        self._wake(self.saving)
+
+    def tell_closed(self) -> None:
+        """The document is open no more."""
+        self.closed = True
+        self._wake(self.waiting)
+        self._wake(self.saving)
+
+    @staticmethod
+    def _wake(waiting: list[asyncio.Future[None]]) -> None:
         for one in waiting:
             if not one.done():
                 one.set_result(None)
-
-    def _typed_since(self, data: bytes, before: OpenText) -> bool:
-        """After a save that left ``data``: whether more was typed before the editor told of it.
-
-        Then the disk holds a text of a moment ago. If it holds none of these, the editor is believed: it has saved in
-        a way (an encoding, a place) that cannot be seen from here.
-        """
-        return any(not old.same(before) and same_text(old.text, data) for old in list(self.recent))
+        waiting.clear()
 
     def is_on_disk(self, content: OpenText, changes: int, stamp: Stamp | None) -> None:
         """Note that the file held ``content``."""
@@ -221,12 +239,14 @@ class OpenDocuments:
             if document.content.length <= LARGE:
                 document.is_saved()
             self.later(document)
+            document.tell_save()
         return document
 
     def closed(self, uri: str) -> OpenDocument | None:
         """What was not saved is discarded."""
         document = self._by_uri.pop(uri, None)
         if document is not None:
+            document.tell_closed()
             path = document.path
             self._by_path[path].remove(document)
             if not self._by_path[path]:

@@ -242,6 +242,17 @@ class VersionKeeper(Protocol):
         """The changes with these versions are on disk now. Never raises."""
         ...
 
+    async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
+        """Of these versions, call it before ``written``: these files hold other bytes than were kept. Never raises.
+
+        An editor may format what it saves: to be undone later, it must be known what stood there after the write.
+        """
+        ...
+
+    def remained(self, versions: Sequence[str]) -> None:
+        """The write failed, and of these versions it could not be taken back all. Never raises."""
+        ...
+
 
 class FileHistory(VersionKeeper, Protocol):
     """Versions of every file the session changes."""

@@ -38,7 +38,8 @@ from tools.paths import Target, explain_os_error, folder_patterns, rule_target
 from tools.shielding import finish
 from tools.writing import atomic, buffers
 from tools.writing.proposal import alterations, propose
-from tools.writing.told import saved_otherwise
+from tools.writing.through import HalfDone, Left, keep_left, write_through
+from tools.writing.told import not_taken_back, saved_otherwise, why_not_written
 
 MadeT = TypeVar("MadeT")
 
@@ -345,29 +346,29 @@ async def _commit(
     async with contextlib.AsyncExitStack() as stack:
         for path in sorted(names):
             await stack.enter_async_context(_locks.setdefault(path, asyncio.Lock()))
+        kept, versions, by_path = ctx.history, list[str](), dict[Path, str]()
         try:
             parts = await _split(plan, names, ctx.files)
-            versions = list(await ctx.history.keep(plan, ctx.tool_call_id, counts))
-            parts = await buffers.write_through(parts, ctx.files)
-            try:
-                digests = await asyncio.to_thread(_write, parts.on_disk, plan, ctx.journal)
-            except BaseException:
-                await buffers.take_back(parts, ctx.files)
-                raise
-            ctx.history.written(versions)
-        except atomic.Moved as error:
-            message = (
-                f"{names[error.path]} {error.what} while the approval was awaited. Nothing was written: "
-                "read the file again and redo the change on what it says now."
-            )
-            raise ToolError(message) from error
-        except atomic.NotUndone as error:
-            raise ToolError(f"The change failed halfway: {error.strerror}. Tell the person.") from error
-        except OSError as error:
-            what = names[plan[0].path] if len(plan) == 1 else "The files"
-            message = explain_os_error(error, f"{what} could not be written")
-            raise ToolError(f"{message} Nothing was changed.") from error
+            versions += await kept.keep(plan, ctx.tool_call_id, counts)
+            by_path |= zip((change.path for change in plan), versions, strict=True)
+
+            async def late(left: Left) -> None:
+                await keep_left(kept, by_path, [left])
+
+            parts = await write_through(parts, ctx.files, ctx.journal, late)
+        except HalfDone as half:
+            await keep_left(kept, by_path, half.left)
+            why = why_not_written(half.cause, plan, names)[0]
+            raise ToolError(not_taken_back(why, half.left, names)) from half
+        except (atomic.Moved, OSError) as error:
+            raise ToolError(" ".join(why_not_written(error, plan, names))) from error
         formatted = await buffers.settled(parts)
+        if settled := {path: data for path, data in formatted.items() if data is not None}:
+            await kept.settle(versions, settled)
+        kept.written(versions)
+        digests = await asyncio.to_thread(
+            lambda: {change.path: _digest(settled.get(change.path, change.after)) for change in plan}
+        )
         for path, digest in digests.items():
             # What an editor made of it while saving, the model has not seen.
             if digest is not None and path not in formatted:
@@ -379,14 +380,6 @@ async def _split(plan: Sequence[FileChange], names: Mapping[Path, str], files: F
     if any(files.editors.opened(change.path) is not None for change in plan):
         return await asyncio.to_thread(buffers.split, plan, names, files)
     return buffers.Parts(plan)
-
-
-def _write(
-    on_disk: Sequence[FileChange], plan: Sequence[FileChange], journal: Path
-) -> dict[Path, str | None]:
-    if on_disk:
-        atomic.write_all(on_disk, journal)
-    return {change.path: _digest(change.after) for change in plan}
 
 
 def _applied_line(file: ProposedFile) -> str:

@@ -52,38 +52,45 @@ class _Region:
     low: int
     high: int
 
-    def touches(self, other: _Region) -> bool:
-        """Whether the two are about the same lines; an insertion also when it stands at the border."""
+    def touches(self, other: _Region, *, close: bool) -> bool:
+        """Whether the two are about the same lines; unless ``close``, also an insertion at the border."""
+        if close and (self.lo == self.hi) != (other.lo == other.hi):
+            one, many = (self, other) if self.lo == self.hi else (other, self)
+            return many.lo < one.lo < many.hi
         if self.lo == self.hi or other.lo == other.hi:
             return self.low <= other.high and other.low <= self.high
         return self.low < other.high and other.low < self.high
 
 
-def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes:
-    """The base with the changes of both sides. Raises MergeConflict; never guesses."""
+def merge(base: bytes, ours: bytes, theirs: bytes, *, close: bool = False) -> bytes:
+    """The base with the changes of both sides. Raises MergeConflict; never guesses.
+
+    ``close``: lines that one side adds right beside lines that the other changes are no conflict. So a change is taken
+    back a moment after it was made, beside which somebody types.
+    """
     if ours in (base, theirs):
         return theirs
     if theirs == base:
         return ours
     codec = _common_codec(base, ours, theirs)
-    texts = [data.decode(codec) for data in (base, ours, theirs)]
-    return _merged(*texts, lambda text: _readable(text, codec, ours)).encode(codec)
+    texts = base.decode(codec), ours.decode(codec), theirs.decode(codec)
+    return _merged(*texts, lambda text: _readable(text, codec, ours), close).encode(codec)
 
 
-def merge_texts(base: str, ours: str, theirs: str) -> str:
+def merge_texts(base: str, ours: str, theirs: str, *, close: bool = False) -> str:
     """The same of texts. Raises MergeConflict."""
     if ours in (base, theirs):
         return theirs
-    return ours if theirs == base else _merged(base, ours, theirs, str)
+    return ours if theirs == base else _merged(base, ours, theirs, str, close)
 
 
-def _merged(base: str, ours: str, theirs: str, readable: Callable[[str], str]) -> str:
+def _merged(base: str, ours: str, theirs: str, readable: Callable[[str], str], close: bool) -> str:
     old = split(base)
     regions = _regions(0, old, split(ours)) + _regions(1, old, split(theirs))
     clashes: list[Clash] = []
     merged: list[str] = []
     at = shift = 0
-    for cluster in _clusters(regions):
+    for cluster in _clusters(regions, close):
         lo, hi = min(r.lo for r in cluster), max(r.hi for r in cluster)
         merged += old[at:lo]
         sides = [_applied(old, lo, hi, [r for r in cluster if r.side == side]) for side in (0, 1)]
@@ -163,13 +170,15 @@ def _slack(old: Sequence[str], lo: int, hi: int, new: Sequence[str]) -> tuple[in
     return up, down
 
 
-def _clusters(regions: Sequence[_Region]) -> list[list[_Region]]:
+def _clusters(regions: Sequence[_Region], close: bool) -> list[list[_Region]]:
     """Regions in order; those of the two sides that touch are together."""
     clusters: list[list[_Region]] = []
     active: list[list[_Region]] = []
     for region in sorted(regions, key=lambda r: (r.low, r.high)):
         active = [cluster for cluster in active if max(r.high for r in cluster) >= region.low]
-        joined = [c for c in active if any(r.side != region.side and r.touches(region) for r in c)]
+        joined = [
+            c for c in active if any(r.side != region.side and r.touches(region, close=close) for r in c)
+        ]
         if not joined:
             clusters.append([region])
             active.append(clusters[-1])

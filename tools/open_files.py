@@ -14,6 +14,42 @@ class EditorGone(ToolError):
     """The editor went away before it was asked for anything: neither its buffer nor the file was touched."""
 
 
+class NotTaken(ToolError):
+    """An editor did not do what it was asked to. ``why`` is that alone: what stands where may be another question."""
+
+    def __init__(self, why: str, rest: str) -> None:
+        super().__init__(f"{why} {rest}")
+        self.why = why
+
+
+class NotSaved(NotTaken):
+    """An editor does not say that it has saved a file. ``pending``: it may do so yet."""
+
+    def __init__(self, why: str, *, pending: bool = False) -> None:
+        rest = "Its text is as it was; nothing was written. Ask the person to save it, then read it again."
+        super().__init__(why, rest)
+        self.pending = pending
+
+
+class AppliedEdit(Protocol):
+    """A change that stands in the buffer of an editor, and is not saved."""
+
+    async def save(self) -> None:
+        """Have the editor save it. Raises NotSaved; what is on disk then, only the disk tells."""
+        ...
+
+    async def saved_late(self) -> None:
+        """After ``save`` was given up: return when the editor says that it has saved, or will not any more."""
+        ...
+
+    async def take_back(self) -> bool:
+        """Undo it, also when the text elsewhere changed since; nothing is saved.
+
+        False when it still stands there, as what was typed does not fit.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class OpenFile:
     """A file that is open in an editor."""
@@ -44,16 +80,15 @@ class Editors(Protocol):
         """What is known of an open file; None when it is open nowhere."""
         ...
 
-    async def write(self, path: Path, before: str, after: str) -> None:
-        """Turn ``before``, the text of an open file, into ``after`` and save it, in its editor.
+    async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
+        """Turn ``before``, the text of an open file, into ``after`` in its editor; nothing is saved.
 
-        Raises EditorGone when there is no such editor (any more), ToolError when it did not take the change or could
-        not save it: the buffer is then as it was, as far as the editor could be asked.
+        Raises EditorGone when there is no such editor (any more), ToolError when it did not take the change.
         """
         ...
 
     async def move(self, source: Path, target: Path) -> None:
-        """Rename an open file, so that its tab follows. Raises like ``write``."""
+        """Rename an open file, so that its tab follows. Raises like ``apply``."""
         ...
 
 
@@ -72,7 +107,7 @@ class NoEditors:
         """See Editors."""
         return None
 
-    async def write(self, path: Path, before: str, after: str) -> None:
+    async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
         """See Editors."""
         raise EditorGone(f"{path.name} is open in no editor.")
 

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import stat
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from daemon.files.versions import (
     VersionFile,
     entries_of,
     name_of,
+    settled,
     step_line,
     version_line,
 )
@@ -103,6 +104,30 @@ class SessionHistory:
         done = [item for name in versions if isinstance(item := self._kept.pop(name, None), Version)]
         self._mark("written", versions)
         self._on_written(done)
+
+    async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
+        """See tools.base.VersionKeeper."""
+        await asyncio.to_thread(self.settle_now, versions, contents)
+
+    def settle_now(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
+        """The same. Blocking."""
+        try:
+            after = {path: self.blobs.put(data) for path, data in contents.items()}
+            record = self.record()
+            with self._adding:
+                hashes = {str(path): digest for path, digest in after.items()}
+                self._file.append([{"settled": list(versions), "after": hashes}])
+                record.settle(versions, after)
+        except OSError as error:
+            log.warning("what an editor made of a change could not be kept: %s", error)
+            return
+        for name in versions:
+            if (item := self._kept.get(name)) is not None:
+                self._kept[name] = settled(item, after)
+
+    def remained(self, versions: Sequence[str]) -> None:
+        """See tools.base.VersionKeeper."""
+        self.written(versions)
 
     async def watch_command(self, tool_call_id: str) -> CommandWatch:
         """See tools.base.FileHistory."""

@@ -4,6 +4,7 @@
 
     {"version": "v1", "path", "before", "after", "tool_call_id", "time", "added", "removed", …}   kept, not yet written
     {"written": ["v1"]}      on disk          {"void": ["v1"]}   never written
+    {"settled": ["v1"], "after": {path: hash}}   before "written": an editor saved it with another content than kept
     {"step": "s1", "action", "changes", "files", "time"}   the person takes changes back, or forward again
     {"done": ["s1"]}
 
@@ -16,7 +17,7 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -85,10 +86,23 @@ class Record:
                 self.written.update(_strings(line.get("written") or line["done"]))
             elif "void" in line:
                 self.void.update(_strings(line["void"]))
+            elif "settled" in line:
+                after = cast("dict[str, object]", line["after"])
+                self.settle(_strings(line["settled"]), {Path(path): _hash(after[path]) for path in after})
             elif "step" in line:
                 self.items.append(_step(line))
             else:
                 self.items.append(_version(line))
+
+    def settle(self, names: Sequence[str], after: Mapping[Path, str | None]) -> None:
+        """Of these versions and steps, the files in ``after`` hold that content, by hash, after the write."""
+        wanted = set(names)
+        for number in range(len(self.items) - 1, -1, -1):
+            if not wanted:
+                return
+            if (name := name_of(self.items[number])) in wanted:
+                wanted.discard(name)
+                self.items[number] = settled(self.items[number], after)
 
     def undecided(self) -> list[Version | Step]:
         """What was kept, and nobody knows whether it was written: a crash came between."""
@@ -114,6 +128,17 @@ class Record:
 def name_of(item: Version | Step) -> str | None:
     """What a version or step is called; None for a version that was only noticed."""
     return item.step if isinstance(item, Step) else item.version
+
+
+def settled(item: Version | Step, after: Mapping[Path, str | None]) -> Version | Step:
+    """The same, with other contents after the write."""
+
+    def entry(old: Entry) -> Entry:
+        return replace(old, after=after[old.path]) if old.path in after else old
+
+    if isinstance(item, Step):
+        return replace(item, files=tuple(entry(file) for file in item.files))
+    return item if item.entry is None else replace(item, entry=entry(item.entry))
 
 
 def entries_of(item: Version | Step) -> Sequence[Entry]:

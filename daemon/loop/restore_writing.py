@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +37,14 @@ class StepKeeper:
         self.done = True
         if self._step is not None:
             self._history.step_done(self._step)
+
+    async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
+        if self._step is not None:
+            await asyncio.to_thread(self._history.settle_now, [self._step], contents)
+
+    def remained(self, versions: Sequence[str]) -> None:
+        # The step counts as not done: the next try finds what is done already, and does the rest.
+        pass
 
     def failed(self) -> None:
         if self._step is not None:

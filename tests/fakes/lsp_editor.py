@@ -41,6 +41,16 @@ class Editor:
         self.may_save = True
         self.silent_on: set[str] = set()
         """Methods that it never answers."""
+        self.held: dict[str, asyncio.Event] = {}
+        """Methods that it does only when the event is set."""
+        self.mute_on: set[str] = set()
+        """Methods that it carries out and never answers."""
+        self.answers: dict[str, Any] = {}
+        """What it answers to a method, without doing anything."""
+        self.on_save = lambda: None
+        """What happens before it saves: it formats, or the person types."""
+        self.says_saved: bool | None = None
+        """What it says of a save, whatever it did; None: the truth."""
         self.leaves_on = ""
         """The method at which the window is killed, without having done what it was asked for."""
         self.on_edit = lambda: None
@@ -74,15 +84,23 @@ class Editor:
                         return
                     if message["method"] in self.silent_on:
                         continue
+                    if (held := self.held.get(message["method"])) is not None:
+                        await held.wait()
+                    if message["method"] in self.mute_on:
+                        self._answer(message["method"], message["params"])
+                        continue
                     result = self._answer(message["method"], message["params"])
                     self.client.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
     def _answer(self, method: str, params: Any) -> object:
+        if method in self.answers:
+            return self.answers[method]
         if method == EDITOR_SAVE:
+            self.on_save()
             if self.may_save:
                 self.path.write_bytes(self.text.encode())
                 self.client.notify("textDocument/didSave", {"textDocument": {"uri": self.path.as_uri()}})
-            return {"saved": self.may_save}
+            return {"saved": self.may_save if self.says_saved is None else self.says_saved}
         if method != "workspace/applyEdit":
             return None
         self.on_edit()

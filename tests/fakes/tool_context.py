@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -22,7 +22,7 @@ from tools.base import (
 )
 from tools.hashing import sha256
 from tools.language import CurrentProblems, Severity
-from tools.open_files import EditorGone, OpenFile
+from tools.open_files import EditorGone, NotSaved, NotTaken, OpenFile
 
 
 @dataclass
@@ -113,21 +113,51 @@ class FakeFiles:
     deaf: set[Path] = field(default_factory=set[Path])
     """Files whose editor refuses changes."""
 
-    async def write(self, path: Path, before: str, after: str) -> None:
+    unwilling: set[Path] = field(default_factory=set[Path])
+    """Files whose editor does not save."""
+
+    async def apply(self, path: Path, before: str, after: str) -> FakeEdit:
         if path in self.gone:
             raise EditorGone(f"{path.name} is open no more.")
         current = self.buffers.get(path, path.read_bytes().decode())
         if path in self.deaf or current != before:
-            raise ToolError(f"{path.name}: the editor refused the change.")
-        self.buffers.pop(path, None)
-        self.written.append(path)
-        path.write_bytes(self.format_on_save(after).encode())
+            raise NotTaken(f"{path.name}: the editor refused the change.", "Nothing was written.")
+        self.buffers[path] = after
+        return FakeEdit(self, path, before, after)
 
     def note_read(self, path: Path, sha256: str) -> None:
         self.seen[path] = sha256
 
     def last_read(self, path: Path) -> str | None:
         return self.seen.get(path)
+
+
+@dataclass
+class FakeEdit:
+    files: FakeFiles
+    path: Path
+    before: str
+    after: str
+
+    async def save(self) -> None:
+        if self.path in self.files.unwilling:
+            raise NotSaved(f"The editor could not save {self.path.name}.")
+        text = self.files.buffers.pop(self.path)
+        self.files.clean.add(self.path)
+        self.files.written.append(self.path)
+        self.path.write_bytes(self.files.format_on_save(text).encode())
+
+    async def saved_late(self) -> None:
+        pass
+
+    async def take_back(self) -> bool:
+        files = self.files
+        if files.buffers.get(self.path) != self.after:
+            return False
+        files.buffers[self.path] = self.before
+        if self.path in files.clean and self.path.read_bytes().decode() == self.before:
+            files.buffers.pop(self.path)
+        return True
 
 
 @dataclass
@@ -155,6 +185,16 @@ class FakeHistory:
 
     def written(self, versions: Sequence[str]) -> None:
         self.done += versions
+
+    settled: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
+    """What files held after they were written, when it was not what was kept."""
+    remaining: list[str] = field(default_factory=list[str])
+
+    async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
+        self.settled |= contents
+
+    def remained(self, versions: Sequence[str]) -> None:
+        self.remaining += versions
 
     async def watch_command(self, tool_call_id: str) -> FakeCommandWatch:
         self.watched.append(tool_call_id)

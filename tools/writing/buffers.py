@@ -9,8 +9,6 @@ another way (mixed line ends, another encoding), or it cannot save. The editor t
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -18,11 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.base import FileChange, Files, ToolError
-from tools.open_files import EditorGone, OpenFile
+from tools.open_files import OpenFile
 from tools.text import Text, decode
 from tools.writing import atomic
-
-_log = logging.getLogger(__name__)
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -34,6 +30,8 @@ class Buffered:
     change: FileChange
     before: str
     after: str
+    on_disk: bytes | None
+    """What the file held before, which of unsaved text is something else."""
     unsaved: bool = True
 
 
@@ -114,8 +112,10 @@ def _of_unsaved(change: FileChange, open_file: OpenFile, name: str) -> Buffered:
             f"{name} has unsaved changes in the editor. Nothing was changed: ask the person to save or discard "
             "them, then read the file again."
         )
+    on_disk: bytes | None = None
     try:
-        same = as_saved(atomic.read_or_none(change.path), open_file.text) == change.before
+        on_disk = atomic.read_or_none(change.path)
+        same = as_saved(on_disk, open_file.text) == change.before
     except OSError:
         same = False
     if not same:
@@ -123,7 +123,7 @@ def _of_unsaved(change: FileChange, open_file: OpenFile, name: str) -> Buffered:
             f"{name} changed in the editor meanwhile. Nothing was written: read it again and redo the change."
         )
     codec = decode(change.before).codec
-    return Buffered(change, open_file.text, decode(change.after, codec).text)
+    return Buffered(change, open_file.text, decode(change.after, codec).text, on_disk)
 
 
 def _of_saved(change: FileChange, open_file: OpenFile) -> Buffered | None:
@@ -144,7 +144,7 @@ def _of_saved(change: FileChange, open_file: OpenFile) -> Buffered | None:
             return None  # which the way over the disk then says
     except OSError:
         return None
-    return Buffered(change, before.text, after.text, unsaved=False)
+    return Buffered(change, before.text, after.text, change.before, unsaved=False)
 
 
 def _editor_keeps(before: str, after: str) -> bool:
@@ -153,89 +153,19 @@ def _editor_keeps(before: str, after: str) -> bool:
     return len(ends) == 1 and "\r" not in ends and {f.group() for f in _LINE_END.finditer(after)} <= ends
 
 
-async def write_through(parts: Parts, files: Files) -> Parts:
-    """Change and save all buffers, and rename what is to be renamed, or none. Raises ToolError.
-
-    Returns what was done by editors, and what is left for the disk: also what no editor could be asked for.
-    """
-    on_disk, buffered, moved = list(parts.on_disk), list[Buffered](), list[Moved]()
-    try:
-        for item in parts.buffered:
-            if await _through(item, files):
-                buffered.append(item)
-            else:
-                on_disk.append(item.change)
-        for move in parts.moved:
-            try:
-                await files.editors.move(move.source.path, move.change.path)
-            except EditorGone:
-                on_disk += move.source, move.change
-                continue
-            moved.append(move)
-            if not await asyncio.to_thread(_has_moved, move):
-                name = move.source.path.name
-                raise ToolError(f"The editor did not move {name} as it was asked to. Nothing was changed.")
-    except BaseException:
-        # Also when canceled: all or nothing.
-        await take_back(Parts((), buffered, moved), files)
-        raise
-    return Parts([*on_disk, *(rest for move in moved if (rest := move.rest) is not None)], buffered, moved)
-
-
-async def _through(item: Buffered, files: Files) -> bool:
-    """False when no editor was asked, and the disk is the place. Raises ToolError."""
-    try:
-        await files.editors.write(item.change.path, item.before, item.after)
-    except EditorGone:
-        if item.unsaved:
-            raise
-        return False
-    except ToolError:
-        # An editor may save and be gone before it says so.
-        if await asyncio.to_thread(_reads_as, item.change):
-            return True
-        raise
-    return True
-
-
-def _has_moved(move: Moved) -> bool:
-    try:
-        there, here = atomic.read_or_none(move.source.path), atomic.read_or_none(move.change.path)
-    except OSError:
-        return False
-    return there is None and here == move.source.before
-
-
-async def take_back(parts: Parts, files: Files) -> None:
-    """Give buffers their text back after another file of the same change could not be written. Best effort."""
-    for move in reversed(parts.moved):
-        with contextlib.suppress(ToolError):
-            await files.editors.move(move.change.path, move.source.path)
-            continue
-        _log.warning("%s could not be moved back", move.change.path)
-    for item in reversed(parts.buffered):
-        with contextlib.suppress(ToolError):
-            await files.editors.write(item.change.path, item.after, item.before)
-            continue
-        _log.warning("the buffer of %s could not be taken back", item.change.path)
-
-
 async def settled(parts: Parts) -> dict[Path, bytes | None]:
     """The files that read otherwise than approved after the editor saved them (it may format), and what they hold."""
     found: dict[Path, bytes | None] = {}
     for item in parts.buffered:
-        data = await asyncio.to_thread(_content, item.change.path)
+        data = await asyncio.to_thread(content, item.change.path)
         if data != item.change.after:
             found[item.change.path] = data
     return found
 
 
-def _content(path: Path) -> bytes | None:
+def content(path: Path) -> bytes | None:
+    """What is on disk; None when there is nothing, or it cannot be read. Blocking."""
     try:
         return atomic.read_or_none(path)
     except OSError:
         return None
-
-
-def _reads_as(change: FileChange) -> bool:
-    return _content(change.path) == change.after

@@ -449,7 +449,8 @@ async def test_when_an_editor_refuses_nothing_of_the_change_is_written(
     plan = [FileChange(path, b"typed\n", b"two\n") for path in (first, second)]
     with pytest.raises(ToolError, match="editor refused"):
         await apply_changes([*plan, update(third, b"two\n")], ctx)
-    assert (first.read_bytes(), second.read_bytes(), third.read_bytes()) == (b"typed\n", b"one\n", b"one\n")
+    assert (first.read_bytes(), second.read_bytes(), third.read_bytes()) == (b"one\n", b"one\n", b"one\n")
+    assert ctx.files.buffers == {first: "typed\n", second: "typed\n"}
 
 
 async def test_what_an_editor_makes_of_it_on_saving_must_be_read_first(

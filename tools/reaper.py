@@ -198,8 +198,8 @@ class Reaper:
 
 
 class Warden:
-    """The parent of one command. Says to the daemon, in lines: ``started PID`` or ``failed ERRNO``, ``exited CODE``,
-    ``done 0`` (or ``done 1`` when something that the command left behind had to be stopped)."""
+    """The parent of one command. Says to the daemon, in lines: ``begun PID``, ``started PID`` or ``failed ERRNO``,
+    ``exited CODE``, ``done 0`` (or ``done 1`` when something that the command left behind had to be stopped)."""
 
     def __init__(self, request: dict[str, Any], control: int, *standard: int) -> None:
         """``standard``: stdin, stdout and stderr of the command."""
@@ -240,15 +240,25 @@ class Warden:
     def _start(self) -> tuple[int, int]:
         """The command's process and 0, or 0 and what the system said (errno)."""
         failure, failure_end = os.pipe()
+        go, go_end = os.pipe()
         pid = os.fork()
         if pid == 0:
             try:
+                os.close(go_end)
+                if not os.read(go, 1):
+                    os._exit(127)  # the warden is dead already
+                os.close(go)
                 self._become_command()
             except OSError as error:
                 os.write(failure_end, str(error.errno).encode())
             finally:
                 os._exit(127)
         os.close(failure_end)
+        os.close(go)
+        # First of all, since a command may kill us at once: whoever has not heard of it would start it again.
+        self._say(f"begun {pid}")
+        os.write(go_end, b"g")
+        os.close(go_end)
         said = os.read(failure, 16)
         os.close(failure)
         return (0, int(said)) if said else (pid, 0)

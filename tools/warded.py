@@ -200,8 +200,9 @@ class Warded:
             self._end()
 
     def _hear(self, word: bytes, value: int) -> None:
-        if word == b"started":
+        if word == b"begun":
             self.family.session = value
+        elif word == b"started":
             self._started.set()
         elif word == b"failed":
             self.error = value

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import uuid
@@ -14,6 +15,7 @@ from tests.fakes.waiting import until
 from tools import process, warded
 from tools.family import MARK, Family, members_now
 from tools.process import Ended
+from tools.reaper import Warden
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
@@ -143,3 +145,42 @@ async def test_large_output_and_exit_codes_come_whole(tmp_path: Path) -> None:
     ended, out = await run(tmp_path, "seq 1 100000; exit 7")
     assert ended.exit_code == 7
     assert out == "".join(f"{number}\n" for number in range(1, 100001))
+
+
+async def test_a_command_whose_warden_dies_before_it_can_say_so_runs_once(tmp_path: Path) -> None:
+    # The command stops its warden before anything else, so nothing more is heard of it, however busy the machine is.
+    program = "kill -9 $PPID; echo x >> runs; sleep 300"
+    started = await warded.start(
+        ["bash", "-c", program],
+        cwd=tmp_path,
+        env=os.environ,
+        on_output=lambda fd, data: None,
+        merge_stderr=True,
+        grace_s=0.2,
+    )
+    await started.ended.wait()
+    await started.stop(0.2)
+    assert not members_now(started.family)
+    assert not (tmp_path / "runs").exists() or (tmp_path / "runs").read_text() == "x\n"
+
+
+def test_a_warden_tells_of_a_command_before_the_command_runs(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    ours.settimeout(30)
+    null = os.open(os.devnull, os.O_RDWR)
+    # It kills its parent, which is this warden, in its very first instruction.
+    argv = ["bash", "-c", "kill -9 $PPID"]
+    request = {"argv": argv, "cwd": str(tmp_path), "env": dict(os.environ), "grace": 0.2}
+    for _ in range(20):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                Warden(request, os.dup(theirs.fileno()), os.dup(null), os.dup(null), os.dup(null)).run()
+            finally:
+                os._exit(1)
+        os.waitpid(pid, 0)
+        assert ours.recv(6) == b"begun "
+        ours.recv(4096)
+    ours.close()
+    theirs.close()
+    os.close(null)

@@ -38,6 +38,11 @@ class AttachedEditors:
         """See Editors."""
         return list(dict.fromkeys(path for editor in self._editors for path in editor.unsaved_paths()))
 
+    async def settle(self, path: Path | None = None) -> None:
+        """See Editors."""
+        for editor in list(self._editors):
+            await editor.settle(path)
+
     def opened(self, path: Path) -> OpenFile | None:
         """See Editors."""
         if any(editor.is_notebook(path) for editor in self._editors):
@@ -45,8 +50,10 @@ class AttachedEditors:
         found = list(self._at(path))
         if not found:
             return None
-        if any(not document.known for _, document in found):
-            return OpenFile("", unsaved=True, writable=False, refusal=_LOST.format(name=path.name))
+        lost = next((document for _, document in found if not document.known), None)
+        if lost is not None:
+            refusal = _LOST.format(name=path.name, why=lost.why_lost)
+            return OpenFile("", unsaved=True, writable=False, refusal=refusal)
         unsaved = [(editor, document) for editor, document in found if not document.is_saved()]
         if len(unsaved) > 1:
             refusal = _TWICE.format(name=path.name)
@@ -99,7 +106,7 @@ _NOTEBOOK = (
     "notebook; then read the file (its raw JSON) again and change it."
 )
 _LOST = (
-    "{name} is open in an editor, and what it holds there is not known: the editor sent a change that does not fit. "
+    "{name} is open in an editor, and what it holds there is not known: {why}. "
     "Nothing was changed: ask the person to save and close {name}, then read it again."
 )
 _TWICE = (

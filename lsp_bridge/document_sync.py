@@ -19,6 +19,7 @@ from pygls.workspace import TextDocument
 
 from lsp_bridge.document_writer import DocumentWriter
 from lsp_bridge.documents import OpenDocument, OpenDocuments, check, path_of
+from lsp_bridge.language.source_text import MAX_SOURCE_BYTES
 from lsp_bridge.open_text import Units
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class DocumentSync:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._checks: set[asyncio.Future[None]] = set()
         self._writer = DocumentWriter(server, can_save, gone)
-        self.documents = OpenDocuments(self._writer, later=self._later)
+        self.documents = OpenDocuments(self._writer, later=self._later, soon=self._check)
         self._register()
         editors.add(self.documents)
 
@@ -166,7 +167,11 @@ class DocumentSync:
         params = message.get("params")
         document = cast("dict[str, Any]", params).get("textDocument") if isinstance(params, dict) else None
         uri = cast("dict[str, Any]", document).get("uri") if isinstance(document, dict) else None
-        if isinstance(uri, str):
+        if not isinstance(uri, str):
+            return
+        if message.get("method") == types.TEXT_DOCUMENT_DID_OPEN:
+            self.documents.opened_somehow(uri)
+        else:
             self.documents.lost(uri)
 
     def _register(self) -> None:
@@ -218,6 +223,7 @@ class DocumentSync:
             for file in params.files:
                 old, new = path_of(file.old_uri), path_of(file.new_uri)
                 if old is not None and new is not None:
+                    documents.renamed(old, new)
                     self._listeners.renamed(old, new)
 
     def _units(self) -> Units:
@@ -234,11 +240,15 @@ class DocumentSync:
 
     def _settled(self, document: OpenDocument) -> None:
         self._timers.pop(document.uri, None)
+        self._check(document)
+        # Language servers are not shown more, and putting it together takes a while.
+        if document.changes and document.content.length <= MAX_SOURCE_BYTES:
+            self._listeners.changed(document.path)
+
+    def _check(self, document: OpenDocument) -> None:
         task = asyncio.ensure_future(asyncio.to_thread(check, document))
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
-        if document.changes:
-            self._listeners.changed(document.path)
 
 
 def _key(uri: str) -> str:

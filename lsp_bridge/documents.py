@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pygls.uris import to_fs_path
 
+from lsp_bridge.disk_text import Stamp, shows, stamp_of
 from lsp_bridge.open_text import OpenText, Units
 
 if TYPE_CHECKING:
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LARGE = 512 * 1024
-"""Characters above which a text is compared with the disk in the background."""
+LARGE = 128 * 1024
+"""Characters above which a text is compared with the disk in threads only."""
 
 _RECENT = 8
-Stamp = tuple[int, int, int]
-"""Size, time of change and inode: when they are the same, so is the file."""
+
+NO_FIT = "the editor sent a change that does not fit"
+_MOVED_ON = "its file or folder was renamed, and the editor did not open it again under its new name"
 
 
 class Writer(Protocol):
@@ -56,6 +58,8 @@ class OpenDocument:
     content: OpenText
     known: bool = True
     """False after a change that could not be understood: nobody knows the text until it comes as a whole."""
+    why_lost: str = ""
+    """Why it is not known, for the model."""
     changes: int = 0
     """Rises with each change."""
     saved_content: OpenText | None = None
@@ -88,26 +92,58 @@ class OpenDocument:
         return self.path.name
 
     def is_saved(self) -> bool:
-        """Whether the text has no unsaved changes. Reads the disk if need be; may be called in a thread."""
+        """Whether the text has no unsaved changes, as far as can be told at once.
+
+        Until a long text has been compared with a file that somebody changed (``find_out``), it counts as unsaved.
+        """
+        return self._decide(LARGE)
+
+    def find_out(self) -> bool:
+        """Whether the text has no unsaved changes; blocking."""
+        return self._decide(None)
+
+    def untouched(self) -> bool:
+        """Whether the text is what was on disk last; asks the disk nothing."""
+        before = self.saved_content
+        return (
+            self.known and before is not None and (self.changes == self.saved_at or self.content.same(before))
+        )
+
+    def undecided(self) -> bool:
+        """Whether ``find_out`` should be asked first, or the text has to be put together, which takes a moment."""
+        return self.known and self.content.length > LARGE and not (self.content.is_whole and self.untouched())
+
+    def _decide(self, most: int | None) -> bool:
         if not self.known:
             return False
-        changes, content, before = self.changes, self.content, self.saved_content
-        if before is not None and (changes == self.saved_at or content.same(before)):
+        if self.untouched():
             return True
+        changes, content, before = self.changes, self.content, self.saved_content
         stamp = stamp_of(self.path)
         if self.decided is not None and self.decided[:2] == (changes, stamp):
             return self.decided[2]
         if before is not None and stamp is not None and stamp == self.saved_stamp:
             same = False  # the disk is what it was, and the text is not
+        elif most is not None and content.length > most:
+            return False
         else:
-            content, data = content.copy(), _read(self.path)
-            same = same_text(content.text, data) or (
-                self.told_saved is not None and not self._typed_since(data, self.told_saved)
-            )
+            content = content.copy()
+            same = self._shown(content)
             if same and changes == self.changes:
                 self.is_on_disk(content, changes, stamp)
         self.decided = (changes, stamp, same)
         return same
+
+    def _shown(self, content: OpenText) -> bool:
+        """Whether the file on disk is ``content``, or, after a save that the editor told of, what it made of it.
+
+        After a save that left a text of a moment ago on disk, more was typed before the editor told of it. If it left
+        none of these, the editor is believed: it has saved in a way (an encoding, a place) that cannot be seen here.
+        """
+        before = self.told_saved
+        older = [] if before is None else [old for old in list(self.recent) if not old.same(before)]
+        found = shows(self.path, [(one.length, one.parts()) for one in (content, *older)])
+        return found[0] or (before is not None and not any(found[1:]))
 
     async def next_change(self) -> None:
         """Return when the editor tells of a change, or that the document is closed."""
@@ -157,10 +193,14 @@ class OpenDocuments:
     units: Units = "utf-16"
     later: Callable[[OpenDocument], None] = lambda document: None
     """Told of each change; calls ``check`` in a thread some time after the last one."""
+    soon: Callable[[OpenDocument], None] = lambda document: check(document)
+    """Calls ``check`` in a thread, now: the file may be changed by somebody else before anybody asks."""
     _by_uri: dict[str, OpenDocument] = field(default_factory=dict[str, OpenDocument])
     _by_path: dict[Path, list[OpenDocument]] = field(default_factory=dict[Path, list[OpenDocument]])
     _folded: dict[str, set[Path]] = field(default_factory=dict[str, set[Path]])
     _notebooks: dict[str, Path] = field(default_factory=dict[str, Path])
+    _moved: dict[str, Path] = field(default_factory=dict[str, Path])
+    """Where files are now whose editor has not said that it opened them there."""
 
     # -- what the editor tells
 
@@ -171,12 +211,8 @@ class OpenDocuments:
         if path is None:
             return None
         document = OpenDocument(uri, path, version, OpenText(text))
-        self._by_uri[uri] = document
-        self._by_path.setdefault(path, []).append(document)
-        self._folded.setdefault(str(path).casefold(), set()).add(path)
-        if document.content.length <= LARGE:
-            # At once: the file may be changed by somebody else before anybody asks.
-            document.is_saved()
+        self._put(document)
+        self.soon(document)
         self.later(document)
         return document
 
@@ -186,12 +222,17 @@ class OpenDocuments:
         """The text changed. Equal to the disk again (undo, reload) means saved."""
         document = self._by_uri.get(uri)
         if document is None:
-            return self._changed_unopened(uri, version, changes)
+            # Nothing is open there, so the disk is the truth.
+            log.warning("a change of %s, which is not open", uri[:200])
+            if (path := self._moved.pop(uri, None)) is not None:
+                self._put_lost(uri, path, version, _MOVED_ON)
+            return None
         if version < document.version:
-            # Out of order: parts would go to the wrong places, and a whole text is older than what is known.
+            # Parts would go to the wrong places, and nobody knows whether a whole text is the newest. It is when the
+            # editor began to count anew, so the next one is taken.
             log.warning("%s: version %s after version %s", document.name, version, document.version)
-            if any(hasattr(change, "range") for change in changes):
-                self.lost(uri)
+            document.version = version
+            self.lost(uri, "the editor's changes came in the wrong order")
             return document
         for change in changes:
             part = getattr(change, "range", None)
@@ -211,24 +252,34 @@ class OpenDocuments:
         self.later(document)
         return document
 
-    def _changed_unopened(
-        self, uri: str, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]
-    ) -> OpenDocument | None:
-        """A client that did not say ``didOpen``: it has the file open all the same."""
-        log.warning("a change of %s, which was not opened", uri[:200])
-        document = self.opened(uri, version, "")
-        if document is not None:
-            document.known = False
-            document.saved_content = None
-            return self.changed(uri, version, changes)
-        return None
-
-    def lost(self, uri: str) -> None:
+    def lost(self, uri: str, why: str = NO_FIT) -> None:
         """A change of this document could not be understood: its text is not known any more."""
         document = self._by_uri.get(uri)
         if document is not None:
-            document.known = False
+            document.known, document.why_lost = False, why
             document.tell_change()
+
+    def opened_somehow(self, uri: str) -> None:
+        """The editor opened a document, and no more could be understood: its text is not known."""
+        self.closed(uri)
+        if (path := path_of(uri)) is not None:
+            self._put_lost(uri, path, 0, NO_FIT)
+
+    def renamed(self, old: Path, new: Path) -> None:
+        """A file or folder is somewhere else now, and the editor has not said (yet) that it has its files open there.
+
+        What is written under the old names would come back in the old place. So an unsaved text is not known until it
+        comes under its new name; for a file without unsaved changes the disk is the truth until it does.
+        """
+        for document in self.all():
+            if document.path != old and old not in document.path.parents:
+                continue
+            clean, path = document.untouched(), new / document.path.relative_to(old)
+            self.closed(document.uri)
+            if clean:
+                self._moved[document.uri] = path
+            else:
+                self._put_lost(document.uri, path, document.version, _MOVED_ON)
 
     def saved(self, uri: str) -> OpenDocument | None:
         """The buffer was saved; what was typed since is unsaved again."""
@@ -236,14 +287,14 @@ class OpenDocuments:
         if document is not None:
             document.told_saved = document.saved_content or OpenText("")
             document.saved_content, document.decided = None, None
-            if document.content.length <= LARGE:
-                document.is_saved()
+            self.soon(document)
             self.later(document)
             document.tell_save()
         return document
 
     def closed(self, uri: str) -> OpenDocument | None:
         """What was not saved is discarded."""
+        self._moved.pop(uri, None)
         document = self._by_uri.pop(uri, None)
         if document is not None:
             document.tell_closed()
@@ -265,6 +316,15 @@ class OpenDocuments:
     def notebook_closed(self, uri: str) -> None:
         """The notebook is closed."""
         self._notebooks.pop(uri, None)
+
+    def _put(self, document: OpenDocument) -> None:
+        path = document.path
+        self._by_uri[document.uri] = document
+        self._by_path.setdefault(path, []).append(document)
+        self._folded.setdefault(str(path).casefold(), set()).add(path)
+
+    def _put_lost(self, uri: str, path: Path, version: int, why: str) -> None:
+        self._put(OpenDocument(uri, path, version, OpenText(""), known=False, why_lost=why, changes=1))
 
     # -- what others ask
 
@@ -294,6 +354,12 @@ class OpenDocuments:
         """The files with unsaved changes."""
         return [document.path for document in self.all() if document.known and not document.is_saved()]
 
+    async def settle(self, path: Path | None = None) -> None:
+        """Find out in a thread what would take the event loop too long; of one file or of all."""
+        undecided = [one for one in (self.all() if path is None else self.at(path)) if one.undecided()]
+        if undecided:
+            await asyncio.to_thread(_settle, undecided)
+
     def all(self) -> Iterable[OpenDocument]:
         """All open documents."""
         return list(self._by_uri.values())
@@ -301,63 +367,14 @@ class OpenDocuments:
 
 def check(document: OpenDocument) -> None:
     """Find out whether a document is saved, so that the answer is there when asked; blocking."""
-    document.is_saved()
+    document.content.prepare()
+    document.find_out()
 
 
-def stamp_of(path: Path) -> Stamp | None:
-    """What tells whether a file was changed; None when it is not there."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_size, found.st_mtime_ns, found.st_ino
-
-
-def same_text(text: str, data: bytes) -> bool:
-    """Whether an editor that shows ``text`` may have read it from ``data``.
-
-    Editors show encodings, byte-order marks and line ends in their own way.
-    """
-    if data.isascii() and text.isascii():
-        if len(text) == len(data):
-            return text.encode("ascii") == data
-        if b"\r" not in data and "\r" not in text:
-            return False
-    elif data == text.encode("utf-8", "surrogatepass"):
-        return True
-    return any(_to_lf(shown) == _to_lf(text) for shown in _readings(data))
-
-
-def _readings(data: bytes) -> Iterable[str]:
-    try:
-        yield data.decode("utf-8-sig")
-        return
-    except UnicodeDecodeError:
-        pass
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        yield data.decode("utf-16", "replace")
-        return
-    from tools.base import ToolError
-    from tools.text import decode
-
-    yield data.decode("cp1252", "replace")
-    yield data.decode("latin-1")
-    try:
-        yield decode(data).text
-    except ToolError:
-        return
-
-
-def _to_lf(text: str) -> str:
-    text = text.removeprefix("\ufeff")
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+def _settle(documents: Iterable[OpenDocument]) -> None:
+    for document in documents:
+        document.find_out()
+        _ = document.text  # put together here
 
 
 def _same_file(one: Path, other: Path) -> bool:

@@ -76,6 +76,11 @@ class OpenText:
             self._joined = (edits, text)
         return text
 
+    @property
+    def is_whole(self) -> bool:
+        """``text`` is there at once."""
+        return self._joined[0] == self._edits
+
     def pieces(self) -> list[_Piece]:
         """The text in pieces; cut when first asked for. May be called in a thread."""
         if self._pieces is None:

@@ -46,6 +46,7 @@ class GlobTool(Tool[GlobInput]):
             raise ToolError(f"{target.rule} is not a folder.")
         wanted = compile_glob(pattern)
         found = await search.list_files(target.path, search.ripgrep(ctx.workspace))
+        await ctx.files.editors.settle()
         typed = unsaved.below(target.path, ctx)
         names = await asyncio.to_thread(
             lambda: [

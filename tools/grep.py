@@ -36,6 +36,7 @@ class GrepTool(Tool[GrepInput]):
     async def run(self, args: GrepInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
         target = resolve(args.path, ctx)
+        await ctx.files.editors.settle()
         is_file = target.path.is_file() or ctx.files.unsaved(target.path) is not None
         if not is_file and not target.path.is_dir():
             raise ToolError(f"{target.rule} does not exist.")
@@ -72,9 +73,11 @@ async def _result(
     for path in await asyncio.to_thread(newest_first, root, readable):
         if shown >= MAX_RESULTS:
             break
-        typed = (
-            " (as in the editor, with UNSAVED changes)" if ctx.files.unsaved(root / path) is not None else ""
-        )
+        typed = ""
+        if ctx.files.unsaved(root / path) is not None:
+            typed = " (as in the editor, with UNSAVED changes)"
+        elif unsaved.unknown(root / path, ctx):
+            typed = " (as on disk: what an editor has of it is not known)"
         lines.append(rule_target(root / path, ctx.workspace) + typed)
         for number, text in by_file[path][: MAX_RESULTS - shown]:
             shown += 1

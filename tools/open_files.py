@@ -76,6 +76,10 @@ class Editors(Protocol):
         """The files with unsaved changes."""
         ...
 
+    async def settle(self, path: Path | None = None) -> None:
+        """Compare long texts with changed files in a thread; of one file or of all. Until then they are unsaved."""
+        ...
+
     def opened(self, path: Path) -> OpenFile | None:
         """What is known of an open file; None when it is open nowhere."""
         ...
@@ -102,6 +106,9 @@ class NoEditors:
     def unsaved_paths(self) -> Sequence[Path]:
         """See Editors."""
         return ()
+
+    async def settle(self, path: Path | None = None) -> None:
+        """See Editors."""
 
     def opened(self, path: Path) -> OpenFile | None:
         """See Editors."""

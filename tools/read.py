@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import AliasChoices, Field
 
@@ -13,6 +13,7 @@ from tools.hashing import sha256
 from tools.listing import tree
 from tools.paths import Target, ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.text import BinaryFile, Text, decode, split_lines
+from tools.unsaved import unknown
 from tools.writing.atomic import read_resolved
 
 MAX_LINES = 2000
@@ -24,6 +25,11 @@ SEPARATOR = "→"
 """Between line number and text. Not a tab: it must not be taken for a part of the text."""
 
 _MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+
+_UNKNOWN = (
+    "(As on disk. The file is open in an editor, and what it holds there is not known: the person may see something "
+    "else. Ask them to save and close it before you change it.)"
+)
 
 
 class ReadInput(ToolInput):
@@ -73,6 +79,7 @@ class ReadTool(Tool[ReadInput]):
         await ask_read(target, ctx)
         if target.path.is_dir():
             return await asyncio.to_thread(_folder, target)
+        await ctx.files.editors.settle(target.path)
         unsaved = ctx.files.unsaved(target.path)
         found = await _load(target, ctx, unsaved, args)
         if isinstance(found, _Picture):
@@ -84,7 +91,10 @@ class ReadTool(Tool[ReadInput]):
             )
         ctx.files.note_read(target.path, found.digest)
         ctx.diagnostics.warm(target.path)
-        return _result(target, page, found.digest, found.decoded, unsaved is not None)
+        shown = _result(target, page, found.digest, found.decoded, unsaved is not None)
+        if unsaved is None and unknown(target.path, ctx):
+            return replace(shown, content=f"{_UNKNOWN}\n{shown.content}")
+        return shown
 
 
 async def _load(target: Target, ctx: ToolContext, unsaved: str | None, args: ReadInput) -> _Picture | _Shown:

@@ -30,6 +30,12 @@ def below(root: Path, ctx: ToolContext) -> dict[str, Path]:
     return found
 
 
+def unknown(path: Path, ctx: ToolContext) -> bool:
+    """The file is open in an editor and may have unsaved changes there, but nobody knows what they are."""
+    opened = ctx.files.editors.opened(path)
+    return opened is not None and opened.unsaved and bool(opened.refusal) and ctx.files.unsaved(path) is None
+
+
 def new(typed: Mapping[str, Path]) -> list[str]:
     """Of these files, those that were never saved; blocking."""
     return [name for name, path in typed.items() if not path.exists()]

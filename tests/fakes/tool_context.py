@@ -78,6 +78,9 @@ class FakeFiles:
     def unsaved_paths(self) -> list[Path]:
         return list(self.buffers)
 
+    async def settle(self, path: Path | None = None) -> None:
+        pass
+
     clean: set[Path] = field(default_factory=set[Path])
     """Files that are open without unsaved changes."""
     stale: dict[Path, str] = field(default_factory=dict[Path, str])

@@ -1,0 +1,95 @@
+"""What is on disk beside a buffer: read in threads, in parts, and only where it can be the same."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from lsp_bridge import disk_text
+from lsp_bridge.disk_text import shows
+from tests.fakes.buffers import Editor
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.txt"
+
+
+def record_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The threads that read a file."""
+    readers: list[int] = []
+    real = os.read
+
+    def read(file: int, most: int) -> bytes:
+        readers.append(threading.get_ident())
+        return real(file, most)
+
+    monkeypatch.setattr(os, "read", read)
+    return readers
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    editor = Editor(path)
+    editor.open("")
+    assert editor.unsaved is None
+    editor.change("typed")
+    assert editor.unsaved == "typed"
+
+
+def test_of_a_file_that_cannot_be_the_text_nothing_is_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with path.open("wb") as file:
+        file.truncate(400_000_000)
+    reads = record_reads(monkeypatch)
+    editor = Editor(path)
+    editor.open("é")
+    assert editor.unsaved == "é"
+    assert reads == []
+
+
+async def test_a_long_text_beside_a_changed_file_is_compared_in_a_thread_only(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "lines of ä\r\n" * 50_000
+    path.write_bytes(text.encode())
+    readers = record_reads(monkeypatch)
+    editor = Editor(path)
+    editor.documents.soon = lambda document: None
+    editor.open(text)
+    assert editor.documents.unsaved_paths() == [path]  # for all that is known
+    await editor.documents.settle()
+    assert editor.documents.unsaved_paths() == []
+    editor.type(0, 0, "x")
+    path.write_bytes(f"x{text}".encode())
+    assert editor.documents.unsaved_paths() == [path]
+    await editor.documents.settle(path)
+    assert editor.unsaved is None
+    editor.documents.saved(editor.uri)
+    assert readers
+    assert threading.get_ident() not in readers
+
+
+TEXT = "one \u00e9\r\ntwo\r\nthree \u00e9\r\n"
+
+
+@pytest.mark.parametrize("part", [1, 2, 3, 64 * 1024])
+@pytest.mark.parametrize("end", ["\r\n", "\n", "\r"])
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_an_editors_way_of_showing_a_file_is_the_same_however_it_is_cut(
+    codec: str, end: str, part: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_text, "_PART", part)
+    path.write_bytes(TEXT.encode(codec))
+    shown = TEXT.replace("\r\n", end)
+    for parts in ([shown], list(shown)):
+        assert shows(path, [(len(shown), parts), (len(shown) + 1, [*parts, "x"])]) == [True, False]
+
+
+def test_a_file_that_is_not_there_has_no_text(path: Path) -> None:
+    assert shows(path, [(0, [""]), (1, ["x"])]) == [True, False]

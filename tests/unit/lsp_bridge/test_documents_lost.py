@@ -1,0 +1,81 @@
+"""Documents whose text nobody knows any more, and those that are open no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.buffers import Editor
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "a.py"
+    path.write_text("disk\n")
+    return path
+
+
+def test_a_whole_text_with_an_older_number_makes_the_text_unknown_until_the_next(path: Path) -> None:
+    editor = Editor(path)
+    editor.version = 5
+    editor.open("disk\n")
+    editor.change("disk\nprecious\n", version=1)
+    (document,) = editor.documents.at(path)
+    assert not document.known
+    assert not document.is_saved()
+    editor.change("disk\nprecious\n!", version=2)  # it has begun to count anew
+    assert editor.unsaved == "disk\nprecious\n!"
+
+
+def test_a_change_of_what_is_not_open_is_nobodys_business(path: Path) -> None:
+    editor = Editor(path)
+    editor.type(0, 0, "x")
+    assert editor.documents.at(path) == []
+    editor.open("disk\n")
+    editor.close()
+    editor.type(0, 0, "x")
+    assert editor.documents.at(path) == []
+
+
+def test_a_document_that_was_opened_somehow_is_unknown_until_it_comes_whole(path: Path) -> None:
+    editor = Editor(path)
+    editor.documents.opened_somehow(editor.uri)
+    (document,) = editor.documents.at(path)
+    assert not document.known
+    editor.change("whole\n")
+    assert editor.unsaved == "whole\n"
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_an_unsaved_text_below_a_renamed_folder_is_unknown_until_it_is_open_under_its_new_name(
+    what: str, tmp_path: Path
+) -> None:
+    old, new = tmp_path / "d" / "a.txt", tmp_path / "e" / "a.txt"
+    old.parent.mkdir()
+    old.write_text("disk\n")
+    editor = Editor(old)
+    editor.open("disk\n")
+    editor.type(0, 4, "!")
+    old.parent.rename(new.parent)
+    renamed = (old.parent, new.parent) if what == "folder" else (old, new)
+    editor.documents.renamed(*renamed)
+    assert editor.documents.at(old) == []
+    (document,) = editor.documents.at(new)
+    assert not document.known
+    assert "renamed" in document.why_lost
+    editor.close()
+    assert editor.documents.at(new) == []
+
+
+def test_a_clean_buffer_of_a_renamed_file_is_unknown_from_its_next_change(tmp_path: Path) -> None:
+    old, new = tmp_path / "a.txt", tmp_path / "b.txt"
+    old.write_text("disk\n")
+    editor = Editor(old)
+    editor.open("disk\n")
+    old.rename(new)
+    editor.documents.renamed(old, new)
+    assert editor.documents.at(old) == editor.documents.at(new) == []
+    editor.type(0, 0, "typed")
+    (document,) = editor.documents.at(new)
+    assert not document.known

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language.answers import Answers
+from lsp_bridge.language.bell import Bell
 from lsp_bridge.language.capabilities import initialize_params
 from lsp_bridge.language.open_documents import Documents
 from lsp_bridge.language.positions import PositionEncoding, chosen, in_utf16
@@ -20,6 +22,7 @@ from lsp_bridge.language.rpc_errors import ServerError, ServerGone
 from lsp_bridge.language.server_log import ServerLog
 from lsp_bridge.language.specs import Found, ServerSpec
 from lsp_bridge.language.timing import Timing
+from lsp_bridge.language.uris import path_of
 from tools.base import ChangeKind
 from tools.language import Severity
 
@@ -71,7 +74,8 @@ class LanguageServer:
         self._starting: asyncio.Task[None] | None = None
         self._stopped: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._bell = Bell()
+        self._awaited: Counter[Path] = Counter()
         self._registrations = Registrations(root, found.setup.settings, allow_pull=spec.announce_pull)
         self._documents = Documents(self.answers, self._registrations, spec, self._notify)
         self._pulls = Pulls(
@@ -80,6 +84,7 @@ class LanguageServer:
             lambda path: self._registrations.identifiers(path, spec.language_of(path)),
             self._take_reports,
             self._spawn,
+            waited=lambda path: self._awaited[path] > 0,
             timeout_s=self.timing.pull_s,
         )
 
@@ -106,6 +111,11 @@ class LanguageServer:
         return self._progress.busy if not self.gone else None
 
     @property
+    def peculiar(self) -> str:
+        """What about its answers is unusual, for people who wonder why it is slow or silent; mostly empty."""
+        return self.answers.peculiar(self.unanswered)
+
+    @property
     def pid(self) -> int | None:
         """Process id while the process runs."""
         client = self._client
@@ -119,7 +129,7 @@ class LanguageServer:
     async def ready(self, until: float) -> bool:
         """Wait until it can be told about documents, or until the loop's clock shows ``until``."""
         while not self._ready and not self.gone:
-            if not await self._news(until):
+            if not await self._bell.heard(until):
                 return False
         return self._ready and not self.gone
 
@@ -165,7 +175,7 @@ class LanguageServer:
         client.notify("initialized", {})
         client.notify("workspace/didChangeConfiguration", {"settings": dict(found.setup.settings)})
         self._ready = True
-        self._ring()
+        self._bell.ring()
 
     async def _stop(self) -> None:
         if self._starting is not None:
@@ -181,7 +191,7 @@ class LanguageServer:
             except (ServerError, ServerGone, TimeoutError):
                 pass  # It is ended by force then.
         self._gone = self._gone or "stopped"
-        self._ring()
+        self._bell.ring()
         if client is not None:
             await client.end(exit_s=exit_s, terminate_s=timing.terminate_s)
         for task in self._tasks:
@@ -197,7 +207,7 @@ class LanguageServer:
                 self._log.warning("language server %s: %s %s", self.name, reason, tail)
                 # What is left of it (its children, or itself when only its output ended) must not linger.
                 self._spawn(self._end_remains())
-        self._ring()
+        self._bell.ring()
 
     async def _end_remains(self) -> None:
         if self._client is not None:
@@ -254,17 +264,27 @@ class LanguageServer:
         about them from before.
         """
         loop = asyncio.get_running_loop()
-        while True:
-            now = loop.time()
-            settled = {
-                path: self.answers.settled_at(path, version, pull=self.pulls(path))
-                for path, version in versions.items()
-            }
-            done = {path for path, at in settled.items() if at is not None and at <= now}
-            if len(done) == len(versions) or now >= until or self.gone:
-                return done
-            coming = [at for at in settled.values() if at is not None and at > now]
-            await self._news(min([until, *coming]))
+        self._awaited.update(versions)
+        try:
+            while True:
+                now = loop.time()
+                settled = {
+                    path: self.answers.settled_at(path, version, pull=self.pulls(path))
+                    for path, version in versions.items()
+                }
+                done = {path for path, at in settled.items() if at is not None and at <= now}
+                if len(done) == len(versions) or now >= until or self.gone:
+                    return done
+                given_up = [
+                    self.answers.passed_over_at(path, pull=self.pulls(path))
+                    for path in versions.keys() - done
+                ]
+                if all(at is not None and at <= now for at in given_up):
+                    return done
+                times = [at for at in (*settled.values(), *given_up) if at is not None and at > now]
+                await self._bell.heard(min([until, *times]))
+        finally:
+            self._awaited -= Counter(versions.keys())
 
     def settled(self, path: Path, version: int) -> bool:
         """Whether the answer to this version is there, and final. Waits for nothing."""
@@ -275,6 +295,7 @@ class LanguageServer:
         """Pull ``path`` once more though its text is the same: files that it depends on may have changed."""
         if path in self.answers.documents:
             self._pulls.soon(path)
+            self._pulls.catch_up()
 
     async def look_around(self, changed: Collection[Path], until: float) -> None:
         """Pull other open documents after a change, and wait for the answers, but not longer than ``until``.
@@ -290,20 +311,25 @@ class LanguageServer:
         ][:_MAX_LOOK_AROUND]
         for path in paths:
             self._pulls.soon(path)
+        # Not awaited as by ``answered``: one answer is enough, and a refresh makes the next one.
         while not all(self.answers.heard(path, mark) for path in paths):
-            if self.gone or not await self._news(until):
+            if self.gone or not await self._bell.heard(until):
                 return
 
     async def quiet(self, until: float) -> None:
         """Wait until nothing has arrived for a moment, or until the loop's clock shows ``until``."""
         loop = asyncio.get_running_loop()
-        while not self.gone and await self._news(min(until, loop.time() + self.timing.quiet_s)):
+        while not self.gone and await self._bell.heard(min(until, loop.time() + self.timing.quiet_s)):
             if loop.time() >= until:
                 return
 
     def pulls(self, path: Path) -> bool:
         """Whether diagnostics of ``path`` are to be asked for, as this server answers now."""
         return self._registrations.pulls(path, self.spec.language_of(path))
+
+    def path_of(self, uri: object) -> Path | None:
+        """The file that it means, by the name under which it is open here if it is; None: no file."""
+        return path_of(uri, self._documents.real)
 
     def _take_reports(self, path: Path, version: int, reports: list[Mapping[str, Any]]) -> None:
         now = asyncio.get_running_loop().time()
@@ -312,34 +338,17 @@ class LanguageServer:
             self.has_answered = True
         for report in reports:
             for uri, related in as_object(report.get("relatedDocuments")).items():
-                other, body = _path_of(uri), as_object(related)
+                other, body = self.path_of(uri), as_object(related)
                 if other is not None and isinstance(body.get("items"), list):
                     found = self._diagnostics(other, as_list(body.get("items")))
                     self.answers.push(other, None, found, now=now)
-        self._ring()
+        self._bell.ring()
 
     def _diagnostics(self, path: Path, items: list[object]) -> tuple[RawDiagnostic, ...]:
         """Those that count, with columns in UTF-16 units (where the text is known)."""
         kept = severe(items, self._least_severity)
         document = self.answers.documents.get(path)
         return kept if document is None else in_utf16(kept, document.told_text, self.position_encoding)
-
-    async def _news(self, until: float) -> bool:
-        """Wait until something happens; False when ``until`` (loop's clock) came first."""
-        loop = asyncio.get_running_loop()
-        bell: asyncio.Future[None] = loop.create_future()
-        self._waiting.add(bell)
-        try:
-            # Not wait_for: in Python 3.11 it may swallow a cancellation.
-            done, _ = await asyncio.wait({bell}, timeout=max(0.0, until - loop.time()))
-        finally:
-            self._waiting.discard(bell)
-        return bool(done)
-
-    def _ring(self) -> None:
-        for bell in self._waiting:
-            if not bell.done():
-                bell.set_result(None)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -356,20 +365,20 @@ class LanguageServer:
         elif method == "$/progress":
             if self._progress.take(params):
                 # What was pulled meanwhile may have been pulled too early.
-                self._pulls.refresh()
-            self._ring()
+                self._pulls.after_work()
+            self._bell.ring()
         elif method in ("window/logMessage", "window/showMessage"):
             self.log.add(params)
 
     def _take_push(self, params: Mapping[str, Any]) -> None:
-        path, version = _path_of(params.get("uri")), params.get("version")
+        path, version = self.path_of(params.get("uri")), params.get("version")
         if path is None or not isinstance(params.get("diagnostics"), list):
             return
         number = version if isinstance(version, int) and not isinstance(version, bool) else None
         found = self._diagnostics(path, as_list(params.get("diagnostics")))
         if self.answers.push(path, number, found, now=asyncio.get_running_loop().time()):
             self.has_answered = True
-            self._ring()
+            self._bell.ring()
 
     def on_request(self, method: str, params: Mapping[str, Any]) -> object:
         """Handler: what a server may ask its client. Raises MethodNotFound."""
@@ -378,9 +387,10 @@ class LanguageServer:
             self.log.add(params)
         if method == "client/registerCapability":
             self._documents.open_late()
-        if method in ("client/registerCapability", "workspace/diagnostic/refresh"):
+            self._pulls.everything()
+        if method == "workspace/diagnostic/refresh":
             self._pulls.refresh()
-        self._ring()
+        self._bell.ring()
         return result
 
 
@@ -388,13 +398,3 @@ def _rpc_client() -> Any:
     from lsp_bridge.language import rpc_client
 
     return rpc_client
-
-
-def _path_of(uri: object) -> Path | None:
-    from pygls.uris import to_fs_path
-
-    try:
-        path = to_fs_path(uri) if isinstance(uri, str) else None
-    except ValueError:
-        return None
-    return Path(path) if path else None

@@ -19,6 +19,9 @@ from lsp_bridge.language.progress import Progress
 
 SyncKind = Literal["open", "change", "same"]
 
+_MAX_SENT = 10_000
+_A_WHILE_S = 0.3
+"""Nothing for so long, and an answer after a save: the save was what it waited for."""
 _MAX_CLOSED_FILES = 2000
 """Servers that report on whole projects may push about any number of files that are not open."""
 
@@ -38,6 +41,10 @@ class OpenDocument:
     """The newest version that the server was really told; older than ``version`` when it wants no changes."""
     told_text: str = ""
     """The text of that version: what an incremental change starts from."""
+    saved: int = 0
+    """The newest version that the server was told to be saved."""
+    ignored: bool = False
+    """The version before was not saved, and the server said nothing about it for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,13 @@ class Answers:
         self._pushed: dict[Path, Answer] = {}
         self._pulled: dict[Path, Answer] = {}
         self._count = 0
+        self.needs_save = False
+        """It seems to look at a text only when it was told that it is saved (linters do)."""
+        self._answers_unsaved = False
+        self._sent: OrderedDict[int, Path] = OrderedDict()
+        """The versions that the server was told, newest last."""
+        self._counts_itself = False
+        """Its versions are none of ours: it counts by itself, so they say nothing about which text is meant."""
 
     @property
     def count(self) -> int:
@@ -105,11 +119,23 @@ class Answers:
         orderly = True
         if document is not None:
             settled = self.settled_at(path, document.version, pull=pull)
+            passed_over = self.passed_over_at(path, pull=pull)
             orderly = settled is not None and settled <= now
+            if passed_over is not None and passed_over <= now:
+                orderly = document.orderly  # Nothing will come about the older text that could be mixed up.
         told, told_text = self._count, text
         if document is not None and not tell:
             told, told_text = document.told, document.told_text
-        self.documents[path] = OpenDocument(path, text, self._count, orderly, now, told, told_text)
+        saved, ignored = 0, False
+        if document is not None:
+            saved = document.saved
+            ignored = saved != document.version and now - document.sent_at >= _A_WHILE_S
+            ignored = ignored and not self.heard(path, document.version)
+        self.documents[path] = OpenDocument(
+            path, text, self._count, orderly, now, told, told_text, saved, ignored
+        )
+        if told == self._count:
+            self.sent(path, told)
         return ("open" if document is None else "change"), self._count
 
     def close(self, path: Path) -> bool:
@@ -118,11 +144,63 @@ class Answers:
         self._pulled.pop(path, None)
         return self.documents.pop(path, None) is not None
 
+    def sent(self, path: Path, version: int) -> None:
+        """The server is told this version of ``path``."""
+        self._sent[version] = path
+        if len(self._sent) > _MAX_SENT:
+            self._sent.popitem(last=False)
+
+    def saved(self, path: Path) -> bool:
+        """The server is told that the text of ``path`` is saved. False: it knows that already."""
+        document = self.documents.get(path)
+        if document is None or document.saved == document.version:
+            return False
+        document.saved = document.version
+        return True
+
+    def passed_over_at(self, path: Path, *, pull: bool) -> float | None:
+        """From when on (seconds) it is clear that nothing comes about the newest text of ``path``, which is not saved;
+        None: it will, or has."""
+        document = self.documents.get(path)
+        if document is None or pull or not self.needs_save or document.saved == document.version:
+            return None
+        answer = self._pushed.get(path)
+        if answer is not None and _is_about(answer, document.version):
+            return None
+        return document.sent_at + self.settling.doubtful_s
+
+    def peculiar(self, unanswered: int) -> str:
+        """What is unusual about the server's answers, for people. ``unanswered``: changes in a row."""
+        found = (
+            f"left the last {unanswered} changes unanswered" if unanswered > 1 else "",
+            "says something only about saved files" if self.needs_save else "",
+            "counts versions by itself, so its answers are waited out" if self._counts_itself else "",
+        )
+        return "; ".join(filter(None, found))
+
+    def has_pulled(self, path: Path, *, with_problems: bool = False) -> bool:
+        """Whether there is a pulled answer about the newest text of ``path`` (in which there are problems)."""
+        document, answer = self.documents.get(path), self._pulled.get(path)
+        if document is None or answer is None or not _is_about(answer, document.version):
+            return False
+        return bool(answer.items) or not with_problems
+
+    def _version_of(self, path: Path, version: int | None) -> int | None:
+        """What the version in a push is worth: None when it is none of ours."""
+        document = self.documents.get(path)
+        if document is None or version is None:
+            return version
+        if version == document.told < document.version:
+            return None  # It knows of no newer one: only the order tells what this is about.
+        if version < document.version and self._sent and version > 0 and self._sent.get(version) != path:
+            # Older ones than those we remember can be ours.
+            self._counts_itself = self._counts_itself or len(self._sent) < _MAX_SENT
+        return None if self._counts_itself else version
+
     def push(self, path: Path, version: int | None, items: tuple[RawDiagnostic, ...], *, now: float) -> bool:
         """Take in ``publishDiagnostics``. False when it is impossible or out of order, and so ignored."""
         document, latest = self.documents.get(path), self._pushed.get(path)
-        if document is not None and version == document.told < document.version:
-            version = None  # It knows of no newer one: only the order tells what this is about.
+        version = self._version_of(path, version)
         if version is not None and document is not None and version > document.version:
             return False
         if version is not None and latest is not None and (latest.version or 0) > version:
@@ -135,8 +213,21 @@ class Answers:
                 return True
             if len(self._pushed) >= _MAX_CLOSED_FILES and path not in self._pushed:
                 return False
+        else:
+            self._learn(document, version)
         self._pushed[path] = Answer(items, version, self._count, now)
         return True
+
+    def _learn(self, document: OpenDocument, about: int | None) -> None:
+        """It pushes about this document (this version). A save too many is harmless, so one sign is enough."""
+        heard = self._pushed.get(document.path)
+        answered = heard is not None and _is_about(heard, document.saved)
+        if not document.saved or (
+            document.saved != document.version and (answered or about == document.version)
+        ):
+            self._answers_unsaved, self.needs_save = True, False
+        elif document.ignored and document.saved == document.version and not self._answers_unsaved:
+            self.needs_save = True
 
     def pull(self, path: Path, version: int, items: tuple[RawDiagnostic, ...], *, now: float) -> bool:
         """Take in the response to a pull that was requested when the document had ``version``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tools.base import ChangeKind
 
 _MAX_OPEN_DOCUMENTS = 40
 _MAX_OPEN_CHARACTERS = 8_000_000
+_MAX_COMPARED = 1 << 20
 
 
 class Documents:
@@ -35,6 +37,8 @@ class Documents:
         self._spec = spec
         self._notify = notify
         self._opened: set[Path] = set()
+        self.real: dict[str, Path] = {}
+        """The open documents by their real paths: a server may name a file by another way to it."""
 
     def sync(self, path: Path, text: str, *, pull: bool) -> tuple[SyncKind, int]:
         """Tell it the text of ``path``; what has not been used for long is closed. As ``Answers.sync``."""
@@ -44,6 +48,7 @@ class Documents:
             path, text, now=asyncio.get_running_loop().time(), pull=pull, tell=wanted.change != "none"
         )
         if kind == "open":
+            self.real[os.path.normcase(os.path.realpath(path))] = path
             if wanted.open_close:
                 self._open(path)
             self._close_surplus()
@@ -52,12 +57,16 @@ class Documents:
             if changes:
                 document = {"uri": path.as_uri(), "version": version}
                 self._notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
+        needs_save = kind != "same" and not pull and self._answers.needs_save and wanted.save is not None
+        if needs_save and (wanted.save or _is_on_disk(path, text)):
+            # Else it would say nothing about this text.
+            self.saved(path)
         return kind, version
 
     def saved(self, path: Path) -> None:
         """Its text is on disk now."""
         document, with_text = self._answers.documents.get(path), self._wanted(path).save
-        if document is not None and with_text is not None:
+        if document is not None and with_text is not None and self._answers.saved(path):
             params: dict[str, Any] = {"textDocument": {"uri": path.as_uri()}}
             if with_text:
                 params["text"] = document.text
@@ -65,7 +74,10 @@ class Documents:
 
     def close(self, path: Path) -> None:
         """Close ``path``, if it is open."""
-        if self._answers.close(path) and path in self._opened:
+        if not self._answers.close(path):
+            return
+        self.real = {real: name for real, name in self.real.items() if name != path}
+        if path in self._opened:
             self._opened.discard(path)
             self._notify("textDocument/didClose", {"textDocument": {"uri": path.as_uri()}})
 
@@ -91,6 +103,7 @@ class Documents:
     def _open(self, path: Path) -> None:
         document = self._answers.documents[path]
         document.told, document.told_text = document.version, document.text
+        self._answers.sent(path, document.version)
         self._opened.add(path)
         item = {
             "uri": path.as_uri(),
@@ -107,3 +120,13 @@ class Documents:
             oldest = next(iter(documents.values()))
             size -= len(oldest.text)
             self.close(oldest.path)
+
+
+def _is_on_disk(path: Path, text: str) -> bool:
+    """A server that is told so may look. Small files only: this is on the event loop."""
+    try:
+        if path.stat().st_size > _MAX_COMPARED:
+            return False
+        return path.read_bytes().decode("utf-8-sig") == text
+    except (OSError, UnicodeError):
+        return False

@@ -6,10 +6,10 @@ Nothing is trusted: what is no answer of the protocol is left out, and only so m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
 
 from lsp_bridge.language.registrations import as_list, as_object
 from lsp_bridge.language.text_index import wire_range
+from lsp_bridge.language.uris import file_of
 
 MAX_PLACES = 5_000
 """Of one answer; whoever has more asks for something narrower."""
@@ -46,22 +46,6 @@ class WireSymbol:
     range: WireRange
     """Of its name, where the server tells that."""
     container: str = ""
-
-
-def file_of(uri: object) -> str | None:
-    """The path of a ``file:`` URI; None for everything else (``untitled:``, ``jdt:``, another machine …)."""
-    if not isinstance(uri, str) or not uri.startswith("file:") or len(uri) > 10_000:
-        return None
-    try:
-        parts = urlsplit(uri)
-        path = unquote(parts.path, errors="strict")
-    except (ValueError, UnicodeError):
-        return None
-    if parts.netloc not in ("", "localhost") or not path.startswith("/") or "\0" in path:
-        return None
-    if len(path) > 2 and path[2] == ":":  # a drive of Windows: /c:/folder
-        return path[1:]
-    return path
 
 
 def places(result: object) -> list[WirePlace]:

@@ -35,7 +35,7 @@ class ServerStatus:
     memory_mb: int | None = None
     """Of all its processes, when looked at last; None: unknown."""
     detail: str = ""
-    """What it is busy with, or why it does not run."""
+    """What it is busy with, what is unusual about its answers, or why it does not run."""
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Slot:
                 now - self.started_at,
                 server.pid,
                 usage.memory_bytes >> 20 if usage is not None else None,
-                busy or "",
+                busy or server.peculiar,
             )
         reason = self.reason or (server.gone_because if server is not None else "")
         if not reason:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lsp_bridge.language.places import WireRange, file_of
+from lsp_bridge.language.places import WireRange
 from lsp_bridge.language.positions import PositionEncoding
 from lsp_bridge.language.registrations import as_list, as_object
 from lsp_bridge.language.text_index import TextIndex, wire_range
+from lsp_bridge.language.uris import file_of
 
 MAX_FILES = 500
 MAX_EDITS = 20_000

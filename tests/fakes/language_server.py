@@ -12,7 +12,7 @@ one entry for each didOpen or didChange it receives (the last entry repeats), ea
 ``giant-length`` · ``junk-lines`` text between the messages · ``unknown-ids`` answers nobody asked for · ``same-id``
 requests with one id twice · ``nonsense`` requests and notifications full of junk · ``deaf`` read no more ·
 ``stderr`` megabytes there · ``begin:TITLE`` / ``end`` of progress · ``partial`` a result in parts · ``eat:MB`` memory
-``close`` stdout
+``close`` stdout · ``own-version`` push with a version that it counts by itself · ``uri:FORM`` of an odd form
 """
 
 from __future__ import annotations
@@ -74,6 +74,9 @@ class FakeServer:
                 text = changed(text, change)
             self.texts[uri].append((params["textDocument"]["version"], text))
             self.follow_plan(uri)
+        elif method == "textDocument/didSave" and self.options.on_save:
+            uri = params["textDocument"]["uri"]
+            publish(uri, problems(self.texts[uri][-1][1]))
         elif method == "textDocument/diagnostic":
             self.answer_pull(message, params["textDocument"]["uri"])
         elif method == "shutdown" and not self.options.ignore_shutdown:
@@ -150,6 +153,16 @@ class FakeServer:
                 send({"id": "one", "method": "workspace/configuration", "params": {"items": [{}]}})
         elif name == "nonsense":
             self.talk_nonsense()
+        elif name == "own-version":
+            publish(uri, problems(text), len(self.texts[uri]))
+        elif name == "uri":
+            folder, _, file = uri.rpartition("/")
+            forms = {
+                "dots": f"{folder}/x/../{file}",
+                "localhost": uri.replace("file:///", "file://localhost/"),
+                "double": uri.replace("file:///", "file:////"),
+            }
+            publish(forms[argument], problems(text), version)
         elif name == "deaf":
             while True:
                 time.sleep(3600)
@@ -303,6 +316,7 @@ def main() -> None:
     parser.add_argument("--initialize-when", default="", help="answer initialize when this file exists")
     parser.add_argument("--exit-at-start", action="store_true")
     parser.add_argument("--ignore-shutdown", action="store_true", help="and the end of stdin, and TERM")
+    parser.add_argument("--on-save", action="store_true", help="push, without a version, after didSave")
     parser.add_argument("--noise", action="store_true", help="fill stderr")
     parser.add_argument("--child", default="", help="start a child process and write its id to this file")
     parser.add_argument("--log", default="", help="append every message received to this file")

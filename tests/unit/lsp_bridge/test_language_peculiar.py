@@ -1,0 +1,123 @@
+"""Servers that keep to the protocol in a way of their own: what they say counts all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from lsp_bridge.language.answers import Answers, Settling
+from lsp_bridge.language.specs import ServerSpec
+from lsp_bridge.language.timing import Timing
+from tests.fakes.language_workspace import HANG_S, SOON, LanguageWorkspace, eventually, fake_spec
+
+FILE = Path("/w/a")
+BAD = ({"message": "bad"},)
+WAITS = Settling(versioned_s=0.1, unversioned_s=0.3, doubtful_s=1.5)
+ONLY_ON_SAVE = ("--on-save", "--sync", json.dumps({"openClose": True, "change": 1, "save": True}))
+
+
+@contextlib.asynccontextmanager
+async def workspace(
+    tmp_path: Path, spec: ServerSpec, timing: Timing = SOON
+) -> AsyncGenerator[LanguageWorkspace]:
+    made = LanguageWorkspace(tmp_path, [spec], timing)
+    made.write({made.path("a.txt"): "fine"})
+    made.diagnostics.warm(made.path("a.txt"))
+    await eventually(lambda: bool(list(made.servers.alive())), "a server")
+    await made.running()
+    try:
+        yield made
+    finally:
+        await asyncio.wait_for(made.diagnostics.close(), HANG_S)
+
+
+async def verdicts(made: LanguageWorkspace, *texts: str) -> list[tuple[str, list[str]]]:
+    found: list[tuple[str, list[str]]] = []
+    for text in texts:
+        report = await made.change(a_txt=text)
+        found.append((report.verdict, [problem.message for problem in report.problems]))
+    return found
+
+
+@pytest.mark.parametrize("step", ["own-version", "uri:dots", "uri:localhost", "uri:double"])
+async def test_odd_versions_and_uris_are_understood(tmp_path: Path, step: str) -> None:
+    async with workspace(tmp_path, fake_spec(plan=[[step]])) as made:
+        assert await verdicts(made, "BAD one", "BAD one\nBAD two", "ok") == [
+            ("problems", ["bad: BAD one"]),
+            ("problems", ["bad: BAD two"]),
+            ("clean", []),
+        ]
+
+
+async def test_a_server_that_looks_only_at_what_is_saved_is_told_of_saves(tmp_path: Path) -> None:
+    timing = dataclasses.replace(SOON, answer_s=4.0, cold_answer_s=4.0)
+    spec = fake_spec(*ONLY_ON_SAVE, plan=[["nothing"]])
+    async with workspace(tmp_path, spec, timing) as made:
+        await made.change(a_txt="fine too")
+        [server] = made.servers.alive()
+        await eventually(lambda: "saved files" in server.peculiar, "what it has learnt")
+        assert await verdicts(made, "BAD one", "BAD one\nBAD two", "ok") == [
+            ("problems", ["bad: BAD one"]),
+            ("problems", ["bad: BAD two"]),
+            ("clean", []),
+        ]
+        made.write({made.path("b.txt"): "BAD old"})
+        report = await made.change(b_txt="BAD old\nBAD new")
+        assert [problem.message for problem in report.problems] == ["bad: BAD new"]
+        assert any("saved files" in status.detail for status in made.servers.status())
+
+
+def test_versions_that_were_never_sent_are_the_servers_own() -> None:
+    answers = Answers(WAITS)
+    answers.sync(FILE, "old", now=0.0, pull=False)
+    assert answers.push(FILE, 1, (), now=1.0)
+    _, new = answers.sync(FILE, "new", now=2.0, pull=False)
+    assert answers.push(FILE, 2, BAD, now=3.0)
+    assert answers.settled_at(FILE, new, pull=False) == 3.3
+    assert "counts versions by itself" in answers.peculiar(0)
+
+
+def test_an_old_version_of_ours_is_not_the_servers_own() -> None:
+    answers = Answers(WAITS)
+    _, old = answers.sync(FILE, "old", now=0.0, pull=False)
+    _, new = answers.sync(FILE, "new", now=2.0, pull=False)
+    assert answers.push(FILE, old, BAD, now=3.0)
+    answers.close(FILE)
+    _, again = answers.sync(FILE, "again", now=4.0, pull=False)
+    assert answers.push(FILE, new, BAD, now=5.0)
+    assert answers.settled_at(FILE, again, pull=False) is None
+    assert answers.peculiar(0) == ""
+
+
+def ignored_until_saved() -> Answers:
+    answers = Answers(WAITS)
+    answers.sync(FILE, "old", now=0.0, pull=False)
+    answers.sync(FILE, "new", now=5.0, pull=False)
+    answers.saved(FILE)
+    answers.push(FILE, None, BAD, now=6.0)
+    assert answers.needs_save
+    return answers
+
+
+def test_what_was_not_saved_is_passed_over_and_makes_the_next_answer_no_doubtful_one() -> None:
+    answers = ignored_until_saved()
+    answers.sync(FILE, "not saved", now=10.0, pull=False)
+    assert answers.passed_over_at(FILE, pull=False) == 11.5
+    _, version = answers.sync(FILE, "saved", now=20.0, pull=False)
+    assert answers.saved(FILE)
+    assert not answers.saved(FILE)
+    answers.push(FILE, None, BAD, now=21.0)
+    assert answers.settled_at(FILE, version, pull=False) == 21.3
+
+
+def test_a_server_that_answers_about_unsaved_text_after_all_is_not_told_of_more_saves() -> None:
+    answers = ignored_until_saved()
+    answers.sync(FILE, "not saved", now=10.0, pull=False)
+    answers.push(FILE, None, BAD, now=10.5)
+    assert not answers.needs_save

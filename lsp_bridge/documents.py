@@ -180,14 +180,6 @@ class OpenDocument:
                 one.set_result(None)
         waiting.clear()
 
-    def _typed_since(self, data: bytes, before: OpenText) -> bool:
-        """After a save that left ``data``: whether more was typed before the editor told of it.
-
-        Then the disk holds a text of a moment ago. If it holds none of these, the editor is believed: it has saved in
-        a way (an encoding, a place) that cannot be seen from here.
-        """
-        return any(not old.same(before) and same_text(old.text, data) for old in list(self.recent))
-
     def is_on_disk(self, content: OpenText, changes: int, stamp: Stamp | None) -> None:
         """Note that the file held ``content``."""
         self.saved_content, self.saved_at, self.saved_stamp = content, changes, stamp

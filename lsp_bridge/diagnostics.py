@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections.abc import Coroutine, Sequence
+from collections import deque
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from lsp_bridge.language.source_text import TextOf, no_buffers, read_source
 from lsp_bridge.language.survey import survey
 from lsp_bridge.language_servers import LanguageServers
 from tools.language import CurrentProblems, DiagnosticsReport, Severity
+
+_MAX_SENT = 500
 
 
 class ServerDiagnostics:
@@ -44,6 +47,9 @@ class ServerDiagnostics:
         self._runs: weakref.WeakSet[ServerDiagnosticsRun] = weakref.WeakSet()
         self._missed: set[Path] = set()
         """Files that changed while a change of ours was under way: the servers are told when it is over."""
+        self._sent: deque[tuple[int, ServerDiagnosticsRun, Path]] = deque(maxlen=_MAX_SENT)
+        """The files whose new contents were sent last, by whom, numbered."""
+        self._sent_count = 0
         self.late = LateAnswers(servers, self.read, self.spawn, self._changing, self._log)
 
     def warm(self, path: Path) -> None:
@@ -122,9 +128,16 @@ class ServerDiagnostics:
         """The text of ``path`` as servers see it."""
         return await read_source(path, self._text_of)
 
-    def busy_elsewhere(self, run: ServerDiagnosticsRun) -> set[Path]:
-        """The files that other runs are changing at this moment."""
-        return {path for other in self._runs if other is not run and not other.over for path in other.paths}
+    def sent(self, run: ServerDiagnosticsRun, paths: Iterable[Path]) -> int:
+        """``run`` sends the new contents of ``paths`` now. Returns the moment, for ``others``."""
+        self._sent_count += 1
+        self._sent.extend((self._sent_count, run, path) for path in paths)
+        return self._sent_count
+
+    def others(self, run: ServerDiagnosticsRun, since: int) -> set[Path]:
+        """The files that other runs are changing, or have changed after the moment ``since``: theirs to tell about."""
+        busy = {path for other in self._runs if other is not run and not other.over for path in other.paths}
+        return busy | {path for number, other, path in self._sent if number > since and other is not run}
 
     def ended(self, run: ServerDiagnosticsRun) -> None:
         """``run`` is over: what happened to its files meanwhile is told to the servers now."""

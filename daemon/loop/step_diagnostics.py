@@ -67,6 +67,8 @@ class StepDiagnostics:
         """Another write of the batch follows the call that runs now."""
         self._open: dict[Path, None] = {}
         """Files of changes that got no fresh answer, oldest first."""
+        self._watched: dict[Path, None] = {}
+        """Files of changes that were judged, oldest first: a server may find more in them, or by them, later."""
         self._leaving: set[asyncio.Task[DiagnosticsReport]] = set()
         self._late: list[tuple[DiagnosticsReport, frozenset[Path]]] = []
 
@@ -172,15 +174,15 @@ class StepDiagnostics:
     @property
     def owed(self) -> bool:
         """Whether there may be something to tell about earlier steps."""
-        return bool(self._open or self._late)
+        return bool(self._open or self._late or self._watched)
 
     async def late(self) -> DiagnosticsReport | None:
         """What has come by now about earlier steps, to be told once; None: nothing. Waits for no server."""
         if self._late:
             return await self._readable(*self._late.pop(0))
-        if not self._open:
+        asked = list(dict.fromkeys((*self._open, *self._watched)))
+        if not asked:
             return None
-        asked = list(self._open)
         report = await self.overdue(asked)
         if report is None:
             return None
@@ -224,6 +226,12 @@ class StepDiagnostics:
             self._open.update(dict.fromkeys(paths))
             for path in list(self._open)[: max(0, len(self._open) - _MAX_OPEN)]:
                 del self._open[path]
+        for path in paths:
+            self._watched.pop(path, None)
+        if report.verdict != "no_server":
+            self._watched.update(dict.fromkeys(paths))
+            for path in list(self._watched)[: max(0, len(self._watched) - _MAX_OPEN)]:
+                del self._watched[path]
         return self._filtered(report)
 
     def _filtered(self, report: DiagnosticsReport) -> DiagnosticsReport:

@@ -69,16 +69,19 @@ async def newly_broken(
     passed_over: Collection[Path],
     within: Path,
     least: Severity,
+    after: Mapping[Path, Raw] | None = None,
 ) -> list[Problem]:
     """New problems of files that did not change, among what ``server`` said after ``mark``.
 
-    ``before`` is what was known of all files at ``mark``. Files ``within`` the workspace only.
+    ``before`` is what was known of all files at ``mark``, ``after`` at the end of the time that is looked at (None:
+    now). Files ``within`` the workspace only.
     """
     answers = server.answers
     broken: list[Problem] = []
     with_errors: set[Path] = set()
     for path in answers.said_after(mark)[:_MAX_OTHERS_LOOKED_AT]:
-        document, raw = answers.documents.get(path), answers.known(path)
+        document = answers.documents.get(path)
+        raw = answers.known(path) if after is None else after.get(path)
         if not raw or path in passed_over or within not in path.parents:
             continue
         if path not in before and document is not None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lsp_bridge.language.corrections import Corrections
 from lsp_bridge.language.judging import Raw, bounded_aside, newly_broken, news
 from lsp_bridge.language_server import LanguageServer
 from lsp_bridge.language_servers import LanguageServers
@@ -33,6 +34,8 @@ class Around:
 
     mark: int
     before: dict[Path, Raw]
+    passed_over: Callable[[], Collection[Path]] = tuple[Path, ...]
+    """Files that other changes are told about."""
 
 
 @dataclass(slots=True)
@@ -84,11 +87,16 @@ class LateAnswers:
         self._held = held
         self._log = logger
         self._open: dict[Key, Unjudged] = {}
+        self.corrections = Corrections(servers.workspace)
         self._catching_up: dict[LanguageServer, set[Path]] = {}
 
     def get(self, server: LanguageServer, path: Path) -> Unjudged | None:
         """What is open there."""
         return self._open.get((server.name, path))
+
+    def unjudged(self, server: LanguageServer) -> set[Path]:
+        """The files that ``server`` owes an answer about: whatever it says of them belongs to their own changes."""
+        return {path for name, path in self._open if name == server.name}
 
     def catching_up(self, path: Path) -> bool:
         """Whether some server is being asked about an older text of ``path``."""
@@ -122,12 +130,13 @@ class LateAnswers:
         """See the Diagnostics port. Waits for nobody."""
         wanted = set(paths)
         mine = [(key, item) for key, item in self._open.items() if key[1] in wanted]
-        if not mine:
-            return None
-        problems: list[Problem] = []
-        answered: list[str] = []
+        problems, answered = await self.corrections.due(wanted)
         for (name, path), item in mine:
-            found = await self._judge(path, item, workspace, least)
+            try:
+                found = await self._judge(path, item, workspace, least)
+            except Exception:  # one server's answer must not take the others' along
+                self._log.exception("the late answer of %s could not be judged", name)
+                found = None
             if found is not None:
                 problems += found
                 answered.append(name)
@@ -160,7 +169,12 @@ class LateAnswers:
         found = await news(path, item.before, text, item.known, raw, least)
         if around is not None:
             found += await newly_broken(
-                server, around.mark, around.before, passed_over={path}, within=workspace, least=least
+                server,
+                around.mark,
+                around.before,
+                passed_over={path, *around.passed_over()},
+                within=workspace,
+                least=least,
             )
         return item.untold(found)
 

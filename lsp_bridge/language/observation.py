@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from lsp_bridge.language.corrections import OTHERS_S, Judged, Watched
 from lsp_bridge.language.judging import Raw, bounded_aside, newly_broken, news, on_new_lines
 from lsp_bridge.language.late import Around, LateAnswers, Unjudged
 from lsp_bridge.language.problems import severe
@@ -38,7 +39,8 @@ class Observer(Protocol):
     def least(self) -> Severity: ...
     async def read(self, path: Path) -> str | None: ...
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
-    def busy_elsewhere(self, run: ServerDiagnosticsRun) -> Collection[Path]: ...
+    def sent(self, run: ServerDiagnosticsRun, paths: Iterable[Path]) -> int: ...
+    def others(self, run: ServerDiagnosticsRun, since: int) -> Collection[Path]: ...
     def ended(self, run: ServerDiagnosticsRun) -> None: ...
 
 
@@ -128,7 +130,7 @@ class ServerDiagnosticsRun:
             for server in lookup.servers:
                 watched.setdefault(server, {})[path] = text
         verdicts = await asyncio.gather(
-            *(self._ask(server, files, started) for server, files in watched.items())
+            *(self._ask_safely(server, files, started) for server, files in watched.items())
         )
 
         answered: list[str] = []
@@ -136,11 +138,9 @@ class ServerDiagnosticsRun:
         asked = False
         for (server, files), verdict in zip(watched.items(), verdicts, strict=True):
             problems += verdict.problems
-            if verdict.complete:
-                answered.append(server.name)
-            elif any(text is not None for text in files.values()):
-                silent.append(server.name)
-            asked = asked or any(text is not None for text in files.values())
+            if self._matters(files):
+                asked = True
+                (answered if verdict.complete else silent).append(server.name)
         shown, left_out = await bounded_aside(problems, self._before)
         missing = tuple(dict.fromkeys(silent))
         names = tuple(name for name in dict.fromkeys(answered) if name not in missing)
@@ -149,6 +149,13 @@ class ServerDiagnosticsRun:
         if missing:
             return DiagnosticsReport("no_fresh_answer", (), names, missing)
         return DiagnosticsReport("clean" if asked else "no_server", (), names)
+
+    def _matters(self, files: Mapping[Path, str | None]) -> bool:
+        """Whether there is something to say: not about files too large to be shown, or that have come and gone."""
+        return any(
+            text is not None or (self._before[path] is not None and not path.exists())
+            for path, text in files.items()
+        )
 
     # ---- before
 
@@ -187,6 +194,16 @@ class ServerDiagnosticsRun:
 
     # ---- after
 
+    async def _ask_safely(
+        self, server: LanguageServer, after: Mapping[Path, str | None], started: float
+    ) -> _Verdict:
+        """What nobody can make sense of is one server's silence, not everybody's."""
+        try:
+            return await self._ask(server, after, started)
+        except Exception:
+            self._log.exception("the answer of %s could not be judged", server.name)
+            return _Verdict(complete=False)
+
     async def _ask(
         self, server: LanguageServer, after: Mapping[Path, str | None], started: float
     ) -> _Verdict:
@@ -210,40 +227,93 @@ class ServerDiagnosticsRun:
         # No await from here until everything is sent: what was known, and the change, are one moment.
         known = {path: self._newest(server, baseline, path) for path in after}
         around, mark = server.answers.snapshot(), server.answers.count
+        late.corrections.next_change(server, around)
+        since = self._observer.sent(self, after)
         versions = self._send(server, after)
+        deleted = len(versions) < len(after) and self._matters(
+            {path: None for path in after if path not in versions}
+        )
         answered = await self._answered(server, versions, started)
+        complete = len(answered) == len(versions)
         if versions:
-            complete = len(answered) == len(versions)
-            if complete:
-                await server.look_around(
-                    after.keys(), min(started + server.deadline_s(), now() + server.timing.around_s)
-                )
             server.unanswered = 0 if complete else server.unanswered + 1
-        else:
-            complete = False
-            await server.quiet(started + server.deadline_s())
+        if deleted:
+            looked = await self._look_for_importers(server, after, mark, around, started)
+            complete = complete and (looked or bool(versions))
+        elif complete and versions:
+            until = min(started + server.deadline_s(), now() + server.timing.around_s)
+            await server.look_around(after.keys(), until)
 
         said = {path: server.answers.known(path, versions[path]) or () for path in answered}
         for path in versions.keys() - said.keys():
             before = baseline.texts.get(path, self._before[path])
-            late.note(
-                server, path, Unjudged(before, known[path], server, versions[path], Around(mark, around))
-            )
-        passed_over = {*self._before, *self._observer.busy_elsewhere(self)}
+            where = Around(mark, around, lambda: self._observer.others(self, since))
+            late.note(server, path, Unjudged(before, known[path], server, versions[path], where))
+        unjudged = late.unjudged(server)
         problems = await newly_broken(
             server,
             mark,
             around,
-            passed_over=passed_over,
+            passed_over={*self._before, *self._observer.others(self, since), *unjudged},
             within=self._observer.servers.workspace,
             least=self._observer.least,
         )
+        judged: dict[Path, Judged] = {}
         for path, raw in said.items():
-            before = baseline.texts.get(path, self._before[path])
-            found, sure = await self._judge(server, path, before, after[path] or "", known[path], raw)
+            before, text = baseline.texts.get(path, self._before[path]), after[path] or ""
+            found, sure = await self._judge(server, path, before, text, known[path], raw)
             problems += found
             complete = complete and sure
+            if sure:
+                judged[path] = Judged(before, text, known[path], raw, versions[path])
+        late.corrections.watch(
+            Watched(
+                server,
+                frozenset(after),
+                mark,
+                around,
+                judged,
+                lambda: self._observer.others(self, since),
+                now() + OTHERS_S,
+                told=list(problems),
+            )
+        )
         return _Verdict(complete, tuple(problems))
+
+    async def _look_for_importers(
+        self,
+        server: LanguageServer,
+        after: Mapping[Path, str | None],
+        mark: int,
+        around: Mapping[Path, Raw],
+        started: float,
+    ) -> bool:
+        """After a deletion: ask about the other open files until one is broken by it. Whether all have answered.
+
+        Servers hear of a deletion through their file watchers, and look at it when they find the time: what is
+        pulled at once is often about the time before.
+        """
+        now, answers = asyncio.get_running_loop().time, server.answers
+        until = min(started + server.deadline_s(), now() + server.timing.deletion_s)
+
+        def others() -> list[Path]:
+            return [path for path in answers.documents if path not in after]
+
+        def broken() -> bool:
+            return any((answers.known(path) or ()) != around.get(path, ()) for path in others())
+
+        while now() < until and not server.gone and not broken():
+            await server.look_around(after.keys(), until)
+            if not broken():
+                await server.quiet(min(until, now() + server.timing.quiet_s / 2))
+        self._observer.spawn(self._look_once_more(server, after))
+        return bool(others()) and all(answers.heard(path, mark) for path in others())
+
+    async def _look_once_more(self, server: LanguageServer, after: Mapping[Path, str | None]) -> None:
+        # For what the server finds out after the report; it is told late, see Corrections.
+        await asyncio.sleep(server.timing.deletion_s)
+        if not server.gone:
+            await server.look_around(after.keys(), asyncio.get_running_loop().time() + server.timing.answer_s)
 
     async def _answered(
         self, server: LanguageServer, versions: Mapping[Path, int], started: float

@@ -27,6 +27,8 @@ class Timing:
     """The same, from a server that left the last two changes unanswered."""
     quiet_s: float = 0.5
     """Without news, after a change that leaves no file to answer about (a deletion)."""
+    deletion_s: float = 1.2
+    """After a deletion, for the files that used what is gone; basedpyright looks at it half a second later."""
     around_s: float = 0.5
     """For what it says about other open files, once it has answered about the changed ones."""
     stalled_s: float = 60.0

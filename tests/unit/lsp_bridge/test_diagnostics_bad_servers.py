@@ -260,7 +260,7 @@ async def test_a_created_file_is_all_new_and_a_deleted_one_is_closed(
     log = tmp_path / "log"
     workspace = await open_workspace(fake_spec("--log", str(log)))
     assert messages(await workspace.change(new_txt="BAD")) == ["bad: BAD"]
-    assert await workspace.change(new_txt=None) == DiagnosticsReport("no_server")
+    assert await workspace.change(new_txt=None) == DiagnosticsReport("no_fresh_answer", (), (), ("fake",))
     await eventually(lambda: "textDocument/didClose" in received(log), "didClose")
     assert received(log).count("workspace/didChangeWatchedFiles") == 2
 

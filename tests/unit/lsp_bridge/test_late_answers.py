@@ -210,3 +210,61 @@ async def test_a_silent_server_is_named_beside_current_problems(tmp_path: Path) 
     assert [problem.message for problem in found.problems] == ["bad: BAD"]
     assert (found.servers, found.silent) == (("good",), ("mute",))
     await workspace.diagnostics.close()
+
+
+# ---- what a server says after its verdict
+
+
+async def test_errors_that_follow_an_empty_answer_are_told_late_and_once(open_workspace: Open) -> None:
+    plan = [["fresh"], ["hold", "empty"], ["release", "fresh"]]
+    workspace = await open_workspace(fake_spec(plan=plan), timing=SOON)
+    assert (await workspace.change(a_txt="BAD new")).verdict == "clean"
+    assert await workspace.diagnostics.overdue([workspace.path("a.txt")]) is None
+    release(workspace)
+    report = await overdue(workspace)
+    assert (report.verdict, messages(report)) == ("problems", ["bad: BAD new"])
+    assert await workspace.diagnostics.overdue([workspace.path("a.txt")]) is None
+
+
+async def test_what_a_change_broke_elsewhere_is_told_late_also_after_the_next_change(
+    open_workspace: Open,
+) -> None:
+    plan = [["fresh"], ["fresh"], ["other:b.txt", "fresh"], ["fresh"]]
+    workspace = await open_workspace(fake_spec(plan=plan), timing=SOON)
+    assert (await workspace.change(a_txt="fine too")).verdict == "clean"
+    release(workspace)  # the server pushes about b.txt now
+    [server] = workspace.servers.alive()
+    await eventually(lambda: bool(server.answers.known(workspace.path("b.txt"))), "the push")
+    assert (await workspace.change(a_txt="fine again")).verdict == "clean"
+    report = await overdue(workspace)
+    assert [problem.path.name for problem in report.problems] == ["b.txt"]
+    assert await workspace.diagnostics.overdue([workspace.path("a.txt")]) is None
+
+
+async def test_what_another_change_broke_in_its_own_file_is_its_own(open_workspace: Open) -> None:
+    plan = [["fresh"], ["hold"], ["fresh", "release"]]
+    workspace = await open_workspace(fake_spec(plan=plan), timing=SOON)
+    a, b = workspace.path("a.txt"), workspace.path("b.txt")
+    run = await workspace.diagnostics.begin([a])
+    workspace.write({a: "SLOW"})
+    slow = asyncio.create_task(run.report())
+    [server] = workspace.servers.alive()
+    shown = server.answers.documents
+    await eventually(lambda: a in shown and shown[a].text == "SLOW", "the change")
+    other = await workspace.change(b_txt="BAD in b")
+    assert [problem.path for problem in other.problems] == [b]
+    assert (await asyncio.wait_for(slow, HANG_S)).problems == ()
+
+
+async def test_one_servers_nonsense_does_not_take_the_answers_of_others(
+    open_workspace: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = await open_workspace(fake_spec(name="bad"), fake_spec(name="good"), timing=SOON)
+    [bad] = [server for server in workspace.servers.alive() if server.name == "bad"]
+
+    def fail() -> dict[Path, object]:
+        raise OverflowError
+
+    monkeypatch.setattr(bad.answers, "snapshot", fail)
+    report = await workspace.change(a_txt="BAD new")
+    assert (messages(report), report.servers, report.silent) == (["bad: BAD new"], ("good",), ("bad",))

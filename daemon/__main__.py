@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING  # noqa: E402
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from daemon.runtime import RuntimePaths
     from lsp_bridge.launch import Launcher
@@ -311,7 +312,13 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     user_folder = state_dir()
     command_line = {"model": args.model, "idle_timeout_s": args.idle_timeout}
     models = ProviderModels()
-    bridge = Bridge(product_version(), models.choose, models.warm_for)
+
+    async def warm(env: Mapping[str, str], configured: str | None) -> None:
+        """When a client has been greeted: it will want to begin a turn."""
+        await asyncio.to_thread(core.load_tools)
+        await models.warm_for(env, configured)
+
+    bridge = Bridge(product_version(), models.choose, warm)
     trusted = TrustedFolders(user_folder).trust(workspace) == "trusted"
     settings = load_config(workspace, user_folder / "config.json", trusted=trusted).settings
     wanted = settings.diagnostics

@@ -38,10 +38,10 @@ from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
 from daemon.trust import TrustedFolders
-from tools.base import Diagnostics, Tool
+from tools.base import Diagnostics
 from tools.language import Navigation, NoNavigation
 from tools.open_files import Editors, NoEditors
-from tools.registry import builtin_tools, run_tool
+from tools.registry import BuiltinTools, run_tool
 from tools.writing.recovery import recover
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Daemon:
             self.workspace, self.store.root, self._private("copies"), self._changed_outside
         )
         self._hooks = Hooks(self.workspace, state_folder)
-        self._tools: dict[str, Tool[Any]] = builtin_tools()
+        self._tools = BuiltinTools()
         self._services = Services(
             workspace=self.workspace,
             store=self.store,
@@ -120,6 +120,10 @@ class Daemon:
             navigation=navigation or NoNavigation(),
             random=random.Random(),
         )
+
+    def load_tools(self) -> None:
+        """What the first turn needs, before it needs it. Blocks: call it in a thread."""
+        self._tools.load()
 
     def trust(self) -> Trust:
         """Of the workspace's folder, where no client says it."""

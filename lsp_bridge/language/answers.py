@@ -192,7 +192,7 @@ class Answers:
             return version
         if version == document.told < document.version:
             return None  # It knows of no newer one: only the order tells what this is about.
-        if version < document.version and self._sent and version > 0 and self._sent.get(version) != path:
+        if version < document.version and self._sent.get(version) != path:
             # Older ones than those we remember can be ours.
             self._counts_itself = self._counts_itself or len(self._sent) < _MAX_SENT
         return None if self._counts_itself else version

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from tools.registry import BuiltinTools, builtin_tools
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_what_is_offered_is_the_same_in_the_same_order() -> None:
+    assert [(name, type(tool)) for name, tool in BuiltinTools().items()] == [
+        (name, type(tool)) for name, tool in builtin_tools().items()
+    ]
+    assert BuiltinTools().get("no such tool") is None
+
+
+def test_tools_looked_up_in_two_threads_are_loaded_once() -> None:
+    tools = BuiltinTools()
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(id(tools["read"]))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8 and len(set(found)) == 1
+
+
+def test_a_daemon_that_nobody_has_asked_anything_has_imported_no_tool(tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+from daemon.core import Daemon
+from daemon.provider.models import ProviderModels
+from lsp_bridge.diagnostics import ServerDiagnostics
+from lsp_bridge.language_servers import LanguageServers
+seen = ServerDiagnostics(LanguageServers(Path(sys.argv[1])))
+Daemon(Path(sys.argv[1]), diagnostics=seen, models=ProviderModels(), state_folder=Path(sys.argv[2]))
+print(sorted({"tools.patch", "tools.edit", "tools.bash", "tools.symbols"} & set(sys.modules)))
+"""
+    (tmp_path / "w").mkdir()
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "w"), str(tmp_path / "state")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout.strip() == "[]", ran.stderr

@@ -129,8 +129,7 @@ async def test_what_waits_elsewhere_unseen_is_named_and_not_answered(call: Call,
 
 
 async def test_a_file_that_is_open_here_is_accepted_by_its_name() -> None:
-    edit = Call("write", {"file_path": "a.py", "content": "LOCAL = 350\n"})
-    async with served(Call("read", {"file_path": "a.py"}), edit, "done") as door:
+    async with served(Call("read", {"file_path": "a.py"}), EDIT, "done") as door:
         path = door.bench.workspace / "a.py"
         path.write_text(TEXT)
         other, number = await begin(door)
@@ -142,6 +141,40 @@ async def test_a_file_that_is_open_here_is_accepted_by_its_name() -> None:
         await client.request(EXECUTE, accept)
         await other.answer(number)
         assert path.read_text() == "LOCAL = 350\n"
+
+
+PATCH = """*** Begin Patch
+*** Update File: a.py
+@@
+-LOCAL = 400
++LOCAL = 350
+*** Add File: b.py
++x = 1
+*** End Patch"""
+EDIT = Call("write", {"file_path": "a.py", "content": "LOCAL = 350\n"})
+
+
+@pytest.mark.parametrize(
+    ("call", "titles"),
+    [
+        (EDIT, ["Show diff", "Accept", "Reject"]),
+        (
+            Call("patch", {"patch_text": PATCH}),
+            ["Show diff", "Accept 2 files", "Reject 2 files", "Accept", "Reject"],
+        ),
+    ],
+    ids=["one", "two"],
+)
+async def test_lenses_say_nothing_twice(call: Call, titles: list[str]) -> None:
+    async with served(Call("read", {"file_path": "a.py"}), call, "done") as door:
+        path = door.bench.workspace / "a.py"
+        path.write_text(TEXT)
+        await begin(door)
+        client = await door.client("Plain")
+        document = {"uri": path.as_uri(), "languageId": "python", "version": 1, "text": TEXT}
+        client.notify("textDocument/didOpen", {"textDocument": document})
+        lenses: Any = await client.request("textDocument/codeLens", {"textDocument": {"uri": path.as_uri()}})
+        assert [one["command"]["title"] for one in lenses] == titles
 
 
 @pytest.mark.parametrize("name", [".env", "../outside.txt"])

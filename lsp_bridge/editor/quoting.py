@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from daemon.permission.rules import RuleSet
 from daemon.permission.words import rule_words
 from daemon.redaction import SECRETS
 from lsp_bridge import protocol as p
+from lsp_bridge.disk_text import read_regular
 from lsp_bridge.documents import OpenDocuments, path_of
 from lsp_bridge.editor import arguments as a
 from lsp_bridge.editor.prompts import LAST, Excerpt, excerpt, one_line, reference, withheld
@@ -58,7 +58,7 @@ class Quoting:
             return withheld(name, reason), reference(name, start, end)
         text = await asyncio.to_thread(_read, path) if document is None else document.text
         moved = document is not None and about.version is not None and document.version != about.version
-        unsaved = document is not None and not await asyncio.to_thread(document.is_saved)
+        unsaved = document is not None and not await asyncio.to_thread(document.find_out)
         around = bool(about.diagnostics)
 
         def cut() -> Excerpt:
@@ -97,11 +97,11 @@ def _last(span: a.Span) -> int:
 def _read(path: Path) -> str:
     name = one_line(path.name, 200)
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):  # a pipe would never end
+        if path.exists() and not path.is_file():
             raise RequestError(p.INVALID_PARAMS, f"{name} cannot be read: it is not a file.")
-        if found.st_size > _LARGEST:
+        data = read_regular(path, _LARGEST)
+        if data is None:
             raise RequestError(p.INVALID_PARAMS, f"{name} is too long to be quoted.")
-        return decode(path.read_bytes()).text
+        return decode(data).text
     except (OSError, ToolError) as error:
         raise RequestError(p.INVALID_PARAMS, f"{name} cannot be read: {error}") from None

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from daemon.files.seen import SessionFiles
+from lsp_bridge.attached_editors import AttachedEditors
 from tests.fakes.buffers import Editor
+from tests.fakes.tool_context import fake_context
+from tools.grep import GrepInput, GrepTool
+from tools.read import ReadInput, ReadTool
 
 
 @pytest.fixture
@@ -79,3 +85,21 @@ def test_a_clean_buffer_of_a_renamed_file_is_unknown_from_its_next_change(tmp_pa
     editor.type(0, 0, "typed")
     (document,) = editor.documents.at(new)
     assert not document.known
+
+
+async def test_of_a_file_whose_buffer_is_unknown_the_tools_show_the_disk_and_say_so(tmp_path: Path) -> None:
+    editors = AttachedEditors()
+    ctx = replace(fake_context(tmp_path), files=SessionFiles({}, editors))
+    path = tmp_path.resolve() / "a.py"
+    path.write_bytes(b"disk\n")
+    editor = Editor(path)
+    editor.open("disk\n")
+    editors.add(editor.documents)
+    plain = await ReadTool().run(ReadInput(file_path="a.py"), ctx)
+    editor.documents.lost(editor.uri)
+    unknown = await ReadTool().run(ReadInput(file_path="a.py"), ctx)
+    found = await GrepTool().run(GrepInput(pattern="disk"), ctx)
+    assert "not known" not in plain.content
+    assert "not known" in unknown.content
+    assert plain.content in unknown.content
+    assert "a.py (as on disk: what an editor has of it is not known)" in found.content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ from lsp_bridge.language.source_text import lines_of
 from lsp_bridge.language_server import LanguageServer
 from lsp_bridge.language_servers import LanguageServers
 from tools.language import CurrentProblems, Problem, Severity
+
+_log = logging.getLogger("goalwright.lsp_client")
 
 MAX_FILES = 50
 """Of those asked about, at a server that must be shown each file."""
@@ -56,7 +59,9 @@ async def survey(
             watched.setdefault(server, []).append(path)
         if not lookup.servers and not lookup.resting:
             unwatched.append(path)
-    heard = await asyncio.gather(*(_ask(server, read, mine, started) for server, mine in watched.items()))
+    heard = await asyncio.gather(
+        *(_ask_safely(server, read, mine, started) for server, mine in watched.items())
+    )
 
     problems: list[Problem] = []
     order = {path: number for number, path in enumerate(files)}
@@ -71,12 +76,21 @@ async def survey(
     looked_at = {path for one in heard for path in watched[one.server] if path not in one.skipped}
     missing = tuple(dict.fromkeys(silent))
     return CurrentProblems(
-        in_order(without_doubles(problems)),
+        await asyncio.to_thread(lambda: in_order(without_doubles(problems))),
         tuple(name for name in dict.fromkeys(one.server.name for one in heard) if name not in missing),
         missing,
         tuple(unwatched),
         len(skipped - looked_at),
     )
+
+
+async def _ask_safely(server: LanguageServer, read: Read, files: Sequence[Path], started: float) -> _Heard:
+    """What nobody can make sense of is one server's silence, not everybody's."""
+    try:
+        return await _ask(server, read, files, started)
+    except Exception:
+        _log.exception("%s could not be asked", server.name)
+        return _Heard(server, complete=False)
 
 
 async def _ask(server: LanguageServer, read: Read, files: Sequence[Path], started: float) -> _Heard:

@@ -39,7 +39,8 @@ class Timing:
     """For the answer to ``shutdown``, and again for the process to end after ``exit``."""
     terminate_s: float = 3.0
     """Between TERM and KILL."""
-    settling: Settling = field(default_factory=Settling)
+    settling: Settling = field(default_factory=lambda: Settling(versioned_s=0.3))
+    """Several servers push an empty list for a new text first, with its version, and the problems some time later."""
 
     @classmethod
     def within(cls, answer_s: float) -> Timing:

@@ -73,6 +73,8 @@ def _ending(report: Report, style: Style) -> str:
     bare = [language.title for language in report.languages if not language.covered]
     if bare:
         return style.yellow(f"Nobody tells the agent what it breaks in: {', '.join(bare)}.")
+    if any(check.state == "warning" for check in report.checks):
+        return style.yellow("It works. See the lines with !.")
     return style.green("All is well.")
 
 

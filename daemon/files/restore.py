@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from daemon.files.blobs import BlobError, Blobs
-from tools.merge import Clash, MergeConflict, merge, split
 from daemon.files.versions import Entry
 from tools.base import FileChange
 from tools.diff import shown_name
+from tools.merge import Clash, MergeConflict, merge, split
 from tools.writing.atomic import read_or_none
 
 MAX_SHOWN = 5

@@ -44,11 +44,12 @@ class Timing:
 
     @classmethod
     def within(cls, answer_s: float) -> Timing:
-        """The defaults, with at most ``answer_s`` for an answer."""
+        """The defaults, with at most ``answer_s`` for an answer, and a share of it for those who said nothing yet."""
         normal = cls()
+        share = answer_s / normal.answer_s
         return dataclasses.replace(
             normal,
             answer_s=answer_s,
-            cold_answer_s=min(normal.cold_answer_s, answer_s),
-            silent_answer_s=min(normal.silent_answer_s, answer_s),
+            cold_answer_s=normal.cold_answer_s * share,
+            silent_answer_s=normal.silent_answer_s * share,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -58,10 +59,14 @@ def scratch() -> Iterator[Path]:
 
 @pytest.fixture
 def clean_env(scratch: Path) -> dict[str, str]:
-    """The environment of a fresh user account: own HOME, no keys, no local model."""
+    """The environment of a fresh user account: own HOME, no keys, no local model.
+
+    Its one setting: language servers may take their time. A busy machine is slow, and what they say is tested.
+    """
     home = scratch / "home"
-    for name in ("", "run", "tmp"):
+    for name in ("", "run", "tmp", ".goalwright"):
         (home / name).mkdir(mode=0o700)
+    (home / ".goalwright" / "config.json").write_text(json.dumps({"diagnostics_timeout_s": 30}))
     keep = ("PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR")
     env = {name: os.environ[name] for name in keep if name in os.environ}
     env |= {"HOME": str(home), "XDG_RUNTIME_DIR": str(home / "run"), "TMPDIR": str(home / "tmp")}

@@ -193,7 +193,7 @@ async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compac
     open_vscode: OpenVSCode, workspace: Path, scratch: Path
 ) -> None:
     settings = scratch / "home" / ".goalwright" / "config.json"
-    settings.parent.mkdir(parents=True)
+    settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text('{"keep_steps": 1}')
     (workspace / LOG).write_text("".join(f"parcel {n} waited {n % 7} days\n" for n in range(LINES)))
     replies = [

@@ -63,6 +63,8 @@ class _Verdict:
 
     complete: bool
     problems: tuple[Problem, ...] = ()
+    asked: bool = True
+    """False: there was nothing that it could have been asked about."""
 
 
 class ServerDiagnosticsRun:
@@ -138,7 +140,7 @@ class ServerDiagnosticsRun:
         asked = False
         for (server, files), verdict in zip(watched.items(), verdicts, strict=True):
             problems += verdict.problems
-            if self._matters(files):
+            if self._matters(files) and verdict.asked:
                 asked = True
                 (answered if verdict.complete else silent).append(server.name)
         shown, left_out = await bounded_aside(problems, self._before)
@@ -234,12 +236,15 @@ class ServerDiagnosticsRun:
             {path: None for path in after if path not in versions}
         )
         answered = await self._answered(server, versions, started)
-        complete = len(answered) == len(versions)
+        complete, asked = len(answered) == len(versions), True
         if versions:
             server.unanswered = 0 if complete else server.unanswered + 1
         if deleted:
-            looked = await self._look_for_importers(server, after, mark, around, started)
+            others = any(path not in after for path in server.answers.documents)
+            looked = others and await self._look_for_importers(server, after, mark, around, started)
             complete = complete and (looked or bool(versions))
+            # Nobody can be asked when no other file is open there: neither clean nor a missing answer.
+            asked = others or bool(versions)
         elif complete and versions:
             until = min(started + server.deadline_s(), now() + server.timing.around_s)
             await server.look_around(after.keys(), until)
@@ -278,7 +283,7 @@ class ServerDiagnosticsRun:
                 told=list(problems),
             )
         )
-        return _Verdict(complete, tuple(problems))
+        return _Verdict(complete, tuple(problems), asked)
 
     async def _look_for_importers(
         self,
@@ -307,7 +312,7 @@ class ServerDiagnosticsRun:
             if not broken():
                 await server.quiet(min(until, now() + server.timing.quiet_s / 2))
         self._observer.spawn(self._look_once_more(server, after))
-        return bool(others()) and all(answers.heard(path, mark) for path in others())
+        return all(answers.heard(path, mark) for path in others())
 
     async def _look_once_more(self, server: LanguageServer, after: Mapping[Path, str | None]) -> None:
         # For what the server finds out after the report; it is told late, see Corrections.

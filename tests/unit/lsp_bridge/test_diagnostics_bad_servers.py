@@ -260,9 +260,19 @@ async def test_a_created_file_is_all_new_and_a_deleted_one_is_closed(
     log = tmp_path / "log"
     workspace = await open_workspace(fake_spec("--log", str(log)))
     assert messages(await workspace.change(new_txt="BAD")) == ["bad: BAD"]
+    # Another file is open, and a server that pushes says nothing of it when it sees nothing new.
     assert await workspace.change(new_txt=None) == DiagnosticsReport("no_fresh_answer", (), (), ("fake",))
     await eventually(lambda: "textDocument/didClose" in received(log), "didClose")
     assert received(log).count("workspace/didChangeWatchedFiles") == 2
+
+
+async def test_with_the_only_open_file_deleted_there_is_nothing_to_ask_about(tmp_path: Path) -> None:
+    workspace = LanguageWorkspace(tmp_path, [fake_spec()])
+    try:
+        assert messages(await workspace.change(new_txt="BAD")) == ["bad: BAD"]
+        assert await workspace.change(new_txt=None) == DiagnosticsReport("no_server")
+    finally:
+        await workspace.diagnostics.close()
 
 
 async def test_files_without_a_server_huge_files_and_files_outside_have_none(

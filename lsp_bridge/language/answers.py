@@ -22,6 +22,9 @@ SyncKind = Literal["open", "change", "same"]
 _MAX_SENT = 10_000
 _A_WHILE_S = 0.3
 """Nothing for so long, and an answer after a save: the save was what it waited for."""
+_LONGEST_PAUSE_S = 1.5
+"""Two pushes about one text that are further apart are two findings, not one answer in two parts."""
+_PAUSE_MARGIN = 1.5
 _MAX_CLOSED_FILES = 2000
 """Servers that report on whole projects may push about any number of files that are not open."""
 
@@ -45,6 +48,8 @@ class OpenDocument:
     """The newest version that the server was told to be saved."""
     ignored: bool = False
     """The version before was not saved, and the server said nothing about it for a while."""
+    changed: bool = False
+    """It was open with another text before: the server knows the file, and need not load what it uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,11 @@ class Answers:
         self._answers_unsaved = False
         self._sent: OrderedDict[int, Path] = OrderedDict()
         """The versions that the server was told, newest last."""
+        self._sent_last = 0
+        """The number of the newest text that it was (about to be) told, of any file."""
+        self.empty_first_s = 0.0
+        """How long an empty push must stand, as far as this server has shown: several push what they find quickly
+        (nothing) before they have looked closely."""
         self._counts_itself = False
         """Its versions are none of ours: it counts by itself, so they say nothing about which text is meant."""
 
@@ -115,6 +125,7 @@ class Answers:
             self.documents.move_to_end(path)
             if document.text == text:
                 return "same", document.version
+            self._unlearn_pause(document, now)
         self._count += 1
         orderly = True
         if document is not None:
@@ -123,6 +134,7 @@ class Answers:
             orderly = settled is not None and settled <= now
             if passed_over is not None and passed_over <= now:
                 orderly = document.orderly  # Nothing will come about the older text that could be mixed up.
+        self._sent_last = self._count
         told, told_text = self._count, text
         if document is not None and not tell:
             told, told_text = document.told, document.told_text
@@ -132,7 +144,7 @@ class Answers:
             ignored = saved != document.version and now - document.sent_at >= _A_WHILE_S
             ignored = ignored and not self.heard(path, document.version)
         self.documents[path] = OpenDocument(
-            path, text, self._count, orderly, now, told, told_text, saved, ignored
+            path, text, self._count, orderly, now, told, told_text, saved, ignored, document is not None
         )
         if told == self._count:
             self.sent(path, told)
@@ -215,6 +227,8 @@ class Answers:
                 return False
         else:
             self._learn(document, version)
+            if document.changed:
+                self._learn_pause(latest, items, now)
         self._pushed[path] = Answer(items, version, self._count, now)
         return True
 
@@ -228,6 +242,22 @@ class Answers:
             self._answers_unsaved, self.needs_save = True, False
         elif document.ignored and document.saved == document.version and not self._answers_unsaved:
             self.needs_save = True
+
+    def _learn_pause(self, before: Answer | None, items: tuple[RawDiagnostic, ...], now: float) -> None:
+        """It pushed nothing, and now problems. If no text was sent in between, both are its answer to the same."""
+        if before is None or before.items or not items or before.number < self._sent_last:
+            return
+        pause = now - before.at
+        if pause <= _LONGEST_PAUSE_S:
+            self.empty_first_s = min(max(self.empty_first_s, pause * _PAUSE_MARGIN), _LONGEST_PAUSE_S)
+
+    def _unlearn_pause(self, document: OpenDocument, now: float) -> None:
+        """An empty push has stood for longer than that: it was perhaps an exception, on a busy machine."""
+        answer = self._pushed.get(document.path)
+        if answer is None or answer.items or not document.changed or not _is_about(answer, document.version):
+            return
+        if now - answer.at > self.empty_first_s:
+            self.empty_first_s /= 2
 
     def pull(self, path: Path, version: int, items: tuple[RawDiagnostic, ...], *, now: float) -> bool:
         """Take in the response to a pull that was requested when the document had ``version``."""
@@ -258,6 +288,8 @@ class Answers:
         final = self.progress.final_at(
             answer.at, document.sent_at, after_work_s=settling.unversioned_s, doubtful_s=settling.doubtful_s
         )
+        if not pull:
+            wait = max(wait, self.empty_first_s)
         return None if final is None else max(answer.at + wait, final)
 
     def known(self, path: Path, version: int = 0) -> tuple[RawDiagnostic, ...] | None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lsp_bridge.language.answers import Answers, Settling
 
 FILE, OTHER = Path("/w/a"), Path("/w/b")
@@ -124,3 +126,40 @@ def test_a_push_about_a_file_that_is_not_open_is_kept_for_comparison() -> None:
     assert answers.snapshot() == {OTHER: BAD}
     answers.push(OTHER, None, (), now=2.0)
     assert answers.snapshot() == {}
+
+
+def test_a_server_that_pushes_nothing_before_it_has_looked_is_waited_for_from_then_on() -> None:
+    answers, _ = opened()
+    _, first = answers.sync(FILE, "one", now=1.0, pull=False)
+    answers.push(FILE, first, (), now=1.1)
+    assert settled(answers, first) == pytest.approx(1.2)
+    answers.push(FILE, first, BAD, now=1.5)
+    _, second = answers.sync(FILE, "two", now=3.0, pull=False)
+    answers.push(FILE, second, (), now=3.1)
+    assert settled(answers, second) == pytest.approx(3.7)
+    answers.push(FILE, second, BAD, now=3.5)
+    assert settled(answers, second) == pytest.approx(3.6)
+
+
+def test_a_pause_that_was_an_exception_is_forgotten() -> None:
+    answers, _ = opened()
+    _, version = answers.sync(FILE, "one", now=1.0, pull=False)
+    answers.push(FILE, version, (), now=1.1)
+    answers.push(FILE, version, BAD, now=2.0)
+    for number in range(6):
+        at = 10.0 * (number + 1)
+        _, version = answers.sync(FILE, f"text {number}", now=at, pull=False)
+        answers.push(FILE, version, (), now=at + 0.1)
+    assert settled(answers, version) == pytest.approx(at + 0.2)
+
+
+def test_what_another_file_broke_or_a_first_look_takes_teaches_no_pause() -> None:
+    answers, version = opened()
+    answers.push(FILE, version, (), now=0.1)
+    answers.push(FILE, version, BAD, now=1.0)
+    assert answers.empty_first_s == 0.0
+    _, version = answers.sync(FILE, "one", now=2.0, pull=False)
+    answers.push(FILE, version, (), now=2.1)
+    answers.sync(OTHER, "other", now=2.2, pull=False)
+    answers.push(FILE, version, BAD, now=2.5)
+    assert answers.empty_first_s == 0.0

@@ -1,0 +1,34 @@
+"""Whether the workspace's own programs may be started, when several clients are attached that say different things."""
+
+from __future__ import annotations
+
+import pytest
+
+from daemon.provider.choose import Choice
+from lsp_bridge.requests import ClientState
+from lsp_bridge.server import Bridge
+
+
+async def no_model(env: dict[str, str], configured: str | None) -> Choice:
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("said", "listed", "trusted"),
+    [
+        ([], True, True),
+        ([], False, False),
+        ([None], True, True),
+        ([None], False, False),
+        ([True], False, True),
+        ([True, None], False, True),
+        ([False], True, False),
+        ([True, False], True, False),
+    ],
+)
+def test_one_client_in_restricted_mode_is_enough_and_silence_leaves_it_to_the_list(
+    said: list[bool | None], listed: bool, trusted: bool
+) -> None:
+    bridge = Bridge("0", no_model)
+    bridge.clients += [ClientState(trusted=client) for client in said]
+    assert bridge.trusts(listed) is trusted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from playwright.async_api import expect
 from tests.e2e.conftest import OpenVSCode
 from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import RATES, SET, environment, make_parcels
+from tests.e2e.vscode.server import goalwright
 from tests.fakes.model_replies import Reply
 from tests.fakes.model_server import ModelServer
 from tests.fakes.waiting import until
@@ -27,8 +29,15 @@ def workspace(scratch: Path) -> Path:
     return file
 
 
+@pytest.fixture
+def letters_daemon_ends(workspace: Path, clean_env: dict[str, str]) -> Iterator[None]:
+    """Each folder has a daemon of its own; the window stops the one that it shows in the end."""
+    yield
+    goalwright("stop", "--force", workspace=workspace.parent / "letters", env=clean_env)
+
+
 async def test_the_person_chooses_the_folder_and_the_window_remembers_it(
-    open_vscode: OpenVSCode, workspace: Path
+    open_vscode: OpenVSCode, workspace: Path, letters_daemon_ends: None
 ) -> None:
     parcels = workspace.parent / "parcels"
     write = task.call("write", file_path="new.py", content="x = 1\n")

@@ -159,8 +159,6 @@ def _offers_workspace(server: LanguageServer) -> bool:
 
 async def _pull_workspace(heard: _Heard, read: Read, files: Sequence[Path], timeout_s: float) -> bool:
     """Ask about all files at once. False when it does not answer that."""
-    from pygls.uris import to_fs_path
-
     server = heard.server
     for path in files:
         if path in server.answers.documents and (text := await read(path)) is not None:
@@ -171,8 +169,7 @@ async def _pull_workspace(heard: _Heard, read: Read, files: Sequence[Path], time
         return False
     wanted = set(files)
     for report in map(as_object, as_list(as_object(result).get("items"))):
-        uri = report.get("uri")
-        name = to_fs_path(uri) if isinstance(uri, str) else None
-        if name and Path(name) in wanted and isinstance(report.get("items"), list):
-            heard.answers[Path(name)] = severe(report["items"], "hint")
+        path = server.path_of(report.get("uri"))
+        if path in wanted and isinstance(report.get("items"), list):
+            heard.answers[path] = severe(report["items"], "hint")
     return True

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from lsp_bridge.language.uris import file_of
 from tools.base import ChangeKind
 
 _WIRE_KIND: dict[ChangeKind, Literal[1, 2, 3]] = {"create": 1, "update": 2, "delete": 3}
@@ -186,12 +187,7 @@ def _passing(segments: tuple[_Segment, ...], reached: set[int]) -> set[int]:
 
 
 def _base(uri: object, fallback: Path) -> Path:
-    from pygls.uris import to_fs_path
-
     if isinstance(uri, dict):  # a WorkspaceFolder
         uri = cast("dict[str, object]", uri).get("uri")
-    try:
-        found = to_fs_path(uri) if isinstance(uri, str) else None
-    except ValueError:
-        found = None
+    found = file_of(uri)
     return Path(found) if found else fallback

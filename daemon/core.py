@@ -209,9 +209,7 @@ class Daemon:
 
     def buffer_changed(self, path: Path) -> None:
         """An editor's text of a file changed, or is no longer open: language servers are to see that text."""
-        # Not every set of language servers looks at buffers.
-        if (told := getattr(self.diagnostics, "buffer_changed", None)) is not None:
-            told(path)
+        self.diagnostics.buffer_changed(path)
 
     def renamed(self, old: Path, new: Path) -> None:
         """The person renamed a file or folder in an editor: what the model has read of it, it still has."""

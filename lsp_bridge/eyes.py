@@ -28,10 +28,6 @@ from tools.language import (
 class Servers(Diagnostics, Protocol):
     """The daemon's own language servers."""
 
-    def buffer_changed(self, path: Path) -> None:
-        """The text of ``path`` in an editor changed."""
-        ...
-
     async def close(self) -> None:
         """Stop everything."""
         ...

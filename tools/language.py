@@ -105,6 +105,10 @@ class Diagnostics(Protocol):
         """``path`` was changed on disk by somebody else than a writer tool (bash, the person)."""
         ...
 
+    def buffer_changed(self, path: Path) -> None:
+        """An editor's text of ``path`` changed, or is no longer open: language servers are to see it. Never raises."""
+        ...
+
     async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
         """What has come by now about changes of ``paths`` that got no fresh answer in time; None: still nothing.
 

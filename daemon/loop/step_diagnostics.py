@@ -91,6 +91,10 @@ class StepDiagnostics:
         """See the port."""
         await self._port.changed(path)
 
+    def buffer_changed(self, path: Path) -> None:
+        """See the port."""
+        self._port.buffer_changed(path)
+
     async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
         """See the port."""
         report = await self._port.overdue(paths)

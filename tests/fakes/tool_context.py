@@ -221,6 +221,7 @@ class FakeDiagnostics:
     begun: list[tuple[Path, ...]] = field(default_factory=list[tuple[Path, ...]])
     warmed: list[Path] = field(default_factory=list[Path])
     told: list[Path] = field(default_factory=list[Path])
+    buffers_changed: list[Path] = field(default_factory=list[Path])
     reported: int = 0
     dropped: int = 0
     gate: asyncio.Event | None = None
@@ -239,6 +240,9 @@ class FakeDiagnostics:
 
     async def changed(self, path: Path) -> None:
         self.told.append(path)
+
+    def buffer_changed(self, path: Path) -> None:
+        self.buffers_changed.append(path)
 
     async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
         return self.late.pop(0) if self.late else None

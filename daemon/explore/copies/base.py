@@ -1,0 +1,106 @@
+"""What a working copy is: the workspace as it stood at one moment, for one branch to change (source: issue 7, M9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """From what branches start. Plain data: another machine with the same commit could build the same tree."""
+
+    commit: str | None
+    """The commit that HEAD named; None without a repository or a first commit."""
+    tree: str | None
+    """Git's hash of the working tree with everything uncommitted and untracked; None without the git program."""
+    patch: bytes
+    """From ``commit`` (or nothing) to ``tree``, as ``git diff --binary --full-index`` writes it; empty when clean."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchChange:
+    """One file that differs from the base."""
+
+    name: str
+    """Relative to the workspace, with ``/``."""
+    before: bytes | None
+    """None: there was no such file. Of a symbolic link: where it points."""
+    after: bytes | None
+    before_mode: int | None = None
+    """As git has them: ``0o100644``, ``0o100755``, ``0o120000`` (a symbolic link)."""
+    after_mode: int | None = None
+
+    @property
+    def kind(self) -> Literal["create", "update", "delete"]:
+        """What the branch did with the file."""
+        if self.before is None:
+            return "create"
+        return "delete" if self.after is None else "update"
+
+
+class CopyError(Exception):
+    """No copy can be made, or what is in it cannot be read; the message says what to do."""
+
+
+class WorkingCopy(Protocol):
+    """The files of one branch."""
+
+    @property
+    def root(self) -> Path:
+        """What the workspace is to the main line, absolute and resolved; outside of the workspace."""
+        ...
+
+    @property
+    def base(self) -> Base:
+        """From what it started."""
+        ...
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that commands in the copy need on top, so that they use its files and not the workspace's."""
+        ...
+
+    async def tree(self) -> str | None:
+        """Git's hash of the files as they are now; None without the git program. Raises CopyError."""
+        ...
+
+    async def changes(self) -> Sequence[BranchChange]:
+        """What differs from the base, ignored files left out, sorted by name. Raises CopyError."""
+        ...
+
+    async def patch(self) -> bytes:
+        """The same as a binary git patch against the base's tree. Raises CopyError."""
+        ...
+
+    async def close(self) -> None:
+        """Remove the files and everything that belongs to them. Never raises; twice is as good as once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """A copy that a crash left: it is gone now."""
+
+    session_id: str
+    """Of the branch it belonged to."""
+    changes: tuple[BranchChange, ...]
+    patch: bytes
+
+
+class WorkingCopies(Protocol):
+    """Makes copies of one workspace."""
+
+    async def base(self) -> Base:
+        """The workspace as it is now; branches of one exploration share it. Raises CopyError."""
+        ...
+
+    async def open(self, session_id: str, base: Base) -> WorkingCopy:
+        """A copy for the branch ``session_id``. Canceled or failed, it leaves nothing. Raises CopyError."""
+        ...
+
+    async def recover(self) -> Sequence[LeftBehind]:
+        """Remove what a crash left, and tell what had been done in it. Never raises."""
+        ...

@@ -162,6 +162,43 @@ class Settings(BaseModel):
         default_factory=dict[str, LanguageServerSetting],
         description='By name, e.g. {"ruff": {"enabled": false}}. `goalwright doctor` lists them.',
     )
+    max_parallel: int = Field(
+        default=8, ge=1, le=64, description="How many branches and sub-agents work at the same time."
+    )
+    max_depth: int = Field(
+        default=2, ge=0, le=5, description="How deep sub-agents may start sub-agents; 0: none are started."
+    )
+    explore_choice: Literal["model", "person"] = Field(
+        default="model",
+        description="Who chooses a branch when an exploration has ended. model: the model, and you may at any time; "
+        "person: it waits for you.",
+    )
+    branch_links: tuple[str, ...] = Field(
+        default=(".venv", "venv", "node_modules"),
+        description="Ignored folders that branches use where they are instead of having a copy.",
+    )
+    test_command: str | None = Field(
+        default=None,
+        description='What tests a branch, e.g. pytest -q. Without it, it is found by the project\'s files; "": none.',
+    )
+    test_timeout_s: float = Field(
+        default=600.0, gt=0, le=7200, description="Seconds that the test command may take."
+    )
+    planner: Literal["in_loop", "layered", "signposts", "on_demand"] = Field(
+        default="in_loop",
+        description="in_loop: the model keeps its plan while it works. layered: it plans first, then each step is a "
+        "run of its own. signposts: a light plan first, then it works freely. on_demand: it plans anew when it fails, "
+        "runs in circles, or you ask for it.",
+    )
+    success_target: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Success rate (0 to 1) at which init and execute stop handing over to each other.",
+    )
+    max_iterations: int = Field(
+        default=10, ge=1, le=1000, description="How often init may hand over to execute in a session."
+    )
     idle_timeout_s: float = Field(
         default=1800.0,
         ge=0,

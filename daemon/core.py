@@ -20,6 +20,7 @@ from typing import Any
 from daemon.agents.loader import UnknownAgent, load_agent
 from daemon.bus import Bus
 from daemon.config import Config, load_config
+from daemon.explore.eyes import NoEyes, OpenEyes
 from daemon.files.commands import CommandWatches
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
@@ -28,6 +29,7 @@ from daemon.loop.recovery import close_what_is_open, read_state, waits_for_answe
 from daemon.loop.services import Models, Services
 from daemon.loop.session import Session
 from daemon.loop.state import SessionState
+from daemon.model.branches import branch_of
 from daemon.model.events import SessionCreated, SessionUpdated
 from daemon.model.messages import Message
 from daemon.model.permissions import Mode, Trust
@@ -66,6 +68,7 @@ class Daemon:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         editors: Editors | None = None,
         navigation: Navigation | None = None,
+        open_eyes: OpenEyes = NoEyes,
     ) -> None:
         self.workspace = workspace.resolve()
         self.state_folder = state_folder
@@ -108,7 +111,7 @@ class Daemon:
             config=self.config,
             now=now,
             user_folder=state_folder,
-            trace_folder=lambda trace_id: self.store.root / trace_id,
+            trace_folder=self.store.folder,
             journal=self._journal(),
             editors=editors or NoEditors(),
             on_read=self._watch.add,
@@ -118,7 +121,9 @@ class Daemon:
             expect_command=self._commands.expect,
             note_write=self._commands.wrote,
             navigation=navigation or NoNavigation(),
+            open_eyes=open_eyes,
             random=random.Random(),
+            sessions=self._sessions,
         )
 
     def load_tools(self) -> None:
@@ -229,12 +234,12 @@ class Daemon:
 
     @property
     def open_sessions(self) -> list[Session]:
-        """Sessions that are at hand, running or not."""
-        return list(self._sessions.values())
+        """Main lines that are at hand, running or not."""
+        return [session for session in self._sessions.values() if session.parent is None]
 
     @property
     def running(self) -> list[Session]:
-        """Sessions with a turn under way."""
+        """Sessions with a turn under way, branches and sub-agents among them."""
         return [session for session in self._sessions.values() if session.running]
 
     # -- life --
@@ -260,7 +265,8 @@ class Daemon:
 
     async def close(self) -> None:
         """Cancel all turns, store everything, let go of everything."""
-        await asyncio.gather(*(session.close() for session in self._sessions.values()))
+        # Main lines end their children.
+        await asyncio.gather(*(session.close() for session in self.open_sessions))
         await self._hooks.close()
         await self._watch.close()
         await self._commands.close()
@@ -282,8 +288,13 @@ class Daemon:
         except UnknownAgent:
             agent = load_agent("build")
         session = Session(state, agent, self._services, foreign=foreign)
-        if foreign or not waits_for_answer(state):
+        child = branch_of(session_id)
+        if foreign or child or not waits_for_answer(state):
             close_what_is_open(session)
+        if child:
+            session.sealed = (
+                f"This is the record of {child}, which has ended: go on in the session that started it."
+            )
         session.restore_queue(state.queue)
         if foreign:
             session.notice("warning", FOREIGN, "foreign")

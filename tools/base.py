@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 from tools.access import Access, Action, Suggestion
 from tools.errors import PermissionDenied as PermissionDenied
 from tools.errors import ToolError as ToolError
+from tools.exploring import Alone, Explorer, HandOver, Subagents
 from tools.jobs import Jobs, NoJobs
 from tools.language import Diagnostics as Diagnostics
 from tools.language import DiagnosticsReport as DiagnosticsReport
@@ -316,6 +317,11 @@ class ToolContext:
     """Takes secrets out of what is kept, e.g. full outputs in ``scratch``."""
     navigation: Navigation = field(default_factory=NoNavigation)
     """Where things are defined and used."""
+    explorer: Explorer = field(default_factory=Alone)
+    subagents: Subagents = field(default_factory=Alone)
+    hand_over: HandOver = field(default_factory=Alone)
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables that commands get on top of the daemon's."""
     tell_person: Callable[[str], None] = lambda text: None
     """Something the person should know, e.g. that a setting has no effect here; told once a session."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from daemon.loop.spending import Overspent, overspent
+from daemon.loop.spending import Overspent, overspent, spent
 from daemon.model.events import SessionUpdated
 from daemon.model.permissions import PermissionRequest
 from daemon.model.traces import Budget
@@ -15,13 +15,13 @@ from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied
 
 if TYPE_CHECKING:
-    from daemon.loop.session import Session
+    from daemon.loop.live import LiveSession
 
 
 class _BudgetAsker:
     """Asks for the session, but by rules about budgets alone: ``"*": "allow"`` was not said of money."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: LiveSession) -> None:
         self._session = session
 
     @property
@@ -44,7 +44,7 @@ class _BudgetAsker:
         self._session.replied(request, replace(settled, remembered=None, scope="session"))
 
 
-def budget_of(session: Session) -> Budget:
+def budget_of(session: LiveSession) -> Budget:
     """The limits in force: the session's own, else those of the settings."""
     if session.state.budget is not None:
         return session.state.budget
@@ -57,23 +57,41 @@ def budget_of(session: Session) -> Budget:
     )
 
 
-async def keep_budget(session: Session) -> str:
+def _reached(session: LiveSession) -> Overspent | None:
+    state = session.state
+    lifted = {rule.pattern for rule in state.granted if rule.permission == "budget"}
+    usage, cost = spent(session)
+    return overspent(
+        _without(budget_of(session), lifted),
+        usage=usage,
+        cost=cost,
+        plan=state.plan,
+        spending=state.spending,
+        raised=state.raised_limits,
+    )
+
+
+async def keep_budget(session: LiveSession) -> str:
     """Ask the person when a limit is reached; returns why the run has to stop, or "" when it may go on.
 
-    "Once" gives the same amount again; "always" lifts the limits of this kind for the session.
+    "Once" gives the same amount again; "always" lifts the limits of this kind for the session. A child spends from
+    its main line's budget: the first that comes to the limit asks for all, and a no holds for all of that turn.
     """
-    state = session.state
+    session = session.root
+    if _reached(session) is None:
+        return ""
+    async with session.budget_lock:
+        if session.budget_refused is not None and session.budget_refused[0] == session.state.turn:
+            return session.budget_refused[1] if _reached(session) is not None else ""
+        stop = await _ask(session)
+        session.budget_refused = (session.state.turn, stop) if stop else None
+        return stop
+
+
+async def _ask(session: LiveSession) -> str:
     while True:
         budget = budget_of(session)
-        lifted = {rule.pattern for rule in state.granted if rule.permission == "budget"}
-        reached = overspent(
-            _without(budget, lifted),
-            usage=state.trace.usage,
-            cost=state.trace.total_cost,
-            plan=state.plan,
-            spending=state.spending,
-            raised=state.raised_limits,
-        )
+        reached = _reached(session)
         if reached is None:
             return ""
         target = "session" if reached.goal_id is None else "goal"
@@ -108,7 +126,7 @@ async def keep_budget(session: Session) -> str:
         )
 
 
-def withdraw_question(session: Session, permissions: PermissionService) -> None:
+def withdraw_question(session: LiveSession, permissions: PermissionService) -> None:
     """The limits are others now: what was asked about the old ones is settled by that."""
     for request in permissions.pending(session.session_id):
         if request.permission == "budget":
@@ -120,7 +138,7 @@ def _given(budget: Budget, reached: Overspent) -> float:
     return float(getattr(budget, f"{whose}_{reached.unit}"))
 
 
-def _whose(session: Session, reached: Overspent) -> str:
+def _whose(session: LiveSession, reached: Overspent) -> str:
     goal = session.state.plan.goals.get(reached.goal_id or "")
     return "This session" if goal is None else f'The goal "{goal.description}"'
 

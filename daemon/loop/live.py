@@ -26,6 +26,7 @@ from daemon.loop.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
 from daemon.loop.services import Services
 from daemon.loop.state import SessionState
 from daemon.loop.step import Received
+from daemon.model.branches import branch_of, root_of
 from daemon.model.events import (
     Delta,
     Event,
@@ -64,11 +65,22 @@ class LiveSession:
     """Programs that are told of what happens; made by the session that has the turns."""
 
     def __init__(
-        self, state: SessionState, agent: AgentProfile, services: Services, *, foreign: bool = False
+        self,
+        state: SessionState,
+        agent: AgentProfile,
+        services: Services,
+        *,
+        foreign: bool = False,
+        parent: LiveSession | None = None,
     ) -> None:
-        """``foreign``: the session came with the workspace, see ``daemon.store.own``."""
+        """``foreign``: the session came with the workspace, see ``daemon.store.own``. ``parent``: of a child."""
         self.state = state
         self.foreign = foreign
+        self.parent = parent
+        self.root: LiveSession = self if parent is None else parent.root
+        """The main line."""
+        self.sealed = ""
+        """Why no prompt is taken; empty when one is. A child takes none but its parent's."""
         self.agent = agent
         self.services = services
         self.config: Config = services.config()
@@ -96,6 +108,10 @@ class LiveSession:
         self.plan_text: tuple[tuple[int, str], str] | None = None
         """The plan for the model, and of which state of it."""
         self.window_cache = WindowCache()
+        self.budget_lock = asyncio.Lock()
+        """Of a main line: one question about money at a time, however many children reach the limit."""
+        self.budget_refused: tuple[str | None, str] | None = None
+        """The turn in which the person refused to go on over a limit, and what was said then."""
         self.compacted_in_vain: Vain | None = None
         """Compactions that were tried and not stored."""
         self.metered_goal: str | None = None
@@ -227,10 +243,21 @@ class LiveSession:
         return self.state.trace.trace_id
 
     @property
+    def trace_id(self) -> str:
+        """Of the main line; messages of a branch have it, too (source: seed 000)."""
+        return root_of(self.session_id)
+
+    @property
+    def branch_id(self) -> str | None:
+        """Of a child, see ``daemon.model.branches``; None of a main line."""
+        return branch_of(self.session_id)
+
+    @property
     def rules(self) -> RuleSet:
         """The rules that hold now."""
         granted, granted_here = self.services.grants()
-        config, session, mode = self.config, tuple(self.state.granted), self.mode
+        # What is allowed for the session is allowed to the main line and all its branches alike.
+        config, session, mode = self.config, tuple(self.root.state.granted), self.mode
         # Searches ask for each file they find, so the same set is kept while nothing of it changes.
         made_of = (config, session, granted, granted_here, mode, self.trust)
         if self._rules is None or self._rules[0] != made_of:
@@ -238,13 +265,14 @@ class LiveSession:
                 config.base_rules,
                 config.workspace_rules,
                 session,
-                self.agent.rules,
+                (*self.agent.rules, *self.services.rules),
                 trusted=config.trusted,
                 granted=granted,
                 granted_here=granted_here,
                 mode=mode,
                 trust=self.trust,
                 root=self.services.workspace.as_posix(),
+                stands_for="" if self.services.stands_for is None else self.services.stands_for.as_posix(),
             )
             self._rules = (made_of, rules)
         return self._rules[1]
@@ -252,23 +280,30 @@ class LiveSession:
     @property
     def mode(self) -> Mode:
         """What may pass unasked."""
-        return mode_in_force(self.state.trace.mode or self.config.settings.mode, self.trust)
+        return mode_in_force(self.root.state.trace.mode or self.config.settings.mode, self.trust)
 
     def asked(self, request: PermissionRequest) -> None:
-        """See Asker."""
-        self.emit(PermissionAsked(trace_id=self.session_id, time=self.services.now(), request=request))
+        """See Asker. The main line's record has the questions of its children, too: that is where people look."""
+        for session in self._recorders():
+            session.emit(
+                PermissionAsked(trace_id=session.session_id, time=self.services.now(), request=request)
+            )
 
     def replied(self, request: PermissionRequest, settled: Settled) -> None:
         """See Asker."""
-        self.emit(
-            PermissionReplied(
-                trace_id=self.session_id,
-                time=self.services.now(),
-                request_id=request.request_id,
-                reply=settled.answer,
-                feedback=settled.feedback,
-                by=settled.by,
-                remembered=settled.remembered,
-                scope=settled.scope,
+        for session in self._recorders():
+            session.emit(
+                PermissionReplied(
+                    trace_id=session.session_id,
+                    time=self.services.now(),
+                    request_id=request.request_id,
+                    reply=settled.answer,
+                    feedback=settled.feedback,
+                    by=settled.by,
+                    remembered=settled.remembered,
+                    scope=settled.scope,
+                )
             )
-        )
+
+    def _recorders(self) -> tuple[LiveSession, ...]:
+        return (self,) if self.root is self else (self.root, self)

@@ -55,7 +55,8 @@ class Recorder:
         sequence = self._state.next_sequence()
         message = Message(
             message_id=message_id or new_message_id(sequence),
-            trace_id=self._session.session_id,
+            trace_id=self._session.trace_id,
+            branch_id=self._session.branch_id,
             role=role,
             sequence=sequence,
             goal_id=goal_id,
@@ -77,7 +78,10 @@ class Recorder:
         )
         self._session.emit(
             MessageAdded(
-                trace_id=message.trace_id, time=message.created_at, message=message, affected_goals=affected
+                trace_id=self._session.session_id,
+                time=message.created_at,
+                message=message,
+                affected_goals=affected,
             )
         )
         try:

@@ -107,12 +107,15 @@ def waits_for_answer(state: SessionState) -> bool:
     - or it is about the first call without a result, that call had begun, and since then nothing was allowed (but to
       repeat itself: that is asked before the tool runs), no file was written and the plan was not changed by it. Tools
       ask before they act, and the calls after it in the message had not begun;
+    - it was not a branch or a sub-agent that asked: they end with the daemon;
     - the arguments of the open calls are stored as they were: where a secret was taken out they are not.
 
     What was allowed may have happened, in part or whole: such a call is never run again by itself.
     """
     if state.turn is None or not state.turn_has_prompt or state.streaming or not state.pending:
         return False
+    if any(request.branch_id is not None for request in state.pending.values()):
+        return False  # a child asked, and it ended with the daemon
     open_calls = state.open_tool_calls()
     if not open_calls:
         return all(request.permission == "budget" for request in state.pending.values())

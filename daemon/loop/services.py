@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from daemon.bus import Bus
 from daemon.config import Config
+from daemon.explore.eyes import NoEyes, OpenEyes
 from daemon.files.history import WatchCommand
 from daemon.hooks.service import Hooks
+from daemon.loop.parallel import Parallel
 from daemon.model.messages import Usage
 from daemon.model.permissions import Rule, Trust
 from daemon.permission.service import PermissionService
@@ -21,6 +23,9 @@ from daemon.store.base import TraceStore
 from tools.base import Diagnostics, Tool
 from tools.language import Navigation, NoNavigation
 from tools.open_files import Editors
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
 
 
 class Models(Protocol):
@@ -71,3 +76,17 @@ class Services:
     navigation: Navigation = field(default_factory=NoNavigation)
     """Where things are defined and used."""
     random: random.Random = field(default_factory=random.Random)
+    open_eyes: OpenEyes = NoEyes
+    """Diagnostics and navigation for another folder, see ``daemon.explore``."""
+    stands_for: Path | None = None
+    """In a branch: the workspace itself, of which ``workspace`` is a copy. Rules that name its files mean the copy's."""
+    rules: tuple[Rule, ...] = ()
+    """What holds in a branch whatever its agent: see ``daemon.explore.rules``."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables that commands need on top."""
+    readable: tuple[Path, ...] = ()
+    """Folders outside of ``workspace`` that commands in a sandbox must see, and cannot write."""
+    sessions: dict[str, Session] = field(default_factory=dict[str, "Session"])
+    """Those at hand, by id, children among them."""
+    parallel: Parallel = field(default_factory=lambda: Parallel())
+    """How many children work at the same time."""

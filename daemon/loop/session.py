@@ -42,14 +42,24 @@ class Busy(Exception):
     """A turn is running and the client asked not to wait."""
 
 
+class Sealed(Exception):
+    """The session is the record of a branch or a sub-agent: prompts go to the session that started it."""
+
+
 class Session(LiveSession):
     """The live session with its turns. All methods run on the event loop of the daemon."""
 
     def __init__(
-        self, state: SessionState, agent: AgentProfile, services: Services, *, foreign: bool = False
+        self,
+        state: SessionState,
+        agent: AgentProfile,
+        services: Services,
+        *,
+        foreign: bool = False,
+        parent: LiveSession | None = None,
     ) -> None:
         """See LiveSession."""
-        super().__init__(state, agent, services, foreign=foreign)
+        super().__init__(state, agent, services, foreign=foreign, parent=parent)
         self.hooks = SessionHooks(self)
         self.eyes = StepDiagnostics(
             services.diagnostics,
@@ -93,9 +103,11 @@ class Session(LiveSession):
     ) -> TurnResult:
         """Work on a prompt; returns when the turn that did has ended.
 
-        Raises Busy when a turn is running and ``when_busy`` is ``refuse``. Cancelling the caller does not
-        cancel the turn: a window may close while the agent works.
+        Raises Busy when a turn is running and ``when_busy`` is ``refuse``, and Sealed for the record of a child that
+        has ended. Cancelling the caller does not cancel the turn: a window may close while the agent works.
         """
+        if self.sealed:
+            raise Sealed(self.sealed)
         if self._closing:
             return TurnResult(prompt_id or "", "canceled", "Goalwright was stopped.")
         if self.running and when_busy == "refuse":
@@ -123,6 +135,8 @@ class Session(LiveSession):
 
     async def compact(self, instructions: str = "") -> Compacted:
         """Compact the context at the person's wish. Raises Busy while a turn runs; ``cancel`` ends it."""
+        if self.sealed:
+            raise Sealed(self.sealed)
         if self.running or waits_for_answer(self.state):
             raise Busy("The session is at work. Cancel the turn or wait for its end, then compact.")
         assembly = Assembly(self)
@@ -227,7 +241,7 @@ class Session(LiveSession):
         Whoever calls it is there to answer, and has set ``config``, ``env`` and ``default_model``. What was asked is
         withdrawn, and asked again as the rules and files are now. Raises StoreError.
         """
-        if self.foreign or self.running or self._closing or not waits_for_answer(self.state):
+        if self.foreign or self.sealed or self.running or self._closing or not waits_for_answer(self.state):
             return False
         for request in list(self.state.pending.values()):
             self.replied(request, CANCELED)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from daemon.model.messages import Message, Usage
-from daemon.model.traces import Budget
+from daemon.model.traces import BranchTrace, Budget
 from daemon.plan.tree import PlanTree
+
+if TYPE_CHECKING:
+    from daemon.loop.live import LiveSession
 
 
 def added(one: Usage, other: Usage) -> Usage:
@@ -100,3 +104,14 @@ def overspent(
         if item.used >= limit:
             return Overspent(item.goal_id, item.unit, item.used, limit)
     return None
+
+
+def spent(session: LiveSession) -> tuple[Usage, float]:
+    """Tokens and US dollars of a session with all its children, those at work among them."""
+    usage, cost = session.state.trace.usage, session.state.trace.total_cost
+    for other in session.services.sessions.values():
+        # A branch's messages are among its parent's totals at once, a sub-agent's when it has ended.
+        if other.parent is session and not isinstance(other.state.trace, BranchTrace):
+            more, dollars = spent(other)
+            usage, cost = added(usage, more), cost + dollars
+    return usage, cost

@@ -16,7 +16,10 @@ from daemon.context.marks import Marks
 from daemon.context.tokens import stored_calibration
 from daemon.loop.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
 from daemon.loop.spending import Spending, added
+from daemon.loop.state_of_children import Children
+from daemon.model.branches import branch_of
 from daemon.model.events import (
+    BranchCompleted,
     ContextMarked,
     Event,
     FileChanged,
@@ -41,10 +44,10 @@ from daemon.model.events import (
 )
 from daemon.model.messages import Message, NotePart, Part, Usage
 from daemon.model.permissions import Mode, PermissionRequest, Rule
-from daemon.model.traces import Budget, Carried, QueuedPrompt, Trace
+from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
 
-_NAMES = ("title", "summary", "model")
+_NAMES = ("title", "summary", "model", "agent")
 """What events change of the metadata; its numbers are counted, and its id and place never change."""
 
 
@@ -83,6 +86,8 @@ class SessionState:
         """The limits of this session, when they are not those of the settings."""
         self.raised_limits = dict(trace.carried.raised_limits)
         """Limits that the person put up by "once", see daemon.loop.budget."""
+        self.children = Children.carried(trace.carried)
+        """Branches and sub-agents, and what of the totals is theirs."""
         self.spending = Spending()
         """Tokens by goal."""
         self.spending.recount(self.messages, self.plan)
@@ -158,6 +163,13 @@ class SessionState:
             self.trace = event.trace.model_copy(update=kept)
         elif isinstance(event, SessionUpdated):
             self._update(event.updates)
+        elif isinstance(event, BranchCompleted) and event.branch_id == branch_of(event.trace_id):
+            self._end_branch(event)  # our own end: the main line has it, too
+        elif (spent := self.children.apply(event)) is not None:
+            usage, cost = spent
+            self.trace = self.trace.model_copy(
+                update={"usage": added(self.trace.usage, usage), "total_cost": self.trace.total_cost + cost}
+            )
         self.trace = self.trace.model_copy(update={"last_event_id": event.event_id, "updated_at": event.time})
 
     def disown(self) -> None:
@@ -192,6 +204,10 @@ class SessionState:
             budget=self.budget,
             raised_limits=self.raised_limits,
             notes=self.notes,
+            branches=tuple(self.children.branches.values()),
+            branch_usage=dict(self.children.usage),
+            branch_cost=dict(self.children.cost),
+            subagents=tuple(self.children.subagents.values()),
         )
         return self.trace.model_copy(update={"carried": carried})
 
@@ -288,6 +304,16 @@ class SessionState:
         if updates.get("model", "") is None:
             self.trace = self.trace.model_copy(update={"model": None})
         self.trace = self.trace.model_copy(update=names)
+
+    def _end_branch(self, event: BranchCompleted) -> None:
+        ended = {
+            "status": event.status,
+            "summary": event.summary,
+            "cumulative_stats": event.cumulative_stats,
+            "last_message": event.last_message,
+        }
+        if isinstance(self.trace, BranchTrace):
+            self.trace = self.trace.model_copy(update=ended)
 
     def _count(self, message: Message) -> None:
         if message.compaction() is not None:

@@ -56,6 +56,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         redact=SECRETS.text,
         jobs=session.jobs,
         sandbox=_sandbox(session),
+        environment=services.environment,
         tell_person=session.tell_once,
     )
 
@@ -70,4 +71,6 @@ def _sandbox(session: Session) -> SandboxPolicy:
         settings.sandbox_network,
         tuple(Path(os.path.realpath(Path(folder).expanduser())) for folder in settings.sandbox_writable),
         hidden=(session.services.user_folder, Path.home() / ".goalwright"),
+        readable=session.services.readable,
+        copy_of=session.services.stands_for,
     )

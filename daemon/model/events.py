@@ -11,11 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from daemon.model.base import Model
+from daemon.model.base import Cost, Model
+from daemon.model.branches import BranchMeta, BranchStatus, Score, SubagentMeta
 from daemon.model.goals import Goal, GoalStats, GoalStatus
-from daemon.model.messages import Message, Part, Role, StopReason
+from daemon.model.messages import Message, Part, Role, StopReason, Usage
 from daemon.model.permissions import Grant, PermissionRequest, Reply, Scope
-from daemon.model.traces import QueuedPrompt, Trace
+from daemon.model.traces import BranchTrace, QueuedPrompt, Trace
 
 
 class _Event(Model):
@@ -29,7 +30,7 @@ class SessionCreated(_Event):
     """A session begins."""
 
     event: Literal["session_created"] = "session_created"
-    trace: Trace
+    trace: BranchTrace | Trace
 
 
 class SessionUpdated(_Event):
@@ -250,6 +251,89 @@ class Notice(_Event):
     """What it is about, where that has an id: a background job."""
 
 
+class BranchStarted(_Event):
+    """A branch begins to explore."""
+
+    event: Literal["branch_started"] = "branch_started"
+    explore_start_id: str
+    branch: BranchMeta
+
+
+class BranchGoalAdded(_Event):
+    """A branch added a goal to its own plan."""
+
+    event: Literal["branch_goal_added"] = "branch_goal_added"
+    branch_id: str
+    goal: Goal
+    parent_id: str | None = None
+
+
+class BranchGoalUpdated(_Event):
+    """A goal of a branch's plan changed; the branch's own log has every detail."""
+
+    event: Literal["branch_goal_updated"] = "branch_goal_updated"
+    branch_id: str
+    goal_id: str
+    updates: dict[str, Any]
+    affected_goals: tuple[AffectedGoal, ...] = ()
+    current_id: str | None = None
+
+
+class BranchMessageAdded(_Event):
+    """A message of a branch is complete; ``affected_goals`` are goals of the branch."""
+
+    event: Literal["branch_message_added"] = "branch_message_added"
+    branch_id: str
+    message: Message
+    affected_goals: tuple[AffectedGoal, ...] = ()
+
+
+class BranchCompleted(_Event):
+    """A branch has ended: done (``completed``), or failed, refused or canceled (``abandoned``)."""
+
+    event: Literal["branch_completed"] = "branch_completed"
+    branch_id: str
+    status: BranchStatus = "completed"
+    summary: str
+    cumulative_stats: GoalStats
+    last_message: Message | None = None
+    score: Score | None = None
+    usage: Usage = Usage()
+    cost: Cost = 0.0
+    """All it took, with its sub-agents."""
+
+
+class ExploreCompleted(_Event):
+    """All branches have ended; the goal ``explore_merge_id`` is there to choose one."""
+
+    event: Literal["explore_completed"] = "explore_completed"
+    explore_start_id: str
+    explore_merge_id: str | None = None
+    merge_summary: str
+
+
+class BranchRemoved(_Event):
+    """The person removed what a branch had done; its description and summary stay."""
+
+    event: Literal["branch_removed"] = "branch_removed"
+    branch_id: str
+    by: str = ""
+
+
+class SubagentStarted(_Event):
+    """A sub-agent begins."""
+
+    event: Literal["subagent_started"] = "subagent_started"
+    subagent: SubagentMeta
+
+
+class SubagentCompleted(_Event):
+    """A sub-agent has ended; ``subagent`` as it is now."""
+
+    event: Literal["subagent_completed"] = "subagent_completed"
+    subagent: SubagentMeta
+
+
 Event = Annotated[
     SessionCreated
     | SessionUpdated
@@ -271,7 +355,16 @@ Event = Annotated[
     | FileChanged
     | FilesRestored
     | ModelRetry
-    | Notice,
+    | Notice
+    | BranchStarted
+    | BranchGoalAdded
+    | BranchGoalUpdated
+    | BranchMessageAdded
+    | BranchCompleted
+    | ExploreCompleted
+    | BranchRemoved
+    | SubagentStarted
+    | SubagentCompleted,
     Field(discriminator="event"),
 ]
 

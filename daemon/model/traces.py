@@ -8,7 +8,9 @@ from typing import Literal
 from pydantic import Field
 
 from daemon.model.base import Cost, Count, Model
-from daemon.model.messages import StopReason, Usage
+from daemon.model.branches import BranchMeta, BranchStatus, SubagentMeta
+from daemon.model.goals import GoalStats
+from daemon.model.messages import Message, StopReason, Usage
 from daemon.model.permissions import Mode, Rule
 
 SessionStatus = Literal["idle", "running", "waiting"]
@@ -60,6 +62,12 @@ class Carried(Model):
     """Commands in the background whose end is not known, by their ids: they end with the daemon."""
     notes: tuple[str, ...] = ()
     """What the model is told with the next prompt: the person undid changes of files, or redid them."""
+    branches: tuple[BranchMeta, ...] = ()
+    """In the order in which they were started."""
+    branch_usage: dict[str, Usage] = Field(default_factory=dict[str, Usage])
+    branch_cost: dict[str, Cost] = Field(default_factory=dict[str, Cost])
+    """What of the session's totals its branches took, by branch id."""
+    subagents: tuple[SubagentMeta, ...] = ()
 
 
 class Trace(Model):
@@ -84,3 +92,19 @@ class Trace(Model):
     running: bool = False
     """A turn was under way when this was written: after a crash the log knows more than the snapshot."""
     carried: Carried = Carried()
+
+
+class BranchTrace(Trace):
+    """Metadata of a branch's own session: ``branches/{id}/meta.json`` has the fields of seed 000's BranchContext.
+
+    Its ``goal_tree`` is ``goal.json`` beside it, its ``summary`` is what the branch reported.
+    """
+
+    id: str
+    explore_start_id: str
+    description: str = ""
+    status: BranchStatus = "exploring"
+    cumulative_stats: GoalStats = GoalStats()
+    last_message: Message | None = None
+    inherited: Count = 0
+    """Sequence of the last message that came from the main line; the branch's own work begins behind it."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
+from daemon.model.branches import branch_of, is_within, root_of
 from daemon.model.permissions import FileAnswer, FileDiff, Grant, PermissionRequest, Reply, Scope, StoredGrant
 from daemon.permission.answers import denial, remembered, subjects
 from daemon.permission.rules import RuleSet
@@ -103,8 +104,6 @@ class CallInfo:
     tool_call_id: str
     tool: str
     goal_id: str | None = None
-    branch_id: str | None = None
-    """Of the sub-agent that makes the call, if any."""
     timeout_s: float | None = None
     """After how long a question that nobody answers is refused; None: never."""
 
@@ -157,8 +156,8 @@ class PermissionService:
             raise PermissionDenied(denial(ask, verdict), by_rule=True)
         request = PermissionRequest(
             request_id=f"perm_{uuid.uuid4().hex[:12]}",
-            trace_id=asker.session_id,
-            branch_id=call.branch_id,
+            trace_id=root_of(asker.session_id),
+            branch_id=branch_of(asker.session_id),
             goal_id=call.goal_id,
             tool_call_id=call.tool_call_id,
             tool=call.tool,
@@ -239,14 +238,14 @@ class PermissionService:
         pending = self._pending.get(request_id)
         if pending is None:
             return False, self._answered[request_id]
-        session_id = pending.request.trace_id
         if reply == "always":
             self._always(pending, feedback, by, left, grants, scope)
-            self.release(session_id if scope == "session" else None, by)
+            self.release(pending.request.trace_id if scope == "session" else None, by)
             return True, by
         self._settle(pending, reply, feedback, by, left)
         if reply == "reject" and not feedback:
-            for other in self._of(session_id):
+            # A branch that is refused something says nothing about the others.
+            for other in self._of(pending.asker.session_id):
                 self._settle_too(other, "reject", by)
         return True, by
 
@@ -257,7 +256,7 @@ class PermissionService:
                 self._settle_too(other, "once", by)
 
     def pending(self, session_id: str | None = None) -> list[PermissionRequest]:
-        """What waits for an answer, oldest first."""
+        """What waits for an answer, oldest first; of a session with its branches and sub-agents."""
         return [pending.request for pending in self._of(session_id)]
 
     def proposed(self, request_id: str, path: str) -> ProposedFile | None:
@@ -266,11 +265,11 @@ class PermissionService:
         return next((file for file in pending.ask.proposal if file.name == path), None)
 
     def _of(self, session_id: str | None) -> list[_Pending]:
-        """What waits, of one session (its sub-agents included) or of all."""
+        """What waits, of one session (its branches and sub-agents included) or of all."""
         return [
             pending
             for pending in self._pending.values()
-            if session_id is None or pending.request.trace_id == session_id
+            if session_id is None or is_within(pending.asker.session_id, session_id)
         ]
 
     def _always(

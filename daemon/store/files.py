@@ -1,6 +1,7 @@
 """Traces as files, in the layout of seed 000::
 
     .trace/{trace_id}/meta.json  goal.json  messages/{message_id}.json  events.jsonl
+                      branches/{branch_id}/  the same of each branch   agents/{id}/  the same of each sub-agent
 
 Trace ids and message ids sort by age, so the newest are found by name without opening anything. Every event
 is one ``write`` of one line: what the kernel has taken survives a ``kill -9`` of the daemon. A torn last
@@ -22,10 +23,11 @@ from typing import IO, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from daemon.model.branches import BRANCH_ID, branch_of, root_of, session_of
 from daemon.model.events import Event, SessionCreated, SessionUpdated
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message
-from daemon.model.traces import Trace
+from daemon.model.traces import BranchTrace, Trace
 from daemon.store.base import EventT, NewerFormat, StoreError, UnknownTrace, refuse_newer
 from daemon.store.encoding import json_bytes
 from daemon.store.goal_file import GoalFile
@@ -35,6 +37,7 @@ log = logging.getLogger(__name__)
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 _TAIL_BLOCK = 64 * 1024
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_TRACE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
 class FileTraceStore:
@@ -76,7 +79,7 @@ class FileTraceStore:
 
     def create(self, trace: Trace) -> None:
         """See TraceStore."""
-        folder = self.root / trace.trace_id
+        folder = self.folder(trace.trace_id)
         try:
             self.prepare()
             (folder / "messages").mkdir(parents=True)
@@ -112,7 +115,8 @@ class FileTraceStore:
         """See TraceStore."""
         if not _SAFE_NAME.fullmatch(message.message_id):
             raise StoreError(f"{message.message_id!r} is not the id of a message.")
-        path = self._folder(message.trace_id) / "messages" / f"{message.message_id}.json"
+        owner = session_of(message.trace_id, message.branch_id)
+        path = self._folder(owner) / "messages" / f"{message.message_id}.json"
         try:
             path.parent.mkdir(exist_ok=True)
         except OSError as error:
@@ -136,7 +140,7 @@ class FileTraceStore:
         try:
             raw = _as_dict(json.loads(path.read_bytes()))
             refuse_newer(trace_id, raw.get("format"))
-            return Trace.model_validate(raw)
+            return (BranchTrace if "explore_start_id" in raw else Trace).model_validate(raw)
         except FileNotFoundError as error:
             raise UnknownTrace(f"There is no session {trace_id}.") from error
         except (ValueError, ValidationError, OSError) as error:
@@ -241,12 +245,28 @@ class FileTraceStore:
             if handle is not None:
                 handle.close()
 
-    def _folder(self, trace_id: str) -> Path:
-        # Ids come from clients: one path segment, nothing that climbs.
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", trace_id):
+    def folder(self, trace_id: str) -> Path:
+        """Where a session is kept, there or not; a child in the folder of its parent. Raises UnknownTrace."""
+        # Ids come from clients: path segments of a known form, nothing that climbs.
+        root, child = root_of(trace_id), branch_of(trace_id)
+        if not _TRACE_ID.fullmatch(root) or (child is None) != (root == trace_id):
             raise UnknownTrace(f"{trace_id[:100]!a} is not the id of a session.")
-        folder = self.root / trace_id
-        if folder.is_symlink() or not folder.is_dir():
+        folder = self.root / root
+        if child is not None:
+            if not BRANCH_ID.fullmatch(child):
+                raise UnknownTrace(f"{trace_id[:100]!a} is not the id of a session.")
+            for name in child.split("."):
+                folder = folder / ("agents" if name.startswith("s") else "branches") / name
+        return folder
+
+    def _folder(self, trace_id: str) -> Path:
+        folder = self.folder(trace_id)
+        above = folder
+        while above != self.root:
+            if above.is_symlink():
+                raise UnknownTrace(f"There is no session {trace_id}.")
+            above = above.parent
+        if not folder.is_dir():
             raise UnknownTrace(f"There is no session {trace_id}.")
         return folder
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from daemon.model.branches import branch_of, session_of
 from daemon.model.events import Event
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message
@@ -36,7 +37,7 @@ class MemoryTraceStore:
 
     def save_message(self, message: Message) -> None:
         """See TraceStore."""
-        messages = self._messages[self._known(message.trace_id)]
+        messages = self._messages[self._known(session_of(message.trace_id, message.branch_id))]
         messages[:] = [m for m in messages if m.message_id != message.message_id]
         messages.append(message)
         messages.sort(key=lambda m: m.sequence)
@@ -56,7 +57,9 @@ class MemoryTraceStore:
 
     def traces(self, *, limit: int, before: str | None = None) -> list[Trace]:
         """See TraceStore."""
-        ids = sorted((i for i in self._traces if before is None or i < before), reverse=True)
+        ids = sorted(
+            (i for i in self._traces if branch_of(i) is None and (before is None or i < before)), reverse=True
+        )
         return [self._traces[i] for i in ids[:limit]]
 
     def messages(

@@ -10,6 +10,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from daemon.model.branches import root_of
 from daemon.store.base import StoreError
 
 
@@ -33,7 +34,7 @@ class OwnSessions:
         ids.add(session_id)
 
     def __contains__(self, session_id: str) -> bool:
-        return session_id in self._read()
+        return root_of(session_id) in self._read()
 
     def _read(self) -> set[str]:
         if self._ids is None:

@@ -14,6 +14,8 @@ export const ErrorCode = {
 
 export type Action = "allow" | "ask" | "deny";
 
+export type BranchStatus = "exploring" | "completed" | "abandoned";
+
 export type Cost = number;
 
 export type Count = number;
@@ -39,7 +41,16 @@ export type Event =
   | FileChanged
   | FilesRestored
   | ModelRetry
-  | Notice;
+  | Notice
+  | BranchStarted
+  | BranchGoalAdded
+  | BranchGoalUpdated
+  | BranchMessageAdded
+  | BranchCompleted
+  | ExploreCompleted
+  | BranchRemoved
+  | SubagentStarted
+  | SubagentCompleted;
 
 export type Freshness = "fresh" | "pending" | "uncovered";
 
@@ -92,6 +103,135 @@ export interface AffectedGoal {
   cumulativeStats: GoalStats | null;
 }
 
+/** A branch has ended: done (`completed`), or failed, refused or canceled (`abandoned`). */
+export interface BranchCompleted {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "branch_completed";
+  branchId: string;
+  status: BranchStatus;
+  summary: string;
+  cumulativeStats: GoalStats;
+  lastMessage: Message | null;
+  score: Score | null;
+  usage: Usage;
+  /** All it took, with its sub-agents. */
+  cost: Cost;
+}
+
+/** A branch added a goal to its own plan. */
+export interface BranchGoalAdded {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "branch_goal_added";
+  branchId: string;
+  goal: Goal;
+  parentId: string | null;
+}
+
+/** A goal of a branch's plan changed; the branch's own log has every detail. */
+export interface BranchGoalUpdated {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "branch_goal_updated";
+  branchId: string;
+  goalId: string;
+  updates: Record<string, unknown>;
+  affectedGoals: AffectedGoal[];
+  currentId: string | null;
+}
+
+/** A message of a branch is complete; `affected_goals` are goals of the branch. */
+export interface BranchMessageAdded {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "branch_message_added";
+  branchId: string;
+  message: Message;
+  affectedGoals: AffectedGoal[];
+}
+
+/** A branch as the main line knows it, and as seed 000's API lists it. */
+export interface BranchMeta {
+  id: string;
+  exploreStartId: string;
+  description: string;
+  status: BranchStatus;
+  summary: string | null;
+  cumulativeStats: GoalStats;
+  goalCount: Count;
+  lastMessage: Message | null;
+  /** Known when the branch has ended. */
+  score: Score | null;
+  /** The person has removed it: what it had done is gone. */
+  removed: boolean;
+}
+
+/** The person removed what a branch had done; its description and summary stay. */
+export interface BranchRemoved {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "branch_removed";
+  branchId: string;
+  by: string;
+}
+
+/** A branch begins to explore. */
+export interface BranchStarted {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "branch_started";
+  exploreStartId: string;
+  branch: BranchMeta;
+}
+
+/**
+ * Metadata of a branch's own session: `branches/{id}/meta.json` has the fields of seed 000's BranchContext.
+ *
+ * Its `goal_tree` is `goal.json` beside it, its `summary` is what the branch reported.
+ */
+export interface BranchTrace {
+  traceId: string;
+  format: number;
+  title: string;
+  summary: string;
+  workspace: string;
+  agent: string;
+  model: string | null;
+  /** What may pass unasked; None: as the settings say. */
+  mode: Mode | null;
+  createdAt: string;
+  updatedAt: string;
+  messageCount: Count;
+  usage: Usage;
+  totalCost: Cost;
+  lastEventId: number;
+  lastStopReason: StopReason | null;
+  /** A turn was under way when this was written: after a crash the log knows more than the snapshot. */
+  running: boolean;
+  carried: Carried;
+  id: string;
+  exploreStartId: string;
+  description: string;
+  status: BranchStatus;
+  cumulativeStats: GoalStats;
+  lastMessage: Message | null;
+  /** Sequence of the last message that came from the main line; the branch's own work begins behind it. */
+  inherited: Count;
+}
+
 /** Limits at which the run stops with a question; None is no limit. Money in US dollars. */
 export interface Budget {
   sessionUsd: number | null;
@@ -129,6 +269,25 @@ export interface Carried {
   jobs: Record<string, string>;
   /** What the model is told with the next prompt: the person undid changes of files, or redid them. */
   notes: string[];
+  /** In the order in which they were started. */
+  branches: BranchMeta[];
+  branchUsage: Record<string, Usage>;
+  /** What of the session's totals its branches took, by branch id. */
+  branchCost: Record<string, Cost>;
+  subagents: SubagentMeta[];
+}
+
+/** How the test command ended in a branch. */
+export interface CheckRun {
+  command: string;
+  /** None: it did not end in time, or was not run. */
+  exitCode: number | null;
+  passed: Count | null;
+  /** Numbers of tests, when its output says them. */
+  failed: Count | null;
+  durationMs: Count;
+  /** Why it was not run, or the last lines of what it printed. */
+  detail: string;
 }
 
 /** Estimated tokens of the next request before and after. `detail` says what was done, or why nothing was. */
@@ -312,6 +471,18 @@ export interface EditorFileDiagnostics {
 
 /** No params, or nothing to say. */
 export interface Empty {
+}
+
+/** All branches have ended; the goal `explore_merge_id` is there to choose one. */
+export interface ExploreCompleted {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "explore_completed";
+  exploreStartId: string;
+  exploreMergeId: string | null;
+  mergeSummary: string;
 }
 
 /**
@@ -990,6 +1161,23 @@ export interface Rule {
   file: string;
 }
 
+/** What is known of a branch's result, to compare it with the others. None: not known. */
+export interface Score {
+  newProblems: Count | null;
+  /** Diagnostics of the changed files, compared with the base. */
+  fixedProblems: Count | null;
+  test: CheckRun | null;
+  files: Count;
+  added: Count;
+  /** Lines. */
+  removed: Count;
+  /** Sent and received. */
+  tokens: Count;
+  /** US dollars. */
+  cost: Cost;
+  durationMs: Count;
+}
+
 /** Compact the context now. `instructions`: what to keep, in the person's words. */
 export interface SessionCompactParams {
   sessionId: string;
@@ -1003,7 +1191,7 @@ export interface SessionCreated {
   traceId: string;
   time: string;
   event: "session_created";
-  trace: Trace;
+  trace: BranchTrace | Trace;
 }
 
 /** Notification `goalwright/session/delta`: a piece of something growing; may be dropped. */
@@ -1178,6 +1366,44 @@ export interface StoredGrant {
 export interface Streaming {
   messageId: string;
   parts: Part[];
+}
+
+/** A sub-agent has ended; `subagent` as it is now. */
+export interface SubagentCompleted {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "subagent_completed";
+  subagent: SubagentMeta;
+}
+
+/** A sub-agent as the session knows it that started it. */
+export interface SubagentMeta {
+  /** `s1`, `s2`, … within its parent. */
+  id: string;
+  agent: string;
+  prompt: string;
+  toolCallId: string;
+  status: "running" | "completed" | "failed";
+  /** What it answered. */
+  summary: string;
+  stopReason: StopReason | null;
+  usage: Usage;
+  /** All it took, with its own children. */
+  cost: Cost;
+  messageCount: Count;
+  startedAt: string;
+}
+
+/** A sub-agent begins. */
+export interface SubagentStarted {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "subagent_started";
+  subagent: SubagentMeta;
 }
 
 /** A sub-agent's task, handed over as a user message. */

@@ -246,13 +246,30 @@ async def test_a_request_says_everything_that_is_asked_about_and_what_cannot_be_
     inbox.tasks[0].cancel()
 
 
-async def test_a_sub_agents_question_carries_its_label_and_is_the_sessions_own() -> None:
-    inbox, asker, branch = Inbox(), FakeAsker("s"), FakeAsker("s")
-    first = await inbox.ask(asker, "a.py", "*.py")
-    await inbox.ask(branch, "b.py", call=CallInfo("c2", "edit", branch_id="tests"))
-    assert [r.branch_id for r in inbox.service.pending("s")] == [None, "tests"]
+async def test_questions_of_children_are_listed_with_their_main_line_and_carry_their_label() -> None:
+    inbox = Inbox()
+    for session_id in ("s", "s:A", "s:A.s1", "s2"):
+        await inbox.ask(FakeAsker(session_id), "a.py", "*.py")
+    assert [(r.trace_id, r.branch_id) for r in inbox.service.pending("s")] == [
+        ("s", None),
+        ("s", "A"),
+        ("s", "A.s1"),
+    ]
+    assert [r.branch_id for r in inbox.service.pending("s:A")] == ["A", "A.s1"]
+    for task in inbox.tasks:
+        task.cancel()
+
+
+async def test_a_no_to_one_branch_is_no_answer_to_the_others() -> None:
+    inbox = Inbox()
+    first = await inbox.ask(FakeAsker("s:A"), "a.py", "*.py")
+    await inbox.ask(FakeAsker("s:A.s1"), "b.py")
+    other = await inbox.ask(FakeAsker("s:B"), "a.py", "*.py")
     inbox.service.reply(first, "reject", None, "x")
+    assert await inbox.outcome(0) == "denied: None"
     assert await inbox.outcome(1) == "denied: None"
+    assert [r.request_id for r in inbox.service.pending()] == [other]
+    inbox.tasks[2].cancel()
 
 
 # -- nobody answers --

@@ -1,0 +1,71 @@
+"""Sessions that work for another one: branches of an exploration and sub-agents.
+
+A child is a session like any other, with its own messages, plan, log and compaction; what it may do, what it costs
+and who answers its questions is the business of the main line (``LiveSession.root``).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from daemon.agents.loader import AgentProfile
+from daemon.loop.services import Services
+from daemon.loop.session import Session
+from daemon.loop.state import SessionState
+from daemon.model.branches import child_id
+from daemon.model.events import SessionCreated
+from daemon.model.traces import BranchTrace, Trace
+
+log = logging.getLogger(__name__)
+
+
+def open_child(
+    parent: Session,
+    name: str,
+    agent: AgentProfile,
+    *,
+    services: Services | None = None,
+    model: str | None = None,
+    explore_start_id: str | None = None,
+    description: str = "",
+) -> Session:
+    """A new child ``name`` (``A``, ``s1``) of ``parent``, stored and at hand, nothing in it yet. Raises StoreError.
+
+    ``services``: its own surroundings, when it works elsewhere than its parent. ``explore_start_id``: of a branch.
+    ``close_child`` is to be called when it has ended, however it did.
+    """
+    services = services or parent.services
+    now = services.now()
+    session_id = child_id(parent.session_id, name)
+    known = {
+        "trace_id": session_id,
+        "title": description[:200],
+        "workspace": str(services.workspace),
+        "agent": agent.name,
+        "model": model or parent.model or None,
+        "created_at": now,
+        "updated_at": now,
+    }
+    trace: Trace = (
+        Trace.model_validate(known)
+        if explore_start_id is None
+        else BranchTrace.model_validate(
+            {**known, "id": name, "explore_start_id": explore_start_id, "description": description}
+        )
+    )
+    services.store.create(trace)
+    child = Session(SessionState(trace), agent, services, foreign=parent.foreign, parent=parent)
+    child.config, child.env, child.trust = parent.config, parent.env, parent.trust
+    child.default_model = parent.model
+    services.sessions[session_id] = child
+    child.emit(SessionCreated(trace_id=session_id, time=now, trace=trace))
+    return child
+
+
+async def close_child(child: Session) -> None:
+    """It has ended: cancel what still runs, write its snapshot, let go of it. Never raises."""
+    try:
+        await child.close()
+    except Exception:
+        log.exception("a child session could not be closed in order")
+    child.services.sessions.pop(child.session_id, None)

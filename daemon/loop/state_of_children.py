@@ -1,0 +1,126 @@
+"""What a session knows of its branches and sub-agents, as the sum of its events. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from daemon.model.branches import BranchMeta, SubagentMeta
+from daemon.model.events import (
+    BranchCompleted,
+    BranchGoalAdded,
+    BranchMessageAdded,
+    BranchRemoved,
+    BranchStarted,
+    Event,
+    SubagentCompleted,
+    SubagentStarted,
+)
+from daemon.model.goals import GoalStats
+from daemon.model.messages import Usage
+from daemon.model.traces import Carried
+
+Spent = tuple[Usage, float]
+"""Tokens and US dollars."""
+
+
+@dataclass(slots=True)
+class Children:
+    """Branches and sub-agents by id, in the order in which they were started."""
+
+    branches: dict[str, BranchMeta] = field(default_factory=dict[str, BranchMeta])
+    subagents: dict[str, SubagentMeta] = field(default_factory=dict[str, SubagentMeta])
+    usage: dict[str, Usage] = field(default_factory=dict[str, Usage])
+    cost: dict[str, float] = field(default_factory=dict[str, float])
+    """What of the session's totals a branch took so far, by branch id."""
+
+    @classmethod
+    def carried(cls, carried: Carried) -> Children:
+        """As a snapshot has them."""
+        return cls(
+            {branch.id: branch for branch in carried.branches},
+            {agent.id: agent for agent in carried.subagents},
+            dict(carried.branch_usage),
+            dict(carried.branch_cost),
+        )
+
+    def of(self, explore_start_id: str) -> list[BranchMeta]:
+        """The branches of one exploration."""
+        return [branch for branch in self.branches.values() if branch.explore_start_id == explore_start_id]
+
+    def apply(self, event: Event) -> Spent | None:
+        """Take one event into account; returns what it adds to the session's totals, None for other events."""
+        if isinstance(event, BranchStarted):
+            self.branches[event.branch.id] = event.branch
+            return Usage(), 0.0
+        if isinstance(event, SubagentStarted):
+            self.subagents[event.subagent.id] = event.subagent
+            return Usage(), 0.0
+        if isinstance(event, SubagentCompleted):
+            self.subagents[event.subagent.id] = event.subagent
+            return event.subagent.usage, event.subagent.cost
+        if isinstance(event, BranchMessageAdded):
+            return self._message(event)
+        if isinstance(event, BranchCompleted):
+            return self._ended(event)
+        if isinstance(event, BranchGoalAdded) and (branch := self.branches.get(event.branch_id)):
+            self._update(branch, {"goal_count": branch.goal_count + 1})
+            return Usage(), 0.0
+        if isinstance(event, BranchRemoved) and (branch := self.branches.get(event.branch_id)):
+            self._update(branch, {"removed": True})
+            return Usage(), 0.0
+        return None
+
+    def _message(self, event: BranchMessageAdded) -> Spent:
+        message = event.message
+        spent = message.usage or Usage(), message.cost or 0.0
+        self._count(event.branch_id, spent)
+        branch = self.branches.get(event.branch_id)
+        if branch is not None:
+            before = branch.cumulative_stats
+            stats = GoalStats(
+                message_count=before.message_count + 1,
+                total_tokens=before.total_tokens + (message.tokens or 0),
+                total_cost=before.total_cost + (message.cost or 0.0),
+                preview=before.preview,
+            )
+            self._update(branch, {"cumulative_stats": stats, "last_message": message})
+        return spent
+
+    def _ended(self, event: BranchCompleted) -> Spent:
+        branch = self.branches.get(event.branch_id)
+        if branch is not None:
+            self._update(
+                branch,
+                {
+                    "status": event.status,
+                    "summary": event.summary,
+                    "cumulative_stats": event.cumulative_stats,
+                    "last_message": event.last_message or branch.last_message,
+                    "score": event.score,
+                },
+            )
+        # Its sub-agents' share was not among its messages.
+        counted, cost = self.usage.get(event.branch_id, Usage()), self.cost.get(event.branch_id, 0.0)
+        rest = Usage(
+            input=max(0, event.usage.input - counted.input),
+            output=max(0, event.usage.output - counted.output),
+            cache_read=max(0, event.usage.cache_read - counted.cache_read),
+            cache_write=max(0, event.usage.cache_write - counted.cache_write),
+        )
+        spent = rest, max(0.0, event.cost - cost)
+        self._count(event.branch_id, spent)
+        return spent
+
+    def _count(self, branch_id: str, spent: Spent) -> None:
+        before = self.usage.get(branch_id, Usage())
+        usage, cost = spent
+        self.usage[branch_id] = Usage(
+            input=before.input + usage.input,
+            output=before.output + usage.output,
+            cache_read=before.cache_read + usage.cache_read,
+            cache_write=before.cache_write + usage.cache_write,
+        )
+        self.cost[branch_id] = self.cost.get(branch_id, 0.0) + cost
+
+    def _update(self, branch: BranchMeta, updates: dict[str, object]) -> None:
+        self.branches[branch.id] = branch.model_copy(update=updates)

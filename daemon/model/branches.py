@@ -1,0 +1,143 @@
+"""Branches of an exploration and sub-agents, as data (source: seed 000 "BranchContext", issue 7).
+
+Both are sessions of their own, children of the one that started them. The id of a child is
+``{trace_id}:{branch_id}``: ``…:A`` is a branch, ``…:s1`` a sub-agent, ``…:A.s1`` a sub-agent of that branch.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Literal
+
+from daemon.model.base import Cost, Count, Model
+from daemon.model.goals import GoalStats, GoalTree
+from daemon.model.messages import Message, StopReason, Usage
+
+BranchStatus = Literal["exploring", "completed", "abandoned"]
+
+_SEPARATOR = ":"
+BRANCH_ID = re.compile(r"(?:[A-Z]{1,3}|s[0-9]{1,6})(?:\.(?:[A-Z]{1,3}|s[0-9]{1,6})){0,7}")
+
+
+def child_id(session_id: str, name: str) -> str:
+    """Id of the child ``name`` (``A``, ``s1``) of a session, which may be a child itself."""
+    return f"{session_id}.{name}" if _SEPARATOR in session_id else f"{session_id}{_SEPARATOR}{name}"
+
+
+def root_of(session_id: str) -> str:
+    """The ``trace_id`` of the main line that a session belongs to; its own when it is no child."""
+    return session_id.partition(_SEPARATOR)[0]
+
+
+def branch_of(session_id: str) -> str | None:
+    """The ``branch_id`` of a child, e.g. ``A.s1``; None of a main line."""
+    return session_id.partition(_SEPARATOR)[2] or None
+
+
+def session_of(trace_id: str, branch_id: str | None) -> str:
+    """Id of the session that a message or a request with these two belongs to."""
+    return f"{trace_id}{_SEPARATOR}{branch_id}" if branch_id else trace_id
+
+
+def is_within(session_id: str, above: str) -> bool:
+    """Whether a session is ``above`` itself or a child of it, at any depth."""
+    return session_id == above or session_id.startswith(
+        (f"{above}.",) if _SEPARATOR in above else (f"{above}{_SEPARATOR}",)
+    )
+
+
+def branch_name(number: int) -> str:
+    """``A`` for 0, ``B`` for 1, … ``Z``, ``AA``, ``AB`` (source: seed 000, ids of branches)."""
+    letters = ""
+    number += 1
+    while number > 0:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
+
+
+class CheckRun(Model):
+    """How the test command ended in a branch."""
+
+    command: str
+    exit_code: int | None = None
+    """None: it did not end in time, or was not run."""
+    passed: Count | None = None
+    failed: Count | None = None
+    """Numbers of tests, when its output says them."""
+    duration_ms: Count = 0
+    detail: str = ""
+    """Why it was not run, or the last lines of what it printed."""
+
+    @property
+    def ok(self) -> bool | None:
+        """Whether the tests pass; None: not known."""
+        return None if self.exit_code is None else self.exit_code == 0
+
+
+class Score(Model):
+    """What is known of a branch's result, to compare it with the others. None: not known."""
+
+    new_problems: Count | None = None
+    fixed_problems: Count | None = None
+    """Diagnostics of the changed files, compared with the base."""
+    test: CheckRun | None = None
+    files: Count = 0
+    added: Count = 0
+    removed: Count = 0
+    """Lines."""
+    tokens: Count = 0
+    """Sent and received."""
+    cost: Cost = 0.0
+    """US dollars."""
+    duration_ms: Count = 0
+
+
+class BranchMeta(Model):
+    """A branch as the main line knows it, and as seed 000's API lists it."""
+
+    id: str
+    explore_start_id: str
+    description: str
+    status: BranchStatus = "exploring"
+    summary: str | None = None
+    cumulative_stats: GoalStats = GoalStats()
+    goal_count: Count = 0
+    last_message: Message | None = None
+    score: Score | None = None
+    """Known when the branch has ended."""
+    removed: bool = False
+    """The person has removed it: what it had done is gone."""
+
+
+class BranchContext(Model):
+    """A branch as it is stored and shown by itself, with the fields of seed 000."""
+
+    id: str
+    explore_start_id: str
+    description: str
+    status: BranchStatus
+    goal_tree: GoalTree
+    summary: str | None = None
+    cumulative_stats: GoalStats = GoalStats()
+    last_message: Message | None = None
+
+
+class SubagentMeta(Model):
+    """A sub-agent as the session knows it that started it."""
+
+    id: str
+    """``s1``, ``s2``, … within its parent."""
+    agent: str
+    prompt: str
+    tool_call_id: str
+    status: Literal["running", "completed", "failed"] = "running"
+    summary: str = ""
+    """What it answered."""
+    stop_reason: StopReason | None = None
+    usage: Usage = Usage()
+    cost: Cost = 0.0
+    """All it took, with its own children."""
+    message_count: Count = 0
+    started_at: datetime

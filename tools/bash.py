@@ -170,7 +170,7 @@ class BashTool(Tool[BashInput]):
             sandbox = await _sandbox(ctx, args)
             if sandbox is None:
                 raise ToolError("The sandbox cannot be made any more. Nothing was run: try again.")
-        env = process.scrubbed_environment(os.environ)
+        env = process.scrubbed_environment(os.environ) | dict(ctx.environment)
         if sandbox is None:
             return _Ready(argv, env, None)
         return _Ready((*sandbox.prefix, *argv), sandbox.environment(env), sandbox, bool(own))

@@ -59,6 +59,11 @@ class SandboxPolicy:
     """More folders that may be written, absolute and resolved."""
     hidden: tuple[Path, ...] = ()
     """What nobody may see there: Goalwright's own state, with which one could answer one's own questions."""
+    readable: tuple[Path, ...] = ()
+    """Folders that can be seen wherever they lie, and not written. Absolute, resolved."""
+    copy_of: Path | None = None
+    """The workspace itself, when the command works in a copy of it: seen, and never written. What rules hide of a
+    workspace is hidden there, too."""
 
     @property
     def words(self) -> str:
@@ -143,6 +148,8 @@ def prepare(
     try:
         earlier = left_over(workspace, outer, (scratch, outer))
         found = survey(workspace, decide, writable=policy.kind == "workspace-write")
+        if policy.copy_of is not None:
+            found.hidden += survey(policy.copy_of, decide, writable=False).hidden
         own = _own(outer, scratch)
     except TooLarge as error:
         raise Unavailable(str(error)) from error
@@ -161,11 +168,15 @@ def prepare(
     if policy.network:
         resolver = os.path.realpath(_RESOLVER)
         argv += ["--ro-bind-try", resolver, resolver] if resolver.startswith("/run/") else []
-    shown = [workspace, *(folder for folder in policy.writable if folder.is_dir())]
+    shown = _shown(policy, workspace, writable=writable)
+    around = _around(policy, shown, fresh)
+    for path in around:
+        # Empty but for what is shown in it; who does not know the way does not find it.
+        argv += ["--perms", "0711", "--tmpfs", str(path)]
     for folder in sorted(shown, key=lambda path: len(path.parts)):
-        argv += [
-            "--bind" if writable or folder != workspace else "--ro-bind", str(folder), str(folder)
-        ]  # fmt: skip
+        argv += ["--bind" if shown[folder] else "--ro-bind", str(folder), str(folder)]
+    for path in around:
+        argv += ["--remount-ro", str(path)]
     if writable:
         for path in found.pinned:
             # A place where something is mounted cannot be renamed, and another put there instead.
@@ -173,7 +184,7 @@ def prepare(
         for path in dict.fromkeys(found.kept):
             argv += ["--ro-bind", str(path), str(path)]
     for path in _hidden(policy, workspace, found):
-        if _is_seen(path, fresh, shown):
+        if path not in around and _is_seen(path, fresh, list(shown)):
             argv += _mask(path, nothing)
     argv += ["--chdir", str(workspace), "--"]
     guard = None
@@ -218,6 +229,29 @@ def _own(outer: Path, scratch: Path) -> dict[str, Path]:
         path.mkdir(parents=True, exist_ok=True)
     os.utime(mine)
     return own
+
+
+def _shown(policy: SandboxPolicy, workspace: Path, *, writable: bool) -> dict[Path, bool]:
+    """The folders that are there wherever they lie, and whether they can be written."""
+    read_only = [folder for folder in (policy.copy_of, *policy.readable) if folder is not None]
+    shown = {folder: True for folder in policy.writable if folder.is_dir()}
+    if policy.copy_of is not None:
+        # What of the workspace the person lets commands write is for commands that work there.
+        shown = {folder: not folder.is_relative_to(policy.copy_of) for folder in shown}
+    return shown | {folder: False for folder in read_only if folder.is_dir()} | {workspace: writable}
+
+
+def _around(policy: SandboxPolicy, shown: Mapping[Path, bool], fresh: list[str]) -> list[Path]:
+    """What nobody may see although something in it is shown: a branch's copy lies in Goalwright's own folder."""
+    hidden = [Path(os.path.realpath(path)) for path in policy.hidden]
+    found = [
+        path
+        for path in dict.fromkeys(hidden)
+        if path.is_dir()
+        and any(folder != path and folder.is_relative_to(path) for folder in shown)
+        and not any(path.is_relative_to(folder) for folder in (*shown, *fresh))
+    ]
+    return sorted(found, key=lambda path: len(path.parts))
 
 
 def _hidden(policy: SandboxPolicy, workspace: Path, found: Survey) -> list[Path]:

@@ -12,10 +12,11 @@ from daemon.model.base import Model
 Action = Literal["allow", "ask", "deny"]
 Reply = Literal["once", "always", "reject"]
 RuleSource = Literal[
-    "shipped", "user", "editor", "workspace", "granted", "session", "mode", "agent", "protected"
+    "shipped", "user", "editor", "workspace", "granted", "session", "mode", "agent", "branch", "protected"
 ]
 """Where a rule stands: ``granted`` are those that the person let us remember for the workspace or for all of them,
-``mode`` and ``protected`` are no rules of a file but what the mode and the protection of secrets decide."""
+``mode`` and ``protected`` are no rules of a file but what the mode and the protection of secrets decide; ``branch``
+keeps a branch of an exploration to its own copy of the workspace."""
 Scope = Literal["session", "workspace", "user"]
 """For how long and where the answer "always" holds: this session, this workspace, everything the person works on."""
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
@@ -35,6 +36,8 @@ class Rule(Model):
     source: RuleSource = "shipped"
     file: str = ""
     """The file it stands in, for the person; empty when it stands in none."""
+    words: str = ""
+    """What it says, for the model and the person, where that is more than its pattern."""
 
 
 class Grant(Model):

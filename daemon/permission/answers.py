@@ -33,13 +33,19 @@ def denial(ask: PermissionAsk, verdict: Verdict) -> str:
 
 
 def _denied(ask: PermissionAsk, reason: Reason) -> str:
-    rule = _rule(reason.rule)
     because = f" ({reason.why})" if reason.why else ""
+    if reason.rule.words:
+        return f"{_would(ask, reason)}{because}: {reason.rule.words}"
+    rule = _rule(reason.rule)
     if reason.permission == ask.permission and reason.target in ask.targets:
         return f"{rule[0].upper()}{rule[1:]} forbids {reason.permission} on {reason.target}{because}."
+    return f"{_would(ask, reason)}{because}, and {rule} forbids that."
+
+
+def _would(ask: PermissionAsk, reason: Reason) -> str:
     does = _DOES.get(reason.permission, f"need {reason.permission} on")
     what = "The command" if ask.permission == "bash" else f"This {ask.permission}"
-    return f"{what} would {does} {reason.target}{because}, and {rule} forbids that."
+    return f"{what} would {does} {reason.target}"
 
 
 def _rule(rule: Rule) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from daemon.model.permissions import Action, Rule
 from daemon.permission import matching
@@ -59,14 +59,29 @@ def protection(permission: str, what: str) -> Rule:
 
 
 class Judge:
-    """See the module. ``root``: the workspace's folder, absolute, or empty when it is not known."""
+    """See the module. ``root``: the workspace's folder, absolute, or empty when it is not known; ``stands_for``: the
+    workspace itself, when ``root`` is a branch's copy of it."""
 
-    def __init__(self, layers: Layers, root: str) -> None:
+    def __init__(self, layers: Layers, root: str, stands_for: str = "") -> None:
         self._layers = layers
         self._root = root
+        self._stands_for = stands_for
 
     def decide(self, access: Access, now: Circumstances) -> list[Decision]:
-        """The decision about an access and, for a path outside of the workspace, about being there."""
+        """The decision about an access and, for a path outside of the workspace, about being there.
+
+        In a branch the workspace itself is outside; there rules that name its files as they do at home count, too.
+        """
+        decisions = self._decide(access, now)
+        if self._stands_for and access.permission != "external_directory":
+            name = self._name(access)
+            home = matching.normal(name.exact, self._stands_for) if name.outside else name.exact
+            if home != name.exact:
+                at_home = self._decide(replace(access, target=home), now)
+                decisions += [replace(one, target=access.target, about=access.target) for one in at_home]
+        return decisions
+
+    def _decide(self, access: Access, now: Circumstances) -> list[Decision]:
         name = self._name(access)
         if name.permission in PATHS and is_device(name.exact):
             now = Circumstances()  # whatever the mode: ``2>/dev/null`` changes nothing
@@ -100,7 +115,7 @@ class Judge:
             folded = matching.fold(exact)
         else:
             exact = folded = access.target.replace("\\", "/")
-        return _Name(permission, exact, folded, Surroundings(matching.home(), self._root))
+        return _Name(permission, exact, folded, Surroundings(matching.home(), self._root, self._stands_for))
 
     def _rule(self, access: Access, name: _Name) -> tuple[Rule, Rule | None]:
         if not access.several:
@@ -161,7 +176,9 @@ class Judge:
     def _kinds(self, access: Access, name: _Name) -> tuple[Kind, ...]:
         if access.several and _WILD.search(name.folded):
             return may_protect(name.permission, name.exact, name.folded)
-        return protected(name.permission, name.exact, name.folded, self._root)
+        # Copies lie in our own state folder; what is in one is protected by its names like the workspace's.
+        root = "" if self._stands_for else self._root
+        return protected(name.permission, name.exact, name.folded, root)
 
     def _being_outside(
         self, access: Access, name: _Name, rule: Rule, decision: Decision, now: Circumstances

@@ -31,6 +31,15 @@ class Surroundings:
 
     home: str
     root: str = ""
+    stands_for: str = ""
+    """The workspace itself, when ``root`` is a branch's copy of it."""
+
+    def patterns(self, rule: Rule) -> tuple[str, ...]:
+        """What the pattern of a rule for files stands for."""
+        if rule.source == "branch":
+            # It tells the workspace from its copy, so to it they are not the same.
+            return matching.normal_pattern(rule.pattern, self.home)
+        return matching.normal_pattern(rule.pattern, self.home, self.root, self.stands_for)
 
 
 def names_permission(rule: Rule, permission: str) -> bool:
@@ -46,11 +55,9 @@ class _Table:
     def __init__(self, rules: Sequence[Rule], permission: str, around: Surroundings) -> None:
         self.rules = [rule for rule in rules if names_permission(rule, permission)]
         paths = permission in PATHS
-        root = around.root if permission != "external_directory" else ""
+        around = around if permission != "external_directory" else Surroundings(around.home)
         self._patterns = [
-            matching.normal_pattern(rule.pattern, around.home, root)
-            if paths
-            else (matching.expanded(rule.pattern, around.home),)
+            around.patterns(rule) if paths else (matching.expanded(rule.pattern, around.home),)
             for rule in self.rules
         ]
         strict = [index for index, rule in enumerate(self.rules) if paths and rule.action != "allow"]
@@ -222,6 +229,7 @@ class Found:
 
 _WORKSPACE = 2
 _GRANTS = (1, 3, 4)
+_BRANCH = 6
 """Places in the order of the layers."""
 
 
@@ -238,8 +246,9 @@ class Layers:
         session: tuple[Rule, ...],
         agent: tuple[Rule, ...],
         trusted: bool,
+        branch: tuple[Rule, ...] = (),
     ) -> None:
-        self._layers = tuple(map(_Same, (base, granted, workspace, granted_here, session, agent)))
+        self._layers = tuple(map(_Same, (base, granted, workspace, granted_here, session, agent, branch)))
         self._trusted = trusted
 
     def _tables(self, permission: str, around: Surroundings) -> list[_Table | None]:
@@ -247,13 +256,13 @@ class Layers:
 
     def find(self, permission: str, name: str, folded: str, around: Surroundings) -> Rule:
         """The rule that decides; UNMATCHED when none matches."""
-        base, everywhere, local, here, session, agent = (
+        base, everywhere, local, here, session, agent, branch = (
             None if table is None else table.last(name, folded) for table in self._tables(permission, around)
         )
         found = _granted(base or UNMATCHED, everywhere)
         if local is not None and (self._trusted or _stricter(local, found)):
             found = local
-        return agent or _granted(_granted(found, here), session)
+        return _in_branch(agent or _granted(_granted(found, here), session), branch)
 
     def find_several(self, permission: str, name: str, folded: str, around: Surroundings) -> Found:
         """The same for a wildcard."""
@@ -267,6 +276,8 @@ class Layers:
             elif index in _GRANTS:
                 found = _granted(found, rule)
                 parts = [part for part in parts if part.action == "deny"]
+            elif index == _BRANCH:
+                found = _in_branch(found, rule)
             elif index != _WORKSPACE or self._trusted:
                 found, parts = rule, []
             elif _stricter(rule, found):
@@ -289,6 +300,13 @@ class Layers:
 def _granted(found: Rule, grant: Rule | None) -> Rule:
     """A grant answers a question; it does not lift a prohibition."""
     return found if grant is None or found.action == "deny" else grant
+
+
+def _in_branch(found: Rule, rule: Rule | None) -> Rule:
+    """A branch tightens what everybody else says. What it allows is what the workspace would not ask about at all."""
+    if rule is None or (rule.action != "allow" and not _stricter(rule, found)):
+        return found
+    return rule
 
 
 def _stricter(one: Rule, other: Rule) -> bool:

@@ -152,16 +152,21 @@ def tidy(path: str) -> str:
     return text[1:] if text.startswith("//") else text
 
 
-def normal_pattern(pattern: str, home_folder: str, root: str = "") -> tuple[str, ...]:
-    """What a pattern for files stands for: itself, and relative to the workspace when it leads into it."""
+def normal_pattern(pattern: str, home_folder: str, root: str = "", stands_for: str = "") -> tuple[str, ...]:
+    """What a pattern for files stands for: itself, and relative to the workspace when it leads into it.
+
+    ``stands_for``: the workspace of which ``root`` is a copy; what leads into that means the copy, too.
+    """
     text = re.sub(r"/{2,}", "/", expanded(pattern, home_folder))
     while text.startswith("./"):
         text = text[2:]
-    if root and root != "/":
+    meant = stands_for or root
+    if meant and meant != "/":
         if text.startswith("../"):
-            text = tidy(f"{root}/{text}")
-        if fold(text).startswith(fold(root) + "/"):
-            return text, text[len(root) + 1 :]
+            text = tidy(f"{meant}/{text}")
+        for folder in dict.fromkeys((meant, root)):
+            if fold(text).startswith(fold(folder) + "/"):
+                return text, text[len(folder) + 1 :]
     return (text,)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from daemon.model.permissions import Rule
 from daemon.permission import matching
-from daemon.permission.layers import names_permission
+from daemon.permission.layers import Surroundings, names_permission
 from daemon.permission.protected import may_be_protected
 
 PERMISSIONS = frozenset({"read", "edit"})
@@ -22,15 +22,16 @@ _SIMPLE = re.compile(r"(?:[\w@+=,-][\w@+=, .-]*/)*[\w@+=,-](?:[\w@+=, .-]*[\w@+=
 class Plain:
     """Of one permission and set of rules, for the home folder at the time."""
 
-    def __init__(self, rules: Iterable[Rule], permission: str, root: str) -> None:
+    def __init__(self, rules: Iterable[Rule], permission: str, root: str, stands_for: str = "") -> None:
         self.home = matching.home()
+        around = Surroundings(self.home, root, stands_for)
         self.rule: Rule | None = None
         """What decides about all of them, once somebody asked about one."""
         forms: dict[str, None] = {}
         for rule in rules:
             if not names_permission(rule, permission):
                 continue
-            for pattern in matching.normal_pattern(rule.pattern, self.home, root):
+            for pattern in around.patterns(rule):
                 for form in matching.forms(pattern):
                     text = re.sub(r"\*+", "*", form)
                     if text != "*":

@@ -6,7 +6,8 @@ A flat list, the last rule that matches wins, and when none matches the answer i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
@@ -14,14 +15,14 @@ from typing import Literal
 from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
 from daemon.permission import matching
 from daemon.permission.judging import Decision, Judge, strictest
-from daemon.permission.layers import STRICTNESS, UNMATCHED, Layers, names_permission
+from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, names_permission
 from daemon.permission.matching import matches
 from daemon.permission.modes import LIFTABLE, Circumstances
 from daemon.permission.plain import PERMISSIONS, Plain
 from daemon.permission.rules_file import rules_from_config as rules_from_config
 from daemon.permission.words import reason_words as reason_words
 from daemon.permission.words import rule_words as rule_words
-from tools.access import Access
+from tools.access import Access, Suggestion
 from tools.base import PermissionAsk
 
 __all__ = [
@@ -92,27 +93,35 @@ class RuleSet:
         session: Iterable[Rule] = (),
         agent: Iterable[Rule] = (),
         *,
+        branch: Iterable[Rule] = (),
         trusted: bool = False,
         granted: Iterable[Rule] = (),
         granted_here: Iterable[Rule] = (),
         mode: Mode = "ask",
         trust: Trust = "unknown",
         root: str = "",
+        stands_for: str = "",
     ) -> None:
         """From weak to strong: ``base`` (shipped, the user's, the editor's), ``granted`` by the person everywhere,
         ``workspace`` (its own file: it can only tighten unless it is ``trusted``), ``granted_here`` and in this
-        ``session``, and the ``agent``'s limits. Grants answer questions and lift no prohibition.
+        ``session``, the ``agent``'s limits, and those of a ``branch`` (``daemon.explore.rules``), which tighten only.
+        Grants answer questions and lift no prohibition.
 
         ``root``: the workspace's folder, absolute with ``/``, so that rules may name files in it by their whole path.
+        ``stands_for``: in a branch ``root`` is a copy of this folder, the workspace itself. What rules say of a file
+        by its path there holds for the copy's, and the other way round; a prohibition by either name counts.
         """
         self._base = tuple(base)
         self._workspace = tuple(workspace)
         self._session = tuple(session)
         self._agent = tuple(agent)
+        self._branch = tuple(branch)
         self._granted = tuple(granted)
         self._granted_here = tuple(granted_here)
         self._trusted = trusted
         self._root = matching.tidy(root)
+        self._stands_for = matching.tidy(stands_for)
+        self._copy = re.compile(rf"{re.escape(self._root)}(?![\w.-])") if self._root and stands_for else None
         self._now = Circumstances(mode, trust)
         layers = Layers(
             base=self._base,
@@ -121,9 +130,10 @@ class RuleSet:
             granted_here=self._granted_here,
             session=self._session,
             agent=self._agent,
+            branch=self._branch,
             trusted=trusted,
         )
-        self._judge = Judge(layers, self._root)
+        self._judge = Judge(layers, self._root, self._stands_for)
         self._plain: dict[str, Plain] = {}
         self._offers: dict[str, bool] = {}
 
@@ -134,12 +144,14 @@ class RuleSet:
             self._workspace,
             rules,
             self._agent,
+            branch=self._branch,
             trusted=self._trusted,
             granted=self._granted,
             granted_here=self._granted_here,
             mode=self._now.mode,
             trust=self._now.trust,
             root=self._root,
+            stands_for=self._stands_for,
         )
 
     def decide(self, permission: str, target: str) -> Rule:
@@ -150,8 +162,11 @@ class RuleSet:
         if plain is None or plain.home != matching.home():
             layers = (
                 self._base, self._granted, self._workspace, self._granted_here, self._session, self._agent,
+                self._branch,
             )  # fmt: skip
-            plain = self._plain[permission] = Plain(chain.from_iterable(layers), permission, self._root)
+            plain = self._plain[permission] = Plain(
+                chain.from_iterable(layers), permission, self._root, self._stands_for
+            )
         if not plain.covers(target):
             return self._decide(permission, target)
         if plain.rule is None:
@@ -159,12 +174,13 @@ class RuleSet:
         return plain.rule
 
     def _decide(self, permission: str, target: str) -> Rule:
-        return strictest(self._judge.decide(Access(permission, target), self._now)).rule
+        return strictest(self._judge.decide(self._at_home(Access(permission, target)), self._now)).rule
 
     def judge(self, ask: PermissionAsk) -> Verdict:
         """The decision about everything that a call would do: the strictest of all."""
         now = replace(self._now, contained=ask.contained, read_only=ask.read_only, warned=bool(ask.warnings))
-        accesses = ask.all_accesses
+        said = ask.all_accesses
+        accesses = tuple(map(self._at_home, said))
         decisions = [decision for access in accesses for decision in self._judge.decide(access, now)]
         if _allowed_word_by_word(accesses, decisions):
             decisions = [one for one in decisions if not (one.implied and one.broad)]
@@ -175,7 +191,35 @@ class RuleSet:
         if not decisions:
             decisions = self._judge.decide(Access(ask.permission, ""), now)
         decisions.sort(key=lambda decision: -STRICTNESS[decision.action])
-        return Verdict(tuple(dict.fromkeys(map(_reason, decisions))))
+        words = {home.target: access.target for home, access in zip(accesses, said, strict=True)}
+        return Verdict(tuple(dict.fromkeys(_reason(one, words) for one in decisions)))
+
+    def lasting(self, wanted: Iterable[Suggestion], verdict: Verdict | None = None) -> tuple[Suggestion, ...]:
+        """What "always" would remember, in words that hold outside of a branch, too: no pattern names its copy.
+
+        Nothing, when a rule of the branch asks: no grant answers that.
+        """
+        if verdict is not None and any(
+            reason.rule.source == "branch" and reason.action == "ask" for reason in verdict.reasons
+        ):
+            return ()
+        if self._copy is None:
+            return tuple(wanted)
+        found: dict[Suggestion, None] = {}
+        for one in wanted:
+            pattern = matching.normal(one.pattern, self._root) if one.permission in PATHS else one.pattern
+            found.setdefault(Suggestion(one.permission, self._copy.sub(self._named, pattern)))
+        return tuple(found)
+
+    def _at_home(self, access: Access) -> Access:
+        """A command that names files of a branch's copy, as it would be written in the workspace."""
+        if self._copy is None or access.permission != "bash" or self._root not in access.target:
+            return access
+        target, plain = (self._copy.sub(self._named, text) for text in (access.target, access.plain))
+        return replace(access, target=target, plain=plain)
+
+    def _named(self, _: re.Match[str]) -> str:
+        return self._stands_for
 
     def decide_all(self, permission: str, targets: Sequence[str]) -> Rule:
         """The strictest decision over all targets."""
@@ -225,10 +269,12 @@ def _without_repeats(decisions: Sequence[Decision]) -> list[Decision]:
     return [one for one in decisions if one not in asked or len(one.target) == longest[one.about]]
 
 
-def _reason(decision: Decision) -> Reason:
+def _reason(decision: Decision, words: Mapping[str, str]) -> Reason:
     return Reason(
         permission=decision.permission,
-        target=decision.target,
+        target=words.get(decision.target, decision.target)
+        if decision.permission == "bash"
+        else decision.target,
         action=decision.action,
         rule=decision.rule,
         why=decision.why,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -19,6 +19,7 @@ from daemon.model.permissions import FileAnswer, FileDiff, Grant, PermissionRequ
 from daemon.permission.answers import denial, remembered, subjects
 from daemon.permission.rules import RuleSet
 from daemon.store.base import StoreError
+from tools.access import Suggestion
 from tools.base import Action, Approval, FileChange, PermissionAsk, PermissionDenied, ProposedFile, ToolError
 from tools.diff import limited
 from tools.writing.proposal import hunk_count, with_hunks, with_text
@@ -166,7 +167,7 @@ class PermissionService:
             title=ask.title,
             detail=ask.detail,
             files=tuple(_shown(file) for file in ask.proposal),
-            suggestions=tuple(Grant(permission=s.permission, pattern=s.pattern) for s in ask.suggestions),
+            suggestions=_grants(asker.rules.lasting(ask.suggestions, verdict)),
             rule=verdict.rule,
             reasons=tuple(reason for reason in verdict.reasons if reason.action != "allow"),
             warnings=ask.warnings,
@@ -281,7 +282,8 @@ class PermissionService:
         grants: Sequence[Grant] | None,
         scope: Scope,
     ) -> None:
-        kept = remembered(pending.request, subjects(pending.ask), grants, scope)
+        wanted = remembered(pending.request, subjects(pending.ask), grants, scope)
+        kept = _grants(pending.asker.rules.lasting(Suggestion(one.permission, one.pattern) for one in wanted))
         if scope == "session":
             self._settle(pending, "always", feedback, by, left, kept)
             return
@@ -348,6 +350,10 @@ class CallPermission:
     def decide(self, permission: str, target: str) -> Action:
         """See tools.base.Permission."""
         return self.asker.rules.decide(permission, target).action
+
+
+def _grants(suggested: Iterable[Suggestion]) -> tuple[Grant, ...]:
+    return tuple(Grant(permission=one.permission, pattern=one.pattern) for one in suggested)
 
 
 def _shown(file: ProposedFile) -> FileDiff:

@@ -14,6 +14,7 @@ _WHOSE = {
     "granted": "what you allowed for good:",
     "session": "what you allowed in this session:",
     "agent": "the agent's rule",
+    "branch": "the rule of the branch",
 }
 
 
@@ -25,6 +26,8 @@ def rule_words(rule: Rule) -> str:
         return f"protected, whatever is allowed in general: {rule.pattern}"
     if rule.source == "mode":
         return rule.pattern
+    if rule.words:
+        return rule.words
     file = rule.file
     folder = home()
     if folder and (file == folder or file.startswith(folder + "/")):

@@ -84,6 +84,7 @@ export type RuleSource =
   | "session"
   | "mode"
   | "agent"
+  | "branch"
   | "protected";
 
 export type Scope = "session" | "workspace" | "user";
@@ -1159,6 +1160,8 @@ export interface Rule {
   source: RuleSource;
   /** The file it stands in, for the person; empty when it stands in none. */
   file: string;
+  /** What it says, for the model and the person, where that is more than its pattern. */
+  words: string;
 }
 
 /** What is known of a branch's result, to compare it with the others. None: not known. */

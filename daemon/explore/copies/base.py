@@ -63,6 +63,16 @@ class WorkingCopy(Protocol):
         """Variables that commands in the copy need on top, so that they use its files and not the workspace's."""
         ...
 
+    @property
+    def links(self) -> Sequence[Path]:
+        """Links in the copy that lead to folders of the workspace itself (``.venv``): used there, never changed."""
+        ...
+
+    @property
+    def private(self) -> Path:
+        """A folder of this copy alone, outside of ``root`` and there already; it goes when the copy is closed."""
+        ...
+
     async def tree(self) -> str | None:
         """Git's hash of the files as they are now; None without the git program. Raises CopyError."""
         ...

@@ -1,0 +1,88 @@
+"""Who looks at the files of another folder than the workspace: the ports that ``lsp_bridge.branch_eyes`` implements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from tools.language import (
+    CurrentProblems,
+    Diagnostics,
+    DiagnosticsReport,
+    DiagnosticsRun,
+    Navigation,
+    NoNavigation,
+    Severity,
+)
+
+
+class RootEyes(Protocol):
+    """Problems and places of one folder's files."""
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """What is wrong in its files; no editor is asked."""
+        ...
+
+    @property
+    def navigation(self) -> Navigation:
+        """Where things are defined and used in it."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the folder; returns when no process that looked at it is left. Twice is as good as once."""
+        ...
+
+
+OpenEyes = Callable[[Path], RootEyes]
+"""Eyes for a folder (absolute, resolved). Costs nothing before something in it is looked at."""
+
+
+class NoDiagnostics:
+    """Implements Diagnostics where there are no language servers."""
+
+    def warm(self, path: Path) -> None:
+        """See Diagnostics."""
+
+    async def begin(self, paths: Sequence[Path]) -> DiagnosticsRun:
+        """See Diagnostics."""
+        return _NoRun()
+
+    async def changed(self, path: Path) -> None:
+        """See Diagnostics."""
+
+    def buffer_changed(self, path: Path) -> None:
+        """See Diagnostics."""
+
+    async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
+        """See Diagnostics."""
+        return None
+
+    async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
+        """See Diagnostics."""
+        return CurrentProblems(())
+
+
+class _NoRun:
+    async def extend(self, paths: Sequence[Path]) -> None:
+        """See DiagnosticsRun."""
+
+    async def report(self) -> DiagnosticsReport:
+        """See DiagnosticsRun."""
+        return DiagnosticsReport("no_server")
+
+    def drop(self) -> None:
+        """See DiagnosticsRun."""
+
+
+class NoEyes:
+    """An OpenEyes where nobody looks: ``NoEyes(root)``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.diagnostics: Diagnostics = NoDiagnostics()
+        self.navigation: Navigation = NoNavigation()
+
+    async def close(self) -> None:
+        """See RootEyes."""

@@ -1,0 +1,193 @@
+"""What a branch changed, stored below its session's folder, so that it can be merged when its copy is gone.
+
+``result/`` holds ``changes.json`` (names, kinds, modes and hashes), ``contents/`` by hash, and ``changes.patch``. It
+appears all at once: a crash while it is made leaves no result. All functions block.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from daemon.explore.copies.base import BranchChange
+from daemon.files.blobs import BlobError, Blobs
+from tools.hashing import sha256
+
+VERSION = 1
+_LIST, _CONTENTS, _PATCH = "changes.json", "contents", "changes.patch"
+_UNFINISHED = ".unfinished-"
+_FILE_MODES = (0o100644, 0o100755)
+_LINK_MODE = 0o120000
+
+
+class ResultError(Exception):
+    """A stored result cannot be used; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """What a branch did."""
+
+    changes: tuple[BranchChange, ...]
+    """Sorted by name."""
+    patch: bytes
+    """The same as a binary git patch against the base."""
+
+
+def save_result(folder: Path, changes: Sequence[BranchChange], patch: bytes) -> None:
+    """Store what a branch changed; a result that is there already is replaced. Raises OSError, ResultError."""
+    changes = sorted(changes, key=lambda change: change.name)
+    _check(changes)
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _remove_unfinished(folder)
+    made = Path(tempfile.mkdtemp(prefix=f"{folder.name}{_UNFINISHED}", dir=folder.parent))  # 0700
+    try:
+        contents = made / _CONTENTS
+        contents.mkdir(mode=0o700)
+        blobs = Blobs(contents)
+        listed = [_listed(change, blobs) for change in changes]
+        _write(made / _PATCH, patch)
+        # ASCII: a name that is no UTF-8 has surrogates, and they come back as they were.
+        text = json.dumps({"version": VERSION, "patch": sha256(patch), "files": listed}, indent=1)
+        _write(made / _LIST, text.encode())
+        remove_result(folder)
+        made.rename(folder)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+
+
+def load_result(folder: Path) -> StoredResult | None:
+    """What a branch changed; None when nothing is stored. Raises ResultError when that cannot be trusted."""
+    try:
+        text = _read(folder, _LIST)
+        if text is None:
+            return None
+        patch = _read(folder, _PATCH)
+    except OSError as error:
+        raise ResultError(f"The branch's result cannot be read ({error.strerror or error}).") from error
+    try:
+        known = json.loads(text)
+        changes = tuple(_change(entry, Blobs(folder / _CONTENTS)) for entry in _files(known))
+        whole = patch is not None and sha256(patch) == known["patch"]
+    except BlobError as error:
+        raise ResultError(f"The branch's result is not complete. {error}") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ResultError(
+            f"The branch's result is damaged: its list of files is not valid ({error})."
+        ) from error
+    _check(changes)
+    if patch is None or not whole:
+        raise ResultError("The branch's result is damaged: its patch is not what was stored.")
+    return StoredResult(tuple(sorted(changes, key=lambda change: change.name)), patch)
+
+
+def remove_result(folder: Path) -> None:
+    """Remove what is stored, and what a crash left half done. Raises OSError."""
+    _remove_unfinished(folder)
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        # Without its list it is no result any more, should the rest fail.
+        (folder / _LIST).unlink(missing_ok=True)
+        shutil.rmtree(folder)
+
+
+def name_problem(name: str) -> str:
+    """Why a name is not one of a file inside of a folder; empty when it is."""
+    if not name or "\0" in name:
+        return "it is empty or has a zero byte"
+    if name.startswith("/") or (os.name == "nt" and (":" in name or "\\" in name)):
+        return "it is not relative"
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        return "it leads somewhere else"
+    return ""
+
+
+def _listed(change: BranchChange, blobs: Blobs) -> dict[str, Any]:
+    return {
+        "name": change.name,
+        "kind": change.kind,
+        "before": None if change.before is None else blobs.put(change.before),
+        "after": None if change.after is None else blobs.put(change.after),
+        "before_mode": change.before_mode,
+        "after_mode": change.after_mode,
+    }
+
+
+def _files(known: Any) -> list[dict[str, Any]]:
+    if not isinstance(known, dict) or cast("dict[str, Any]", known).get("version") != VERSION:
+        raise ValueError("not of a version that is known here")
+    files = cast("dict[str, Any]", known)["files"]
+    if not isinstance(files, list):
+        raise TypeError("no list of files")
+    return cast("list[dict[str, Any]]", files)
+
+
+def _change(entry: dict[str, Any], blobs: Blobs) -> BranchChange:
+    name = entry["name"]
+    if not isinstance(name, str):
+        raise TypeError("a name is not text")
+    contents: list[bytes | None] = []
+    for side in ("before", "after"):
+        digest = entry[side]
+        if digest is not None and not isinstance(digest, str):
+            raise TypeError("a hash is not text")
+        contents.append(None if digest is None else blobs.get(digest))
+    return BranchChange(
+        name, contents[0], contents[1], _mode(entry["before_mode"]), _mode(entry["after_mode"])
+    )
+
+
+def _mode(value: object) -> int | None:
+    if value is None or (isinstance(value, int) and value in (*_FILE_MODES, _LINK_MODE)):
+        return value
+    raise ValueError("a mode is not one of a file")
+
+
+def _check(changes: Sequence[BranchChange]) -> None:
+    seen: set[str] = set()
+    for change in changes:
+        if problem := name_problem(change.name):
+            raise ResultError(
+                f"The branch's result names {ascii(change.name)[:200]}, and {problem}: it is not used."
+            )
+        if change.name in seen:
+            raise ResultError(f"The branch's result names {ascii(change.name)[:200]} twice: it is not used.")
+        if change.before is None and change.after is None:
+            raise ResultError(
+                f"The branch's result does nothing to {ascii(change.name)[:200]}: it is not used."
+            )
+        seen.add(change.name)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    if not folder.parent.is_dir():
+        return
+    for left in folder.parent.iterdir():
+        if left.name.startswith(f"{folder.name}{_UNFINISHED}") and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as handle:
+        handle.write(data)
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
+def _read(folder: Path, name: str) -> bytes | None:
+    """A file of the result, not one that a link leads to."""
+    try:
+        descriptor = os.open(folder / name, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    with os.fdopen(descriptor, "rb") as handle:
+        return handle.read()

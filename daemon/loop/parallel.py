@@ -46,7 +46,7 @@ class Parallel:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self._working -= 1  # the place came in the same moment
-            else:
+            elif entry in self._waiting:
                 self._waiting.remove(entry)
             self._wake()
             raise
@@ -54,5 +54,7 @@ class Parallel:
     def _wake(self) -> None:
         while self._waiting and self._working < self._waiting[0][1]:
             turn, _ = self._waiting.popleft()
+            if turn.done():
+                continue  # canceled in this moment, and it has not heard of it yet
             self._working += 1
             turn.set_result(None)

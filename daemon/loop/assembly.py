@@ -128,8 +128,17 @@ class Assembly:
             max_tokens=settings.max_tokens,
             thinking_tokens=settings.thinking_tokens,
             position=self._state.position,
-            env={**self._session.env, "GOALWRIGHT_WORKSPACE": str(self._session.services.workspace)},
+            env={**self._session.env, **self._who()},
         )
+
+    def _who(self) -> dict[str, str]:
+        """Who asks: scripted models play it by that."""
+        session = self._session
+        who = {
+            "GOALWRIGHT_WORKSPACE": str(session.services.workspace),
+            "GOALWRIGHT_AGENT": session.agent.name,
+        }
+        return {**who, "GOALWRIGHT_BRANCH": session.branch_id} if session.branch_id else who
 
     def _tail(self, plan: str) -> str:
         """What stands behind the cached prefix: the plan, and what the mode forbids."""

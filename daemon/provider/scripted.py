@@ -3,7 +3,12 @@
 The file::
 
     {"name": "shop", "note": "what it shows", "repeat_last_turn": false,
-     "turns": [[STEP, STEP, ...], ...]}
+     "turns": [[STEP, STEP, ...], ...],
+     "branches": {"A": [[STEP, ...]], "s1": [[STEP, ...]]}, "agents": {"explore": [[STEP, ...]]}}
+
+``branches`` and ``agents`` hold the turns of others than the main line: first those of the branch or sub-agent with
+this id are played, then those of this agent, then ``turns`` (by ``GOALWRIGHT_BRANCH`` and ``GOALWRIGHT_AGENT`` of
+``ModelRequest.env``). A branch that neither names fails in a script that has such sections.
 
 A *turn* belongs to one prompt of the person, a STEP to one model call. A STEP is one of
 
@@ -58,6 +63,9 @@ from daemon.provider.base import (
 )
 
 WORKSPACE = "GOALWRIGHT_WORKSPACE"
+BRANCH = "GOALWRIGHT_BRANCH"
+"""Id of the branch or sub-agent that asks, e.g. ``A`` or ``A.s1``; not set in a main line."""
+AGENT = "GOALWRIGHT_AGENT"
 _PLACEHOLDER = "${workspace}"
 
 
@@ -155,6 +163,22 @@ class Script(_Node):
     turns: tuple[tuple[Step, ...], ...] = Field(min_length=1)
     repeat_last_turn: bool = False
     """Further prompts play the last turn again."""
+    branches: dict[str, tuple[tuple[Step, ...], ...]] = Field(
+        default_factory=dict[str, tuple[tuple[Step, ...], ...]]
+    )
+    agents: dict[str, tuple[tuple[Step, ...], ...]] = Field(
+        default_factory=dict[str, tuple[tuple[Step, ...], ...]]
+    )
+
+    def turns_for(self, branch: str, agent: str) -> tuple[tuple[Step, ...], ...]:
+        """What this one plays. Raises ProviderError for a branch that a script with branches does not know."""
+        if branch in self.branches:
+            return self.branches[branch]
+        if agent in self.agents:
+            return self.agents[agent]
+        if branch and (self.branches or self.agents):
+            raise _missing(f"the script {self.name} has nothing for {branch} (agent {agent})")
+        return self.turns
 
 
 Choice.model_rebuild()
@@ -187,15 +211,22 @@ def position(messages: Iterable[PromptMessage]) -> tuple[int, int]:
 
 
 def next_step(
-    script: Script, messages: Sequence[PromptMessage], workspace: str, at: tuple[int, int] | None = None
+    script: Script,
+    messages: Sequence[PromptMessage],
+    workspace: str,
+    at: tuple[int, int] | None = None,
+    *,
+    branch: str = "",
+    agent: str = "",
 ) -> Step:
     """The step to play, choices made and ``${workspace}`` filled in. Raises ProviderError without one.
 
-    ``at``: turn and step, both from 0; by default what the messages tell.
+    ``at``: turn and step, both from 0; by default what the messages tell. ``branch``, ``agent``: who asks.
     """
     turn, index = at or position(messages)
-    known = script.turns[-1] if script.repeat_last_turn else ()
-    steps = script.turns[turn] if turn < len(script.turns) else known
+    turns = script.turns_for(branch, agent)
+    known = turns[-1] if script.repeat_last_turn and turns else ()
+    steps = turns[turn] if turn < len(turns) else known
     if index >= len(steps):
         raise _missing(f"the script {script.name} has no step {index + 1} for turn {turn + 1}")
     step = steps[index]
@@ -251,7 +282,15 @@ class ScriptedProvider:
         """Play one step; see ``Provider.stream``."""
         script = self._load()
         at = request.position or position(request.messages)
-        step = next_step(script, request.messages, request.env.get(WORKSPACE, ""), at)
+        env = request.env
+        step = next_step(
+            script,
+            request.messages,
+            env.get(WORKSPACE, ""),
+            at,
+            branch=env.get(BRANCH, ""),
+            agent=env.get(AGENT, ""),
+        )
         if step.error is not None:
             error = step.error
             raise ProviderError(

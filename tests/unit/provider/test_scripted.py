@@ -18,7 +18,7 @@ from daemon.provider.base import (
     ToolCallDelta,
     ToolCallStart,
 )
-from daemon.provider.scripted import WORKSPACE, ScriptedProvider, load_script, position
+from daemon.provider.scripted import AGENT, BRANCH, WORKSPACE, ScriptedProvider, load_script, position
 from tests.fakes.model_requests import assistant, call, collect, complete, failure, request, result, user
 
 
@@ -235,3 +235,35 @@ def test_the_demo_is_a_valid_script() -> None:
     from daemon.demo import script_path
 
     assert load_script(script_path()).repeat_last_turn
+
+
+async def said_by(path: Path, root: Path, branch: str, agent: str) -> str:
+    who = {WORKSPACE: str(root), AGENT: agent} | ({BRANCH: branch} if branch else {})
+    end = await complete(ScriptedProvider(path), request(user("go"), env=who))
+    return "".join(part.text for part in end.parts if isinstance(part, TextPart))
+
+
+async def test_branches_and_agents_have_turns_of_their_own(root: Path) -> None:
+    path = write(
+        root,
+        [{"text": "main"}],
+        branches={"A": [[{"text": "branch A"}]], "A.s1": [[{"text": "its agent"}]]},
+        agents={"explore": [[{"text": "explorer"}]], "plan": [[{"text": "planner"}]]},
+    )
+    said = {
+        ("", "build"): "main",
+        ("", "plan"): "planner",
+        ("A", "build"): "branch A",
+        ("A", "plan"): "branch A",
+        ("A.s1", "explore"): "its agent",
+        ("s1", "explore"): "explorer",
+    }
+    assert {who: await said_by(path, root, *who) for who in said} == said
+    error = await failure(
+        ScriptedProvider(path), request(user("go"), env={WORKSPACE: str(root), BRANCH: "B", AGENT: "build"})
+    )
+    assert "has nothing for B (agent build)" in str(error)
+
+
+async def test_a_script_without_sections_is_played_by_everybody(root: Path) -> None:
+    assert await said_by(write(root, [{"text": "all"}]), root, "s1", "explore") == "all"

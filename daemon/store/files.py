@@ -11,6 +11,7 @@ line (power loss) is cut off when the log is opened again.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -82,6 +83,8 @@ class FileTraceStore:
         folder = self.folder(trace.trace_id)
         try:
             self.prepare()
+            if self._is_linked(folder):
+                raise OSError(errno.ELOOP, "a link leads there", str(folder))
             (folder / "messages").mkdir(parents=True)
         except OSError as error:
             raise StoreError(
@@ -261,14 +264,17 @@ class FileTraceStore:
 
     def _folder(self, trace_id: str) -> Path:
         folder = self.folder(trace_id)
-        above = folder
-        while above != self.root:
-            if above.is_symlink():
-                raise UnknownTrace(f"There is no session {trace_id}.")
-            above = above.parent
-        if not folder.is_dir():
+        if self._is_linked(folder) or not folder.is_dir():
             raise UnknownTrace(f"There is no session {trace_id}.")
         return folder
+
+    def _is_linked(self, folder: Path) -> bool:
+        """Whether a link leads to a session's folder: then it may be anywhere."""
+        while folder != self.root:
+            if folder.is_symlink():
+                return True
+            folder = folder.parent
+        return False
 
     def _trace_from_log(self, trace_id: str) -> Trace | None:
         """Metadata as far as a list needs it."""

@@ -289,6 +289,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from daemon.runtime import Address, new_token, state_dir
         from daemon.trust import TrustedFolders
         from daemon.version import product_version
+        from lsp_bridge.branch_eyes import BranchEyes
         from lsp_bridge.diagnostics import ServerDiagnostics
         from lsp_bridge.documents import path_of
         from lsp_bridge.editor.diagnostics import EditorDiagnostics, EditorTiming
@@ -341,6 +342,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         path_of=path_of,
     )
     diagnostics = Eyes(servers, seen_by_editors)
+    branch_eyes = BranchEyes(workspace, choose=choose)
 
     def navigation() -> Navigation:
         from lsp_bridge.navigation import ServerNavigation
@@ -356,6 +358,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         command_line=command_line,
         editors=bridge.editors,
         navigation=LazyNavigation(navigation),
+        open_eyes=branch_eyes.open,
     )
     token = new_token()
     listener = Listener(core, bridge, token, stopping.set)
@@ -384,7 +387,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         paths.clear()  # whoever comes now starts a new daemon, which waits for this one's lock
         await core.close()  # first, so that those who are here hear how their turns ended
         await listener.close()
-        await diagnostics.close()
+        await asyncio.gather(diagnostics.close(), branch_eyes.close())
         await models.aclose()
     return 0
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lsp_bridge.language.choice import Choice, Chooser
+from lsp_bridge.language.room import Room
 from lsp_bridge.language.roots import Roots
 from lsp_bridge.language.slots import ServerStatus, Slot
 from lsp_bridge.language.specs import ServerSpec, find_server, safe_environment
@@ -57,6 +58,8 @@ class LanguageServers:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         logger: logging.Logger | None = None,
+        origin: Path | None = None,
+        room: Room | None = None,
     ) -> None:
         """``workspace`` is absolute and resolved. Servers unused for ``idle_stop_s`` seconds are stopped, and those
         beyond ``max_alive``, the least recently used ones first.
@@ -64,7 +67,8 @@ class LanguageServers:
         ``choose`` tells which servers there are to be and how, at any time; without it ``specs``, ``timing`` and
         ``least_severity`` hold for ever, and the workspace is not trusted. Nothing is looked up or started before a
         file asks for it. ``clock`` and ``sleep`` are for idling, back-off and watching only; waits for answers go by
-        the event loop's clock.
+        the event loop's clock. ``origin``: the folder of which the workspace is a copy; what it brings along is trusted
+        as the workspace is. ``room``: how many servers run, shared with other workspaces, instead of ``max_alive``.
         """
         self.workspace = workspace
         given = Choice(specs=tuple(specs), timing=timing or Timing(), least_severity=least_severity)
@@ -74,7 +78,9 @@ class LanguageServers:
         self._slots: dict[tuple[int, Path], Slot] = {}
         """By the spec's place in the choice, and the project's root."""
         self._idle_stop_s = idle_stop_s
-        self._max_alive = max_alive
+        self._origin = origin
+        self._room = room or Room(max_alive)
+        self._room.enter(self)
         self._limits = limits or Limits()
         self._environment = scrubbed_environment(os.environ if environment is None else environment)
         self._clock = clock
@@ -112,6 +118,14 @@ class LanguageServers:
         for slot in list(self._slots.values()):
             if slot.server is not None and not slot.server.gone:
                 yield slot.server
+
+    def in_use(self) -> Iterator[Slot]:
+        """The places that have a server. For ``Room``."""
+        return (slot for slot in self._slots.values() if slot.server is not None)
+
+    def stop(self, slot: Slot, reason: str) -> None:
+        """Stop the server of a place, in the background; it starts again when it is needed. For ``Room``."""
+        self._stop(slot, reason)
 
     def running(self) -> list[tuple[str, int]]:
         """Name and process id of each running server, for display."""
@@ -154,6 +168,7 @@ class LanguageServers:
     async def close(self) -> None:
         """Stop all servers, by force where needed; returns when none of their processes is left."""
         self._closed = True
+        self._room.leave(self)
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.wait({self._ticking})
@@ -197,15 +212,18 @@ class LanguageServers:
                 root=slot.root,
                 search_path=self._environment.get("PATH", ""),
                 trusted=choice.trusted,
+                origin=self._origin,
             )
         if slot.found is None or now < slot.rest_until:
             return None
-        self._make_room(now)
+        self._room.make(now)
         server = LanguageServer(
             slot.spec,
             slot.found,
             slot.root,
-            safe_environment(self._environment, self.workspace, slot.root, trusted=choice.trusted),
+            safe_environment(
+                self._environment, self.workspace, slot.root, trusted=choice.trusted, origin=self._origin
+            ),
             timing=choice.timing,
             least_severity=choice.least_severity,
             logger=self._log,
@@ -215,14 +233,6 @@ class LanguageServers:
         if self._ticking is None:
             self._ticking = asyncio.create_task(self._tick_for_ever())
         return server
-
-    def _make_room(self, now: float) -> None:
-        """For one more. Servers that were asked for in the same moment are not stopped."""
-        alive = [slot for slot in self._slots.values() if slot.server is not None]
-        surplus = len(alive) - self._max_alive + 1
-        for slot in sorted(alive, key=lambda slot: slot.used_at)[: max(0, surplus)]:
-            if slot.used_at < now:
-                self._stop(slot, f"more than {self._max_alive} servers were needed")
 
     def _stop(self, slot: Slot, reason: str, *, crash: bool = False) -> asyncio.Task[None] | None:
         server, now = slot.server, self._clock()

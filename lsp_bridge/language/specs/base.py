@@ -44,6 +44,8 @@ class Place:
     """The project's own folder, in the workspace or the workspace itself (see ServerSpec.roots)."""
     trusted: bool = False
     """The person trusts the workspace: what it brings along may be executed."""
+    origin: Path | None = None
+    """The workspace itself, when ``workspace`` is a copy of it: no more to be trusted than the copy."""
 
     @property
     def project(self) -> Path:
@@ -57,7 +59,11 @@ class Place:
 
     def which(self, name: str) -> str | None:
         """The program ``name`` on the search path, or None. One of an untrusted workspace is never returned."""
-        return which(name, self.search_path, self.workspace, trusted=self.trusted)
+        return which(name, self.search_path, self.workspace, trusted=self.trusted, origin=self.origin)
+
+    def brought(self, path: Path) -> bool:
+        """Whether the workspace brings ``path`` (resolved) along."""
+        return brought(path, self.workspace, self.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +169,16 @@ def programs_of(folders: Iterable[Path]) -> tuple[Path, ...]:
     )
 
 
-def which(name: str, search_path: str, workspace: Path, *, trusted: bool) -> str | None:
+def brought(path: Path, workspace: Path, origin: Path | None) -> bool:
+    """Whether ``path`` lies in the workspace, or in the one of which that is a copy (``origin``)."""
+    return inside(path, workspace) or (origin is not None and inside(path, origin))
+
+
+def which(
+    name: str, search_path: str, workspace: Path, *, trusted: bool, origin: Path | None = None
+) -> str | None:
     """The program ``name`` on ``search_path``; not one that leads into an untrusted workspace."""
     program = shutil.which(name, path=search_path) if search_path else None
-    if program is None or trusted or not inside(Path(program).resolve(), workspace):
+    if program is None or trusted or not brought(Path(program).resolve(), workspace, origin):
         return program
     return None

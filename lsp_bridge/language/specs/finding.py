@@ -20,8 +20,8 @@ from lsp_bridge.language.specs.base import (
     ServerSpec,
     Setup,
     Unusable,
+    brought,
     folders_of,
-    inside,
     programs_of,
     which,
 )
@@ -46,10 +46,17 @@ def find_server(
     search_path: str | None = None,
     own_bin: Path | None = None,
     trusted: bool = False,
+    origin: Path | None = None,
 ) -> Found | None:
     """The server of ``spec`` that is to be started for the project at ``root``, or None; see ``look_up``."""
     return look_up(
-        spec, workspace, root=root, search_path=search_path, own_bin=own_bin, trusted=trusted
+        spec,
+        workspace,
+        root=root,
+        search_path=search_path,
+        own_bin=own_bin,
+        trusted=trusted,
+        origin=origin,
     ).found
 
 
@@ -61,20 +68,22 @@ def look_up(
     search_path: str | None = None,
     own_bin: Path | None = None,
     trusted: bool = False,
+    origin: Path | None = None,
 ) -> LookUp:
     """Look for ``spec``'s commands: in a ``trusted`` project (``root`` up to ``workspace``), beside the daemon's own
     interpreter (``own_bin``), and on ``search_path`` (a PATH; default: the environment's).
 
     Entries of the search path inside of an untrusted workspace are left out, and so is a program elsewhere that is a
-    link into it. Reads folders and a few small files; starts nothing.
+    link into it; the same goes for the workspace of which this one is a copy (``origin``). Reads folders and a few
+    small files; starts nothing.
     """
     own = own_bin or Path(sys.executable).parent
     given = os.environ.get("PATH", "") if search_path is None else search_path
-    path = search_path_of(given, workspace, root, trusted=trusted)
+    path = search_path_of(given, workspace, root, trusted=trusted, origin=origin)
     unusable: list[Unusable] = []
-    for command, program in _candidates(spec, workspace, root, path, own, trusted=trusted):
+    for command, program in _candidates(spec, workspace, root, path, own, trusted=trusted, origin=origin):
         # The folder of the server itself is where its companions are, too: shellcheck beside the daemon.
-        place = Place(workspace, program, os.pathsep.join([path, str(own)]), root, trusted)
+        place = Place(workspace, program, os.pathsep.join([path, str(own)]), root, trusted, origin)
         setup = spec.configure(place)
         if isinstance(setup, Setup):
             found = Found(command.name, (str(program), *command.argv[1:], *setup.arguments), setup)
@@ -89,35 +98,47 @@ def ignored_programs(spec: ServerSpec, workspace: Path, root: Path | None = None
     return _ignored(spec, workspace, root)
 
 
-def search_path_of(given: str, workspace: Path, root: Path | None = None, *, trusted: bool = False) -> str:
+def search_path_of(
+    given: str,
+    workspace: Path,
+    root: Path | None = None,
+    *,
+    trusted: bool = False,
+    origin: Path | None = None,
+) -> str:
     """The PATH ``given`` as servers may use it: in a trusted workspace with the project's own folders first."""
-    kept = safe_path(given, None if trusted else workspace)
+    kept = safe_path(given, None if trusted else workspace, origin)
     if not trusted:
         return kept
     own = [str(folder) for folder in programs_of(folders_of(workspace, root)) if folder.is_dir()]
     return os.pathsep.join([*own, *([kept] if kept else [])])
 
 
-def safe_path(path: str, workspace: Path | None) -> str:
-    """``path`` (a PATH) without relative entries and without those inside of ``workspace``."""
+def safe_path(path: str, workspace: Path | None, origin: Path | None = None) -> str:
+    """``path`` (a PATH) without relative entries and without those inside of ``workspace``, and then of ``origin``."""
     kept = [
         entry
         for entry in path.split(os.pathsep)
         if entry
         and Path(entry).is_absolute()
-        and (workspace is None or not inside(Path(entry).resolve(), workspace))
+        and (workspace is None or not brought(Path(entry).resolve(), workspace, origin))
     ]
     return os.pathsep.join(kept)
 
 
 def safe_environment(
-    environment: Mapping[str, str], workspace: Path, root: Path | None = None, *, trusted: bool = False
+    environment: Mapping[str, str],
+    workspace: Path,
+    root: Path | None = None,
+    *,
+    trusted: bool = False,
+    origin: Path | None = None,
 ) -> dict[str, str]:
     """The environment for a language server: no search path leads into a workspace that is not trusted."""
     safe = dict(environment)
     for name in ("PATH", "PYTHONPATH", "NODE_PATH"):
         if name in safe:
-            safe[name] = safe_path(safe[name], None if trusted else workspace)
+            safe[name] = safe_path(safe[name], None if trusted else workspace, origin)
     if trusted:
         safe["PATH"] = search_path_of(safe.get("PATH", ""), workspace, root, trusted=True)
     for name in ("PATH", "PYTHONPATH", "NODE_PATH"):
@@ -129,7 +150,14 @@ def safe_environment(
 
 
 def _candidates(
-    spec: ServerSpec, workspace: Path, root: Path | None, path: str, own: Path, *, trusted: bool
+    spec: ServerSpec,
+    workspace: Path,
+    root: Path | None,
+    path: str,
+    own: Path,
+    *,
+    trusted: bool,
+    origin: Path | None,
 ) -> Iterator[tuple[Command, Path]]:
     """Each command with a program it could be, in the order of preference."""
     if trusted:
@@ -143,9 +171,11 @@ def _candidates(
         if Path(name).parent != Path() and not Path(name).is_absolute():
             continue  # relative to nobody knows what
         if Path(name).is_absolute():
-            program = which(name, path or os.defpath, workspace, trusted=trusted)
+            program = which(name, path or os.defpath, workspace, trusted=trusted, origin=origin)
         else:
-            program = shutil.which(name, path=str(own)) or which(name, path, workspace, trusted=trusted)
+            program = shutil.which(name, path=str(own)) or which(
+                name, path, workspace, trusted=trusted, origin=origin
+            )
         if program is not None:
             yield command, Path(program)
 

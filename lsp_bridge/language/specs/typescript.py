@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from lsp_bridge.language.specs.base import Command, Place, ServerSpec, Setup, Unusable, inside, languages
+from lsp_bridge.language.specs.base import Command, Place, ServerSpec, Setup, Unusable, languages
 from lsp_bridge.language.specs.tsserver_pull import pulled_from_tsserver
 
 _FILES = languages(
@@ -74,7 +74,7 @@ def _tsserver(place: Place) -> Path | None:
     for parent in _real(place.executable).parents:
         if parent.name == "node_modules":
             script = parent / "typescript" / "lib" / "tsserver.js"
-            if script.is_file() and (place.trusted or not inside(script.resolve(), place.workspace)):
+            if script.is_file() and (place.trusted or not place.brought(script.resolve())):
                 return script
     return None
 

@@ -12,12 +12,32 @@ from typing import Any, Literal
 from pydantic import Field
 
 from daemon.model.base import Model, Wire
+from daemon.model.branches import BranchMeta, SubagentMeta
 from daemon.model.events import Delta, Event
 from daemon.model.goals import GoalTree
 from daemon.model.messages import FilePart, Message, Part, StopReason
 from daemon.model.meters import Meter
 from daemon.model.permissions import FileDiff, Mode, PermissionRequest, Trust
 from daemon.model.traces import Budget, QueuedPrompt, SessionStatus, Trace
+from lsp_bridge.branch_protocol import AgentInfo as AgentInfo
+from lsp_bridge.branch_protocol import AgentListParams as AgentListParams
+from lsp_bridge.branch_protocol import AgentListResult as AgentListResult
+from lsp_bridge.branch_protocol import BranchContentParams as BranchContentParams
+from lsp_bridge.branch_protocol import BranchContentResult as BranchContentResult
+from lsp_bridge.branch_protocol import BranchFile as BranchFile
+from lsp_bridge.branch_protocol import BranchFilesResult as BranchFilesResult
+from lsp_bridge.branch_protocol import BranchParams as BranchParams
+from lsp_bridge.branch_protocol import BranchPatchResult as BranchPatchResult
+from lsp_bridge.branch_protocol import Exploration as Exploration
+from lsp_bridge.branch_protocol import ExploreLeaveParams as ExploreLeaveParams
+from lsp_bridge.branch_protocol import ExploreLeaveResult as ExploreLeaveResult
+from lsp_bridge.branch_protocol import ExploreListParams as ExploreListParams
+from lsp_bridge.branch_protocol import ExploreListResult as ExploreListResult
+from lsp_bridge.branch_protocol import ExploreSelectParams as ExploreSelectParams
+from lsp_bridge.branch_protocol import ExploreSelectResult as ExploreSelectResult
+from lsp_bridge.branch_protocol import PlanBuildParams as PlanBuildParams
+from lsp_bridge.branch_protocol import PlanReplanParams as PlanReplanParams
+from lsp_bridge.branch_protocol import PlanReplanResult as PlanReplanResult
 from lsp_bridge.handshake import BUSY as BUSY
 from lsp_bridge.handshake import CONFIG_BROKEN as CONFIG_BROKEN
 from lsp_bridge.handshake import HISTORY_CONFLICT as HISTORY_CONFLICT
@@ -25,8 +45,10 @@ from lsp_bridge.handshake import INCOMPATIBLE as INCOMPATIBLE
 from lsp_bridge.handshake import INVALID_PARAMS as INVALID_PARAMS
 from lsp_bridge.handshake import PREAMBLE as PREAMBLE
 from lsp_bridge.handshake import PROTOCOL_VERSION as PROTOCOL_VERSION
+from lsp_bridge.handshake import SEALED as SEALED
 from lsp_bridge.handshake import STORE_FAILED as STORE_FAILED
 from lsp_bridge.handshake import UNAUTHORIZED as UNAUTHORIZED
+from lsp_bridge.handshake import UNKNOWN_BRANCH as UNKNOWN_BRANCH
 from lsp_bridge.handshake import UNKNOWN_REQUEST as UNKNOWN_REQUEST
 from lsp_bridge.handshake import UNKNOWN_SESSION as UNKNOWN_SESSION
 from lsp_bridge.permission_protocol import JobInfo as JobInfo
@@ -159,6 +181,13 @@ class SessionLoadResult(Wire):
     queue: tuple[QueuedPrompt, ...]
     last_event_id: int
     meter: Meter | None = None
+    branches: dict[str, BranchMeta] = Field(default_factory=dict)
+    """By id, as seed 000's API has them; what is inside of one comes by loading the session ``{sessionId}:{id}``."""
+    subagents: dict[str, SubagentMeta] = Field(default_factory=dict)
+    awaits_choice: tuple[str, ...] = ()
+    """Explorations (ids of their goals) in which the daemon waits for the person to choose."""
+    sealed: str = ""
+    """Not empty: the record of a branch or sub-agent that has ended, which takes no prompts; why, in words."""
 
 
 class Streaming(Wire):
@@ -385,6 +414,16 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/permission/rules": (PermissionRulesParams, PermissionRulesResult),
     "goalwright/permission/forget": (PermissionForgetParams, PermissionForgetResult),
     "goalwright/permission/explain": (PermissionExplainParams, PermissionExplainResult),
+    "goalwright/explore/list": (ExploreListParams, ExploreListResult),
+    "goalwright/explore/files": (BranchParams, BranchFilesResult),
+    "goalwright/explore/content": (BranchContentParams, BranchContentResult),
+    "goalwright/explore/select": (ExploreSelectParams, ExploreSelectResult),
+    "goalwright/explore/leave": (ExploreLeaveParams, ExploreLeaveResult),
+    "goalwright/explore/remove": (BranchParams, Empty),
+    "goalwright/explore/patch": (BranchParams, BranchPatchResult),
+    "goalwright/agent/list": (AgentListParams, AgentListResult),
+    "goalwright/plan/replan": (PlanReplanParams, PlanReplanResult),
+    "goalwright/plan/build": (PlanBuildParams, SessionResult),
     "goalwright/job/list": (PermissionListParams, JobListResult),
     "goalwright/job/kill": (JobKillParams, JobResult),
 }

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from daemon.agents.loader import UnknownAgent
 from daemon.config import Config
 from daemon.core import Daemon, memory_mb
-from daemon.loop.session import Busy, Session
+from daemon.loop.session import Busy, Sealed, Session
 from daemon.model.base import Model
 from daemon.model.permissions import Trust
 from daemon.model.traces import SessionStatus, Trace
@@ -22,6 +22,7 @@ from daemon.redaction import SECRETS
 from daemon.store.base import StoreError, UnknownTrace
 from daemon.trust import mode_in_force
 from lsp_bridge import protocol as p
+from lsp_bridge.branch_requests import BranchRequests, awaiting
 from lsp_bridge.context_requests import ContextRequests, prepared
 from lsp_bridge.goal_requests import GoalRequests
 from lsp_bridge.history_requests import HistoryRequests
@@ -89,6 +90,7 @@ class Requests:
             **ContextRequests(core, self).handlers,
             **GoalRequests(core, lambda: client.name).handlers,
             **HistoryRequests(core, lambda: client.name).handlers,
+            **BranchRequests(core, self, lambda: client.name).handlers,
         }
 
     async def handle(self, method: str, params: object) -> dict[str, Any]:
@@ -103,6 +105,8 @@ class Requests:
             ) from error
         except StoreError as error:
             raise RequestError(p.STORE_FAILED, str(error)) from error
+        except Sealed as error:
+            raise RequestError(p.SEALED, str(error)) from error
 
     # -- daemon --
 
@@ -186,6 +190,10 @@ class Requests:
             queue=session.queued(),
             last_event_id=state.trace.last_event_id,
             meter=assembly.meter(),
+            branches=dict(state.children.branches),
+            subagents=dict(state.children.subagents),
+            awaits_choice=awaiting(session),
+            sealed=session.sealed,
         )
 
     async def messages(self, params: p.SessionMessagesParams) -> p.SessionMessagesResult:

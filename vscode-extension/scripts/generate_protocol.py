@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "vscode-extension" / "src" / "protocol.gen.ts"
 sys.path.insert(0, str(ROOT))
 
-from daemon.model import events, goals, messages, permissions, traces  # noqa: E402
+from daemon.model import branches, events, goals, messages, permissions, traces  # noqa: E402
 from daemon.model.base import Model  # noqa: E402
 from lsp_bridge import editor_protocol, protocol  # noqa: E402
 
@@ -44,6 +44,8 @@ ERROR_CODES = (
     "UNKNOWN_SESSION",
     "UNKNOWN_REQUEST",
     "HISTORY_CONFLICT",
+    "SEALED",
+    "UNKNOWN_BRANCH",
     "UNAUTHORIZED",
     "INCOMPATIBLE",
 )
@@ -83,7 +85,7 @@ class Generator:
     def _find_aliases() -> dict[object, str]:
         """Names of the unions and literals that the model modules define, by their value."""
         found: dict[object, str] = {}
-        for module in (messages, goals, permissions, traces, events, protocol, editor_protocol):
+        for module in (messages, goals, permissions, branches, traces, events, protocol, editor_protocol):
             for name, value in vars(module).items():
                 if not name.startswith("_") and get_origin(value) in (
                     Literal,

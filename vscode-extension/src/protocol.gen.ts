@@ -8,6 +8,8 @@ export const ErrorCode = {
   UNKNOWN_SESSION: -32011,
   UNKNOWN_REQUEST: -32012,
   HISTORY_CONFLICT: -32016,
+  SEALED: -32017,
+  UNKNOWN_BRANCH: -32018,
   UNAUTHORIZED: -32001,
   INCOMPATIBLE: -32013,
 } as const;
@@ -104,6 +106,33 @@ export interface AffectedGoal {
   cumulativeStats: GoalStats | null;
 }
 
+/** An agent profile. */
+export interface AgentInfo {
+  name: string;
+  description: string;
+  /** Whose it is: the product's, of `~/.goalwright/agents`, of the folder's `.goalwright/agents`. */
+  source: "shipped" | "user" | "workspace";
+  /** Where it stands; empty for shipped ones. */
+  file: string;
+  /** Its own model; null: the session's. */
+  model: string | null;
+  /** Those it may use; null: all that its permissions let it. */
+  tools: string[] | null;
+  /** A session may begin with it; others only do tasks for an agent. */
+  primary: boolean;
+}
+
+/** `sessionId`: the agents are those of its folder either way; it says which one is at work. */
+export interface AgentListParams {
+  sessionId?: string | null;
+}
+
+/** Shipped ones first, then the person's own. `problems`: files that are no agents, in words. */
+export interface AgentListResult {
+  agents: AgentInfo[];
+  problems: string[];
+}
+
 /** A branch has ended: done (`completed`), or failed, refused or canceled (`abandoned`). */
 export interface BranchCompleted {
   /** Given by the store when the event is appended. */
@@ -120,6 +149,35 @@ export interface BranchCompleted {
   usage: Usage;
   /** All it took, with its sub-agents. */
   cost: Cost;
+}
+
+/** The full text of both sides of a file that a branch changed, for a diff editor. */
+export interface BranchContentParams {
+  sessionId: string;
+  branchId: string;
+  /** As in `BranchFile.path`. */
+  path: string;
+}
+
+/** `base`: where the branch began; `branch`: what it made of it. `null`: the file does not exist there. */
+export interface BranchContentResult {
+  base: string | null;
+  branch: string | null;
+  binary: boolean;
+}
+
+/** A file that a branch changed. */
+export interface BranchFile {
+  path: string;
+  kind: "create" | "update" | "delete";
+  added: number;
+  removed: number;
+  binary: boolean;
+}
+
+/** In the order of their paths. */
+export interface BranchFilesResult {
+  files: BranchFile[];
 }
 
 /** A branch added a goal to its own plan. */
@@ -174,6 +232,17 @@ export interface BranchMeta {
   score: Score | null;
   /** The person has removed it: what it had done is gone. */
   removed: boolean;
+}
+
+/** A request about one branch, by its id (`A`). */
+export interface BranchParams {
+  sessionId: string;
+  branchId: string;
+}
+
+/** All that the branch changed, as `git apply` takes it; contents of binary files are in it. */
+export interface BranchPatchResult {
+  patch: string;
 }
 
 /** The person removed what a branch had done; its description and summary stay. */
@@ -474,6 +543,19 @@ export interface EditorFileDiagnostics {
 export interface Empty {
 }
 
+/** One exploration with its branches, as seed 000's API lists them. */
+export interface Exploration {
+  exploreStartId: string;
+  /** The goal in which a branch is chosen; null while branches are at work. */
+  exploreMergeId: string | null;
+  mergeSummary: string;
+  /** What was applied: an id, or several with their paths. */
+  selectedBranch: string | null;
+  /** The daemon waits for the person: `goalwright/explore/select` or `…/leave`. */
+  awaitsChoice: boolean;
+  branches: BranchMeta[];
+}
+
 /** All branches have ended; the goal `explore_merge_id` is there to choose one. */
 export interface ExploreCompleted {
   /** Given by the store when the event is appended. */
@@ -484,6 +566,47 @@ export interface ExploreCompleted {
   exploreStartId: string;
   exploreMergeId: string | null;
   mergeSummary: string;
+}
+
+/** The model is to choose. */
+export interface ExploreLeaveParams {
+  sessionId: string;
+  /** Null: the one that waits. */
+  exploreStartId?: string | null;
+}
+
+/** `left` is false when no exploration waited for the person. */
+export interface ExploreLeaveResult {
+  left: boolean;
+}
+
+/** The explorations of a session: all, or the one that its goal `exploreStartId` began. */
+export interface ExploreListParams {
+  sessionId: string;
+  exploreStartId?: string | null;
+}
+
+/** Oldest first. `subagents`: those that this session started itself. */
+export interface ExploreListResult {
+  explorations: Exploration[];
+  subagents: SubagentMeta[];
+}
+
+/**
+ * The person's choice: a branch (`["A"]`), or files and folders of several (`["A:src/a.py", "B:docs"]`).
+ *
+ * What is to be written is asked about first, as every change is; the answer comes when that is decided.
+ */
+export interface ExploreSelectParams {
+  sessionId: string;
+  choice: string[];
+}
+
+/** What came of it, in words. Not `applied`: refused, or it conflicts with what happened meanwhile. */
+export interface ExploreSelectResult {
+  applied: boolean;
+  title: string;
+  detail: string;
 }
 
 /**
@@ -1101,6 +1224,22 @@ export interface PermissionRulesResult {
   problems: string[];
 }
 
+/** The person hands the plan of a planning session over to the agent that builds. */
+export interface PlanBuildParams {
+  sessionId: string;
+}
+
+/** Plan again from here. `reason`: what is wrong with the plan, in the person's words. */
+export interface PlanReplanParams {
+  sessionId: string;
+  reason?: string;
+}
+
+/** `queued`: a turn runs; it is done when that has ended. */
+export interface PlanReplanResult {
+  detail: string;
+}
+
 /** Prompts that wait, in order. */
 export interface QueueChanged {
   /** Given by the store when the event is appended. */
@@ -1271,6 +1410,13 @@ export interface SessionLoadResult {
   queue: QueuedPrompt[];
   lastEventId: number;
   meter: Meter | null;
+  /** By id, as seed 000's API has them; what is inside of one comes by loading the session `{sessionId}:{id}`. */
+  branches: Record<string, BranchMeta>;
+  subagents: Record<string, SubagentMeta>;
+  /** Explorations (ids of their goals) in which the daemon waits for the person to choose. */
+  awaitsChoice: string[];
+  /** Not empty: the record of a branch or sub-agent that has ended, which takes no prompts; why, in words. */
+  sealed: string;
 }
 
 /** Older messages, for scrolling back: those with a `sequence` below `before`. */
@@ -1539,6 +1685,16 @@ export interface Requests {
   "goalwright/permission/rules": { params: PermissionRulesParams; result: PermissionRulesResult };
   "goalwright/permission/forget": { params: PermissionForgetParams; result: PermissionForgetResult };
   "goalwright/permission/explain": { params: PermissionExplainParams; result: PermissionExplainResult };
+  "goalwright/explore/list": { params: ExploreListParams; result: ExploreListResult };
+  "goalwright/explore/files": { params: BranchParams; result: BranchFilesResult };
+  "goalwright/explore/content": { params: BranchContentParams; result: BranchContentResult };
+  "goalwright/explore/select": { params: ExploreSelectParams; result: ExploreSelectResult };
+  "goalwright/explore/leave": { params: ExploreLeaveParams; result: ExploreLeaveResult };
+  "goalwright/explore/remove": { params: BranchParams; result: Empty };
+  "goalwright/explore/patch": { params: BranchParams; result: BranchPatchResult };
+  "goalwright/agent/list": { params: AgentListParams; result: AgentListResult };
+  "goalwright/plan/replan": { params: PlanReplanParams; result: PlanReplanResult };
+  "goalwright/plan/build": { params: PlanBuildParams; result: SessionResult };
   "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
   "goalwright/job/kill": { params: JobKillParams; result: JobResult };
 }

@@ -320,6 +320,8 @@ class ToolContext:
     explorer: Explorer = field(default_factory=Alone)
     subagents: Subagents = field(default_factory=Alone)
     hand_over: HandOver = field(default_factory=Alone)
+    copy_of: Path | None = None
+    """The workspace itself, when this one is a branch's copy of it."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables that commands get on top of the daemon's."""
     tell_person: Callable[[str], None] = lambda text: None

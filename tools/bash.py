@@ -126,7 +126,7 @@ class BashTool(Tool[BashInput]):
         outside = args.unsandboxed and ctx.sandbox.kind != "off"
         if outside and not args.reason.strip():
             raise ToolError("unsandboxed needs a reason, for the person who is asked.")
-        shell, sh = (process.find_program(name, ctx.workspace) for name in ("bash", "sh"))
+        shell, sh = (process.find_program(name, ctx.workspace, ctx.copy_of) for name in ("bash", "sh"))
         if shell is None and sh is None:
             raise ToolError("No shell found: neither bash nor sh is on PATH.")
         # No start-up files: they are the person's own, and could give any command another meaning.

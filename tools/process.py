@@ -38,13 +38,19 @@ class Ended:
     """Children outlived the program and were stopped."""
 
 
-def find_program(name: str, workspace: Path) -> str | None:
-    """A program on PATH that does not lie in the workspace, whose files are untrusted."""
+def find_program(name: str, workspace: Path, origin: Path | None = None) -> str | None:
+    """A program on PATH that does not lie in the workspace, whose files are untrusted; nor in ``origin``, the one of
+    which it is a copy."""
     found = shutil.which(name)
     if found is None:
         return None
     real = Path(os.path.realpath(found))
-    inside = real.is_relative_to(workspace) or Path(found).absolute().is_relative_to(workspace)
+    inside = any(
+        path.is_relative_to(folder)
+        for folder in (workspace, origin)
+        if folder is not None
+        for path in (real, Path(found).absolute())
+    )
     return None if inside else str(Path(found).absolute())
 
 

@@ -111,11 +111,11 @@ def usable(program: str) -> tuple[str, ...] | str:
     return f"bwrap does not work here ({said or 'no reason given'}); user namespaces may be switched off"
 
 
-def available(workspace: Path) -> tuple[str, tuple[str, ...]]:
-    """The program and its options. Raises Unavailable. Blocking the first time."""
+def available(workspace: Path, origin: Path | None = None) -> tuple[str, tuple[str, ...]]:
+    """The program and its options. Raises Unavailable. Blocking the first time. ``origin``: see ``find_program``."""
     if not sys.platform.startswith("linux"):
         raise Unavailable("the sandbox needs Linux and bwrap")
-    program = find_program("bwrap", workspace)
+    program = find_program("bwrap", workspace, origin)
     if program is None:
         raise Unavailable("bwrap is not installed (on Debian and Ubuntu: apt-get install bubblewrap)")
     options = usable(program)
@@ -143,7 +143,7 @@ def prepare(
     ``decide`` is what rules say to (permission, name); ``scratch`` the session's folder for what it needs; ``private``
     one for the workspace, outside of it. ``limited``: the command ends within minutes.
     """
-    program, options = available(workspace)
+    program, options = available(workspace, policy.copy_of)
     outer = _private(private or scratch.with_name(f"{scratch.name}-sandbox"), workspace, policy)
     try:
         earlier = left_over(workspace, outer, (scratch, outer))

@@ -82,10 +82,13 @@ class CommandWatches:
         copies: Path,
         on_changed: Callable[[Path], None] = lambda path: None,
         patience: Patience | None = None,
+        *,
+        origin: Path | None = None,
     ) -> None:
-        """``sentinels``: see TreeEvents. ``copies``: a private folder outside of the workspace."""
+        """``sentinels``: see TreeEvents. ``copies``: a private folder outside of the workspace. ``origin``: the
+        folder of which the workspace is a copy."""
         self.events = TreeEvents(workspace, sentinels)
-        self._tree = Tree(workspace, self.events, Baseline(copies))
+        self._tree = Tree(workspace, self.events, Baseline(copies), origin=origin)
         self._on_changed = on_changed
         self._patience = patience or Patience()
         self._thread: ThreadPoolExecutor | None = None

@@ -39,9 +39,12 @@ class Git:
         """The index file."""
 
     @staticmethod
-    def of(workspace: Path) -> Git | None:
-        """The repository, or None: there is no git, no repository, or git does not trust it."""
-        program = find_program("git", workspace)
+    def of(workspace: Path, origin: Path | None = None) -> Git | None:
+        """The repository, or None: there is no git, no repository, or git does not trust it.
+
+        ``origin``: the folder of which the workspace is a copy; no program of it is run.
+        """
+        program = find_program("git", workspace, origin)
         if program is None:
             return None
         asked = ("rev-parse", "--show-toplevel", "--git-path", "index", "--show-object-format")

@@ -65,7 +65,11 @@ class _Folder:
 class Tree:
     """See the module. All methods are blocking."""
 
-    def __init__(self, workspace: Path, events: TreeEvents, baseline: Baseline) -> None:
+    def __init__(
+        self, workspace: Path, events: TreeEvents, baseline: Baseline, *, origin: Path | None = None
+    ) -> None:
+        """``origin``: see ``Git.of``."""
+        self._origin = origin
         self._workspace = workspace.as_posix()
         self._events = events
         self._baseline = baseline
@@ -83,7 +87,7 @@ class Tree:
     def build(self) -> None:
         """Look at all files, and watch them from now on. Raises TooLarge."""
         workspace = Path(self._workspace)
-        self._git = Git.of(workspace)
+        self._git = Git.of(workspace, self._origin)
         self._ignored = self._git.ignored() if self._git is not None else set()
         self._baseline.open()
         self._events.begin()

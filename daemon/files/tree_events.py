@@ -141,13 +141,17 @@ class WatchdogSource:
                         if path:
                             on_path(os.fsdecode(path).replace(os.sep, "/"))
 
+        self._workspace = workspace
+        self._handler = Handler()
         self._observer = Observer()
         self._observer.daemon = True
-        self._observer.schedule(Handler(), str(workspace), recursive=True)
+        self._observer.schedule(self._handler, str(workspace), recursive=True)
         self._observer.start()
 
     def add(self, folder: str) -> None:
-        """It watches everything below the workspace already."""
+        """It watches everything below the workspace already; what lies elsewhere is ours, for the barrier."""
+        if not Path(folder).is_relative_to(self._workspace):
+            self._observer.schedule(self._handler, folder, recursive=False)
 
     def remove(self, folder: str) -> None:
         """It goes on watching everything."""

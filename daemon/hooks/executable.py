@@ -34,6 +34,8 @@ class Executable:
     workspace: Path
     trusted: bool
     """Programs of the workspace may be run."""
+    origin: Path | None = None
+    """The workspace itself, in a branch that works in a copy of it: as little to be trusted."""
 
     @property
     def label(self) -> str:
@@ -105,7 +107,9 @@ class Executable:
                     "lies in a folder that is not trusted: name it by its full path, or trust the folder",
                 )
             return str(self.workspace / path)
-        found = find_program(name, self.workspace) or (shutil.which(name) if self.trusted else None)
+        found = find_program(name, self.workspace, self.origin) or (
+            shutil.which(name) if self.trusted else None
+        )
         if found is None:
             where = "on PATH" if self.trusted else "on PATH outside of the workspace, which is not trusted"
             raise HookFailed("missing", f"was not found {where}")
@@ -137,8 +141,10 @@ class Executable:
 
     def _is_outside(self, folder: str) -> bool:
         path = Path(folder)
-        return path.is_absolute() and not (
-            path.is_relative_to(self.workspace) or Path(os.path.realpath(path)).is_relative_to(self.workspace)
+        return path.is_absolute() and not any(
+            path.is_relative_to(place) or Path(os.path.realpath(path)).is_relative_to(place)
+            for place in (self.workspace, self.origin)
+            if place is not None
         )
 
 

@@ -127,7 +127,7 @@ class SessionHooks:
         hooks: list[Asked] = [services.callable(entry) for entry in services.functions(name)]
         trusted = session.trust == "trusted"
         for hook in session.config.settings.hooks.get(name, ()):
-            hooks.append(Executable(hook, session.services.workspace, trusted))
+            hooks.append(Executable(hook, session.services.workspace, trusted, session.services.stands_for))
         return [hook for hook in hooks if tool is None or concerns(hook.tools, tool)]
 
     # -- moments that are waited for --

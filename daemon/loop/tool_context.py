@@ -56,6 +56,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         redact=SECRETS.text,
         jobs=session.jobs,
         sandbox=_sandbox(session),
+        copy_of=services.stands_for,
         environment=services.environment,
         tell_person=session.tell_once,
     )

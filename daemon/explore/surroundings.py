@@ -1,0 +1,138 @@
+"""What a branch's session has that is different from the main line's: everything that knows a folder.
+
+The one place for it. The rest (store, models, permission service, settings, trust, grants, hooks) is shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import os
+from collections.abc import Awaitable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from daemon.explore.copies.base import WorkingCopy
+from daemon.explore.eyes import RootEyes
+from daemon.explore.rules import branch_rules, git_folders
+from daemon.files.commands import CommandWatches
+from daemon.files.watch import FileWatch
+from daemon.loop.services import Services
+from daemon.model.permissions import Rule
+from tools.open_files import NoEditors
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """``services`` is for the sessions of one branch: its own, and those of its sub-agents."""
+
+    services: Services
+    _eyes: RootEyes
+    _commands: CommandWatches
+    _watch: FileWatch
+    _told: _Told
+
+    async def close(self) -> None:
+        """To be called when the branch's sessions are closed, and before its copy is. Never raises; twice is as good
+        as once. Returns when nothing looks at the copy any more, no process either."""
+        await _ended("files", self._commands.close())
+        await _ended("files", self._watch.close())
+        self._told.close()
+        await _ended("language servers", self._eyes.close())
+
+
+async def surroundings(
+    services: Services, copy: WorkingCopy, *, session_id: str, copies_folder: Path | None = None
+) -> Surroundings:
+    """For the branch ``session_id``, which works in ``copy``; ``services`` are those of the session that started it.
+
+    ``copies_folder``: where the copies of all branches lie; by default the folder of the state folder that has this
+    one. Looks at the disk in a thread. Raises OSError when the copy's private folder cannot be used.
+    """
+    workspace, root, private = services.workspace, copy.root, copy.private
+    sentinels = private / "sentinels"
+    folder = copies_folder or _copies_folder(services.user_folder, root)
+    output = services.trace_folder(session_id)
+
+    def look() -> tuple[tuple[Rule, ...], tuple[Path, ...]]:
+        sentinels.mkdir(parents=True, exist_ok=True, mode=0o700)
+        rules = (*branch_rules(workspace, root, copy.links, folder), *_own_output(output))
+        linked = (Path(os.path.realpath(link)) for link in copy.links)
+        # Objects of the repository are borrowed.
+        return rules, tuple(dict.fromkeys((*linked, *git_folders(workspace))))
+
+    rules, readable = await asyncio.to_thread(look)
+    eyes = services.open_eyes(root)
+    told = _Told(eyes)
+    commands = CommandWatches(root, sentinels, private / "baseline", told, origin=workspace)
+    watch = FileWatch(told)
+    inside = dataclasses.replace(
+        services,
+        workspace=root,
+        # A branch of a branch would still be a copy of what the person has.
+        stands_for=services.stands_for or workspace,
+        rules=(*services.rules, *rules),
+        environment={**services.environment, **copy.environment},
+        readable=readable,
+        # No editor has files of a copy open.
+        editors=NoEditors(),
+        diagnostics=eyes.diagnostics,
+        navigation=eyes.navigation,
+        watch_command=commands.watch,
+        expect_command=commands.expect,
+        note_write=commands.wrote,
+        on_read=watch.add,
+        # What is written here when the daemon dies is thrown away with the copy, so nobody recovers it.
+        journal=private / "journal",
+    )
+    return Surroundings(inside, eyes, commands, watch, told)
+
+
+class _Told:
+    """Tells the eyes of a copy what changed in it."""
+
+    def __init__(self, eyes: RootEyes) -> None:
+        self._eyes = eyes
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def __call__(self, path: Path) -> None:
+        if self._closed:
+            return
+        task = asyncio.create_task(self._tell(path))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _tell(self, path: Path) -> None:
+        await self._eyes.diagnostics.changed(path)
+
+    def close(self) -> None:
+        """No more of it."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+
+
+def _copies_folder(state: Path, root: Path) -> Path:
+    real = Path(os.path.realpath(state))
+    if root.is_relative_to(real) and root.parent != real:
+        return real / root.relative_to(real).parts[0]
+    return root.parent
+
+
+def _own_output(folder: Path) -> Iterator[Rule]:
+    """Full outputs of the branch's own commands, and of its sub-agents', may be read as in the main line."""
+    for place in (folder / "output", folder / "agents/*/output"):
+        yield Rule(
+            permission="external_directory", pattern=f"{place.as_posix()}/*", action="allow", source="branch"
+        )
+
+
+async def _ended(what: str, ending: Awaitable[None]) -> None:
+    try:
+        await ending
+    except Exception:  # the copy is thrown away all the same
+        log.exception("the %s of a branch could not be let go of in order", what)

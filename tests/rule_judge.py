@@ -86,8 +86,9 @@ def _rule_set(layers: Sequence[Sequence[Rule]], fields: Mapping[str, Any], works
         return RuleSet(flat, mode=mode, trust=trust, root=workspace)
     shipped, user, local, session, agent = layers
     return RuleSet(
-        (*shipped, *user), local, session, agent, trusted=trusted, mode=mode, trust=trust, root=workspace
-    )
+        (*shipped, *user), local, session, agent, trusted=trusted, mode=mode, trust=trust, root=workspace,
+        insists=str(fields.get("insists", "")).split(","),
+    )  # fmt: skip
 
 
 def _layers(value: object) -> list[list[Rule]]:

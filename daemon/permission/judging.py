@@ -20,6 +20,7 @@ from tools.access import Access
 _GRANTED = frozenset({"granted", "session"})
 _WILD = re.compile(r"[*?]")
 OUTSIDE = "what lies outside of the workspace"
+INSISTS = "this agent asks before each change, whatever modes, rules and earlier answers allow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,22 @@ def protection(permission: str, what: str) -> Rule:
     return Rule(permission=permission, pattern=what, action="ask", source="protected")
 
 
+def insistence(permission: str) -> Rule:
+    """Stands for a rule where an agent always asks, see ``RuleSet``."""
+    return Rule(permission=permission, pattern="*", action="ask", source="agent", words=INSISTS)
+
+
 class Judge:
     """See the module. ``root``: the workspace's folder, absolute, or empty when it is not known; ``stands_for``: the
     workspace itself, when ``root`` is a branch's copy of it."""
 
-    def __init__(self, layers: Layers, root: str, stands_for: str = "") -> None:
+    def __init__(
+        self, layers: Layers, root: str, stands_for: str = "", insists: frozenset[str] = frozenset()
+    ) -> None:
         self._layers = layers
         self._root = root
         self._stands_for = stands_for
+        self._insists = insists
 
     def decide(self, access: Access, now: Circumstances) -> list[Decision]:
         """The decision about an access and, for a path outside of the workspace, about being there.
@@ -73,6 +82,8 @@ class Judge:
         In a branch the workspace itself is outside; there rules that name its files as they do at home count, too.
         """
         decisions = self._decide(access, now)
+        if self._insists:
+            decisions = [insisted for one in decisions for insisted in self._insisted(one, now)]
         if self._stands_for and access.permission != "external_directory":
             name = self._name(access)
             home = matching.normal(name.exact, self._stands_for) if name.outside else name.exact
@@ -80,6 +91,19 @@ class Judge:
                 at_home = self._decide(replace(access, target=home), now)
                 decisions += [replace(one, target=access.target, about=access.target) for one in at_home]
         return decisions
+
+    def _insisted(self, decision: Decision, now: Circumstances) -> Iterator[Decision]:
+        """What an agent insists on being asked about is asked, whatever else allows it, and implied or not."""
+        permission = ALIASES.get(decision.permission, decision.permission)
+        changes = not (permission == "bash" and now.read_only) and not (
+            permission in PATHS and is_device(decision.target)
+        )
+        if permission not in self._insists or not changes or decision.action == "deny":
+            yield decision
+            return
+        if decision.action == "ask" and not matching.is_general(decision.rule.pattern):
+            yield decision  # it says more, and is as strict
+        yield replace(decision, action="ask", rule=insistence(permission), silent=False, broad=False)
 
     def _decide(self, access: Access, now: Circumstances) -> list[Decision]:
         name = self._name(access)

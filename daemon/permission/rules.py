@@ -14,7 +14,7 @@ from typing import Literal
 
 from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
 from daemon.permission import matching
-from daemon.permission.judging import Decision, Judge, strictest
+from daemon.permission.judging import Decision, Judge, insistence, strictest
 from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, names_permission
 from daemon.permission.matching import matches
 from daemon.permission.modes import LIFTABLE, Circumstances
@@ -101,6 +101,7 @@ class RuleSet:
         trust: Trust = "unknown",
         root: str = "",
         stands_for: str = "",
+        insists: Iterable[str] = (),
     ) -> None:
         """From weak to strong: ``base`` (shipped, the user's, the editor's), ``granted`` by the person everywhere,
         ``workspace`` (its own file: it can only tighten unless it is ``trusted``), ``granted_here`` and in this
@@ -110,6 +111,8 @@ class RuleSet:
         ``root``: the workspace's folder, absolute with ``/``, so that rules may name files in it by their whole path.
         ``stands_for``: in a branch ``root`` is a copy of this folder, the workspace itself. What rules say of a file
         by its path there holds for the copy's, and the other way round; a prohibition by either name counts.
+        ``insists``: permissions (``edit``, ``bash``) that are asked about each time, whatever mode, sandbox, rules or
+        grants allow; of commands only those that may change something. What is denied stays so.
         """
         self._base = tuple(base)
         self._workspace = tuple(workspace)
@@ -121,6 +124,7 @@ class RuleSet:
         self._trusted = trusted
         self._root = matching.tidy(root)
         self._stands_for = matching.tidy(stands_for)
+        self._insists = frozenset(insists)
         self._copy = re.compile(rf"{re.escape(self._root)}(?![\w.-])") if self._root and stands_for else None
         self._now = Circumstances(mode, trust)
         layers = Layers(
@@ -133,7 +137,7 @@ class RuleSet:
             branch=self._branch,
             trusted=trusted,
         )
-        self._judge = Judge(layers, self._root, self._stands_for)
+        self._judge = Judge(layers, self._root, self._stands_for, self._insists)
         self._plain: dict[str, Plain] = {}
         self._offers: dict[str, bool] = {}
 
@@ -152,6 +156,7 @@ class RuleSet:
             trust=self._now.trust,
             root=self._root,
             stands_for=self._stands_for,
+            insists=self._insists,
         )
 
     def decide(self, permission: str, target: str) -> Rule:
@@ -197,11 +202,9 @@ class RuleSet:
     def lasting(self, wanted: Iterable[Suggestion], verdict: Verdict | None = None) -> tuple[Suggestion, ...]:
         """What "always" would remember, in words that hold outside of a branch, too: no pattern names its copy.
 
-        Nothing, when a rule of the branch asks: no grant answers that.
+        Nothing, when a rule of the branch asks, or the agent insists: no grant answers that.
         """
-        if verdict is not None and any(
-            reason.rule.source == "branch" and reason.action == "ask" for reason in verdict.reasons
-        ):
+        if verdict is not None and any(map(self._each_time, verdict.reasons)):
             return ()
         if self._copy is None:
             return tuple(wanted)
@@ -210,6 +213,10 @@ class RuleSet:
             pattern = matching.normal(one.pattern, self._root) if one.permission in PATHS else one.pattern
             found.setdefault(Suggestion(one.permission, self._copy.sub(self._named, pattern)))
         return tuple(found)
+
+    def _each_time(self, reason: Reason) -> bool:
+        insisted = reason.permission in self._insists and reason.rule == insistence(reason.permission)
+        return reason.action == "ask" and (insisted or reason.rule.source == "branch")
 
     def _at_home(self, access: Access) -> Access:
         """A command that names files of a branch's copy, as it would be written in the workspace."""

@@ -283,7 +283,9 @@ class PermissionService:
         scope: Scope,
     ) -> None:
         wanted = remembered(pending.request, subjects(pending.ask), grants, scope)
-        kept = _grants(pending.asker.rules.lasting(Suggestion(one.permission, one.pattern) for one in wanted))
+        rules = pending.asker.rules
+        found = (Suggestion(one.permission, one.pattern) for one in wanted)
+        kept = _grants(rules.lasting(found, rules.judge(pending.ask)))
         if scope == "session":
             self._settle(pending, "always", feedback, by, left, kept)
             return

@@ -15,7 +15,7 @@ from typing import Any
 from tests.rule_judge import judged
 
 FOLDER = Path(__file__).resolve().parent
-FILES = ("matching", "layers", "paths", "protected", "modes", "commands")
+FILES = ("matching", "layers", "paths", "protected", "modes", "insisting", "commands")
 _FIVE = ("shipped", "user", "workspace", "session", "agent")
 
 

@@ -11,6 +11,7 @@ const WHOSE: Readonly<Record<RuleSource, string>> = {
   session: "what you granted in this session",
   mode: "the mode",
   agent: "the agent's rule",
+  branch: "the branch's limits",
   protected: "protected:",
 };
 

@@ -19,6 +19,7 @@ import type {
   ToolResultPart,
   Trace,
 } from "../protocol.gen";
+import { applyToChildren, childrenOfLoad, withAwaited, type Children } from "../explore/children";
 import { goalLine } from "../goals/words";
 import { restoredLine } from "../history/words";
 import { forgottenLine, rememberedLine } from "../permission/words";
@@ -61,6 +62,10 @@ export interface SessionState {
   /** The model call that is tried again, until it goes on. */
   retry: { attempt: number; delayS: number; reason: string } | null;
   goalTree: GoalTree;
+  /** Its branches and sub-agents. */
+  children: Children;
+  /** Why it takes no prompts, in words; empty when it does. */
+  sealed: string;
   /** What the session holds and costs; null when the daemon did not tell. */
   meter: Meter | null;
   lastEventId: number;
@@ -69,6 +74,8 @@ export interface SessionState {
 export type Update = { event: Event } | { delta: Delta } | { meter: Meter };
 
 const OUTPUT_KEPT = 20_000;
+/** Notice that the daemon waits for the person to choose among the branches of the exploration it is about. */
+const AWAITS_CHOICE = "explore_choice";
 
 export function fromLoad(loaded: SessionLoadResult): SessionState {
   const { streaming } = loaded;
@@ -87,6 +94,8 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
     queue: loaded.queue,
     retry: null,
     goalTree: loaded.goalTree,
+    children: childrenOfLoad(loaded),
+    sealed: loaded.sealed ?? "",
     meter: loaded.meter,
     lastEventId: loaded.lastEventId,
   };
@@ -161,6 +170,7 @@ function applyEvent(state: SessionState, event: Event): SessionState {
   if (event.eventId !== 0 && event.eventId <= state.lastEventId) return state;
   const next = { ...state, lastEventId: Math.max(state.lastEventId, event.eventId) };
   next.goalTree = applyToGoals(state.goalTree, event);
+  next.children = applyToChildren(state.children, event);
   switch (event.event) {
     case "session_created":
       return { ...next, session: { ...next.session, trace: event.trace } };
@@ -179,7 +189,7 @@ function applyEvent(state: SessionState, event: Event): SessionState {
     case "turn_ended": {
       const said = lastFinish(next) === event.stopReason;
       const notice = said ? undefined : stopNotice(event.stopReason, event.detail);
-      const ended = withStatus({ ...next, streaming: null, retry: null }, "idle");
+      const ended = withStatus({ ...next, children: { ...next.children, awaits: [] }, streaming: null, retry: null }, "idle");
       return notice ? withNotice(ended, event.eventId, notice.level, notice.text, event.stopReason) : ended;
     }
     case "queue_changed":
@@ -195,6 +205,7 @@ function applyEvent(state: SessionState, event: Event): SessionState {
     case "model_retry":
       return { ...next, retry: { attempt: event.attempt, delayS: event.delayS, reason: event.reason } };
     case "notice":
+      if (event.code === AWAITS_CHOICE && event.about) return { ...next, children: withAwaited(next.children, event.about, true) };
       return withNotice(next, event.eventId, event.level, event.text, event.code);
     case "files_restored":
       return withNotice(next, event.eventId, "info", restoredLine(event), "files_restored");
@@ -217,8 +228,11 @@ function applyEvent(state: SessionState, event: Event): SessionState {
 function messageAdded(state: SessionState, message: Message): SessionState {
   const placed = place([message]);
   const known = state.items.some((item) => item.key === message.messageId);
+  const explored = message.content.some((part) => part.type === "tool_result" && part.name === "explore");
   return {
     ...state,
+    // The call has its result: somebody has chosen, or it was left to the model.
+    children: explored && state.children.awaits.length > 0 ? { ...state.children, awaits: [] } : state.children,
     items: known ? state.items : [...state.items, ...placed.items],
     results: message.role === "tool" ? { ...state.results, ...placed.results } : state.results,
     streaming: state.streaming?.messageId === message.messageId ? null : state.streaming,

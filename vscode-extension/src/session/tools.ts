@@ -48,7 +48,7 @@ export function toolView(state: SessionState, call: ToolCallPart): ToolView {
     result,
     request,
     state: stateOf(result, request !== undefined, progress?.denied ?? false, progress?.started ?? false),
-    title: titleOf(result, request, inside(summary(input), state.session.trace.workspace)),
+    title: titleOf(result, request, inside(mainArgument(input), state.session.trace.workspace)),
     path: text(metadata["path"]) ?? file?.path ?? text(input["file_path"]) ?? text(input["path"]),
     added: number(metadata["added"]) ?? total(request, (one) => one.added),
     removed: number(metadata["removed"]) ?? total(request, (one) => one.removed),
@@ -113,8 +113,8 @@ function inside(path: string, workspace: string): string {
 }
 
 /** The argument that tells most, on one line. */
-function summary(input: Record<string, unknown>): string {
-  for (const name of ["description", "command", "file_path", "path", "pattern", "query", "add", "done", "focus", "prompt"]) {
+export function mainArgument(input: Record<string, unknown>): string {
+  for (const name of ["description", "command", "file_path", "path", "pattern", "query", "add", "done", "focus", "prompt", "branches", "select"]) {
     const value = input[name];
     if (typeof value === "string" && value) return value.split("\n", 1)[0] ?? "";
     if (Array.isArray(value) && value.length > 0) return value.map(String).join(", ");

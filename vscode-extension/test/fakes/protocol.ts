@@ -63,6 +63,10 @@ export function loaded(over: Partial<SessionLoadResult> = {}): SessionLoadResult
     queue: [],
     lastEventId: 0,
     meter: null,
+    branches: {},
+    subagents: {},
+    awaitsChoice: [],
+    sealed: "",
     ...over,
   };
 }
@@ -147,7 +151,7 @@ export function request(requestId: string, over: Partial<PermissionRequest> = {}
 }
 
 export function rule(permission: string, pattern: string, over: Partial<Rule> = {}): Rule {
-  return { permission, pattern, action: "ask", source: "shipped", file: "", ...over };
+  return { permission, pattern, action: "ask", source: "shipped", file: "", words: "", ...over };
 }
 
 export function reason(permission: string, target: string, over: Partial<Reason> = {}): Reason {

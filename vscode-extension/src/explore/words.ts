@@ -1,0 +1,90 @@
+/** Branches and sub-agents in words. Pure. */
+import { money, short } from "../amounts";
+import type { BranchMeta, GoalStats, Message, PermissionRequest, SubagentMeta } from "../protocol.gen";
+import { argumentsOf, mainArgument } from "../session/tools";
+
+const MOST_LETTERS = 48;
+
+/** `Branch A`, `Branch A, sub-agent s1`, `Sub-agent s1`. */
+export function askerName(branchId: string): string {
+  const names = branchId.split(".").map((id) => (/^s\d+$/.test(id) ? `sub-agent ${id}` : `branch ${id}`));
+  return capital(names.join(", "));
+}
+
+/** The title of a request with who asks: `Branch A · Edit src/x.py`. What a session itself asks has no name. */
+export function requestTitle({ title, branchId }: Pick<PermissionRequest, "title" | "branchId">): string {
+  return branchId ? `${askerName(branchId)} · ${title}` : title;
+}
+
+/** `A: JWT with refresh tokens`. */
+export function branchLabel({ id, description }: Pick<BranchMeta, "id" | "description">): string {
+  return `${id}: ${oneLine(description)}`;
+}
+
+export type BranchState = "exploring" | "waiting" | "completed" | "abandoned" | "removed";
+
+export const STATE_WORDS: Readonly<Record<BranchState, string>> = {
+  exploring: "exploring",
+  waiting: "waiting for approval",
+  completed: "done",
+  abandoned: "given up",
+  removed: "removed",
+};
+
+export function branchState(branch: BranchMeta, waiting: boolean): BranchState {
+  if (branch.removed) return "removed";
+  if (branch.status !== "exploring") return branch.status;
+  return waiting ? "waiting" : "exploring";
+}
+
+/** `5 messages · 3.4k tokens · $0.02`. */
+export function spentWords({ messageCount, totalTokens, totalCost }: GoalStats): string {
+  return [
+    messageCount > 0 ? `${messageCount} ${messageCount === 1 ? "message" : "messages"}` : "",
+    totalTokens > 0 ? `${short(totalTokens)} tokens` : "",
+    totalCost > 0 ? money(totalCost) : "",
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+/** What a message says or does, on one line: its last words, else its last call. */
+export function lastLine(message: Message | null): string {
+  if (!message) return "";
+  for (const part of [...message.content].reverse()) {
+    if (part.type === "text" && part.text.trim()) return oneLine(part.text.trim().split("\n").at(-1) ?? "");
+    if (part.type === "tool_call") return oneLine(`${part.name} ${mainArgument(argumentsOf(part.input))}`);
+    if (part.type === "tool_result") return oneLine(part.title.startsWith(part.name) ? part.title : `${part.name} ${part.title}`);
+  }
+  return "";
+}
+
+const AGENT_STATES: Readonly<Record<SubagentMeta["status"], string>> = { running: "at work", completed: "done", failed: "failed" };
+
+export function agentState({ status }: SubagentMeta): string {
+  return Object.hasOwn(AGENT_STATES, status) ? AGENT_STATES[status] : status;
+}
+
+/** What a sub-agent took: `4 messages · 12k tokens · $0.03`. */
+export function agentSpent({ messageCount, usage, cost }: SubagentMeta): string {
+  const totalTokens = usage.input + usage.output + usage.cacheRead + usage.cacheWrite;
+  return spentWords({ messageCount, totalTokens, totalCost: cost, preview: null });
+}
+
+/** The choice that takes one file of a branch. */
+export function fileChoiceOf(branchId: string, path: string): string {
+  return `${branchId}:${path}`;
+}
+
+export function brief(text: string): string {
+  const line = oneLine(text);
+  return line.length > MOST_LETTERS ? `${line.slice(0, MOST_LETTERS - 1).trimEnd()}…` : line;
+}
+
+export function oneLine(text: string): string {
+  return text.replace(/\s+/g, " ").trim();
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

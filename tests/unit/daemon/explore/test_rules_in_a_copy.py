@@ -1,0 +1,230 @@
+"""What rules say of the workspace holds in a branch's copy; the workspace itself is not a branch's to change."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from daemon.explore.rules import branch_rules, git_folders
+from daemon.model.permissions import Action, Mode, Rule
+from daemon.permission.answers import denial
+from daemon.permission.rules import SHIPPED, RuleSet
+from tests.fakes.branch_place import BranchPlace, branch_place, copy_of
+from tools.access import Suggestion
+from tools.base import PermissionAsk
+
+MODES: tuple[Mode, ...] = ("ask", "accept-edits", "auto")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> BranchPlace:
+    return branch_place(tmp_path)
+
+
+def rule(permission: str, pattern: str, action: Action) -> Rule:
+    return Rule(permission=permission, pattern=pattern, action=action, source="user")
+
+
+def decided(rules: RuleSet, permission: str, target: str | Path) -> Action:
+    return rules.judge(PermissionAsk(permission, (str(target),), "")).action
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["secret/**", "secret/*", "*/key.txt", "{ws}/secret/**", "~/proj/secret/*", "../proj/secret/**"],
+)
+@pytest.mark.parametrize("named", ["secret/key.txt", "{copy}/secret/key.txt", "{ws}/secret/key.txt"])
+def test_a_prohibition_of_the_workspaces_file_is_one_of_the_copys_however_either_is_named(
+    place: BranchPlace, monkeypatch: pytest.MonkeyPatch, pattern: str, named: str
+) -> None:
+    monkeypatch.setenv("HOME", str(place.folder))
+    names = {"ws": place.workspace, "copy": place.copy.root}
+    target = named.format(**names)
+    rules = place.rules(rule("read", pattern.format(**names), "deny"))
+    assert decided(rules, "read", target) == "deny"
+    assert rules.decide("read", target).action == "deny"
+    assert rules.judge(place.command(f"cat {target}")).action == "deny"
+    assert decided(rules, "read", "src/a.py") == "allow"
+
+
+@pytest.mark.parametrize("pattern", ["src/*", "{ws}/src/*", "~/proj/src/*"])
+def test_what_the_person_allowed_in_the_workspace_is_allowed_in_the_copy_and_only_there(
+    place: BranchPlace, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    monkeypatch.setenv("HOME", str(place.folder))
+    rules = place.rules(rule("edit", pattern.format(ws=place.workspace), "allow"))
+    assert decided(rules, "edit", "src/a.py") == "allow"
+    assert decided(rules, "edit", "other.py") == "ask"
+    assert decided(rules, "edit", place.workspace / "src/a.py") == "deny"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_workspace_itself_may_be_read_after_a_question_and_not_be_changed(
+    place: BranchPlace, mode: Mode
+) -> None:
+    rules = place.rules(rule("bash", "*", "allow"), rule("edit", "*", "allow"), mode=mode)
+    there = place.workspace / "src/a.py"
+    verdict = rules.judge(PermissionAsk("read", (str(there),), ""))
+    assert (verdict.action, verdict.rule.permission) == ("ask", "external_directory")
+    ask = PermissionAsk("edit", (str(there),), "")
+    verdict = rules.judge(ask)
+    assert verdict.action == "deny"
+    said = denial(ask, verdict)
+    assert f"works in its own copy at {place.copy.root}" in said
+    assert "relative to the copy" in said
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo x > {ws}/src/a.py",
+        "cp src/a.py {ws}/src/a.py",
+        "sed -i s/1/2/ {ws}/src/a.py",
+        "cd {ws} && echo x > src/a.py",
+        "mv {ws}/src/a.py here.py",
+        "tee -a {ws}/new.txt",
+        "rm -rf {ws}",
+        "rm {ws}/.git/index",
+        "git -C {ws} apply x > {ws}/out",
+        "echo x > .venv/pyvenv.cfg",
+        "rm -r .venv/bin",
+        "cp src/a.py .venv/",
+        ".venv/bin/pip install x",
+        "./.venv/bin/python -m pip install -q x",
+        "{copy}/.venv/bin/pip uninstall -y x",
+        "{ws}/.venv/bin/python3 -m pip install x",
+        "cat {other}/src/a.py",
+        "ls {other}",
+        "echo x > {other}/src/a.py",
+        "cp src/a.py {private}/x",
+    ],
+)
+def test_commands_that_would_leave_the_copy_are_denied_in_every_mode(
+    place: BranchPlace, mode: Mode, line: str
+) -> None:
+    other = copy_of(place.workspace, place.copies / "k/B")
+    rules = place.rules(rule("bash", "*", "allow"), rule("edit", "*", "allow"), mode=mode)
+    line = line.format(ws=place.workspace, copy=place.copy.root, other=other.root, private=place.copy.private)
+    assert rules.judge(place.command(line)).action == "deny"
+
+
+@pytest.mark.parametrize("contained", [False, True])
+@pytest.mark.parametrize("line", ["pip install x", "python3 -m pip install x", "uv sync", "poetry add x"])
+def test_what_may_write_to_a_linked_folder_is_a_question_whatever_is_allowed(
+    place: BranchPlace, line: str, contained: bool
+) -> None:
+    granted = Rule(permission="bash", pattern="*", action="allow", source="session")
+    rules = place.rules(rule("bash", "*", "allow"), mode="auto", session=[granted])
+    ask = place.command(line)
+    asked = PermissionAsk(
+        "bash", ask.targets, "", ask.suggestions, accesses=ask.accesses, contained=contained
+    )
+    verdict = rules.judge(asked)
+    assert verdict.action == "ask"
+    assert ".venv" in verdict.rule.words
+    assert not rules.lasting(asked.suggestions, verdict), "it would be asked again"
+
+
+def test_a_branch_lifts_no_prohibition(place: BranchPlace) -> None:
+    rules = place.rules(rule("bash", "pip *", "deny"))
+    assert rules.judge(place.command("pip install x")).action == "deny"
+
+
+def test_linked_folders_are_read_like_those_of_the_workspace(place: BranchPlace) -> None:
+    target = place.workspace / ".venv/pyvenv.cfg"
+    assert decided(place.rules(), "read", target) == "allow"
+    assert decided(place.rules(), "ls", target.parent) == "allow"
+    assert decided(place.rules(rule("read", ".venv/*", "deny")), "read", target) == "deny"
+    assert (
+        place.rules(rule("bash", "cat *", "allow")).judge(place.command("cat .venv/pyvenv.cfg")).action
+        == "allow"
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_protected_stays_so_in_the_copy(
+    place: BranchPlace, monkeypatch: pytest.MonkeyPatch, mode: Mode
+) -> None:
+    monkeypatch.setenv("GOALWRIGHT_HOME", str(place.state))
+    rules = place.rules(rule("edit", "*", "allow"), rule("read", "*", "allow"), mode=mode)
+    for target in (".env", "sub/id_rsa", "x.pem"):
+        assert decided(rules, "read", target) == "ask"
+    for target in (".goalwright/config.json", ".git/hooks/pre-commit", ".vscode/tasks.json"):
+        assert decided(rules, "edit", target) == "ask"
+    # That the copy lies in our own folder makes its files no secrets.
+    assert decided(rules, "read", "src/a.py") == "allow"
+    assert rules.decide("edit", "src/a.py").action == "allow"
+    assert decided(rules, "read", place.state / "daemon.json") == "ask"
+
+
+def test_a_secret_of_the_workspace_is_none_the_less_one_by_its_whole_name(place: BranchPlace) -> None:
+    rules = place.rules(rule("external_directory", f"{place.workspace}/*", "allow"))
+    assert decided(rules, "read", place.workspace / "src/a.py") == "allow"
+    assert decided(rules, "read", place.workspace / ".env") == "ask"
+
+
+def test_grants_of_a_branch_are_of_use_outside_of_it(place: BranchPlace) -> None:
+    rules, copy = place.rules(), place.copy.root
+    wanted = [
+        Suggestion("edit", f"{copy}/src/*"),
+        Suggestion("edit", "src/*"),
+        Suggestion("bash", f"cat {copy}/src/a.py"),
+        Suggestion("bash", "pytest *"),
+    ]
+    kept = rules.lasting(wanted)
+    assert kept == (
+        Suggestion("edit", "src/*"),
+        Suggestion("bash", f"cat {place.workspace}/src/a.py"),
+        Suggestion("bash", "pytest *"),
+    )
+
+
+@pytest.mark.parametrize("end", ["", "/src", ";", " && true"])
+def test_a_command_that_was_allowed_by_the_workspaces_path_is_by_the_copys(
+    place: BranchPlace, end: str
+) -> None:
+    granted = Rule(permission="bash", pattern=f"make -C {place.workspace}*", action="allow", source="session")
+    rules = place.rules(session=[granted])
+    verdict = rules.judge(place.command(f"make -C {place.copy.root}{end}"))
+    assert verdict.action == "allow"
+    assert str(place.copy.root) in verdict.reasons[0].target, "the person reads what would run"
+    assert rules.judge(place.command(f"make -C {place.copy.root}-2")).action != "allow"
+
+
+def test_a_repository_around_the_workspace_and_the_one_of_a_worktree_are_not_to_be_changed(
+    tmp_path: Path,
+) -> None:
+    top = tmp_path.resolve() / "top"
+    (top / "pkg").mkdir(parents=True)
+    script = "git init -q; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; git worktree add -q ../w"
+    subprocess.run(["bash", "-ec", script], cwd=top, check=True)
+    assert git_folders(top / "pkg") == (top / ".git",)
+    worktree = top.parent / "w"
+    assert git_folders(worktree) == (worktree / ".git", top / ".git/worktrees/w", top / ".git")
+    for workspace in (top / "pkg", worktree):
+        copy = tmp_path / "copies/A"
+        rules = RuleSet(
+            (*SHIPPED, rule("edit", "*", "allow")),
+            branch=branch_rules(workspace, copy, (), copy.parent),
+            root=copy.as_posix(),
+            stands_for=workspace.as_posix(),
+        )
+        for name in ("index", "refs/heads/main"):
+            assert decided(rules, "edit", top / ".git" / name) == "deny"
+
+
+def test_a_link_that_leads_out_of_the_workspace_is_no_way_to_write_there(tmp_path: Path) -> None:
+    place = branch_place(tmp_path)
+    shared = place.folder / "shared"
+    shared.mkdir()
+    link = place.copy.root / "node_modules"
+    link.symlink_to(shared)
+    place.copy.links = (link,)
+    rules = place.rules(rule("bash", "*", "allow"), mode="auto")
+    assert rules.judge(place.command("echo x > node_modules/x")).action == "deny"
+    assert rules.judge(place.command("npm install left-pad")).action == "ask"
+    # As in the workspace: it is elsewhere.
+    assert decided(rules, "read", shared / "x") == "ask"

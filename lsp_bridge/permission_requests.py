@@ -14,6 +14,7 @@ from daemon.model.base import Model
 from daemon.model.events import PermissionForgotten
 from daemon.model.permissions import Grant, Rule, StoredGrant, Trust
 from daemon.permission.explain import asked_about
+from daemon.permission.judging import insistence
 from daemon.permission.rules import RuleSet
 from daemon.trust import mode_in_force
 from lsp_bridge import protocol as p
@@ -131,7 +132,8 @@ class PermissionRequests:
             mode, agent = mode_in_force(config.settings.mode, trust), ()
         else:
             session = await self._client.at_hand(params.session_id)
-            config, trust, mode, agent = session.config, session.trust, session.mode, session.agent.rules
+            config, trust, mode = session.config, session.trust, session.mode
+            agent = (*session.limits, *map(insistence, sorted(session.insists)))
             grants += _session_grants(session)
         return p.PermissionRulesResult(
             grants=tuple(grants),

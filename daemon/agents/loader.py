@@ -24,6 +24,8 @@ class AgentProfile:
     """Name of its context profile and of its summary's fields, see ``daemon.context``; the front matter's
     ``context``, else the agent's own name."""
     rules: tuple[Rule, ...] = ()
+    insists: tuple[str, ...] = ()
+    """Permissions that are asked about each time, whatever is allowed; the front matter's ``insist``."""
 
 
 BUILTIN = ("build", "plan", "init", "execute")
@@ -37,11 +39,16 @@ def load_agent(name: str) -> AgentProfile:
     text = importlib.resources.files("daemon.agents").joinpath(f"{name}.md").read_text("utf-8")
     _, head, body = text.split("---\n", 2)
     fields = dict(line.split(":", 1) for line in head.splitlines() if ":" in line)
-    denied = [entry.strip() for entry in fields.get("deny", "").split(",") if entry.strip()]
+    denied, insists = (_listed(fields.get(name, "")) for name in ("deny", "insist"))
     return AgentProfile(
         name=name,
         description=fields.get("description", "").strip(),
         prompt=body.strip(),
         context=fields.get("context", "").strip() or name,
         rules=tuple(Rule(permission=p, pattern="*", action="deny", source="agent") for p in denied),
+        insists=insists,
     )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(entry.strip() for entry in text.split(",") if entry.strip())

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import Literal
 
+from daemon.agents.hands import HANDS_OVER, NO_HAND_OVER
 from daemon.agents.loader import AgentProfile
 from daemon.config import Config
 from daemon.context.pacing import Vain
@@ -35,7 +36,7 @@ from daemon.model.events import (
     PermissionReplied,
 )
 from daemon.model.goals import GoalTree
-from daemon.model.permissions import Mode, PermissionRequest, Trust
+from daemon.model.permissions import Mode, PermissionRequest, Rule, Trust
 from daemon.model.traces import Trace
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import Settled
@@ -82,6 +83,10 @@ class LiveSession:
         self.sealed = ""
         """Why no prompt is taken; empty when one is. A child takes none but its parent's."""
         self.agent = agent
+        self.handed_over = False
+        """Of a child: its parent handed its work over to it, and keeps none of its own duties in it."""
+        self.leaves = False
+        """The agent has handed its work over: the turn ends with this step."""
         self.services = services
         self.config: Config = services.config()
         """The settings in force: the files', and over them those of the client that prompted last."""
@@ -253,19 +258,31 @@ class LiveSession:
         return branch_of(self.session_id)
 
     @property
+    def limits(self) -> tuple[Rule, ...]:
+        """The agent's rules, which nobody else's loosen."""
+        return self.agent.rules if self.agent.name in HANDS_OVER else (*self.agent.rules, NO_HAND_OVER)
+
+    @property
+    def insists(self) -> frozenset[str]:
+        """Permissions that are asked about each time; what an agent insists on holds for whom it sends, too."""
+        inherited = self.parent.insists if self.parent is not None and not self.handed_over else ()
+        return frozenset((*self.agent.insists, *inherited))
+
+    @property
     def rules(self) -> RuleSet:
         """The rules that hold now."""
         granted, granted_here = self.services.grants()
         # What is allowed for the session is allowed to the main line and all its branches alike.
         config, session, mode = self.config, tuple(self.root.state.granted), self.mode
         # Searches ask for each file they find, so the same set is kept while nothing of it changes.
-        made_of = (config, session, granted, granted_here, mode, self.trust)
+        made_of = (config, session, granted, granted_here, mode, self.trust, self.agent, self.insists)
         if self._rules is None or self._rules[0] != made_of:
             rules = RuleSet(
                 config.base_rules,
                 config.workspace_rules,
                 session,
-                self.agent.rules,
+                self.limits,
+                insists=self.insists,
                 branch=self.services.rules,
                 trusted=config.trusted,
                 granted=granted,

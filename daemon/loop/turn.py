@@ -133,10 +133,10 @@ class Turn:
                 return "permission_denied", over
             await self._compactor.make_room()
             outcome = await self._step()
-            if outcome.stop != "tool_use":
+            if outcome.stop != "tool_use" or self._session.leaves:
                 if self._session.eyes.owed:
                     await self._tell_late()
-                return outcome.stop, outcome.detail
+                return ("end_turn" if outcome.stop == "tool_use" else outcome.stop), outcome.detail
 
     async def _tell_late(self) -> None:
         """What language servers have said meanwhile about edits that got no answer in time."""

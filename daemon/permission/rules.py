@@ -54,6 +54,9 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(permission="read", pattern="*.env.example", action="allow"),
     Rule(permission="external_directory", pattern="*", action="ask"),
     Rule(permission="doom_loop", pattern="*", action="ask"),
+    Rule(permission="hand_over", pattern="*", action="ask"),
+    Rule(permission="hand_over", pattern="execute", action="allow"),
+    Rule(permission="hand_over", pattern="init", action="allow"),
 )
 """What holds before anybody configured anything."""
 

@@ -1,17 +1,337 @@
-"""Bring what branches did into the main tree, as one change that the person reviews (source: issue 7, merge)."""
+"""Bring what branches did into the main tree, as one change that the person reviews (source: issue 7, merge).
+
+Only what is stored is used, so it works after a restart and with the copies gone. The write is that of every tool
+(``tools.change``): one question with all files, all of them or none, on exactly the contents that were merged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.base import Permission, ToolError
+from daemon.explore.merge_plan import ABSENT, MergePlan, Pick, State, plan_merge
+from daemon.explore.merge_text import conflicts_text, names, remarks
+from daemon.explore.stored import FOREIGN, find_branch, result_folder, stored_result
+from daemon.files.blobs import Blobs
+from daemon.loop.goal_events import goal_event
+from daemon.loop.restore_writing import UnseenFiles
+from daemon.model.branches import BranchMeta
+from daemon.model.goals import Goal
+from daemon.model.messages import whole_characters
+from daemon.model.words import cut_line
+from daemon.plan.tree import Change, PlanError, Updated
+from tools.base import FileChange, Permission, ToolContext, ToolError
+from tools.change import ChangeOutcome, apply_changes
 from tools.exploring import Told
+from tools.hashing import sha256
+from tools.language import Diagnostics
+from tools.open_files import Editors
+from tools.paths import explain_os_error
+from tools.writing import atomic, buffers
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
 
+_MAX_SUMMARY = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of one branch is wanted: all of it, or a file or folder."""
+
+    branch: BranchMeta
+    path: str = ""
+    """Relative, with ``/``; empty: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What came of a choice."""
+
+    told: Told
+    branches: tuple[BranchMeta, ...]
+    written: tuple[str, ...]
+
 
 async def select(session: Session, choice: Sequence[str], permission: Permission, tool_call_id: str) -> Told:
     """Apply branches (``A``) or parts of them (``A:src/a.py``, ``B:docs``). Raises ToolError, PermissionDenied."""
-    raise ToolError("There are no branches here.")
+    return (await merge_selected(session, choice, permission, tool_call_id, session.eyes)).told
+
+
+async def merge_selected(
+    session: Session,
+    choice: Sequence[str],
+    permission: Permission,
+    tool_call_id: str,
+    diagnostics: Diagnostics,
+    *,
+    by: str = "",
+) -> Selection:
+    """The same, told in full. ``by``: the person's client, when it is the person's own choice."""
+    if session.foreign:
+        raise ToolError(FOREIGN)
+    parts = parse_choice(session, choice)
+    picks = await _picked(session, parts)
+    branches = tuple({part.branch.id: part.branch for part in parts}.values())
+    services = session.services
+    current = await asyncio.to_thread(
+        _current, services.workspace, sorted({pick.change.name for pick in picks}), services.editors
+    )
+    plan, planned = await asyncio.to_thread(_planned, picks, current, services.workspace)
+    if plan.conflicts:
+        kept = await asyncio.to_thread(_kept, session, picks, branches)
+        raise ToolError(conflicts_text(plan, kept))
+    head = _head(parts)
+    note = "\n".join(filter(None, [head, remarks(plan)]))
+    if not plan.files:
+        if plan.left_out and not plan.same:
+            raise ToolError(f"Nothing of that can be written.\n{remarks(plan)}")
+        why = "" if picks else " It changed no files."
+        told = Told(f"{note}\nNothing had to be written.{why}", title=f"{_ids(branches)}: nothing to write")
+        _choose(session, branches, f"{head} Nothing had to be written.", by)
+        return Selection(told, branches, ())
+    outcome = await apply_changes(
+        _changes(plan, services.workspace),
+        _context(session, planned, permission, tool_call_id, diagnostics),
+    )
+    result = outcome.result(note)
+    written = tuple(dict.fromkeys(applied.file.name for applied in outcome.files))
+    _choose(session, branches, _summary(head, written, outcome), by)
+    metadata = {
+        **result.metadata,
+        "selected": [branch.id for branch in branches],
+        "left_out": [whole_characters(name) for name, _ in plan.left_out],
+    }
+    told = Told(result.content, f"{_ids(branches)}: {result.title}", metadata)
+    return Selection(told, branches, written)
+
+
+def parse_choice(session: Session, choice: Sequence[str]) -> tuple[Part, ...]:
+    """What is wanted. Raises ToolError for what is no branch, or not inside of the workspace."""
+    parts: dict[tuple[str, str], Part] = {}
+    for item in choice:
+        name, _, path = item.partition(":")
+        branch = find_branch(session, name)
+        path = _relative(path.strip(), session.services.workspace)
+        parts.setdefault((branch.id, path), Part(branch, path))
+    if not parts:
+        raise ToolError(
+            'Nothing is selected: name a branch ("A"), or files and folders of branches ("A:src/a.py").'
+        )
+    return tuple(parts.values())
+
+
+def _relative(path: str, workspace: Path) -> str:
+    root = f"{workspace.as_posix().rstrip('/')}/"
+    inside = path.removeprefix(root)
+    words = [word for word in inside.split("/") if word not in ("", ".")]
+    if inside.startswith("/") or ".." in words:
+        raise ToolError(
+            f"{path[:200]} is not in the workspace: name files as the branch does, relative to it."
+        )
+    return "/".join(words)
+
+
+async def _picked(session: Session, parts: Sequence[Part]) -> list[Pick]:
+    picks: dict[tuple[str, str], Pick] = {}
+    for part in parts:
+        changes = (await stored_result(session, part.branch)).changes
+        wanted = [
+            change
+            for change in changes
+            if not part.path or change.name == part.path or change.name.startswith(f"{part.path}/")
+        ]
+        if part.path and not wanted:
+            there = names([change.name for change in changes]) or "nothing"
+            raise ToolError(f"Branch {part.branch.id} did not change {part.path[:200]}. It changed: {there}.")
+        for change in wanted:
+            picks.setdefault((part.branch.id, change.name), Pick(part.branch.id, change))
+    return list(picks.values())
+
+
+def _current(workspace: Path, files: Sequence[str], editors: Editors) -> dict[str, State]:
+    """The files as the person sees them. Blocking."""
+    return {name: _state_now(workspace, name, editors) for name in files}
+
+
+def _state_now(workspace: Path, name: str, editors: Editors) -> State:
+    path = workspace / name
+    if Path(os.path.realpath(path.parent)) != path.parent:
+        return State("other", why="a folder above it is a symbolic link now")
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        found = None
+    except NotADirectoryError:
+        return State("other", why="what was a folder above it is a file now")
+    except OSError as error:
+        return State("other", why=explain_os_error(error, "it cannot be looked at").rstrip("."))
+    if found is not None and stat.S_ISLNK(found.st_mode):
+        return State("link", os.fsencode(path.readlink()))
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
+        return State("other", why=f"there is {kind} of this name now")
+    open_file = editors.opened(path)
+    if open_file is not None and open_file.refusal:
+        return State("other", why=open_file.refusal.rstrip("."))
+    try:
+        data = atomic.read_or_none(path)
+        if open_file is not None and open_file.unsaved:
+            data = buffers.as_saved(data, open_file.text)
+    except (OSError, ToolError) as error:
+        why = explain_os_error(error, "it cannot be read") if isinstance(error, OSError) else str(error)
+        return State("other", why=why.rstrip("."))
+    if data is None:
+        return ABSENT
+    bits = None if found is None else stat.S_IMODE(found.st_mode)
+    executable = None if bits is None or os.name == "nt" else bool(bits & stat.S_IXUSR)
+    return State("file", data, executable, mode=bits)
+
+
+def _changes(plan: MergePlan, workspace: Path) -> list[FileChange]:
+    return [
+        FileChange(
+            workspace / file.name,
+            file.before.content if file.before.kind == "file" else None,
+            file.after.content if file.after.kind == "file" else None,
+            file.mode,
+        )
+        for file in plan.files
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _MergeFiles(UnseenFiles):
+    """What the merge was planned on counts as seen; what it makes of it, the model has yet to read."""
+
+    planned: dict[Path, str]
+
+    def last_read(self, path: Path) -> str | None:
+        return self.planned.get(path)
+
+
+class _NoPlan:
+    async def update(self, **changes: object) -> str:
+        raise ToolError("A merge changes the plan by itself.")
+
+    def progress(self) -> str:
+        return ""
+
+
+def _planned(
+    picks: Sequence[Pick], current: Mapping[str, State], workspace: Path
+) -> tuple[MergePlan, dict[Path, str]]:
+    """The plan, and the hash of each file that it is made on. May take long for large files."""
+    plan = plan_merge(picks, current)
+    files = (file for file in plan.files if file.before.kind == "file")
+    return plan, {workspace / file.name: sha256(file.before.content) for file in files}
+
+
+def _context(
+    session: Session,
+    planned: dict[Path, str],
+    permission: Permission,
+    tool_call_id: str,
+    diagnostics: Diagnostics,
+) -> ToolContext:
+    services = session.services
+    return ToolContext(
+        workspace=services.workspace,
+        tool_call_id=tool_call_id,
+        permission=permission,
+        files=_MergeFiles(services.editors, planned),
+        history=session.history,
+        diagnostics=diagnostics,
+        plan=_NoPlan(),
+        scratch=services.trace_folder(session.session_id) / "output",
+        journal=services.journal,
+    )
+
+
+def _kept(session: Session, picks: Sequence[Pick], branches: Sequence[BranchMeta]) -> dict[str, list[str]]:
+    """Where the versions of the branches lie, by name of the file: the model may read them."""
+    folders = {branch.id: result_folder(session, branch) / "contents" for branch in branches}
+    workspace = session.services.workspace
+    found: dict[str, list[str]] = {}
+    for pick in picks:
+        if pick.change.after is None:
+            continue
+        path = Blobs(folders[pick.branch]).path(sha256(pick.change.after))
+        name = path.relative_to(workspace) if path.is_relative_to(workspace) else path
+        found.setdefault(pick.change.name, []).append(f"{name.as_posix()} (branch {pick.branch})")
+    return found
+
+
+# -- what it means for the plan --
+
+
+def _choose(session: Session, branches: Sequence[BranchMeta], summary: str, by: str) -> None:
+    """The goal of each exploration knows what was selected, and is done."""
+    for start_id in dict.fromkeys(branch.explore_start_id for branch in branches):
+        goal = merge_goal(session, start_id)
+        if goal is None:
+            continue
+        before = [name for name in (goal.selected_branch or "").split(", ") if name]
+        chosen = [branch.id for branch in branches if branch.explore_start_id == start_id]
+        selected = ", ".join(dict.fromkeys([*before, *chosen]))
+        for change in _chosen(session, goal, summary, selected):
+            session.emit(goal_event(change, session.session_id, session.services.now(), by))
+
+
+def merge_goal(session: Session, explore_start_id: str) -> Goal | None:
+    """The goal that stands for the choice among the branches of an exploration."""
+    goals = session.state.plan.goals.values()
+    return next(
+        (
+            goal
+            for goal in goals
+            if goal.type == "explore_merge" and goal.explore_start_id == explore_start_id
+        ),
+        None,
+    )
+
+
+def _chosen(session: Session, goal: Goal, summary: str, selected: str) -> list[Change]:
+    plan = session.state.plan
+    try:
+        changes = plan.plan_done(summary, goal)
+    except PlanError:
+        # It has ended before, or has open goals below it: what was selected is a fact all the same.
+        updates = {"selected_branch": selected}
+        if goal.status == "completed":
+            updates["summary"] = cut_line(f"{goal.summary or ''} Then: {summary}".strip(), 4 * _MAX_SUMMARY)
+        return [Updated(goal.id, updates, plan.current_id)]
+    return [
+        replace(change, updates={**change.updates, "selected_branch": selected})
+        if isinstance(change, Updated) and change.goal_id == goal.id
+        else change
+        for change in changes
+    ]
+
+
+def _head(parts: Sequence[Part]) -> str:
+    words: dict[str, list[str]] = {}
+    described = {part.branch.id: part.branch.description for part in parts}
+    for part in parts:
+        words.setdefault(part.branch.id, []).append(part.path)
+    said = [
+        f"branch {branch} ({cut_line(described[branch], 80)})"
+        if "" in paths
+        else f"{names(paths)} of branch {branch} ({cut_line(described[branch], 80)})"
+        for branch, paths in words.items()
+    ]
+    return f"Selected: {', '.join(said)}."
+
+
+def _ids(branches: Sequence[BranchMeta]) -> str:
+    return ", ".join(branch.id for branch in branches)
+
+
+def _summary(head: str, written: Sequence[str], outcome: ChangeOutcome) -> str:
+    altered = " The person altered it before accepting." if outcome.altered else ""
+    return cut_line(f"{head} Written: {names(written)}.{altered}", _MAX_SUMMARY)

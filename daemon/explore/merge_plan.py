@@ -1,0 +1,273 @@
+"""What merging branches into the main tree does to each file. Pure.
+
+Three-way: the base that the branches started from, the file as it is now, the file as the branch left it. Where it is
+not certain what is meant there is a conflict, and nothing is merged at all: nobody guesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from daemon.explore.copies.base import BranchChange
+from tools.merge import Clash, MergeConflict, merge
+
+_LINK = 0o120000
+_EXECUTABLE = 0o111
+
+Kind = Literal["absent", "file", "link", "other"]
+"""``other``: a folder, or a file that nobody may touch; ``why`` says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A file at one moment."""
+
+    kind: Kind = "absent"
+    content: bytes = b""
+    """Of a link: where it points."""
+    executable: bool | None = None
+    """None: not known, or of no meaning here."""
+    why: str = ""
+    """Of ``other``: what is there instead."""
+    mode: int | None = None
+    """Permission bits, where they are known."""
+
+
+ABSENT = State()
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A file as one branch left it."""
+
+    branch: str
+    change: BranchChange
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Why a file cannot be merged."""
+
+    name: str
+    reason: str
+    clashes: tuple[Clash, ...] = ()
+    sides: tuple[str, str] = ("now", "branch")
+    """What ``ours`` and ``theirs`` of the clashes are, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What is to be done to one file; ``before`` is what stands there now."""
+
+    name: str
+    branches: tuple[str, ...]
+    before: State
+    after: State
+
+    @property
+    def mode(self) -> int | None:
+        """Permission bits to be set; None: as they are."""
+        wanted = self.after.executable
+        if self.after.kind != "file" or wanted is None:
+            return None
+        if self.before.kind != "file":
+            return 0o755 if wanted else None
+        if self.before.executable is None or self.before.executable == wanted:
+            return None
+        bits = self.before.mode if self.before.mode is not None else 0o644
+        # Who may read it may run it, as git has it.
+        return bits | (bits & 0o444) >> 2 if wanted else bits & ~_EXECUTABLE
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """All of it."""
+
+    files: tuple[Merged, ...] = ()
+    """What is to be written, by name."""
+    same: tuple[str, ...] = ()
+    """Files that are as the branch has them already."""
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Names of what is not written, each with the reason."""
+    conflicts: tuple[Conflict, ...] = ()
+
+
+class _CannotMerge(Exception):
+    def __init__(self, reason: str, clashes: Sequence[Clash] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.clashes = tuple(clashes)
+
+
+def plan_merge(picks: Sequence[Pick], current: Mapping[str, State]) -> MergePlan:
+    """The plan for what was picked, on the files as they are ``current``-ly (by name; absent: no such file)."""
+    by_name: dict[str, list[Pick]] = {}
+    for pick in picks:
+        by_name.setdefault(pick.change.name, []).append(pick)
+    files: list[Merged] = []
+    same: list[str] = []
+    left_out: list[tuple[str, str]] = []
+    conflicts: list[Conflict] = []
+    for name in sorted(by_name):
+        if reason := unwritable(name, [pick.change for pick in by_name[name]]):
+            left_out.append((name, reason))
+            continue
+        merged = _file(name, by_name[name], current.get(name, ABSENT))
+        if isinstance(merged, Conflict):
+            conflicts.append(merged)
+        elif merged.after == merged.before and merged.mode is None:
+            same.append(name)
+        else:
+            files.append(merged)
+    conflicts += _misplaced(files)
+    return MergePlan(tuple(files), tuple(same), tuple(left_out), tuple(conflicts))
+
+
+def unwritable(name: str, changes: Sequence[BranchChange]) -> str:
+    """Why a file is left out of every merge; empty when it is not."""
+    if any(part.casefold() == ".git" for part in name.split("/")) or name.split("/")[0] == ".trace":
+        return "it belongs to the repository or to Goalwright itself"
+    if any(_LINK in (change.before_mode, change.after_mode) for change in changes):
+        return "symbolic links are not written by a merge: make or remove it with bash"
+    if not name.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in name):
+        return "its name is not UTF-8: copy it with bash"
+    return ""
+
+
+def merge_states(base: State, ours: State, theirs: State, *, sides: tuple[str, str]) -> State | Conflict:
+    """Three-way merge of one file; a Conflict (without a name) when it is not certain what is meant.
+
+    ``sides``: what ``ours`` and ``theirs`` are, in words. Exchanged, the two give the same file, or a conflict again.
+    """
+    try:
+        return _merged(base, ours, theirs, sides)
+    except _CannotMerge as error:
+        return Conflict("", error.reason, error.clashes, sides)
+
+
+def of_change(change: BranchChange) -> tuple[State, State]:
+    """The base's and the branch's state of a changed file."""
+    return _state(change.before, change.before_mode), _state(change.after, change.after_mode)
+
+
+def _state(content: bytes | None, mode: int | None) -> State:
+    if content is None:
+        return ABSENT
+    if mode == _LINK:
+        return State("link", content)
+    return State("file", content, None if mode is None else bool(mode & _EXECUTABLE))
+
+
+def _file(name: str, picks: Sequence[Pick], now: State) -> Merged | Conflict:
+    base, wanted = of_change(picks[0].change)
+    branches = [picks[0].branch]
+    for pick in picks[1:]:
+        other_base, other = of_change(pick.change)
+        sides = (f"branch {' and '.join(branches)}", f"branch {pick.branch}")
+        if not _equal(base, other_base):
+            if _equal(wanted, other):
+                branches.append(pick.branch)
+                continue
+            reason = f"{sides[0]} and {sides[1]} changed it from different beginnings"
+            return Conflict(name, reason, sides=sides)
+        merged = merge_states(base, wanted, other, sides=sides)
+        if isinstance(merged, Conflict):
+            return Conflict(name, merged.reason, merged.clashes, sides)
+        wanted = merged
+        branches.append(pick.branch)
+    sides = ("the file as it is now", f"branch {' and '.join(branches)}")
+    after = merge_states(base, now, wanted, sides=sides)
+    if isinstance(after, Conflict):
+        return Conflict(name, after.reason, after.clashes, sides)
+    return Merged(name, tuple(branches), now, after)
+
+
+def _merged(base: State, ours: State, theirs: State, sides: tuple[str, str]) -> State:
+    if ours.kind == "other":
+        raise _CannotMerge(ours.why)
+    if "link" in (base.kind, ours.kind, theirs.kind) and not (_equal(ours, base) or _equal(ours, theirs)):
+        raise _CannotMerge(f"{_is(ours, sides[0])}, {_is(theirs, sides[1])}")
+    if _equal(theirs, base):
+        return ours
+    if _equal(ours, base):
+        return _with_mode_of(theirs, ours)
+    if ours.kind == theirs.kind == "absent":
+        return ours
+    if ours.kind == theirs.kind == base.kind == "file":
+        return _merged_files(base, ours, theirs)
+    if ours.kind == theirs.kind == "file":
+        if ours.content != theirs.content:
+            raise _CannotMerge(
+                f"{sides[0]} and {sides[1]} both made it, with different contents",
+                _whole(ours.content, theirs.content),
+            )
+        return _with_mode_of(theirs, ours)
+    if theirs.kind == "absent":
+        raise _CannotMerge(
+            f"{sides[1]} deleted it, and {sides[0]} has other changes", _whole(ours.content, b"")
+        )
+    raise _CannotMerge(f"{sides[0]} has it deleted, and {sides[1]} changed it", _whole(b"", theirs.content))
+
+
+def _merged_files(base: State, ours: State, theirs: State) -> State:
+    try:
+        content = merge(base.content, ours.content, theirs.content)
+    except MergeConflict as error:
+        raise _CannotMerge(error.reason, error.clashes) from error
+    executable = ours.executable
+    if theirs.executable is not None and theirs.executable != base.executable:
+        executable = theirs.executable
+    return State("file", content, executable, mode=ours.mode)
+
+
+def _with_mode_of(state: State, now: State) -> State:
+    """What the branch does not know of permissions stays as it is."""
+    executable = now.executable if state.executable is None else state.executable
+    return State(state.kind, state.content, executable if state.kind == "file" else None, mode=now.mode)
+
+
+def _equal(one: State, other: State) -> bool:
+    """Whether they are the same as far as both are known."""
+    if (one.kind, one.content) != (other.kind, other.content):
+        return False
+    return one.executable is None or other.executable is None or one.executable == other.executable
+
+
+def _is(state: State, side: str) -> str:
+    what = {"absent": "does not have it", "link": "has a symbolic link", "file": "has a file"}.get(
+        state.kind, state.why
+    )
+    return f"{side} {what}"
+
+
+def _whole(ours: bytes, theirs: bytes) -> tuple[Clash, ...]:
+    texts: list[str] = []
+    for data in (ours, theirs):
+        if b"\0" in data[:8000]:
+            return ()
+        texts.append(data.decode("utf-8", "replace"))
+    return (Clash(1, "", *texts),)
+
+
+def _misplaced(files: Sequence[Merged]) -> list[Conflict]:
+    """Files that would have to stand below another file, or where a file has to go first."""
+    made = {file.name for file in files if file.after.kind == "file"}
+    known = {file.name for file in files}
+    found: list[Conflict] = []
+    for file in files:
+        if file.after.kind != "file":
+            continue
+        parts = file.name.split("/")
+        above = ("/".join(parts[:end]) for end in range(1, len(parts)))
+        for folder in above:
+            if folder in made:
+                found.append(Conflict(file.name, f"{folder} would be a file and a folder at once"))
+            elif folder in known:
+                found.append(
+                    Conflict(
+                        file.name, f"{folder} is a file that would become a folder: delete it by hand first"
+                    )
+                )
+    return found

@@ -1,0 +1,84 @@
+"""A merge in words: its conflicts, and what became of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from daemon.explore.merge_plan import Conflict, MergePlan
+from daemon.model.words import cut_line
+from tools.diff import shown_name
+
+_MAX_CONFLICTS = 5
+"""Told in full; of the others only the names."""
+_MAX_CLASHES = 3
+_MAX_LINES = 8
+_MAX_WIDTH = 160
+_MAX_NAMED = 20
+
+
+def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]]) -> str:
+    """Why nothing was written. ``kept``: by name of a file, where the branches' versions of it can be read."""
+    conflicts = plan.conflicts
+    count = "1 file" if len(conflicts) == 1 else f"{len(conflicts)} files"
+    lines = [f"Nothing was written: {count} cannot be merged, and a merge is all or nothing."]
+    for conflict in conflicts[:_MAX_CONFLICTS]:
+        lines += _conflict(conflict, kept.get(conflict.name, ()))
+    lines += [
+        f"- {shown_name(conflict.name)}: {conflict.reason}"
+        for conflict in conflicts[_MAX_CONFLICTS : _MAX_CONFLICTS + _MAX_NAMED]
+    ]
+    if (more := len(conflicts) - _MAX_CONFLICTS - _MAX_NAMED) > 0:
+        lines.append(f"- and {more} more")
+    if plan.files:
+        lines.append(
+            f"The others can be merged by themselves, select them by name: {names([f.name for f in plan.files])}."
+        )
+    lines.append("Then bring in by hand what is missing (read the branch's version, edit the file).")
+    return "\n".join(lines)
+
+
+def remarks(plan: MergePlan) -> str:
+    """What of a selection is not among the written files, and why; empty when there is nothing."""
+    lines: list[str] = []
+    if plan.same:
+        lines.append(f"Already as in the branch: {names(plan.same)}.")
+    reasons: dict[str, list[str]] = {}
+    for name, reason in plan.left_out:
+        reasons.setdefault(reason, []).append(name)
+    lines += [f"Left out: {names(left)}: {reason}." for reason, left in reasons.items()]
+    return "\n".join(lines)
+
+
+def names(files: Sequence[str]) -> str:
+    """Names in a line, not too many."""
+    shown = ", ".join(shown_name(name) for name in files[:_MAX_NAMED])
+    more = len(files) - _MAX_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _conflict(conflict: Conflict, kept: Sequence[str]) -> list[str]:
+    lines = [f"- {shown_name(conflict.name)}: {conflict.reason}"]
+    for clash in conflict.clashes[:_MAX_CLASHES]:
+        place = f"line {clash.line}, " if len(clash.base) + len(clash.ours) else ""
+        lines += [f"  {place}{conflict.sides[0]}:", *_quoted(clash.ours)]
+        lines += [f"  {conflict.sides[1]}:", *_quoted(clash.theirs)]
+    if (more := len(conflict.clashes) - _MAX_CLASHES) > 0:
+        lines.append(f"  and {more} more places")
+    if kept:
+        lines.append(f"  To be read at {', '.join(kept)}")
+    return lines
+
+
+def _quoted(text: str) -> list[str]:
+    if not text:
+        return ["    (nothing)"]
+    rows = text.splitlines()
+    shown = [f"    {_row(row)}" for row in rows[:_MAX_LINES]]
+    more = len(rows) - _MAX_LINES
+    if len({end for end in ("\r\n", "\n") if end in text}) == 1 and "\r\n" in text:
+        shown[0] += "  (lines end with CRLF)"
+    return [*shown, f"    … {more} more lines"] if more > 0 else shown
+
+
+def _row(row: str) -> str:
+    return shown_name(row.expandtabs(4))[:_MAX_WIDTH] if row.strip() else cut_line(row, _MAX_WIDTH)

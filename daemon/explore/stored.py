@@ -1,0 +1,78 @@
+"""The branches of a session as they are named, and what is stored of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daemon.explore.results import ResultError, StoredResult, load_result
+from daemon.model.branches import BranchMeta, child_id, session_of
+from daemon.model.words import cut_line
+from tools.errors import ToolError
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+
+FOREIGN = (
+    "This session was not begun by you on this machine, so what its branches hold may be anybody's: nothing of it is "
+    "written to your files."
+)
+_MAX_NAMED = 12
+
+
+def find_branch(session: Session, name: str) -> BranchMeta:
+    """The branch of that id, in either case. Raises ToolError that lists those there are."""
+    branches = session.state.children.branches
+    wanted = name.strip()
+    for candidate in (wanted, wanted.upper()):
+        if (branch := branches.get(candidate)) is not None:
+            return branch
+        if session.branch_id and (branch := branches.get(f"{session.branch_id}.{candidate}")) is not None:
+            return branch
+    shown = cut_line(wanted, 80) or "(empty)"
+    if not branches:
+        raise ToolError(f"There is no branch {shown}: nothing was explored in this session.")
+    raise ToolError(f"There is no branch {shown}. {described(list(branches.values()))}")
+
+
+def described(branches: Sequence[BranchMeta]) -> str:
+    """Those there are, in a line."""
+    names = [f"{branch.id} ({cut_line(branch.description, 60)}; {_status(branch)})" for branch in branches]
+    more = len(names) - _MAX_NAMED
+    return f"Branches: {', '.join(names[-_MAX_NAMED:])}" + (f" and {more} older ones." if more > 0 else ".")
+
+
+def _status(branch: BranchMeta) -> str:
+    return "removed" if branch.removed else branch.status
+
+
+def session_id_of(session: Session, branch: BranchMeta) -> str:
+    """Id of the branch's own session."""
+    above = session.branch_id
+    if above is not None and branch.id.startswith(f"{above}."):
+        return session_of(session.trace_id, branch.id)
+    return child_id(session.session_id, branch.id)
+
+
+def result_folder(session: Session, branch: BranchMeta) -> Path:
+    """Where the result of a branch is stored."""
+    return session.services.trace_folder(session_id_of(session, branch)) / "result"
+
+
+async def stored_result(session: Session, branch: BranchMeta) -> StoredResult:
+    """What a branch that has ended did. Raises ToolError when there is nothing that can be used."""
+    if branch.removed:
+        raise ToolError(f"Branch {branch.id} was removed by the person: what it had done is gone.")
+    if branch.status == "exploring":
+        raise ToolError(f"Branch {branch.id} is still exploring: wait until it has ended.")
+    try:
+        result = await asyncio.to_thread(load_result, result_folder(session, branch))
+    except ResultError as error:
+        raise ToolError(f"Branch {branch.id} cannot be used. {error}") from error
+    if result is None:
+        raise ToolError(
+            f"Nothing is stored of what branch {branch.id} changed: it failed, or Goalwright was stopped, before that."
+        )
+    return result

@@ -28,6 +28,7 @@ def builtin_tools() -> dict[str, AnyTool]:
     from tools.glob import GlobTool
     from tools.goal import GoalTool
     from tools.grep import GrepTool
+    from tools.hand_over import HandOverTool
     from tools.job import JobTool
     from tools.ls import LsTool
     from tools.patch import PatchTool
@@ -38,7 +39,7 @@ def builtin_tools() -> dict[str, AnyTool]:
 
     tools: list[AnyTool] = [
         GoalTool(), ReadProgressTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), SymbolsTool(),
-        DiagnosticsTool(), EditTool(), PatchTool(), WriteTool(), BashTool(), JobTool(),
+        DiagnosticsTool(), EditTool(), PatchTool(), WriteTool(), BashTool(), JobTool(), HandOverTool(),
     ]  # fmt: skip
     return {tool.name: tool for tool in tools}
 

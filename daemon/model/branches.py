@@ -140,4 +140,8 @@ class SubagentMeta(Model):
     cost: Cost = 0.0
     """All it took, with its own children."""
     message_count: Count = 0
+    iteration: Count | None = None
+    """Of a hand-over from init to execute: the how-manieth of the session, from 1 (source: seed 001)."""
+    success_rate: float | None = None
+    """What it reported, 0 to 1."""
     started_at: datetime

@@ -1542,6 +1542,10 @@ export interface SubagentMeta {
   /** All it took, with its own children. */
   cost: Cost;
   messageCount: Count;
+  /** Of a hand-over from init to execute: the how-manieth of the session, from 1 (source: seed 001). */
+  iteration: Count | null;
+  /** What it reported, 0 to 1. */
+  successRate: number | null;
   startedAt: string;
 }
 

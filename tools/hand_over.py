@@ -1,0 +1,61 @@
+"""The ``hand_over`` tool: passing the work on to another agent."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
+
+_PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
+_OF = re.compile(r"\s*(\d+)\s*/\s*(\d+)\s*(?:\(.*\))?\s*", re.DOTALL)
+_NUMBER = re.compile(r"\s*(\d*\.?\d+)\s*")
+
+
+def read_rate(value: object) -> object:
+    """A success rate as models write it: 0.85, "0.85", "85 %", "17/20", "12/15 (80%)". Raises ValueError.
+
+    A bare 85 is refused: it might as well be a count, and one that is read wrongly ends the work too early.
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    rate = math.nan
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        rate = float(value)
+    elif isinstance(value, str):
+        if hit := _PERCENT.fullmatch(value):
+            rate = float(hit[1]) / 100
+        elif (hit := _OF.fullmatch(value)) and int(hit[2]) > 0:
+            rate = int(hit[1]) / int(hit[2])
+        elif hit := _NUMBER.fullmatch(value):
+            rate = float(hit[1])
+    if not 0 <= rate <= 1:
+        raise ValueError("give a number from 0 to 1 (0.85 for 85 %)")
+    return rate
+
+
+class HandOverInput(ToolInput):
+    """Arguments of ``hand_over``."""
+
+    report: str
+    success_rate: Annotated[float | None, BeforeValidator(read_rate)] = Field(
+        default=None, description="Of execute: 0 to 1."
+    )
+
+
+class HandOverTool(Tool[HandOverInput]):
+    """Through the ``HandOver`` port (source: seed 001)."""
+
+    name = "hand_over"
+    permission = "hand_over"
+    Input = HandOverInput
+
+    async def run(self, args: HandOverInput, ctx: ToolContext) -> ToolResult:
+        """See ``Tool.run``."""
+        if not args.report.strip():
+            raise ToolError("The report is empty: say what the other agent (and the person) must know.")
+        told = await ctx.hand_over.hand_over(args.report.strip(), args.success_rate)
+        return ToolResult(told.content, told.title, told.metadata, told.is_error)

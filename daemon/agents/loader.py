@@ -1,54 +1,166 @@
-"""Loads agent profiles from their Markdown files."""
+"""Finds agents: shipped ones, the person's own, and those of a workspace that the person trusts.
+
+The nearest file with a name wins. A file that cannot be read is no agent, and hides none of the others. Files are read
+when they are asked for, so that a new one counts at once.
+"""
 
 from __future__ import annotations
 
 import functools
 import importlib.resources
-from dataclasses import dataclass
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from daemon.model.permissions import Rule
+from daemon.agents.profile import COMPACTION as COMPACTION
+from daemon.agents.profile import AgentProfile as AgentProfile
+from daemon.agents.profile import AgentSource
+from daemon.agents.profile_file import NAME, BadAgent, parse_agent, read_agent
+from daemon.model.permissions import Trust
+
+BUILTIN = ("build", "plan", "init", "execute")
+"""Shipped agents that a session may begin with."""
+HELPERS = ("general", "explore", COMPACTION)
+"""Shipped agents that work for others."""
+SHIPPED_AGENTS = (*BUILTIN, *HELPERS)
+WORKSPACE_FOLDER = Path(".goalwright") / "agents"
+MAX_AGENTS = 200
+"""Files of a folder; a workspace may hold any number."""
 
 
 class UnknownAgent(Exception):
     """There is no such agent; the message names those that exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentProfile:
-    """An agent: its prompt, and the rules that bind it whatever the user's rules allow."""
-
-    name: str
-    description: str
-    prompt: str
-    context: str
-    """Name of its context profile and of its summary's fields, see ``daemon.context``; the front matter's
-    ``context``, else the agent's own name."""
-    rules: tuple[Rule, ...] = ()
-    insists: tuple[str, ...] = ()
-    """Permissions that are asked about each time, whatever is allowed; the front matter's ``insist``."""
-
-
-BUILTIN = ("build", "plan", "init", "execute")
-
-
 @functools.cache
 def load_agent(name: str) -> AgentProfile:
     """A shipped agent. Raises UnknownAgent."""
-    if name not in BUILTIN:
+    if name not in SHIPPED_AGENTS:
         raise UnknownAgent(f"There is no agent {name!r}; there are: {', '.join(BUILTIN)}.")
     text = importlib.resources.files("daemon.agents").joinpath(f"{name}.md").read_text("utf-8")
-    _, head, body = text.split("---\n", 2)
-    fields = dict(line.split(":", 1) for line in head.splitlines() if ":" in line)
-    denied, insists = (_listed(fields.get(name, "")) for name in ("deny", "insist"))
-    return AgentProfile(
-        name=name,
-        description=fields.get("description", "").strip(),
-        prompt=body.strip(),
-        context=fields.get("context", "").strip() or name,
-        rules=tuple(Rule(permission=p, pattern="*", action="deny", source="agent") for p in denied),
-        insists=insists,
-    )
+    return parse_agent(name, text)
 
 
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All agents by name, shipped ones first; ``problems``: what is wrong with files, in words with their path."""
+
+    agents: Sequence[AgentProfile]
+    problems: tuple[str, ...] = ()
+    unread: str = ""
+    """Why the workspace's own are left out, in words; empty when none are."""
+
+    def serving(self) -> list[AgentProfile]:
+        """Those that other agents may give tasks to."""
+        return [agent for agent in self.agents if agent.serves]
+
+    def beginning(self) -> list[AgentProfile]:
+        """Those that a session may begin with."""
+        return [agent for agent in self.agents if agent.begins]
+
+
+@dataclass(slots=True)
+class _Read:
+    """A file as it was read: an agent, or what is wrong."""
+
+    stamp: tuple[int, int]
+    agent: AgentProfile | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """The agents of a workspace; without folders, the shipped ones. All methods block, and may run in any thread."""
+
+    workspace: Path | None = None
+    """Its root."""
+    user_folder: Path | None = None
+    """The state folder."""
+    _read: dict[Path, _Read] = field(default_factory=dict[Path, "_Read"], compare=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
+
+    def find(self, name: str, trust: Trust) -> AgentProfile:
+        """The agent with this name. Raises UnknownAgent, also when its file cannot be read: the message says why."""
+        if NAME.fullmatch(name):
+            for folder, source in self._folders(trust):
+                read = self._file(folder / f"{name}.md", source)
+                if read is not None and read.agent is not None:
+                    return read.agent
+                if read is not None:
+                    # Not the next one: its limits may be others.
+                    raise UnknownAgent(f"The agent {name} cannot be used: {read.problem}")
+            if name in SHIPPED_AGENTS:
+                return load_agent(name)
+        known = ", ".join(agent.name for agent in self.all(trust).agents if agent.name != COMPACTION)
+        raise UnknownAgent(f"There is no agent {name!r}; there are: {known}.")
+
+    def all(self, trust: Trust) -> Found:
+        """Every agent there is, and what is wrong with the files of others."""
+        found = {name: load_agent(name) for name in SHIPPED_AGENTS}
+        problems: list[str] = []
+        for folder, source in reversed(self._folders(trust)):
+            for path in _files(folder):
+                read = self._file(path, source) if NAME.fullmatch(path.stem) else None
+                if read is None:
+                    problems.append(
+                        f"{path}: an agent goes by its file's name, which must be small letters, digits and hyphens: "
+                        "rename it"
+                    )
+                elif read.agent is None:
+                    problems.append(read.problem)
+                    found.pop(path.stem, None)
+                else:
+                    found[path.stem] = read.agent
+                    problems += [f"{path}, {text}" for text in read.agent.problems]
+        return Found(tuple(found.values()), tuple(problems), self._left_out(trust))
+
+    def _folders(self, trust: Trust) -> list[tuple[Path, AgentSource]]:
+        """The nearest first."""
+        folders: list[tuple[Path, AgentSource]] = []
+        if self.workspace is not None and trust == "trusted":
+            folders.append((self.workspace / WORKSPACE_FOLDER, "workspace"))
+        if self.user_folder is not None:
+            folders.append((self.user_folder / "agents", "user"))
+        return folders
+
+    def _left_out(self, trust: Trust) -> str:
+        if self.workspace is None or trust == "trusted":
+            return ""
+        names = [path.stem for path in _files(self.workspace / WORKSPACE_FOLDER)]
+        if not names:
+            return ""
+        return (
+            f"The agents of this folder ({', '.join(names[:10])}) are not used: it is not trusted. If it is yours, run "
+            "`goalwright trust` in it, or trust it in the editor."
+        )
+
+    def _file(self, path: Path, source: AgentSource) -> _Read | None:
+        """None when there is no such file."""
+        try:
+            status = path.stat()
+        except OSError:
+            return None
+        stamp = (status.st_mtime_ns, status.st_size)
+        with self._lock:
+            known = self._read.get(path)
+            if known is not None and known.stamp == stamp:
+                return known
+            try:
+                agent = parse_agent(path.stem, read_agent(path), source, str(path))
+                read = _Read(stamp, agent)
+            except FileNotFoundError:
+                return None
+            except BadAgent as error:
+                read = _Read(stamp, problem=f"{path}: {error}")
+            self._read[path] = read
+            return read
+
+
+def _files(folder: Path) -> list[Path]:
+    """Markdown files of a folder, in the order of their names; none when there is no such folder."""
+    try:
+        found = [path for path in folder.iterdir() if path.suffix == ".md"]
+    except OSError:
+        return []
+    return sorted(found)[:MAX_AGENTS]

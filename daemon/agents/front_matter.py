@@ -1,0 +1,145 @@
+"""Reads the YAML between the ``---`` lines of a Markdown file into texts, lists and mappings, with line numbers.
+
+The files may be anybody's. YAML is composed and never constructed, so no tag makes an object, and every scalar is the
+text that stands there (``no`` is no boolean, ``1.0`` no number). References to other places are refused: a few lines
+of them can mean gigabytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from yaml import Node
+
+MAX_HEAD = 50_000
+"""Characters."""
+_DEPTH = 8
+# What YAML, too, reads as a key and the text behind it.
+_FLAT = re.compile(r"([A-Za-z_]\w*): +([A-Za-z](?:[\w ,.;()/!-]*[\w,.;()/!-])?) *")
+_FENCE = re.compile(r"---[ \t]*")
+
+Value = str | list["Value"] | dict[str, "Value"]
+
+
+class BadHead(Exception):
+    """It cannot be read; the message says in which line, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A key's value, and the line of the file it stands in, from 1."""
+
+    value: Value
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A Markdown file: its head by key, in the order of the file, and what follows it."""
+
+    head: Mapping[str, Entry]
+    body: str
+
+
+def read_document(text: str) -> Document:
+    """Take a file apart. One without a head is all body. Raises BadHead."""
+    lines = text.removeprefix("\ufeff").splitlines()
+    if not lines or _FENCE.fullmatch(lines[0]) is None:
+        return Document({}, "\n".join(lines).strip())
+    end = next((at for at, line in enumerate(lines[1:], 1) if _FENCE.fullmatch(line)), None)
+    if end is None:
+        raise BadHead("line 1: the front matter that begins here has no end; put --- on a line behind it")
+    head = lines[1:end]
+    if sum(map(len, head)) > MAX_HEAD:
+        raise BadHead(f"line 1: the front matter has more than {MAX_HEAD:,} characters; make it shorter")
+    entries = _flat(head)
+    return Document(
+        _yaml("\n".join(head)) if entries is None else entries, "\n".join(lines[end + 1 :]).strip()
+    )
+
+
+def _flat(lines: list[str]) -> dict[str, Entry] | None:
+    """Plain ``key: text`` lines, without the 20 ms that it takes to import YAML; None when there is more to it."""
+    found: dict[str, Entry] = {}
+    for number, line in enumerate(lines, 2):
+        match = _FLAT.fullmatch(line)
+        if match is None or match[1] in found:
+            return None
+        found[match[1]] = Entry(match[2], number)
+    return found
+
+
+def _yaml(text: str) -> dict[str, Entry]:
+    import yaml
+
+    try:
+        root = yaml.SafeLoader(text).get_single_node()
+        return {} if root is None else _Reader().entries(root)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = 1 if mark is None else mark.line + 2
+        raise BadHead(f"line {line}: {error.problem or 'this is no YAML'}; {_hint(text, line)}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadHead(f"the front matter is no YAML: {str(error).splitlines()[0]}") from error
+    except RecursionError:
+        raise BadHead("the front matter is nested too deeply") from None
+
+
+def _hint(text: str, line: int) -> str:
+    lines = text.splitlines()
+    shown = lines[line - 2] if 2 <= line < len(lines) + 2 else ""
+    if re.search(r"(?:^|[\s\[,])[*!&]", shown):
+        return 'put what begins with *, ! or & in quotes, e.g. "*"'
+    if shown.count(": ") > 1:
+        return 'put a text with a colon in it in quotes, e.g. description: "Use it: always"'
+    return "tabs cannot indent YAML: use spaces" if "\t" in shown else "check the indentation and the quotes"
+
+
+class _Reader:
+    """Of one head."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def entries(self, root: Node) -> dict[str, Entry]:
+        """The keys of the head itself."""
+        from yaml import MappingNode
+
+        if not isinstance(root, MappingNode):
+            raise BadHead("line 2: the front matter must be lines like `description: what it does`")
+        return {key: Entry(value, line) for key, value, line in self._pairs(root, 1)}
+
+    def _pairs(self, node: Node, depth: int) -> list[tuple[str, Value, int]]:
+        from yaml import ScalarNode
+
+        found: dict[str, tuple[str, Value, int]] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 2
+            if not isinstance(key, ScalarNode):
+                raise BadHead(f"line {line}: a key must be a text")
+            name = str(key.value)
+            if name in found:
+                raise BadHead(f"line {line}: {name!r} stands there twice; keep one of them")
+            found[name] = (name, self._value(value, depth + 1), line)
+        return list(found.values())
+
+    def _value(self, node: Node, depth: int) -> Value:
+        from yaml import MappingNode, ScalarNode, SequenceNode
+
+        line = node.start_mark.line + 2
+        if id(node) in self._seen:
+            raise BadHead(f"line {line}: references (&name, *name) are not read; write it out, or quote a *")
+        self._seen.add(id(node))
+        if depth > _DEPTH:
+            raise BadHead(f"line {line}: this is nested too deeply")
+        if isinstance(node, ScalarNode):
+            return str(node.value)
+        if isinstance(node, SequenceNode):
+            return [self._value(item, depth + 1) for item in node.value]
+        if isinstance(node, MappingNode):
+            return {key: value for key, value, _ in self._pairs(node, depth)}
+        raise BadHead(f"line {line}: this cannot be read")

@@ -1,0 +1,73 @@
+"""What an agent is: who the model is then, and what it may not do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from daemon.model.permissions import Rule
+
+AgentMode = Literal["primary", "subagent", "all"]
+"""Who may be begun with: by the person (a session's own agent), by other agents (``task``), or by both."""
+AgentSource = Literal["shipped", "user", "workspace"]
+
+COMPACTION = "compaction"
+"""It sums up when the context is compacted, and does nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentProfile:
+    """An agent: its prompt, its tools, and rules of its own."""
+
+    name: str
+    description: str
+    prompt: str
+    context: str
+    """Name of its context profile and of its summary's fields, see ``daemon.context``; the front matter's
+    ``context``, else the agent's own name."""
+    rules: tuple[Rule, ...] = ()
+    """Its file's, source ``agent``. They come last, but lift no prohibition; see ``limits``."""
+    mode: AgentMode = "all"
+    model: str = ""
+    """``provider/model``; empty: that of the session, or of the agent that calls it."""
+    tools: tuple[str, ...] = ()
+    """Wildcards in order, the last that matches decides; ``!`` before one takes away. Empty: all tools."""
+    keep_steps: int | None = None
+    compact_at: int | None = None
+    """Tokens. Both: instead of those of the context profile, where the person's settings say nothing."""
+    insists: tuple[str, ...] = ()
+    """Permissions that are asked about each time, whatever is allowed; the front matter's ``insist``."""
+    source: AgentSource = "shipped"
+    file: str = ""
+    """Where it stands, for the person; empty for a shipped one."""
+    problems: tuple[str, ...] = ()
+    """What in its file is not used, in words."""
+
+    def has_tool(self, name: str) -> bool:
+        """Whether it works with a tool at all; rules have their say besides."""
+        has = True
+        for pattern in self.tools:
+            if fnmatchcase(name, pattern.removeprefix("!")):
+                has = not pattern.startswith("!")
+        return has
+
+    @property
+    def begins(self) -> bool:
+        """A session may begin with it."""
+        return self.mode != "subagent" and self.name != COMPACTION
+
+    @property
+    def serves(self) -> bool:
+        """Other agents may give it tasks."""
+        return self.mode != "primary" and self.name != COMPACTION
+
+    @property
+    def own_rules(self) -> tuple[Rule, ...]:
+        """Rules that may answer a question for the person. A file that came with the workspace never does."""
+        return () if self.source == "workspace" else self.rules
+
+    @property
+    def limits(self) -> tuple[Rule, ...]:
+        """Rules that only tighten: what they allow is as the others say."""
+        return self.rules if self.source == "workspace" else ()

@@ -1,0 +1,235 @@
+"""Reads an agent's Markdown file: what it is in the front matter, its prompt below (source: mission M10)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from daemon.agents.front_matter import BadHead, Entry, Value, read_document
+from daemon.agents.profile import COMPACTION, AgentMode, AgentProfile, AgentSource
+from daemon.model.permissions import Rule
+from daemon.permission.rules_file import rules_from_config
+
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+MAX_FILE = 200_000
+"""Bytes."""
+MAX_DESCRIPTION = 1_000
+"""Characters of a description; it goes into requests."""
+
+_MODES: tuple[AgentMode, ...] = ("primary", "subagent", "all")
+_MODEL = re.compile(r"[\w.-]+/\S+")
+_TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off", "")
+# How other programs call tools that are ours, too.
+_TOOL_NAMES = {
+    "multiedit": "edit",
+    "list": "ls",
+    "todowrite": "goal",
+    "todoread": "read_progress",
+    "agent": "task",
+}
+_ELSEWHERE = ("temperature", "top_p", "color", "hidden", "license", "version", "author", "metadata")
+"""Keys that others' files have, which mean nothing here."""
+_KEYS = (
+    "description", "mode", "model", "tools", "permission", "permissions", "deny", "context", "insist", "name",
+)  # fmt: skip
+
+
+class BadAgent(Exception):
+    """The file is no agent; the message says why, in which line, and what to do."""
+
+
+def read_agent(path: Path) -> str:
+    """The text of an agent's file. Blocks. Raises BadAgent, FileNotFoundError."""
+    if path.exists() and not path.is_file():
+        # A workspace may hold a link to a device or a pipe: reading it would never end.
+        raise BadAgent("it is not a file")
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+        if len(data) > MAX_FILE:
+            raise BadAgent(f"it has more than {MAX_FILE:,} bytes: make it shorter")
+        return data.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BadAgent(f"it cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise BadAgent("it is not UTF-8 text: save it as UTF-8") from error
+
+
+def parse_agent(name: str, text: str, source: AgentSource = "shipped", file: str = "") -> AgentProfile:
+    """The agent in a file's text. Pure. Raises BadAgent.
+
+    What only makes it less than it could be (an unknown key) is among its ``problems``; what may have been meant as a
+    limit and cannot be read makes the file no agent at all.
+    """
+    try:
+        document = read_document(text)
+    except BadHead as error:
+        raise BadAgent(str(error)) from error
+    if not document.body and name != COMPACTION:
+        raise BadAgent("it has no text: write the agent's prompt below the front matter")
+    return _Head(document.head, name, file).profile(document.body, source)
+
+
+class _Head:
+    """One front matter on its way to a profile."""
+
+    def __init__(self, head: Mapping[str, Entry], name: str, file: str) -> None:
+        self._head = head
+        self._name = name
+        self._file = file
+        self._problems: list[str] = []
+
+    def profile(self, body: str, source: AgentSource) -> AgentProfile:
+        self._strangers()
+        rules = self._rules()
+        context, keep_steps, compact_at = self._context()
+        description = " ".join(self._text("description").split()) or body.lstrip("# ").split("\n", 1)[0]
+        return AgentProfile(
+            name=self._name,
+            description=description[:MAX_DESCRIPTION],
+            prompt=body,
+            context=context,
+            rules=tuple(rules),
+            mode=self._mode(),
+            model=self._model(),
+            tools=self._tools(),
+            keep_steps=keep_steps,
+            compact_at=compact_at,
+            insists=tuple(self._words("insist")),
+            source=source,
+            file=self._file,
+            problems=tuple(self._problems),
+        )
+
+    def _problem(self, key: str, text: str) -> None:
+        self._problems.append(f"line {self._head[key].line}: {text}")
+
+    def _bad(self, key: str, text: str) -> BadAgent:
+        return BadAgent(f"line {self._head[key].line}: {text}")
+
+    def _strangers(self) -> None:
+        for key in self._head:
+            if key in _ELSEWHERE:
+                self._problem(key, f"{key} is not used here")
+            elif key not in _KEYS:
+                self._problem(key, f"{key} is not known; known are {', '.join(_KEYS[:-1])}")
+        if "name" in self._head and self._text("name") != self._name:
+            self._problem("name", f"name is not used: an agent goes by its file's name, {self._name}")
+
+    def _text(self, key: str) -> str:
+        if key not in self._head:
+            return ""
+        value = self._head[key].value
+        if not isinstance(value, str):
+            raise self._bad(key, f"{key} must be a text")
+        return value.strip()
+
+    def _words(self, key: str) -> list[str]:
+        """A list, or a text with commas."""
+        if key not in self._head:
+            return []
+        value = self._head[key].value
+        items: list[Value] = [*value.split(",")] if isinstance(value, str) else []
+        if isinstance(value, list):
+            items = value
+        if isinstance(value, dict) or not all(isinstance(item, str) for item in items):
+            raise self._bad(key, f"{key} must be a list, or names with commas between them")
+        return [text for item in items if isinstance(item, str) and (text := item.strip())]
+
+    def _mode(self) -> AgentMode:
+        wanted = self._text("mode") or "all"
+        for mode in _MODES:
+            if mode == wanted:
+                return mode
+        raise self._bad("mode", f"mode must be one of {', '.join(_MODES)}")
+
+    def _model(self) -> str:
+        model = self._text("model")
+        if model in ("", "inherit", "null", "~"):
+            return ""
+        if _MODEL.fullmatch(model) is None:
+            self._problem("model", f"{model!r} is not provider/model: the model of the session is used")
+            return ""
+        return model
+
+    def _tools(self) -> tuple[str, ...]:
+        if "tools" not in self._head:
+            return ()
+        value = self._head["tools"].value
+        if not isinstance(value, dict):
+            words = self._words("tools")
+            if any("(" in word for word in words):
+                self._problem("tools", "tools only names tools: what they may do is said by permission")
+            named = [_tool(word) for word in words]
+            # A list names what there is; what it takes away ("!bash") it takes from that, or from all.
+            return (
+                ("!*", *named)
+                if any(not word.startswith("!") for word in named) or not named
+                else tuple(named)
+            )
+        found: list[str] = []
+        for word, wanted in value.items():
+            on = wanted.lower() if isinstance(wanted, str) else "?"
+            if on not in (*_TRUE, *_FALSE):
+                raise self._bad("tools", f"tools: {word} must be true or false")
+            found.append(_tool(word) if on in _TRUE else f"!{_tool(word)}")
+        return tuple(found)
+
+    def _rules(self) -> list[Rule]:
+        denied = [
+            Rule(permission=permission, pattern="*", action="deny", source="agent", file=self._file)
+            for permission in self._words("deny")
+        ]
+        rules: list[Rule] = []
+        for key in ("permission", "permissions"):
+            if key not in self._head:
+                continue
+            value = self._head[key].value
+            if value == "":
+                continue
+            found, wrong = rules_from_config(
+                {"*": value} if isinstance(value, str) else value, "agent", self._file
+            )
+            if wrong:
+                raise self._bad(key, f"{key}: {wrong[0]}")
+            rules += found
+        # Last, so that nothing in the same file takes it back.
+        return [*rules, *denied]
+
+    def _context(self) -> tuple[str, int | None, int | None]:
+        if "context" not in self._head:
+            return self._name, None, None
+        value = self._head["context"].value
+        if isinstance(value, str):
+            return value.strip() or self._name, None, None
+        if not isinstance(value, dict) or not value.keys() <= {"profile", "keep_steps", "compact_at"}:
+            raise self._bad(
+                "context", "context must be a name, or a mapping with profile, keep_steps, compact_at"
+            )
+        profile = value.get("profile", self._name)
+        return (
+            profile if isinstance(profile, str) else self._name,
+            self._number(value, "keep_steps", 1, 100),
+            self._number(value, "compact_at", 1_000, 100_000_000),
+        )
+
+    def _number(self, values: Mapping[str, Value], key: str, least: int, most: int) -> int | None:
+        if key not in values:
+            return None
+        text = values[key]
+        number = (
+            int(text.replace("_", "")) if isinstance(text, str) and re.fullmatch(r"[\d_]{1,12}", text) else 0
+        )
+        if not least <= number <= most:
+            raise self._bad("context", f"context: {key} must be a number from {least:,} to {most:,}")
+        return number
+
+
+def _tool(word: str) -> str:
+    sign = "!" if word.startswith("!") else ""
+    # "Bash(git *)" of others names a tool and what it may do; here rules say the latter.
+    name = word.strip("! ").casefold().partition("(")[0]
+    return sign + _TOOL_NAMES.get(name, name)

@@ -172,7 +172,7 @@ def prepare(
     around = _around(policy, shown, fresh)
     for path in around:
         # Empty but for what is shown in it; who does not know the way does not find it.
-        argv += ["--perms", "0711", "--tmpfs", str(path)]
+        argv += ["--perms", "0111", "--tmpfs", str(path)]
     for folder in sorted(shown, key=lambda path: len(path.parts)):
         argv += ["--bind" if shown[folder] else "--ro-bind", str(folder), str(folder)]
     for path in around:

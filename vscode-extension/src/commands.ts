@@ -10,6 +10,7 @@ import type { Installation } from "./daemon/install";
 import { ACTIONS, asProblem } from "./daemon/problems";
 import type { Review } from "./diff/review";
 import { proposedBy } from "./diff/uris";
+import { requestTitle } from "./explore/words";
 import type { GoalCommands } from "./goals/commands";
 import type { GoalsView } from "./goals/view";
 import { nameOf } from "./goals/words";
@@ -170,7 +171,7 @@ async function rejectWithFeedback(parts: Parts, uri: unknown): Promise<void> {
   const request = parts.review.target(proposal(uri));
   if (!request) return;
   const feedback = await vscode.window.showInputBox({
-    title: `Reject: ${request.title}`,
+    title: `Reject: ${requestTitle(request)}`,
     prompt: "Tell Goalwright what to do instead; the turn goes on with it.",
     ignoreFocusOut: true,
   });

@@ -11,6 +11,8 @@ import { watchSurroundings } from "./daemon/watch";
 import { EditorProblems } from "./diagnostics/editor";
 import { Review } from "./diff/review";
 import { EditorFeatures } from "./editor/features";
+import { Explorations } from "./explore/explorations";
+import { Records } from "./explore/record";
 import { GoalCommands } from "./goals/commands";
 import { GoalsView } from "./goals/view";
 import { FileHistory } from "./history/model";
@@ -37,7 +39,9 @@ export function activate(context: vscode.ExtensionContext): void {
   const review = new Review(daemon, sessions, context.workspaceState, log);
   const history = new FileHistory(daemon, sessions, log);
   const surrounding = new SurroundingModel(daemon, sessions);
-  const chat = new ChatView(context.extensionUri, { daemon, sessions, review, history, surrounding, log });
+  const records = new Records(daemon, sessions);
+  const explorations = new Explorations(daemon, sessions, records);
+  const chat = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, log });
   const goalCommands = new GoalCommands({ daemon, sessions, history });
   const tell = problemTeller(daemon, log);
   const features = new EditorFeatures({ sessions, review, chat, tell, refreshLenses: () => daemon.refreshLenses() });
@@ -52,6 +56,8 @@ export function activate(context: vscode.ExtensionContext): void {
     sessions,
     review,
     history,
+    records,
+    explorations,
     surrounding,
     chat,
     features,

@@ -2,6 +2,7 @@
 import type { ActionId } from "../daemon/problems";
 import type { Choice } from "../diff/choice";
 import type { Answer } from "../permission/grants";
+import type { Explored } from "../explore/shown";
 import type { Places } from "../permission/words";
 import type { HistoryChange, Mode, SessionMessagesResult } from "../protocol.gen";
 import type { Outgoing } from "../session/controller";
@@ -51,7 +52,12 @@ export type ToWebview =
       outbox: readonly Outgoing[];
       choices: Choices;
       changes: Changes;
+      explored: Explored;
+      record: SessionState | null;
     }
+  | { type: "explored"; explored: Explored }
+  | { type: "record"; record: SessionState | null }
+  | { type: "recordUpdates"; updates: readonly Update[] }
   | { type: "surrounding"; surrounding: Surrounding }
   | { type: "outbox"; outbox: readonly Outgoing[] }
   | { type: "choices"; choices: Choices }
@@ -75,6 +81,13 @@ export type FromWebview =
   | { type: "editQueue"; promptId: string; text: string | null }
   | { type: "earlier"; sessionId: string; before: number }
   | { type: "openSession"; sessionId: string }
+  | { type: "branchFiles"; sessionId: string; branchId: string }
+  | { type: "showBranch"; sessionId: string; branchId: string; path?: string }
+  | { type: "useBranch"; sessionId: string; exploreStartId: string; choice: readonly string[] }
+  | { type: "leaveChoice"; sessionId: string; exploreStartId: string }
+  | { type: "removeBranch"; sessionId: string; branchId: string }
+  | { type: "openRecord"; sessionId: string }
+  | { type: "closeRecord" }
   | { type: "moreSessions" }
   | { type: "action"; id: ActionId }
   | { type: "command"; command: PageCommand }

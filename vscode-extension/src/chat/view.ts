@@ -2,6 +2,8 @@ import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { ACTIONS, asProblem } from "../daemon/problems";
 import type { Review } from "../diff/review";
+import type { Explorations } from "../explore/explorations";
+import type { Records } from "../explore/record";
 import { restore, step } from "../history/commands";
 import type { FileHistory } from "../history/model";
 import type { Answer } from "../permission/grants";
@@ -28,6 +30,8 @@ interface Shown {
   sessions: SessionController;
   review: Review;
   history: FileHistory;
+  explorations: Explorations;
+  records: Records;
   surrounding: SurroundingModel;
   log: vscode.LogOutputChannel;
 }
@@ -48,7 +52,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     private readonly extension: vscode.Uri,
     private readonly parts: Shown,
   ) {
-    const { sessions, review, history, surrounding } = parts;
+    const { sessions, review, history, surrounding, explorations, records } = parts;
     this.disposables = [
       vscode.window.registerWebviewViewProvider(ChatView.id, this, {
         // Hiding the panel keeps scroll position, selection and half-written feedback.
@@ -63,6 +67,11 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       sessions.onUndelivered((text) => this.post({ type: "restore", text })),
       surrounding.onDidChange((value) => this.post({ type: "surrounding", surrounding: value })),
       review.onDidChoose(() => this.post({ type: "choices", choices: review.choices })),
+      explorations.onDidChange(() => this.post({ type: "explored", explored: explorations.shown })),
+      records.onDidChange((updates) => {
+        if (updates) this.post({ type: "recordUpdates", updates });
+        else this.post({ type: "record", record: records.state ?? null });
+      }),
       history.onDidChange(() => this.post({ type: "changes", changes: history.byCall() })),
     ];
   }
@@ -123,7 +132,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   private async handle(message: FromWebview): Promise<void> {
-    const { sessions, review, history } = this.parts;
+    const { sessions, review, history, explorations, records } = this.parts;
     switch (message.type) {
       case "ready":
         this.ready = true;
@@ -159,12 +168,27 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       case "editQueue":
         return sessions.editQueue(message.promptId, message.text);
       case "earlier": {
-        if (message.sessionId !== sessions.sessionId) return;
-        const earlier = await sessions.earlier(message.before);
+        const { sessionId, before } = message;
+        if (sessionId !== sessions.sessionId && sessionId !== records.sessionId) return;
+        const earlier = sessionId === records.sessionId ? await records.earlier(sessionId, before) : await sessions.earlier(before);
         return this.post({ type: "earlier", sessionId: message.sessionId, earlier });
       }
       case "openSession":
         return sessions.open(message.sessionId);
+      case "branchFiles":
+        return explorations.list(message.sessionId, message.branchId);
+      case "showBranch":
+        return explorations.open(message.sessionId, message.branchId, message.path);
+      case "useBranch":
+        return explorations.use(message.sessionId, message.exploreStartId, message.choice);
+      case "leaveChoice":
+        return explorations.leave(message.sessionId, message.exploreStartId);
+      case "removeBranch":
+        return explorations.remove(message.sessionId, message.branchId);
+      case "openRecord":
+        return records.open(message.sessionId);
+      case "closeRecord":
+        return records.close();
       case "moreSessions":
         await vscode.commands.executeCommand("goalwright.openSession");
         return;
@@ -223,7 +247,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private postAll(): void {
     // What waits is part of the whole already.
     this.waiting = [];
-    const { surrounding, sessions, review, history } = this.parts;
+    const { surrounding, sessions, review, history, explorations, records } = this.parts;
     this.post({
       type: "all",
       surrounding: surrounding.value,
@@ -231,6 +255,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       outbox: sessions.outbox,
       choices: review.choices,
       changes: history.byCall(),
+      explored: explorations.shown,
+      record: records.state ?? null,
     });
   }
 

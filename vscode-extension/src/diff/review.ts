@@ -78,7 +78,7 @@ export class Review implements vscode.Disposable {
         "vscode.diff",
         vscode.Uri.from(address(BEFORE, proposed)),
         vscode.Uri.from(address(AFTER, proposed)),
-        title(file),
+        title(file, request.branchId),
         // A diff that opens by itself takes neither the caret nor, from somebody who is typing, the editor.
         { preview: false, preserveFocus: byItself, background: typing },
       );

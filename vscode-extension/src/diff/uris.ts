@@ -1,5 +1,6 @@
 /** Addresses of the two virtual documents of a proposed file. Pure: no part of VS Code in here. */
 
+import { askerName } from "../explore/words";
 import type { FileDiff } from "../protocol.gen";
 
 export const BEFORE = "goalwright-before";
@@ -38,8 +39,12 @@ export function proposedBy(uri: Address): Proposed | undefined {
   }
 }
 
-/** Title of the tab: the file's name, and where it comes from. */
-export function title({ path, kind, movedFrom }: Pick<FileDiff, "path" | "kind" | "movedFrom">): string {
+/** Title of the tab: the file's name, where it comes from, and the branch or sub-agent that asks. */
+export function title(file: Pick<FileDiff, "path" | "kind" | "movedFrom">, branchId: string | null = null): string {
+  return branchId ? `${askerName(branchId)} · ${plainTitle(file)}` : plainTitle(file);
+}
+
+function plainTitle({ path, kind, movedFrom }: Pick<FileDiff, "path" | "kind" | "movedFrom">): string {
   const name = path.split(/[\\/]/).at(-1) || path;
   if (movedFrom) {
     const old = movedFrom.split(/[\\/]/).at(-1) || movedFrom;

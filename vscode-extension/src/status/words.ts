@@ -1,4 +1,5 @@
 import type { DaemonState } from "../daemon/daemon";
+import { requestTitle } from "../explore/words";
 import { modeWords } from "../permission/words";
 import type { SessionState } from "../session/state";
 
@@ -46,7 +47,7 @@ function stateWords(daemon: DaemonState, session: SessionState | undefined): Sta
       const about = demo ? "DEMO: a scripted model answers. " + status.notice : `Model: ${model}`;
       const tooltip = status.sandbox ? `${about}\nCommands: ${status.sandbox}` : about;
       if (session && session.pending.length > 0) {
-        return { icon: "bell-dot", state: "needs you", tooltip: session.pending[0]?.title ?? "", alarm: true };
+        return { icon: "bell-dot", state: "needs you", tooltip: session.pending.map(requestTitle).join("\n"), alarm: true };
       }
       if (session && session.session.status !== "idle") {
         return { icon: "loading~spin", state: "working", tooltip, alarm: false };

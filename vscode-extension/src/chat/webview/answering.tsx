@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Choice } from "../../diff/choice";
 import type { Answer } from "../../permission/grants";
 import type { PermissionRequest } from "../../protocol.gen";
+import { askerName } from "../../explore/words";
 import { post } from "./host";
 import { Icon } from "./icons";
 import { visible, visibleLine } from "./visible";
@@ -15,6 +16,8 @@ export interface CardProps {
   request: PermissionRequest;
   choice: Choice;
   count: number;
+  /** Its place among them, from 1. */
+  position: number;
   keys: { accept: string; reject: string };
 }
 
@@ -35,19 +38,19 @@ export function useReply({ requestId }: PermissionRequest, { error }: Choice): [
   return [sent, reply];
 }
 
-export function Head({ request, count }: Pick<CardProps, "request" | "count">): JSX.Element {
+export function Head({ request, count, position }: Pick<CardProps, "request" | "count" | "position">): JSX.Element {
   const { title, branchId } = request;
   return (
     <header>
       <Icon name="waiting" />
       <h2>{visibleLine(title)}</h2>
       {branchId && (
-        <span class="chip branch" title="A sub-agent asks, on a branch of this session">
+        <span class="chip branch" title="Asked by a branch or sub-agent of this session">
           <span class="only-spoken">asked by </span>
-          {visibleLine(branchId)}
+          {visibleLine(askerName(branchId))}
         </span>
       )}
-      {count > 1 && <span class="dim count">{`1 of ${count}`}</span>}
+      {count > 1 && <span class="dim count">{`${position} of ${count}`}</span>}
     </header>
   );
 }

@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { firstSequence } from "../../session/state";
+import { requestTitle } from "../../explore/words";
 import { isBudget } from "../../meter/model";
 import type { Surrounding, ToWebview } from "../messages";
 import { Approval } from "./approval";
@@ -12,9 +13,13 @@ import { UserText } from "./message";
 import { MeterPanel } from "./meter";
 import { Restricted } from "./mode";
 import { Queue } from "./queue";
+import { RecordBar, RecordHead } from "./record";
 import { useScroll } from "./scroll";
 import { EMPTY, reduce, type ViewState } from "./store";
 import { Transcript } from "./transcript";
+
+const NOBODY: ViewState["outbox"] = [];
+const NO_CHANGES: ViewState["changes"] = {};
 
 export function App(): JSX.Element {
   const [view, setView] = useState<ViewState>(EMPTY);
@@ -30,7 +35,8 @@ export function App(): JSX.Element {
   }, []);
 
   const loadEarlier = useCallback(() => {
-    const { session, loadingEarlier } = latest.current;
+    const { loadingEarlier } = latest.current;
+    const session = latest.current.record ?? latest.current.session;
     const before = session && firstSequence(session);
     if (!session?.hasEarlier || loadingEarlier || before === undefined || before === null) return;
     change({ ...latest.current, loadingEarlier: true });
@@ -57,27 +63,30 @@ export function App(): JSX.Element {
         setComposerKey((n) => n + 1);
       }
       if (message.type === "all" && message.session?.session.trace.traceId !== sessionId) toEnd();
+      if (message.type === "record") toEnd();
     };
     window.addEventListener("message", onMessage);
     post({ type: "ready" });
     return () => window.removeEventListener("message", onMessage);
   }, [change, following, hold, toEnd]);
 
-  const { session, surrounding, outbox } = view;
-  const empty = (!session || session.items.length === 0) && !session?.streaming && outbox.length === 0;
+  const { session, surrounding, record } = view;
+  const outbox = record ? NOBODY : view.outbox;
+  const shown = record ?? session;
+  const empty = !record && (!session || session.items.length === 0) && !session?.streaming && outbox.length === 0;
   return (
     <>
       <Header view={view} />
       <main>
         <div class="scroller" ref={box}>
           <div class="transcript" role="log" aria-label="Conversation" aria-live="off" ref={content}>
-            {session?.hasEarlier && (
+            {shown?.hasEarlier && (
               <button type="button" class="quiet earlier" disabled={view.loadingEarlier} onClick={loadEarlier}>
                 {view.loadingEarlier ? "Loading…" : "Show earlier messages"}
               </button>
             )}
             {empty && <Welcome surrounding={surrounding} />}
-            {session && <Transcript session={session} outbox={outbox} changes={view.changes} />}
+            {shown && <Transcript key={shown.session.trace.traceId} session={shown} outbox={outbox} changes={record ? NO_CHANGES : view.changes} explored={view.explored} />}
             {!session &&
               outbox.map((one) => (
                 <article key={one.promptId} class="message user unsent" aria-label="You">
@@ -95,10 +104,10 @@ export function App(): JSX.Element {
       <footer>
         <Connection connection={surrounding.connection} />
         {session && <Approval requests={session.pending} choices={view.choices} keys={surrounding.keys} places={surrounding.places} />}
-        {session && <Queue queue={session.queue} />}
-        {session?.meter && <MeterPanel meter={session.meter} tree={session.goalTree} />}
+        {session && !record && <Queue queue={session.queue} />}
+        {session?.meter && !record && <MeterPanel meter={session.meter} tree={session.goalTree} />}
         {surrounding.restricted && <Restricted />}
-        <Composer key={composerKey} view={view} field={field} onSent={toEnd} />
+        {record ? <RecordBar record={record} /> : <Composer key={composerKey} view={view} field={field} onSent={toEnd} />}
       </footer>
       <Announcer view={view} />
     </>
@@ -106,7 +115,8 @@ export function App(): JSX.Element {
 }
 
 function Header({ view }: { view: ViewState }): JSX.Element {
-  const { session, surrounding } = view;
+  const { session, surrounding, record } = view;
+  if (record) return <RecordHead record={record} />;
   const demo = session?.session.demo ?? surrounding.demo;
   const title = session ? session.session.trace.title || "Untitled session" : "New session";
   return (
@@ -152,7 +162,7 @@ function Announcer({ view }: { view: ViewState }): JSX.Element {
   const { session } = view;
   const asked = session?.pending[0];
   const text = asked
-    ? [`${isBudget(asked) ? "Budget reached" : "Approval needed"}: ${asked.title}`, ...asked.warnings].join(". ")
+    ? [`${isBudget(asked) ? "Budget reached" : "Approval needed"}: ${requestTitle(asked)}`, ...asked.warnings].join(". ")
     : session?.session.status === "running"
       ? "Goalwright is working"
       : session && session.items.length > 0

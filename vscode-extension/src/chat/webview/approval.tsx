@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { acceptLabel, ALL, isEmpty, type Choice } from "../../diff/choice";
+import { askerName } from "../../explore/words";
 import { isBudget } from "../../meter/model";
 import { draftsOf } from "../../permission/grants";
 import type { Places } from "../../permission/words";
@@ -12,7 +13,7 @@ import { BudgetCard } from "./budget";
 import { post } from "./host";
 import { ProposedFile } from "./proposed";
 import { Reasons, Warnings } from "./reasons";
-import { visible } from "./visible";
+import { visible, visibleLine } from "./visible";
 
 interface ApprovalProps {
   requests: readonly PermissionRequest[];
@@ -21,17 +22,38 @@ interface ApprovalProps {
   places: Places;
 }
 
-/** The oldest open request, docked above the composer where it cannot be missed. */
+/** The oldest open request, docked above the composer where it cannot be missed; others can be brought to the front. */
 export function Approval({ requests, choices, keys, places }: ApprovalProps): JSX.Element | null {
-  const [request] = requests;
+  const [front, setFront] = useState("");
+  const request = requests.find(({ requestId }) => requestId === front) ?? requests[0];
   if (!request) return null;
   const choice: Choice = choices[request.requestId] ?? ALL;
-  const props = { request, choice, count: requests.length, keys };
-  if (isBudget(request)) return <BudgetCard key={request.requestId} {...props} />;
-  return <Card key={request.requestId} {...props} places={places} />;
+  const props = { request, choice, count: requests.length, position: requests.indexOf(request) + 1, keys };
+  return (
+    <>
+      {requests.length > 1 && <Inbox requests={requests} front={request.requestId} show={setFront} />}
+      {isBudget(request) ? <BudgetCard key={request.requestId} {...props} /> : <Card key={request.requestId} {...props} places={places} />}
+    </>
+  );
 }
 
-function Card({ request, choice, count, keys, places }: CardProps & { places: Places }): JSX.Element {
+/** All that waits, one line each: requests of branches are answered in any order. */
+function Inbox({ requests, front, show }: { requests: readonly PermissionRequest[]; front: string; show: (requestId: string) => void }): JSX.Element {
+  return (
+    <ul class="inbox" aria-label="Waiting for approval">
+      {requests.map((request) => (
+        <li key={request.requestId}>
+          <button type="button" aria-pressed={request.requestId === front} onClick={() => show(request.requestId)}>
+            {request.branchId && <span class="chip branch">{visibleLine(askerName(request.branchId))}</span>}
+            <span class="inbox-title">{visibleLine(request.title)}</span>
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Card({ request, choice, count, position, keys, places }: CardProps & { places: Places }): JSX.Element {
   const [open, setOpen] = useState<"" | "always" | "feedback">("");
   // Kept here, so that neither a refusal nor another look at the card loses what the person wrote.
   const [drafts, setDrafts] = useState(() => draftsOf(request.suggestions));
@@ -44,7 +66,7 @@ function Card({ request, choice, count, keys, places }: CardProps & { places: Pl
   const flip = (to: "always" | "feedback") => (): void => setOpen(open === to ? "" : to);
   return (
     <section class="approval" role="region" aria-label="Approval needed">
-      <Head request={request} count={count} />
+      <Head request={request} count={count} position={position} />
       <div class="approval-body">
         {command && (
           <pre class="io command" tabIndex={0}>

@@ -21,6 +21,7 @@ const PATHS = {
   send: <path d="M8 13V3.5M3.8 7.5L8 3.3l4.2 4.2" />,
   stop: <rect x="4" y="4" width="8" height="8" rx="1.2" fill="currentColor" stroke="none" />,
   down: <path d="M8 3v9.5M3.8 8.5L8 12.7l4.2-4.2" />,
+  back: <path d="M13 8H3.5M7.5 3.8L3.3 8l4.2 4.2" />,
   edit: <path d="M10.8 2.9l2.3 2.3-7.6 7.6-2.9.6.6-2.9z" />,
   undo: <path d="M5.5 3.2L2.8 6l2.7 2.8M3 6h6.2a3.6 3.6 0 0 1 0 7.2H6" />,
   redo: <path d="M10.5 3.2L13.2 6l-2.7 2.8M13 6H6.8a3.6 3.6 0 0 0 0 7.2H10" />,

@@ -3,6 +3,7 @@ import { App } from "./app";
 import { post } from "./host";
 import "./style.css";
 import "./permission.css";
+import "./explore.css";
 
 const root = document.getElementById("app");
 if (root) render(<App />, root);

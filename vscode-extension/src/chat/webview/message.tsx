@@ -1,15 +1,19 @@
 import type { JSX } from "preact";
-import type { Part, ReasoningPart, Role } from "../../protocol.gen";
+import type { Part, ReasoningPart, Role, ToolCallPart } from "../../protocol.gen";
 import { compactionWords, type CompactionLine } from "../../session/lines";
 import { stopNotice } from "../../session/read";
 import type { Level, SessionState } from "../../session/state";
 import { toolView } from "../../session/tools";
 import { handedLine } from "../handed";
+import type { Explored } from "../../explore/shown";
+import { explorationView, requestsOf, subagentOf } from "../../explore/view";
 import type { Changes } from "../messages";
+import { Exploration } from "./explore";
 import { memo, useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
 import { Markdown } from "./markup";
+import { Task } from "./task";
 import { ToolCard } from "./tool";
 import { visible } from "./visible";
 
@@ -20,6 +24,7 @@ interface MessageProps {
   session: SessionState;
   /** What can be undone and redone, by tool call. */
   changes: Changes;
+  explored: Explored;
   streaming: boolean;
 }
 
@@ -35,7 +40,7 @@ export const MessageView = memo(
       <AssistantMessage {...props} />
     ),
   (a, b) =>
-    a.parts === b.parts && a.streaming === b.streaming && sameCalls(b.parts, a.session, b.session) && sameChanges(a, b),
+    a.parts === b.parts && a.streaming === b.streaming && sameCalls(b.parts, a.session, b.session) && sameChanges(a, b) && sameChildren(a, b),
 );
 
 function hasChanges(changes: Changes): boolean {
@@ -46,6 +51,16 @@ function sameChanges(a: MessageProps, b: MessageProps): boolean {
   if (a.changes === b.changes) return true;
   if (b.role === "user") return hasChanges(a.changes) === hasChanges(b.changes);
   return b.parts.every((part) => part?.type !== "tool_call" || a.changes[part.id]?.state === b.changes[part.id]?.state);
+}
+
+/** What a card of branches or of a sub-agent shows. */
+function sameChildren(a: MessageProps, b: MessageProps): boolean {
+  const same =
+    a.explored === b.explored &&
+    a.session.children === b.session.children &&
+    a.session.pending === b.session.pending &&
+    a.session.goalTree === b.session.goalTree;
+  return same || !b.parts.some((part) => part?.type === "tool_call" && (part.name === "explore" || part.name === "task"));
 }
 
 function sameCalls(parts: MessageProps["parts"], a: SessionState, b: SessionState): boolean {
@@ -174,7 +189,7 @@ export function UserText({ id, text }: { id: string; text: string }): JSX.Elemen
   );
 }
 
-function AssistantMessage({ id, parts, session, changes, streaming }: MessageProps): JSX.Element {
+function AssistantMessage({ id, parts, session, changes, explored, streaming }: MessageProps): JSX.Element {
   const last = parts.length - 1;
   return (
     <article class="message assistant" aria-label="Goalwright" aria-busy={streaming}>
@@ -186,7 +201,11 @@ function AssistantMessage({ id, parts, session, changes, streaming }: MessagePro
           case "reasoning":
             return <Reasoning key={index} id={`${id}-${index}`} part={part} growing={growing} />;
           case "tool_call":
-            return <ToolCard key={index} view={toolView(session, part)} change={changes[part.id]} />;
+            return (
+              <ToolCard key={index} view={toolView(session, part)} change={changes[part.id]}>
+                <Work session={session} call={part} explored={explored} />
+              </ToolCard>
+            );
           case "finish": {
             const notice = stopNotice(part.reason, part.detail);
             return notice && <NoticeLine key={index} level={notice.level} text={notice.text} />;
@@ -197,6 +216,17 @@ function AssistantMessage({ id, parts, session, changes, streaming }: MessagePro
       })}
     </article>
   );
+}
+
+/** What a call has others do: branches, or a sub-agent. */
+function Work({ session, call, explored }: { session: SessionState; call: ToolCallPart; explored: Explored }): JSX.Element | null {
+  const sessionId = session.session.trace.traceId;
+  if (call.name === "explore") {
+    const view = explorationView(session, call);
+    return view ? <Exploration sessionId={sessionId} view={view} explored={explored} /> : null;
+  }
+  const agent = call.name === "task" ? subagentOf(session, call) : undefined;
+  return agent ? <Task sessionId={sessionId} agent={agent} requests={requestsOf(session, agent.id)} /> : null;
 }
 
 function Reasoning({ id, part, growing }: { id: string; part: ReasoningPart; growing: boolean }): JSX.Element | null {

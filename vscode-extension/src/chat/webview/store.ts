@@ -1,4 +1,5 @@
 /** The webview's copy of what is shown; components read it, messages of the host change it. */
+import { NOTHING_EXPLORED, type Explored } from "../../explore/shown";
 import type { Outgoing } from "../../session/controller";
 import { apply, prepend, trim, type SessionState } from "../../session/state";
 import type { Changes, Choices, Surrounding, ToWebview } from "../messages";
@@ -9,6 +10,9 @@ export interface ViewState {
   outbox: readonly Outgoing[];
   choices: Choices;
   changes: Changes;
+  explored: Explored;
+  /** The record of a branch or sub-agent that is read in place of the session. */
+  record: SessionState | null;
   loadingEarlier: boolean;
 }
 
@@ -33,6 +37,8 @@ export const EMPTY: ViewState = {
   outbox: [],
   choices: {},
   changes: {},
+  explored: NOTHING_EXPLORED,
+  record: null,
   loadingEarlier: false,
 };
 
@@ -46,6 +52,8 @@ export function reduce(state: ViewState, message: ToWebview, following: boolean)
         outbox: message.outbox,
         choices: message.choices,
         changes: message.changes,
+        explored: message.explored,
+        record: message.record,
         loadingEarlier: false,
       };
     case "surrounding":
@@ -56,12 +64,19 @@ export function reduce(state: ViewState, message: ToWebview, following: boolean)
       return { ...state, choices: message.choices };
     case "changes":
       return { ...state, changes: message.changes };
+    case "explored":
+      return { ...state, explored: message.explored };
+    case "record":
+      return { ...state, record: message.record };
+    case "recordUpdates":
+      return state.record ? { ...state, record: message.updates.reduce(apply, state.record) } : state;
     case "updates": {
       if (!state.session) return state;
       const session = message.updates.reduce(apply, state.session);
       return { ...state, session: following ? trim(session, MOST_ITEMS, KEPT_ITEMS) : session };
     }
     case "earlier":
+      if (state.record?.session.trace.traceId === message.sessionId) return { ...state, record: prepend(state.record, message.earlier), loadingEarlier: false };
       if (!state.session || state.session.session.trace.traceId !== message.sessionId) return state;
       return { ...state, session: prepend(state.session, message.earlier), loadingEarlier: false };
     case "focus":

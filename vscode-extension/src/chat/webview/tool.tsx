@@ -1,4 +1,4 @@
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { changeLabel } from "../../history/words";
 import type { HistoryChange } from "../../protocol.gen";
 import { argumentsOf, type ProblemLine, type ToolState, type ToolView } from "../../session/tools";
@@ -29,6 +29,9 @@ const VERBS: Record<string, string> = {
   job: "Job",
   goal: "Plan",
   diagnostics: "Check",
+  explore: "Explore",
+  task: "Task",
+  hand_over: "Hand over",
 };
 /** Tools that only look, and the plan, which has a view of its own. */
 const LIGHT = new Set(["read", "ls", "glob", "grep", "goal", "diagnostics"]);
@@ -41,8 +44,8 @@ const REMARKS: Partial<Record<ToolState, string>> = {
 };
 const FIRST_PROBLEMS = 5;
 
-/** One tool call: a line, and below it on demand what went in and came out. */
-export function ToolCard({ view, change }: { view: ToolView; change: HistoryChange | undefined }): JSX.Element {
+/** One tool call: a line, and below it on demand what went in and came out. `children`: what it has to show of its own. */
+export function ToolCard({ view, change, children }: { view: ToolView; change: HistoryChange | undefined; children?: ComponentChildren }): JSX.Element {
   const [open, toggle] = useOpen(`tool-${view.call.id}`);
   const live = view.state === "running" && view.output !== "";
   const undone = change?.state === "undone";
@@ -71,6 +74,7 @@ export function ToolCard({ view, change }: { view: ToolView; change: HistoryChan
       {view.state === "failed" && !open && <p class="failure">{firstLine(view.output)}</p>}
       {view.state === "denied" && !open && <Refusal output={view.output} />}
       {!undone && <Problems view={view} />}
+      {children}
       {open && <Details view={view} />}
     </article>
   );

@@ -4,6 +4,7 @@ import { goalNumbers, goalOf } from "../../session/numbers";
 import { lines, type Line } from "../../session/lines";
 import type { SessionState } from "../../session/state";
 import type { Outgoing } from "../../session/controller";
+import type { Explored } from "../../explore/shown";
 import type { Changes } from "../messages";
 import { memo } from "./hooks";
 import { Icon } from "./icons";
@@ -13,10 +14,11 @@ interface TranscriptProps {
   session: SessionState;
   outbox: readonly Outgoing[];
   changes: Changes;
+  explored: Explored;
 }
 
 /** The lines of the conversation, with a mark where work on another goal begins. */
-export function Transcript({ session, outbox, changes }: TranscriptProps): JSX.Element {
+export function Transcript({ session, outbox, changes, explored }: TranscriptProps): JSX.Element {
   const { items, retry, goalTree } = session;
   const shown = lines(items, session.session.status !== "idle");
   const last = shown.at(-1);
@@ -39,6 +41,7 @@ export function Transcript({ session, outbox, changes }: TranscriptProps): JSX.E
               parts={item.message.content}
               session={session}
               changes={changes}
+              explored={explored}
               streaming={false}
             />
           ) : (
@@ -55,6 +58,7 @@ export function Transcript({ session, outbox, changes }: TranscriptProps): JSX.E
             parts={streaming.parts}
             session={session}
             changes={changes}
+            explored={explored}
             streaming={true}
           />
         </div>

@@ -1,0 +1,152 @@
+/** One branch in the card of its exploration. */
+import type { JSX } from "preact";
+import { childSession } from "../../explore/children";
+import type { Explored } from "../../explore/shown";
+import type { BranchView } from "../../explore/view";
+import { fileChoiceOf, lastLine, oneLine, spentWords, STATE_WORDS, type BranchState } from "../../explore/words";
+import type { BranchFile } from "../../protocol.gen";
+import { Counts } from "./diff";
+import { useOpen } from "./hooks";
+import { post } from "./host";
+import { Icon, type IconName } from "./icons";
+import { visibleLine, visible } from "./visible";
+
+const ICONS: Readonly<Record<BranchState, IconName>> = {
+  exploring: "running",
+  waiting: "waiting",
+  completed: "check",
+  abandoned: "denied",
+  removed: "denied",
+};
+
+interface BranchProps {
+  sessionId: string;
+  view: BranchView;
+  ended: boolean;
+  explored: Explored;
+}
+
+export function Branch({ sessionId, view, ended, explored }: BranchProps): JSX.Element {
+  const { branch, state, requests, chosen } = view;
+  const [open, toggle] = useOpen(`branch-${sessionId}-${branch.id}`);
+  const words = [STATE_WORDS[state], chosen ? "used" : ""].filter(Boolean).join(", ");
+  const unfold = (): void => {
+    if (!open && branch.status !== "exploring" && !branch.removed) post({ type: "branchFiles", sessionId, branchId: branch.id });
+    toggle();
+  };
+  return (
+    <li class={`branch branch-${state} ${chosen ? "branch-chosen" : ""}`} aria-label={visibleLine(`Branch ${branch.id}: ${oneLine(branch.description)}, ${words}`)}>
+      <button type="button" class="branch-head" aria-expanded={open} title={visible(branch.description)} onClick={unfold}>
+        <Icon name={ICONS[state]} />
+        <span class="letter">{branch.id}</span>
+        <span class="branch-title">{visibleLine(oneLine(branch.description))}</span>
+        {requests.length > 0 && <span class="badge">{requests.length > 1 ? `waiting for approval (${requests.length})` : "waiting for approval"}</span>}
+        {chosen && <span class="badge badge-good">used</span>}
+        {(state === "abandoned" || state === "removed") && <span class="remark">{STATE_WORDS[state]}</span>}
+        <Icon name="chevron" />
+      </button>
+      {!ended && (
+        <>
+          <p class="branch-last">{visibleLine(lastLine(branch.lastMessage)) || "Begins…"}</p>
+          <p class="branch-spent">{spentWords(branch.cumulativeStats)}</p>
+        </>
+      )}
+      {open && <Opened sessionId={sessionId} view={view} explored={explored} />}
+      <Actions sessionId={sessionId} view={view} />
+    </li>
+  );
+}
+
+/** What it reported, and its files one by one. */
+function Opened({ sessionId, view: { branch }, explored }: Omit<BranchProps, "ended">): JSX.Element {
+  const key = childSession(sessionId, branch.id);
+  const files = explored.files[key];
+  const problem = explored.problems[key];
+  return (
+    <div class="branch-body">
+      {branch.summary && <p class="said">{visible(branch.summary)}</p>}
+      {problem && <p class="failure">{visibleLine(problem)}</p>}
+      {files && files.length === 0 && <p class="dim">It changed no file.</p>}
+      {files && files.length > 0 && (
+        <ul class="branch-files" aria-label={`Files of branch ${branch.id}`}>
+          {files.map((file) => (
+            <File key={file.path} sessionId={sessionId} exploreStartId={branch.exploreStartId} branchId={branch.id} file={file} />
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+interface FileProps {
+  sessionId: string;
+  exploreStartId: string;
+  branchId: string;
+  file: BranchFile;
+}
+
+function File({ sessionId, exploreStartId, branchId, file }: FileProps): JSX.Element {
+  const { path, kind, added, removed } = file;
+  const what = { create: "new", update: "", delete: "deleted" }[kind];
+  return (
+    <li>
+      <button
+        type="button"
+        class="path"
+        title={`Show the changes of ${visibleLine(path)}`}
+        onClick={() => post({ type: "showBranch", sessionId, branchId, path })}
+      >
+        {visibleLine(path)}
+      </button>
+      {what && <span class="dim">{what}</span>}
+      <Counts added={added} removed={removed} />
+      <button
+        type="button"
+        class="quiet"
+        aria-label={`Use ${visibleLine(path)} of branch ${branchId}`}
+        onClick={() => post({ type: "useBranch", sessionId, exploreStartId, choice: [fileChoiceOf(branchId, path)] })}
+      >
+        Use this file
+      </button>
+    </li>
+  );
+}
+
+function Actions({ sessionId, view: { branch, state } }: { sessionId: string; view: BranchView }): JSX.Element {
+  const { id, exploreStartId } = branch;
+  const about = ` of branch ${id}`;
+  return (
+    <div class="branch-actions">
+      {state === "completed" && (
+        <>
+          <button type="button" class="quiet" aria-label={`Show changes${about}`} onClick={() => post({ type: "showBranch", sessionId, branchId: id })}>
+            Show changes
+          </button>
+          <button
+            type="button"
+            class="quiet"
+            aria-label={`Use branch ${id}`}
+            onClick={() => post({ type: "useBranch", sessionId, exploreStartId, choice: [id] })}
+          >
+            Use this branch
+          </button>
+        </>
+      )}
+      {state !== "removed" && (
+        <button
+          type="button"
+          class="quiet"
+          aria-label={`Open conversation${about}`}
+          onClick={() => post({ type: "openRecord", sessionId: childSession(sessionId, id) })}
+        >
+          Open conversation
+        </button>
+      )}
+      {(state === "completed" || state === "abandoned") && (
+        <button type="button" class="quiet" aria-label={`Remove branch ${id}`} onClick={() => post({ type: "removeBranch", sessionId, branchId: id })}>
+          Remove
+        </button>
+      )}
+    </div>
+  );
+}

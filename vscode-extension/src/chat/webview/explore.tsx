@@ -1,0 +1,119 @@
+/** The card of an exploration: its branches side by side while they work, then the scoreboard and the choice. */
+import type { JSX } from "preact";
+import { board } from "../../explore/score";
+import { outcomeKey, type Explored, type Outcome } from "../../explore/shown";
+import type { ExplorationView } from "../../explore/view";
+import { brief } from "../../explore/words";
+import { Branch } from "./branch";
+import { post } from "./host";
+import { Icon } from "./icons";
+import { visible, visibleLine } from "./visible";
+
+interface ExplorationProps {
+  sessionId: string;
+  view: ExplorationView;
+  explored: Explored;
+}
+
+export function Exploration({ sessionId, view, explored }: ExplorationProps): JSX.Element {
+  const { exploreStartId, branches } = view;
+  const outcome = explored.outcomes[outcomeKey(sessionId, exploreStartId)];
+  return (
+    <div class="exploration" role="group" aria-label="Exploration">
+      <ul class={view.ended ? "branches" : "branches branches-live"} aria-label="Branches">
+        {branches.map((one) => (
+          <Branch key={one.branch.id} sessionId={sessionId} view={one} ended={view.ended} explored={explored} />
+        ))}
+      </ul>
+      <Scoreboard view={view} />
+      {outcome && <Told outcome={outcome} />}
+      {view.awaits && <Question sessionId={sessionId} view={view} busy={outcome?.state === "busy"} />}
+    </div>
+  );
+}
+
+/** Facts as rows, branches as columns: what is compared stands side by side. */
+function Scoreboard({ view: { branches } }: { view: ExplorationView }): JSX.Element | null {
+  const rows = board(branches.map(({ branch }) => branch));
+  if (rows.length === 0) return null;
+  return (
+    <div class="board" tabIndex={0} role="region" aria-label="Scoreboard">
+      <table>
+        <thead>
+          <tr>
+            <td />
+            {branches.map(({ branch, chosen }) => (
+              <th key={branch.id} scope="col" class={chosen ? "chosen" : ""} title={visibleLine(branch.description)}>
+                <span class="letter">{branch.id}</span>
+                {chosen && <span class="only-spoken"> (used)</span>}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(({ name, hover, cells }) => (
+            <tr key={name}>
+              <th scope="row" title={hover}>
+                {name}
+              </th>
+              {cells.map(({ text, hover: words, tone }, index) => (
+                <td key={index} class={`${tone} ${branches[index]?.chosen ? "chosen" : ""}`} title={visible(words)}>
+                  {text}
+                  {text === "–" && <span class="only-spoken">not known</span>}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** What came of the choice; a conflict is told in full. */
+function Told({ outcome: { state, title, detail } }: { outcome: Outcome }): JSX.Element {
+  if (state === "busy") return <p class="working shimmer">{visibleLine(title)}</p>;
+  return (
+    <div class={`told told-${state}`} role={state === "refused" ? "alert" : "status"}>
+      <p>
+        <Icon name={state === "applied" ? "check" : "warning"} />
+        <span>{visibleLine(title)}</span>
+      </p>
+      {detail && (
+        <pre class="io" tabIndex={0}>
+          {visible(detail)}
+        </pre>
+      )}
+    </div>
+  );
+}
+
+/** Goalwright waits for the person: which branch it is to go on with. */
+function Question({ sessionId, view, busy }: { sessionId: string; view: ExplorationView; busy: boolean }): JSX.Element {
+  const { exploreStartId, branches } = view;
+  const usable = branches.filter(({ branch }) => branch.status === "completed" && !branch.removed);
+  return (
+    <section class="choice" role="region" aria-label="Choose a branch">
+      <p>
+        <Icon name="waiting" />
+        <strong>Which branch should be used?</strong>
+      </p>
+      <div class="buttons">
+        {usable.map(({ branch }) => (
+          <button
+            key={branch.id}
+            type="button"
+            disabled={busy}
+            title={visibleLine(branch.description)}
+            onClick={() => post({ type: "useBranch", sessionId, exploreStartId, choice: [branch.id] })}
+          >
+            {`Use ${branch.id}: ${visibleLine(brief(branch.description))}`}
+          </button>
+        ))}
+        <button type="button" class="quiet" disabled={busy} onClick={() => post({ type: "leaveChoice", sessionId, exploreStartId })}>
+          Let the model choose
+        </button>
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,35 @@
+/** The record of a branch or sub-agent, read in place of the session: what it is, and the way back. */
+import type { JSX } from "preact";
+import { askerName } from "../../explore/words";
+import type { SessionState } from "../../session/state";
+import { post } from "./host";
+import { Icon } from "./icons";
+import { visibleLine } from "./visible";
+
+export function RecordHead({ record }: { record: SessionState }): JSX.Element {
+  const { traceId, title } = record.session.trace;
+  const name = askerName(traceId.split(":")[1] ?? "");
+  return (
+    <header class="bar">
+      <button type="button" class="symbol" aria-label="Back to the session" title="Back to the session" onClick={() => post({ type: "closeRecord" })}>
+        <Icon name="back" />
+      </button>
+      <h1 title={title}>{visibleLine([name, title].filter(Boolean).join(" · "))}</h1>
+    </header>
+  );
+}
+
+export function RecordBar({ record }: { record: SessionState }): JSX.Element {
+  const live = record.session.status !== "idle";
+  return (
+    <div class="record" role="status">
+      <Icon name={live ? "running" : "plan"} />
+      <span>
+        {live ? "At work: you are reading along. " : "The record of what was done: it takes no messages. "}
+        <button type="button" class="quiet" onClick={() => post({ type: "closeRecord" })}>
+          Back to the session
+        </button>
+      </span>
+    </div>
+  );
+}

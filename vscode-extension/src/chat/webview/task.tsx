@@ -1,0 +1,47 @@
+/** A sub-agent below the line of its `task` call. */
+import type { JSX } from "preact";
+import { childSession } from "../../explore/children";
+import { agentSpent, agentState } from "../../explore/words";
+import type { PermissionRequest, SubagentMeta } from "../../protocol.gen";
+import { useOpen } from "./hooks";
+import { post } from "./host";
+import { Markdown } from "./markup";
+import { visibleLine } from "./visible";
+
+interface TaskProps {
+  sessionId: string;
+  agent: SubagentMeta;
+  requests: readonly PermissionRequest[];
+}
+
+export function Task({ sessionId, agent, requests }: TaskProps): JSX.Element {
+  const [open, toggle] = useOpen(`task-${sessionId}-${agent.id}`);
+  const long = agent.summary.includes("\n") || agent.summary.length > 120;
+  return (
+    <div class="task" role="group" aria-label={visibleLine(`Sub-agent ${agent.id}, ${agent.agent}, ${agentState(agent)}`)}>
+      <p class="task-line">
+        <span class="letter">{agent.id}</span>
+        <span>{visibleLine(agent.agent)}</span>
+        <span class="dim">{[agentState(agent), agentSpent(agent)].filter(Boolean).join(" · ")}</span>
+        {requests.length > 0 && <span class="badge">waiting for approval</span>}
+      </p>
+      {agent.summary && !open && <p class="branch-last">{visibleLine(agent.summary)}</p>}
+      {agent.summary && open && <Markdown text={agent.summary} />}
+      <div class="branch-actions">
+        {long && (
+          <button type="button" class="quiet" aria-expanded={open} onClick={toggle}>
+            {open ? "Show less" : "Show answer"}
+          </button>
+        )}
+        <button
+          type="button"
+          class="quiet"
+          aria-label={`Open conversation of sub-agent ${agent.id}`}
+          onClick={() => post({ type: "openRecord", sessionId: childSession(sessionId, agent.id) })}
+        >
+          Open conversation
+        </button>
+      </div>
+    </div>
+  );
+}

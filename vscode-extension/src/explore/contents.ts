@@ -1,0 +1,53 @@
+import * as vscode from "vscode";
+import type { Daemon } from "../daemon/daemon";
+import { asProblem } from "../daemon/problems";
+import type { BranchFile } from "../protocol.gen";
+import { BRANCH, sideAddress, sideOf, sideTitle, type BranchSide } from "./uris";
+
+/** The files of branches as read-only documents, in VS Code's own diff editors. */
+export class BranchContents implements vscode.TextDocumentContentProvider, vscode.Disposable {
+  private readonly disposable: vscode.Disposable;
+
+  constructor(private readonly daemon: Pick<Daemon, "request">) {
+    this.disposable = vscode.workspace.registerTextDocumentContentProvider(BRANCH, this);
+  }
+
+  async provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
+    const about = sideOf(uri);
+    if (!about) return "";
+    const { sessionId, branchId, path, side } = about;
+    try {
+      const { base, branch, binary } = await this.daemon.request("goalwright/explore/content", { sessionId, branchId, path });
+      return binary ? "(binary file)" : ((side === "base" ? base : branch) ?? "");
+    } catch (error) {
+      return asProblem(error).message;
+    }
+  }
+
+  /** All files of a branch in one editor, or one file in its own. The caret stays where it is. */
+  async show(sessionId: string, branchId: string, title: string, files: readonly BranchFile[]): Promise<void> {
+    const uri = (path: string, side: BranchSide["side"]): vscode.Uri => vscode.Uri.from(sideAddress({ sessionId, branchId, path, side }));
+    const [first] = files;
+    if (!first) {
+      void vscode.window.showInformationMessage(`Branch ${branchId} changed no file.`);
+      return;
+    }
+    if (files.length === 1) {
+      await vscode.commands.executeCommand("vscode.diff", uri(first.path, "base"), uri(first.path, "branch"), sideTitle({ path: first.path, branchId }), {
+        preview: true,
+        preserveFocus: true,
+      });
+      return;
+    }
+    const changes = files.map(({ path, kind }) => [
+      uri(path, "branch"),
+      kind === "create" ? undefined : uri(path, "base"),
+      kind === "delete" ? undefined : uri(path, "branch"),
+    ]);
+    await vscode.commands.executeCommand("vscode.changes", title, changes);
+  }
+
+  dispose(): void {
+    this.disposable.dispose();
+  }
+}

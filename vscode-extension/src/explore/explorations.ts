@@ -1,0 +1,98 @@
+import * as vscode from "vscode";
+import type { Daemon } from "../daemon/daemon";
+import { asProblem } from "../daemon/problems";
+import type { BranchFile, BranchMeta } from "../protocol.gen";
+import type { SessionController } from "../session/controller";
+import { childSession } from "./children";
+import { BranchContents } from "./contents";
+import type { Records } from "./record";
+import { NOTHING_EXPLORED, outcomeKey, type Explored, type Outcome } from "./shown";
+import { brief, branchLabel } from "./words";
+
+/** What the person does with branches: look, use, leave to the model, remove. The daemon decides what comes of it. */
+export class Explorations implements vscode.Disposable {
+  private readonly changed = new vscode.EventEmitter<void>();
+  /** `shown` has changed. */
+  readonly onDidChange = this.changed.event;
+  shown: Explored = NOTHING_EXPLORED;
+  private readonly contents: BranchContents;
+
+  constructor(
+    private readonly daemon: Daemon,
+    private readonly sessions: SessionController,
+    private readonly records: Records,
+  ) {
+    this.contents = new BranchContents(daemon);
+  }
+
+  /** Fetches what a branch changed, for the page. Why that cannot be told stands in the card. */
+  async list(sessionId: string, branchId: string): Promise<void> {
+    const key = childSession(sessionId, branchId);
+    const { [key]: _, ...problems } = this.shown.problems;
+    try {
+      const files = await this.files(sessionId, branchId);
+      this.show({ files: { ...this.shown.files, [key]: files }, problems });
+    } catch (error) {
+      this.show({ problems: { ...problems, [key]: asProblem(error).message } });
+    }
+  }
+
+  /** Opens the changes of a branch, all or of one file. */
+  async open(sessionId: string, branchId: string, path?: string): Promise<void> {
+    const files = await this.files(sessionId, branchId);
+    const branch = this.branch(sessionId, branchId);
+    const title = branch ? `Branch ${branchLabel({ id: branchId, description: brief(branch.description) })}` : `Branch ${branchId}`;
+    await this.contents.show(sessionId, branchId, title, path === undefined ? files : files.filter((file) => file.path === path));
+  }
+
+  /** Applies a branch, or files of branches; what that writes is asked about as every change is. Never throws. */
+  async use(sessionId: string, exploreStartId: string, choice: readonly string[]): Promise<void> {
+    const key = outcomeKey(sessionId, exploreStartId);
+    if (this.shown.outcomes[key]?.state === "busy") return;
+    const chosen = choice.join(", ");
+    const tell = (outcome: Omit<Outcome, "choice">): void => this.show({ outcomes: { ...this.shown.outcomes, [key]: { ...outcome, choice: chosen } } });
+    tell({ state: "busy", title: `Using ${chosen}…`, detail: "" });
+    try {
+      const { applied, title, detail } = await this.daemon.request("goalwright/explore/select", { sessionId, choice: [...choice] });
+      tell({ state: applied ? "applied" : "refused", title, detail });
+    } catch (error) {
+      const [title = "", ...detail] = asProblem(error).message.split("\n");
+      tell({ state: "refused", title, detail: detail.join("\n").trim() });
+    }
+  }
+
+  async leave(sessionId: string, exploreStartId: string): Promise<void> {
+    const { left } = await this.daemon.request("goalwright/explore/leave", { sessionId, exploreStartId });
+    if (!left) void vscode.window.showInformationMessage("Goalwright does not wait for a choice any more.");
+  }
+
+  /** Removes what a branch had done, after a question: it cannot be taken back. */
+  async remove(sessionId: string, branchId: string): Promise<void> {
+    const branch = this.branch(sessionId, branchId);
+    const name = branch ? branchLabel({ id: branchId, description: brief(branch.description) }) : branchId;
+    const detail = "Its changes and its conversation are deleted; what of them was used stays in your files. This cannot be undone.";
+    const answer = await vscode.window.showWarningMessage(`Remove branch ${name}?`, { modal: true, detail }, "Remove");
+    if (answer !== "Remove") return;
+    await this.daemon.request("goalwright/explore/remove", { sessionId, branchId });
+    if (this.records.sessionId === childSession(sessionId, branchId)) this.records.close();
+  }
+
+  dispose(): void {
+    this.changed.dispose();
+    this.contents.dispose();
+  }
+
+  private async files(sessionId: string, branchId: string): Promise<readonly BranchFile[]> {
+    return (await this.daemon.request("goalwright/explore/files", { sessionId, branchId })).files;
+  }
+
+  private branch(sessionId: string, branchId: string): BranchMeta | undefined {
+    const state = [this.sessions.state, this.records.state].find((one) => one?.session.trace.traceId === sessionId);
+    return state?.children.branches[branchId];
+  }
+
+  private show(change: Partial<Explored>): void {
+    this.shown = { ...this.shown, ...change };
+    this.changed.fire();
+  }
+}

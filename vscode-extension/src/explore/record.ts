@@ -1,0 +1,76 @@
+import * as vscode from "vscode";
+import type { Daemon } from "../daemon/daemon";
+import type { SessionMessagesResult } from "../protocol.gen";
+import type { SessionController } from "../session/controller";
+import { apply, fromLoad, trim, type SessionState, type Update } from "../session/state";
+
+const LOADED_MESSAGES = 200;
+const MOST_ITEMS = 600;
+const KEPT_ITEMS = 400;
+
+/** The record of a branch or sub-agent that the person reads; the session on display stays what it is. */
+export class Records implements vscode.Disposable {
+  private readonly changed = new vscode.EventEmitter<readonly Update[] | undefined>();
+  /** With updates when only those came, without when another record, or none, is read. */
+  readonly onDidChange = this.changed.event;
+  state: SessionState | undefined;
+  private loading: { sessionId: string; updates: Update[] } | undefined;
+  private readonly disposables: vscode.Disposable[];
+
+  constructor(
+    private readonly daemon: Daemon,
+    sessions: SessionController,
+  ) {
+    let shown = sessions.sessionId;
+    this.disposables = [
+      this.changed,
+      daemon.onUpdate(({ sessionId, event }) => this.receive(sessionId, { event })),
+      daemon.onDelta(({ sessionId, delta }) => this.receive(sessionId, { delta })),
+      sessions.onDidChange(() => {
+        // A record belongs to the session it was opened from.
+        if (sessions.sessionId !== shown) this.close();
+        shown = sessions.sessionId;
+      }),
+    ];
+  }
+
+  get sessionId(): string | undefined {
+    return this.state?.session.trace.traceId;
+  }
+
+  /** Throws what the daemon says when there is no such record any more. */
+  async open(sessionId: string): Promise<void> {
+    const loading = { sessionId, updates: [] as Update[] };
+    this.loading = loading;
+    try {
+      const loaded = await this.daemon.request("goalwright/session/load", { sessionId, messages: LOADED_MESSAGES });
+      if (this.loading !== loading) return;
+      this.state = loading.updates.reduce(apply, fromLoad(loaded));
+    } finally {
+      if (this.loading === loading) this.loading = undefined;
+    }
+    this.changed.fire(undefined);
+  }
+
+  close(): void {
+    this.loading = undefined;
+    if (!this.state) return;
+    this.state = undefined;
+    this.changed.fire(undefined);
+  }
+
+  earlier(sessionId: string, before: number): Promise<SessionMessagesResult> {
+    return this.daemon.request("goalwright/session/messages", { sessionId, before, limit: 100 });
+  }
+
+  dispose(): void {
+    vscode.Disposable.from(...this.disposables).dispose();
+  }
+
+  private receive(sessionId: string, update: Update): void {
+    if (this.loading?.sessionId === sessionId) this.loading.updates.push(update);
+    if (!this.state || sessionId !== this.sessionId) return;
+    this.state = trim(apply(this.state, update), MOST_ITEMS, KEPT_ITEMS);
+    this.changed.fire([update]);
+  }
+}

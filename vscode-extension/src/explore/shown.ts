@@ -1,0 +1,26 @@
+/** What the host knows of explorations beyond the session's events, for the page. */
+import type { BranchFile } from "../protocol.gen";
+
+/** What came of a choice. `busy`: it is being decided. */
+export interface Outcome {
+  state: "busy" | "applied" | "refused";
+  /** As it was chosen: `A`, or `A:src/a.py`. */
+  choice: string;
+  title: string;
+  detail: string;
+}
+
+export interface Explored {
+  /** Files that a branch changed, by its session; undefined until they were asked for. */
+  files: Readonly<Record<string, readonly BranchFile[]>>;
+  /** Why the files of a branch cannot be listed. */
+  problems: Readonly<Record<string, string>>;
+  /** By session and exploration, see `outcomeKey`. */
+  outcomes: Readonly<Record<string, Outcome>>;
+}
+
+export const NOTHING_EXPLORED: Explored = { files: {}, problems: {}, outcomes: {} };
+
+export function outcomeKey(sessionId: string, exploreStartId: string): string {
+  return `${sessionId} ${exploreStartId}`;
+}

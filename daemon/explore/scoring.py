@@ -1,15 +1,34 @@
-"""What is known of a branch's result, as facts to compare it by (source: issue 7, scoreboard)."""
+"""What is known of a branch's result, as facts to compare it by (source: issue 7, scoreboard).
+
+Problems are those of the changed files: what language servers say of them in the branch's copy, against what they
+say in the workspace, as long as the files there still are what the branch began with. Shifted lines are no news, so
+lines are not compared. What a deleted file had is not called fixed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.explore.copies.base import BranchChange, WorkingCopy
 from daemon.model.branches import CheckRun, Score
+from tools.base import FileChange
+from tools.diff import of_change
+from tools.language import CurrentProblems, Problem
+from tools.open_files import Editors
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
+
+MAX_LOOKED_AT = 200
+"""Of more changed files nobody says how many problems are new: opening them all would take minutes."""
+_LINK = 0o120000
+
+_Key = tuple[str, str, str, str]
 
 
 async def score_branch(
@@ -21,4 +40,116 @@ async def score_branch(
     duration_ms: int,
 ) -> Score:
     """The facts of a branch that has ended, while its copy is still there. Never raises for what is not known."""
-    return Score(test=test, files=len(changes), duration_ms=duration_ms)
+    counted, problems = await asyncio.gather(
+        asyncio.to_thread(diff_size, changes), _compared(child, copy, changes)
+    )
+    files, added, removed = counted
+    trace = child.state.trace
+    return Score(
+        new_problems=None if problems is None else problems[0],
+        fixed_problems=None if problems is None else problems[1],
+        test=test,
+        files=files,
+        added=added,
+        removed=removed,
+        tokens=trace.usage.total,
+        cost=trace.total_cost,
+        duration_ms=max(0, duration_ms),
+    )
+
+
+def diff_size(changes: Sequence[BranchChange]) -> tuple[int, int, int]:
+    """Files, lines added, lines removed. A file that only moved is one file; binary contents have no lines. Pure."""
+    moved = renames(changes)
+    files = added = removed = 0
+    for change in changes:
+        if change.name in moved.values():
+            continue  # counted where it went
+        files += 1
+        if change.name in moved or change.before == change.after:
+            continue
+        diff = of_change(FileChange(Path(change.name), change.before, change.after), change.name)
+        added, removed = added + diff.added, removed + diff.removed
+    return files, added, removed
+
+
+def renames(changes: Sequence[BranchChange]) -> dict[str, str]:
+    """Files that were only moved: old names by new ones. Pure."""
+    gone: dict[bytes, list[str]] = {}
+    for change in changes:
+        if change.kind == "delete" and change.before:
+            gone.setdefault(change.before, []).append(change.name)
+    found: dict[str, str] = {}
+    for change in changes:
+        if change.kind == "create" and change.after and (names := gone.get(change.after)):
+            found[change.name] = names.pop(0)
+    return found
+
+
+def new_and_fixed(before: Iterable[_Key], after: Iterable[_Key]) -> tuple[int, int]:
+    """How many problems there are that were not there before, and how many are gone. Pure."""
+    old, new = Counter(before), Counter(after)
+    return (new - old).total(), (old - new).total()
+
+
+async def _compared(
+    child: Session, copy: WorkingCopy, changes: Sequence[BranchChange]
+) -> tuple[int, int] | None:
+    """New and fixed problems; None when nobody can say."""
+    if not changes:
+        return 0, 0
+    files = [change for change in changes if _LINK not in (change.before_mode, change.after_mode)]
+    moved = renames(files)
+    now = {change.name: copy.root / change.name for change in files if change.after is not None}
+    if child.parent is None or not now or len(now) > MAX_LOOKED_AT:
+        return None
+    services = child.parent.services
+    base = {
+        change.name: (services.workspace / change.name, change.before)
+        for change in files
+        if change.before is not None
+    }
+    olds = {moved.get(name, name) for name in now} & base.keys()
+    wanted = {name: base[name] for name in olds}
+    if not await asyncio.to_thread(_unchanged, wanted, services.editors):
+        return None
+    asked = [path for path, _ in wanted.values()]
+    after, before = await asyncio.gather(
+        child.services.diagnostics.current(list(now.values())),
+        services.diagnostics.current(asked) if asked else _nothing(),
+    )
+    if not after.servers or not (_known(after, list(now.values())) and _known(before, asked)):
+        return None
+    new_names = {old: new for new, old in moved.items()}
+    return new_and_fixed(
+        (_key(problem, services.workspace, new_names) for problem in before.problems),
+        (_key(problem, copy.root, {}) for problem in after.problems),
+    )
+
+
+async def _nothing() -> CurrentProblems:
+    return CurrentProblems(())
+
+
+def _known(found: CurrentProblems, paths: Sequence[Path]) -> bool:
+    """Whether all servers that look after these files have said what is wrong in them."""
+    answered = bool(found.servers) or set(found.unwatched) >= set(paths)
+    return answered and not found.silent and not found.left_out
+
+
+def _unchanged(wanted: Mapping[str, tuple[Path, bytes]], editors: Editors) -> bool:
+    """Whether the workspace still has what the branch began with, also in editors. Blocking."""
+    for path, content in wanted.values():
+        try:
+            if editors.unsaved(path) is not None or path.read_bytes() != content:
+                return False
+        except OSError:
+            return False
+    return True
+
+
+def _key(problem: Problem, root: Path, new_names: Mapping[str, str]) -> _Key:
+    path = Path(os.path.relpath(problem.path, root)).as_posix()
+    # A message may quote where a file is, which is another place in a copy.
+    message = problem.message.replace(root.as_posix(), ".")
+    return new_names.get(path, path), message, problem.code, problem.severity

@@ -1,22 +1,224 @@
-"""The test command of an exploration: found, allowed once, run in each copy."""
+"""The test command of an exploration: found, allowed once, run in each copy.
+
+Only in a trusted folder: a repository's files must not make anything run by being opened. The person is asked for it
+as for any command; what the branches have changed is run with it, and the question says so. At most two of an
+exploration's branches test at the same time (and never more than work at a time): test suites use all processors, and
+their timing suffers from each other.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import time
+from collections import deque
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from daemon.explore.copies.base import WorkingCopy
+from daemon.explore.check_command import find_test_command
+from daemon.explore.check_output import counted, last_lines
+from daemon.loop.parallel import Parallel
 from daemon.loop.services import Services
 from daemon.model.branches import CheckRun
+from daemon.permission.service import CallInfo
+from daemon.redaction import SECRETS
+from tools import process
+from tools.base import PermissionAsk, PermissionDenied
+from tools.shielding import finish
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
+    from tools.sandbox import Sandbox, SandboxPolicy
+
+AT_ONCE = 2
+"""Test runs at the same time."""
+NOT_RUN = "tests_not_run"
+"""Code of the notice that says why an exploration is not tested."""
+_KEPT = 400_000
+"""Characters of the output that are read for numbers: the last ones."""
+
+_places: WeakKeyDictionary[Parallel, Parallel] = WeakKeyDictionary()
+"""For the test runs of each daemon, by what its children work at."""
 
 
 async def agree_on_test(session: Session, call_id: str) -> str | None:
-    """The command that checks the branches of the exploration ``call_id``, once it is allowed; None: none is."""
-    return None
+    """The command that checks the branches of the exploration ``call_id``, once it is allowed; None: none is.
+
+    Call it as a task at the start of an exploration and await it at its end: the person may take time.
+    """
+    if session.trust != "trusted" or session.foreign:
+        return None
+    services = session.services
+    command = session.config.settings.test_command
+    if command is None:
+        command = await asyncio.to_thread(find_test_command, services.workspace)
+    command = (command or "").strip()
+    if not command or "\0" in command:
+        return None
+    ask = await _question(session, command)
+    call = CallInfo(
+        call_id,
+        "explore",
+        goal_id=session.state.plan.current_id,
+        timeout_s=session.config.settings.permission_timeout_s,
+    )
+    try:
+        approval = await services.permissions.ask(session, call, ask)
+    except PermissionDenied as denied:
+        words = denied.feedback or denied.reason
+        session.notice("info", f"The branches are not tested: {words}", NOT_RUN, about=call_id)
+        return None
+    if approval.asked:
+        again = await _question(session, command)
+        if not set(again.all_accesses) <= set(ask.all_accesses):
+            text = "The branches are not tested: what the command would read or write changed while you were asked."
+            session.notice("warning", text, NOT_RUN, about=call_id)
+            return None
+    return command
 
 
 async def run_test(command: str, copy: WorkingCopy, services: Services, timeout_s: float) -> CheckRun:
-    """Run the test command in a branch's copy. ``services``: the branch's own."""
-    return CheckRun(command=command, detail="not run")
+    """Run the test command in a branch's copy, as bash runs commands. ``services``: the branch's own.
+
+    What the tests leave behind in the copy is no change of the branch: take its changes before. A cancellation stops
+    the command and all that it started.
+    """
+    limit = min(AT_ONCE, services.config().settings.max_parallel)
+    places = _places.get(services.parallel)
+    if places is None:
+        places = _places.setdefault(services.parallel, Parallel())
+    async with places.place(limit):
+        return await _run(command, copy, services, timeout_s)
+
+
+async def _question(session: Session, command: str) -> PermissionAsk:
+    from tools.shell.place import real_place
+    from tools.shell.question import question
+
+    workspace = session.services.workspace
+    contained = await asyncio.to_thread(_has_sandbox, session)
+    ask = await asyncio.to_thread(
+        lambda: question(command, real_place(workspace), title=f"Test each branch: {command[:100]}")
+    )
+    outside = any(access.permission == "edit" and access.target.startswith("/") for access in ask.accesses)
+    detail = f"{command}\n\nRuns in the copy of each branch when it has ended, with all that it has changed."
+    return replace(ask, detail=detail, contained=contained and not outside, read_only=False)
+
+
+def _has_sandbox(session: Session) -> bool:
+    from tools.sandbox import Unavailable, available
+
+    if session.config.settings.sandbox == "off":
+        return False
+    try:
+        available(session.services.workspace, session.services.stands_for)
+    except Unavailable:
+        return False
+    return True
+
+
+@dataclass(slots=True)
+class _Tail:
+    """The end of an output."""
+
+    pieces: deque[str] = field(default_factory=deque[str])
+    size: int = 0
+
+    def feed(self, _fd: int, data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        self.pieces.append(text)
+        self.size += len(text)
+        while self.size - len(self.pieces[0]) > _KEPT:
+            self.size -= len(self.pieces.popleft())
+
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+async def _run(command: str, copy: WorkingCopy, services: Services, timeout_s: float) -> CheckRun:
+    root, origin = copy.root, services.stands_for
+    shell, sh = (process.find_program(name, root, origin) for name in ("bash", "sh"))
+    if shell is None and sh is None:
+        return CheckRun(command=command, detail="no shell was found on PATH")
+    argv = (shell, "--noprofile", "--norc", "-c", command) if shell else (sh or "sh", "-c", command)
+    env = process.scrubbed_environment(os.environ) | dict(services.environment) | copy.environment
+    began = time.monotonic()
+    tail = _Tail()
+    sandbox: Sandbox | None = None
+    try:
+        sandbox = await _sandboxed(services, root)
+        if sandbox is not None:
+            argv, env = (*sandbox.prefix, *argv), sandbox.environment(env)
+        began = time.monotonic()
+        ended = await process.run(
+            argv, cwd=root, env=env, on_output=tail.feed, timeout_s=timeout_s, merge_stderr=True
+        )
+    except _NotContained as error:
+        return CheckRun(command=command, detail=str(error))
+    except OSError as error:
+        return CheckRun(command=command, detail=f"it could not be started ({error.strerror or error})")
+    finally:
+        if sandbox is not None:
+            leaving = asyncio.ensure_future(asyncio.to_thread(sandbox.leave))
+            if await finish(leaving):
+                raise asyncio.CancelledError
+            leaving.result()
+    duration = round((time.monotonic() - began) * 1000)
+    return await asyncio.to_thread(_told, command, ended, tail, duration, timeout_s)
+
+
+def _told(command: str, ended: process.Ended, tail: _Tail, duration: int, timeout_s: float) -> CheckRun:
+    text = SECRETS.text(tail.text())
+    passed, failed = counted(text)
+    detail = last_lines(text)
+    if ended.timed_out:
+        detail = f"it did not end within {timeout_s:g} s\n{detail}".rstrip()
+    return CheckRun(
+        command=command,
+        exit_code=None if ended.timed_out else ended.exit_code,
+        passed=passed,
+        failed=failed,
+        duration_ms=duration,
+        detail=detail,
+    )
+
+
+class _NotContained(Exception):
+    """The command was allowed in a sandbox, and here it would run without."""
+
+
+async def _sandboxed(services: Services, root: Path) -> Sandbox | None:
+    """A sandbox for the copy; None where there is none on this machine, or none is wanted. Raises _NotContained."""
+    session = next((one for one in services.sessions.values() if one.services is services), None)
+    if session is None or session.config.settings.sandbox == "off":
+        return None
+    from daemon.loop.tool_context import sandbox_policy
+    from tools.sandbox import Unavailable, available, prepare
+
+    policy: SandboxPolicy = sandbox_policy(session)
+    scratch = services.trace_folder(session.session_id) / "output"
+    private = services.journal.with_name(f"{services.journal.name}-sandbox")
+    decide = session.rules
+
+    def make() -> Sandbox | None:
+        try:
+            available(root, services.stands_for)
+        except Unavailable:
+            return None  # as the person was told when they were asked
+        try:
+            return prepare(
+                policy, root, scratch, lambda permission, name: decide.decide(permission, name).action,
+                private=private,
+            )  # fmt: skip
+        except Unavailable as error:
+            raise _NotContained(f"there is no sandbox for it here ({error})") from error
+
+    work = asyncio.ensure_future(asyncio.to_thread(make))
+    if await finish(work):
+        if not work.exception() and (made := work.result()) is not None:
+            await asyncio.to_thread(made.leave)
+        raise asyncio.CancelledError
+    return work.result()

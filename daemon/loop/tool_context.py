@@ -55,14 +55,14 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         ),
         redact=SECRETS.text,
         jobs=session.jobs,
-        sandbox=_sandbox(session),
+        sandbox=sandbox_policy(session),
         copy_of=services.stands_for,
         environment=services.environment,
         tell_person=session.tell_once,
     )
 
 
-def _sandbox(session: Session) -> SandboxPolicy:
+def sandbox_policy(session: Session) -> SandboxPolicy:
     """Where commands of the session run."""
     settings = session.config.settings
     if settings.sandbox == "off":

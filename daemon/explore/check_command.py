@@ -1,0 +1,134 @@
+"""How a project is tested, as far as its files say so. Reads a few files; runs nothing. Blocking."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any, cast
+
+_MAX_READ = 1 << 20
+_MAX_LISTED = 500
+_PYTHON_FILES = (
+    "pyproject.toml",
+    "setup.cfg",
+    "tox.ini",
+    "pytest.ini",
+    ".pytest.ini",
+    "setup.py",
+    "conftest.py",
+)
+_PYTEST_SETTINGS = {
+    "pyproject.toml": re.compile(r"^\s*\[tool\.pytest\b", re.MULTILINE),
+    "setup.cfg": re.compile(r"^\[tool:pytest\]", re.MULTILINE),
+    "tox.ini": re.compile(r"^\[pytest\]", re.MULTILINE),
+}
+_TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")
+_ENVIRONMENTS = (".venv/bin/python", "venv/bin/python", ".venv/Scripts/python.exe", "venv/Scripts/python.exe")
+_LOCKS = {
+    "pnpm-lock.yaml": "pnpm test",
+    "yarn.lock": "yarn test",
+    "bun.lock": "bun run test",
+    "bun.lockb": "bun run test",
+    "package-lock.json": "npm test",
+    "npm-shrinkwrap.json": "npm test",
+}
+_MANAGERS = {"pnpm": "pnpm test", "yarn": "yarn test", "bun": "bun run test", "npm": "npm test"}
+_NO_TEST = "no test specified"
+"""What ``npm init`` writes in place of a test."""
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_TARGET = re.compile(r"^(test|check)[ \t]*::?(?!=)", re.MULTILINE)
+
+
+def find_test_command(root: Path) -> str | None:
+    """The command that tests the project in ``root``; None when its files do not say how."""
+    return _python(root) or _node(root) or _cargo(root) or _go(root) or _make(root)
+
+
+def _python(root: Path) -> str | None:
+    known = {name: text for name in _PYTHON_FILES if (text := _text(root / name)) is not None}
+    tests = [folder for folder in ("tests", "test") if _has_tests(root / folder)]
+    settings = any(name in known and mark.search(known[name]) for name, mark in _PYTEST_SETTINGS.items())
+    pytest = settings or any(name in known for name in ("pytest.ini", ".pytest.ini", "conftest.py"))
+    if not pytest and not tests and not (known and _has_tests(root)):
+        return None
+    python = next((name for name in _ENVIRONMENTS if os.access(root / name, os.X_OK)), "")
+    if python and not pytest and not _has_pytest(root / python):
+        return f"{python} -m unittest discover" + (f" -s {tests[0]}" if tests else "")
+    return f"{python or ('python' if os.name == 'nt' else 'python3')} -m pytest -q"
+
+
+def _has_pytest(python: Path) -> bool:
+    library = python.parent.parent
+    folders = [library / "Lib" / "site-packages", *sorted(library.glob("lib/python*/site-packages"))[:5]]
+    return any((folder / "pytest").is_dir() for folder in folders)
+
+
+def _has_tests(folder: Path) -> bool:
+    return any(_TEST_FILE.fullmatch(name) for name in _names(folder)) or (
+        folder.name in ("tests", "test")
+        and any(
+            _TEST_FILE.fullmatch(inner) for name in _names(folder)[:50] for inner in _names(folder / name)
+        )
+    )
+
+
+def _node(root: Path) -> str | None:
+    text = _text(root / "package.json")
+    if text is None:
+        return None
+    try:
+        package: Any = json.loads(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        return None
+    known = cast("dict[str, Any]", package) if isinstance(package, dict) else {}
+    scripts = known.get("scripts")
+    test = cast("dict[str, Any]", scripts).get("test") if isinstance(scripts, dict) else None
+    if not isinstance(test, str) or not test.strip() or _NO_TEST in test:
+        return None
+    manager = known.get("packageManager")
+    if isinstance(manager, str) and (command := _MANAGERS.get(manager.partition("@")[0])):
+        return command
+    return next((command for name, command in _LOCKS.items() if (root / name).is_file()), "npm test")
+
+
+def _cargo(root: Path) -> str | None:
+    return "cargo test" if (root / "Cargo.toml").is_file() else None
+
+
+def _go(root: Path) -> str | None:
+    return "go test ./..." if (root / "go.mod").is_file() else None
+
+
+def _make(root: Path) -> str | None:
+    # Of several, make reads the first.
+    text = next((text for name in _MAKEFILES if (text := _text(root / name)) is not None), "")
+    targets = [match[1] for match in _TARGET.finditer(text)]
+    return f"make {'test' if 'test' in targets else 'check'}" if targets else None
+
+
+def _names(folder: Path) -> list[str]:
+    found: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                found.append(entry.name)
+                if len(found) >= _MAX_LISTED:
+                    break
+    except OSError:
+        pass  # no folder, or none that may be read: there are no tests to be seen
+    return sorted(found)
+
+
+def _text(path: Path) -> str | None:
+    """A regular file's text; None when there is none. A pipe or a device is not waited for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as handle:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        return handle.read(_MAX_READ).decode("utf-8", "replace")

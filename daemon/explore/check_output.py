@@ -1,0 +1,145 @@
+"""How many tests passed and failed, read from what test runners print. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_PYTEST = re.compile(
+    r"^(?:=+ )?((?:\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?|rerun|subtests passed)"
+    r"(?:, )?)+) in [\d.:]+ ?s.*$|^(?:=+ )?no tests (?:ran|collected).*$",
+    re.MULTILINE,
+)
+_UNITTEST = re.compile(
+    r"^Ran (\d+) tests? in [\d.]+s\s+(OK|FAILED|NO TESTS RAN)(?: \(([^)\n]*)\))?\s*$", re.MULTILINE
+)
+_JEST = re.compile(r"^Tests: +(\d[^\n]*?), (\d+) total\s*$", re.MULTILINE)
+_VITEST = re.compile(r"^\s*Tests +(\d[^\n]*?) \((\d+)\)\s*$", re.MULTILINE)
+_MOCHA = re.compile(r"^ +(\d+) passing \([^)\n]*\)\s*$((?:\n\s*\d+ (?:pending|failing)\s*$)*)", re.MULTILINE)
+_CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;", re.MULTILINE)
+_GO_CASE = re.compile(r"^--- (PASS|FAIL): ", re.MULTILINE)
+_GO_PACKAGE = re.compile(
+    r"^(?:ok|FAIL|---)?\s*(?:ok|FAIL)\s+\S+\s+(?:[\d.]+s|\(cached\)|\[build failed\])", re.MULTILINE
+)
+_NODE = re.compile(r"^(?:#|\u2139) pass (\d+)\s*\n(?:#|\u2139) fail (\d+)\s*$", re.MULTILINE)
+_TAP_PLAN = re.compile(r"^1\.\.\d+", re.MULTILINE)
+_TAP_CASE = re.compile(r"^(not )?ok\b(?: +\d+)?([^\n]*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Numbers of tests; None where the output does not say. ``at``: where it was said."""
+
+    passed: int | None
+    failed: int | None
+    at: int = 0
+
+
+def counted(output: str) -> tuple[int | None, int | None]:
+    """Passed and failed tests, by the last summary in the output; None for what it does not say."""
+    text = _ANSI.sub("", output).replace("\r\n", "\n").replace("\r", "\n")
+    found = [one for read in _READERS if (one := read(text)) is not None]
+    last = max(found, key=lambda one: one.at, default=Counted(None, None))
+    return last.passed, last.failed
+
+
+def last_lines(output: str, lines: int = 20, characters: int = 2000) -> str:
+    """The end of an output, for people and models."""
+    text = _ANSI.sub("", output).replace("\r\n", "\n").rstrip()
+    shown = "\n".join(text.split("\n")[-lines:])
+    return shown if len(shown) <= characters else f"…{shown[-characters + 1 :]}"
+
+
+def _number(text: str, *words: str) -> int:
+    return sum(int(count) for word in words for count in re.findall(rf"(\d+) {word}\b", text))
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    return next(iter(deque(pattern.finditer(text), maxlen=1)), None)
+
+
+def _pytest(text: str) -> Counted | None:
+    if (match := _last(_PYTEST, text)) is None:
+        return None
+    words = (match[1] or "").replace("subtests passed", "")
+    return Counted(_number(words, "passed", "xpassed"), _number(words, "failed", "errors?"), match.start())
+
+
+def _unittest(text: str) -> Counted | None:
+    if (match := _last(_UNITTEST, text)) is None:
+        return None
+    told = {name.strip(): int(count) for name, count in re.findall(r"([a-z ]+)=(\d+)", match[3] or "")}
+    failed = told.get("failures", 0) + told.get("errors", 0) + told.get("unexpected successes", 0)
+    others = told.get("skipped", 0) + told.get("expected failures", 0)
+    return Counted(max(0, int(match[1]) - failed - others), failed, match.start())
+
+
+def _jest(text: str) -> Counted | None:
+    if (match := _last(_JEST, text)) is None:
+        return None
+    return Counted(_number(match[1], "passed"), _number(match[1], "failed"), match.start())
+
+
+def _vitest(text: str) -> Counted | None:
+    if (match := _last(_VITEST, text)) is None:
+        return None
+    return Counted(_number(match[1], "passed"), _number(match[1], "failed"), match.start())
+
+
+def _mocha(text: str) -> Counted | None:
+    if (match := _last(_MOCHA, text)) is None:
+        return None
+    return Counted(int(match[1]), _number(match[2], "failing"), match.start())
+
+
+def _cargo(text: str) -> Counted | None:
+    found = list(_CARGO.finditer(text))
+    if not found:
+        return None
+    # One summary for each crate and kind of test.
+    return Counted(sum(int(m[1]) for m in found), sum(int(m[2]) for m in found), found[-1].start())
+
+
+def _go(text: str) -> Counted | None:
+    if (package := _last(_GO_PACKAGE, text)) is None:
+        return None
+    cases = [match[1] for match in _GO_CASE.finditer(text)]
+    # Without -v it names those that failed, and nobody knows how many passed.
+    passed = cases.count("PASS") if "PASS" in cases else None
+    return Counted(passed, cases.count("FAIL"), package.start())
+
+
+def _node(text: str) -> Counted | None:
+    match = _last(_NODE, text)
+    return None if match is None else Counted(int(match[1]), int(match[2]), match.start())
+
+
+def _tap(text: str) -> Counted | None:
+    if _TAP_PLAN.search(text) is None:
+        return None
+    passed = failed = at = 0
+    for match in _TAP_CASE.finditer(text):
+        at = match.start()
+        if re.search(r"# *(?:skip|todo)\b", match[2], re.IGNORECASE):
+            continue
+        if match[1]:
+            failed += 1
+        else:
+            passed += 1
+    return Counted(passed, failed, at) if passed or failed else None
+
+
+_READERS: tuple[Callable[[str], Counted | None], ...] = (
+    _pytest,
+    _unittest,
+    _jest,
+    _vitest,
+    _mocha,
+    _cargo,
+    _go,
+    _node,
+    _tap,
+)

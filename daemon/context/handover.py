@@ -61,6 +61,12 @@ class Giving:
     messages: Sequence[Message]
     changed_files: Sequence[str] = ()
     """Paths of files it changed, the newest last."""
+    report: str = ""
+    """What it hands over with; empty: what it reported last."""
+    facts: Sequence[str] = ()
+    """One line each, ours: which iteration this is, its success rate."""
+    earlier: str = ""
+    """What the agent that worked before the receiving one reported."""
 
 
 def handover_text(giving: Giving, target: Target, limit_tokens: int = HANDOVER_TOKENS) -> str:
@@ -74,8 +80,9 @@ def handover_text(giving: Giving, target: Target, limit_tokens: int = HANDOVER_T
     messages, before = _unpacked(giving.messages)
     summary = newest_summary(giving.messages, giving.agent)
     shown_summary = "" if summary is None else summary_text(summary)
-    report = last_report(giving.messages)
-    parts: list[str] = [f"Handed over by the {giving.agent} agent; its session is {giving.trace_id}."]
+    report = giving.report.strip() or last_report(giving.messages)
+    known = [f"Handed over by the {giving.agent} agent; its session is {giving.trace_id}.", *giving.facts]
+    parts: list[str] = ["\n".join(known)]
     first = next((said for message in messages if (said := person_said(message))), "")
     if giving.plan.mission and giving.plan.mission not in first:  # else it comes in the person's own words
         parts += ["## Mission", plain(giving.plan.mission)]
@@ -93,6 +100,11 @@ def handover_text(giving: Giving, target: Target, limit_tokens: int = HANDOVER_T
         files = [f"- {path}" for path in giving.changed_files[-_MAX_FILES:]]
         left_out = len(giving.changed_files) - len(files)
         ends += ["## Files it changed", one_each([*([f"[{left_out} more]"] if left_out else []), *files])]
+    if giving.earlier:
+        ends += [
+            "## What the last iteration reported",
+            within(_REPORT, _cut(giving.earlier, int(limit_tokens * _REPORT_SHARE))),
+        ]
     if report:
         ends += [
             "## What it reported last",

@@ -175,6 +175,11 @@ class Session(LiveSession):
                 self._turn.cancel()
         return True
 
+    async def rest(self) -> None:
+        """Wait until nothing runs and nothing waits to run. Cancelling the caller does not cancel the turn."""
+        while self._worker is not None and not self._worker.done():
+            await asyncio.wait({self._worker})
+
     async def close(self) -> None:
         """Cancel what runs, drop what waits, and write the last snapshot."""
         self._queue.clear("Goalwright was stopped.")
@@ -295,7 +300,7 @@ class Session(LiveSession):
         prompt = waiting.prompt
         if not self.hooks.begun:
             await self.hooks.begin()
-        turn = Turn(self)
+        turn, self.leaves = Turn(self), False
         if goes_on:
             self._turn = asyncio.create_task(turn.resume())
         elif self.hooks.wants("prompt.submit"):

@@ -260,7 +260,17 @@ class LiveSession:
     @property
     def limits(self) -> tuple[Rule, ...]:
         """The agent's rules, which nobody else's loosen."""
-        return self.agent.rules if self.agent.name in HANDS_OVER else (*self.agent.rules, NO_HAND_OVER)
+        own = self.agent.own_rules
+        return own if self.agent.name in HANDS_OVER else (*own, NO_HAND_OVER)
+
+    @property
+    def bounds(self) -> tuple[tuple[Rule, ...], ...]:
+        """Rules that only tighten, a layer each: of an agent that came with the workspace, and of the agents that sent
+        this one. A sub-agent of one that changes nothing changes nothing, either.
+        """
+        sender = None if self.handed_over else self.parent
+        above = () if sender is None else (*sender.bounds, sender.agent.own_rules)
+        return tuple(rules for rules in (*above, self.agent.limits) if rules)
 
     @property
     def insists(self) -> frozenset[str]:
@@ -275,7 +285,8 @@ class LiveSession:
         # What is allowed for the session is allowed to the main line and all its branches alike.
         config, session, mode = self.config, tuple(self.root.state.granted), self.mode
         # Searches ask for each file they find, so the same set is kept while nothing of it changes.
-        made_of = (config, session, granted, granted_here, mode, self.trust, self.agent, self.insists)
+        agents = (self.agent, self.bounds, self.insists)
+        made_of = (config, session, granted, granted_here, mode, self.trust, agents)
         if self._rules is None or self._rules[0] != made_of:
             rules = RuleSet(
                 config.base_rules,
@@ -283,6 +294,7 @@ class LiveSession:
                 session,
                 self.limits,
                 insists=self.insists,
+                bounds=self.bounds,
                 branch=self.services.rules,
                 trusted=config.trusted,
                 granted=granted,

@@ -229,8 +229,8 @@ class Found:
 
 _WORKSPACE = 2
 _GRANTS = (1, 3, 4)
-_BRANCH = 6
-"""Places in the order of the layers."""
+_AGENT = 5
+"""Places in the order of the layers. Then come those that only tighten, and the branch's as the last."""
 
 
 class Layers:
@@ -246,9 +246,11 @@ class Layers:
         session: tuple[Rule, ...],
         agent: tuple[Rule, ...],
         trusted: bool,
+        bounds: tuple[tuple[Rule, ...], ...] = (),
         branch: tuple[Rule, ...] = (),
     ) -> None:
-        self._layers = tuple(map(_Same, (base, granted, workspace, granted_here, session, agent, branch)))
+        layers = (base, granted, workspace, granted_here, session, agent, *bounds, branch)
+        self._layers = tuple(map(_Same, layers))
         self._trusted = trusted
 
     def _tables(self, permission: str, around: Surroundings) -> list[_Table | None]:
@@ -256,13 +258,16 @@ class Layers:
 
     def find(self, permission: str, name: str, folded: str, around: Surroundings) -> Rule:
         """The rule that decides; UNMATCHED when none matches."""
-        base, everywhere, local, here, session, agent, branch = (
+        base, everywhere, local, here, session, agent, *bounds, branch = (
             None if table is None else table.last(name, folded) for table in self._tables(permission, around)
         )
         found = _granted(base or UNMATCHED, everywhere)
         if local is not None and (self._trusted or _stricter(local, found)):
             found = local
-        return _in_branch(agent or _granted(_granted(found, here), session), branch)
+        found = agent or _granted(_granted(found, here), session)
+        for bound in bounds:
+            found = found if bound is None or not _stricter(bound, found) else bound
+        return _in_branch(found, branch)
 
     def find_several(self, permission: str, name: str, folded: str, around: Surroundings) -> Found:
         """The same for a wildcard."""
@@ -276,9 +281,9 @@ class Layers:
             elif index in _GRANTS:
                 found = _granted(found, rule)
                 parts = [part for part in parts if part.action == "deny"]
-            elif index == _BRANCH:
+            elif index == len(self._layers) - 1:
                 found = _in_branch(found, rule)
-            elif index != _WORKSPACE or self._trusted:
+            elif index <= _AGENT and (index != _WORKSPACE or self._trusted):
                 found, parts = rule, []
             elif _stricter(rule, found):
                 found = rule
@@ -294,6 +299,8 @@ class Layers:
             for rule in table.matching(name, folded):
                 if rule.action != "allow":
                     return
+                if _AGENT < index < len(self._layers) - 1:
+                    break  # that it does not limit is no yes
                 yield rule
 
 

@@ -46,6 +46,7 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(permission="diagnostics", pattern="*", action="allow"),
     Rule(permission="symbols", pattern="*", action="allow"),
     Rule(permission="job", pattern="*", action="allow"),
+    Rule(permission="explore", pattern="*", action="allow"),
     Rule(permission="edit", pattern="*", action="ask"),
     Rule(permission="bash", pattern="*", action="ask"),
     Rule(permission="read", pattern="*.env", action="ask"),
@@ -96,6 +97,7 @@ class RuleSet:
         session: Iterable[Rule] = (),
         agent: Iterable[Rule] = (),
         *,
+        bounds: Iterable[Iterable[Rule]] = (),
         branch: Iterable[Rule] = (),
         trusted: bool = False,
         granted: Iterable[Rule] = (),
@@ -108,7 +110,8 @@ class RuleSet:
     ) -> None:
         """From weak to strong: ``base`` (shipped, the user's, the editor's), ``granted`` by the person everywhere,
         ``workspace`` (its own file: it can only tighten unless it is ``trusted``), ``granted_here`` and in this
-        ``session``, the ``agent``'s limits, and those of a ``branch`` (``daemon.explore.rules``), which tighten only.
+        ``session``, the ``agent``'s, ``bounds`` (layers that only tighten: of the agents that sent this one, and of one
+        that came with the workspace), and those of a ``branch`` (``daemon.explore.rules``), which tighten only, too.
         Grants answer questions and lift no prohibition.
 
         ``root``: the workspace's folder, absolute with ``/``, so that rules may name files in it by their whole path.
@@ -121,6 +124,7 @@ class RuleSet:
         self._workspace = tuple(workspace)
         self._session = tuple(session)
         self._agent = tuple(agent)
+        self._bounds = tuple(bound for rules in bounds if (bound := tuple(rules)))
         self._branch = tuple(branch)
         self._granted = tuple(granted)
         self._granted_here = tuple(granted_here)
@@ -137,6 +141,7 @@ class RuleSet:
             granted_here=self._granted_here,
             session=self._session,
             agent=self._agent,
+            bounds=self._bounds,
             branch=self._branch,
             trusted=trusted,
         )
@@ -151,6 +156,7 @@ class RuleSet:
             self._workspace,
             rules,
             self._agent,
+            bounds=self._bounds,
             branch=self._branch,
             trusted=self._trusted,
             granted=self._granted,
@@ -170,7 +176,7 @@ class RuleSet:
         if plain is None or plain.home != matching.home():
             layers = (
                 self._base, self._granted, self._workspace, self._granted_here, self._session, self._agent,
-                self._branch,
+                *self._bounds, self._branch,
             )  # fmt: skip
             plain = self._plain[permission] = Plain(
                 chain.from_iterable(layers), permission, self._root, self._stands_for
@@ -250,6 +256,8 @@ class RuleSet:
 
     def _offered(self, permission: str) -> bool:
         if not self._now.offers(permission):
+            return False
+        if any(_outcome(bound, permission) == "denied" for bound in self._bounds):
             return False
         agent = _outcome(self._agent, permission)
         if agent != "open":

@@ -1,0 +1,65 @@
+"""Layers that only tighten: of the agents that sent this one, and of agents that came with the workspace."""
+
+from __future__ import annotations
+
+import pytest
+
+from daemon.model.permissions import Action, Rule
+from daemon.permission.rules import SHIPPED, RuleSet
+from tools.access import Access
+from tools.base import PermissionAsk
+
+
+def rule(permission: str, pattern: str, action: Action) -> Rule:
+    return Rule(permission=permission, pattern=pattern, action=action, source="agent")
+
+
+DENIES = (rule("edit", "*", "deny"),)
+ONLY_DOCS = (rule("edit", "*", "deny"), rule("edit", "docs/*", "allow"))
+ALLOWS = (rule("*", "*", "allow"), rule("edit", ".git/config", "allow"))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "agent", "target", "action"),
+    [
+        ((), (), "a.py", "ask"),
+        ((DENIES,), (), "a.py", "deny"),
+        ((DENIES,), ALLOWS, "a.py", "deny"),
+        ((DENIES, ALLOWS), ALLOWS, "a.py", "deny"),
+        ((ALLOWS,), (), "a.py", "ask"),
+        ((ALLOWS,), (), ".git/config", "ask"),
+        ((ONLY_DOCS,), (), "docs/a.md", "ask"),
+        ((ONLY_DOCS,), ALLOWS, "docs/a.md", "allow"),
+        ((ONLY_DOCS,), ALLOWS, "src/a.py", "deny"),
+        ((ONLY_DOCS, DENIES), (), "docs/a.md", "deny"),
+        (((rule("edit", "*", "ask"),),), ALLOWS, "a.py", "ask"),
+    ],
+)
+def test_a_bound_tightens_and_never_allows(
+    bounds: tuple[tuple[Rule, ...], ...], agent: tuple[Rule, ...], target: str, action: Action
+) -> None:
+    rules = RuleSet(agent=agent, bounds=bounds, root="/w")
+    assert rules.decide("edit", target).action == action
+    assert rules.with_session(()).decide("edit", target).action == action
+    access = Access("edit", target, several=True)
+    assert rules.judge(PermissionAsk("edit", (), "?", accesses=(access,))).action == action
+
+
+def test_a_bound_lifts_no_prohibition_of_the_person() -> None:
+    user = Rule(permission="bash", pattern="git push*", action="deny", source="user")
+    rules = RuleSet((*SHIPPED, user), bounds=((rule("bash", "*", "allow"),),))
+    assert rules.decide("bash", "git push").action == "deny"
+
+
+def test_a_tool_that_a_bound_forbids_is_not_offered() -> None:
+    assert not RuleSet(agent=ALLOWS, bounds=(DENIES,)).offered("edit")
+    assert RuleSet(bounds=(ONLY_DOCS,)).offered("edit")
+    assert RuleSet(bounds=(DENIES,)).offered("bash")
+
+
+def test_an_allowed_plain_name_is_still_asked_about_where_a_bound_asks() -> None:
+    rules = RuleSet(
+        agent=(rule("read", "*", "allow"),), bounds=((rule("read", "*.key", "deny"),),), root="/w"
+    )
+    assert rules.decide("read", "a.py").action == "allow"
+    assert rules.decide("read", "a.key").action == "deny"

@@ -69,10 +69,8 @@ async def merge_selected(
     permission: Permission,
     tool_call_id: str,
     diagnostics: Diagnostics,
-    *,
-    by: str = "",
 ) -> Selection:
-    """The same, told in full. ``by``: the person's client, when it is the person's own choice."""
+    """The same, told in full."""
     if session.foreign:
         raise ToolError(FOREIGN)
     parts = parse_choice(session, choice)
@@ -93,7 +91,7 @@ async def merge_selected(
             raise ToolError(f"Nothing of that can be written.\n{remarks(plan)}")
         why = "" if picks else " It changed no files."
         told = Told(f"{note}\nNothing had to be written.{why}", title=f"{_ids(branches)}: nothing to write")
-        _choose(session, branches, f"{head} Nothing had to be written.", by)
+        _choose(session, branches, f"{head} Nothing had to be written.")
         return Selection(told, branches, ())
     outcome = await apply_changes(
         _changes(plan, services.workspace),
@@ -101,7 +99,7 @@ async def merge_selected(
     )
     result = outcome.result(note)
     written = tuple(dict.fromkeys(applied.file.name for applied in outcome.files))
-    _choose(session, branches, _summary(head, written, outcome), by)
+    _choose(session, branches, _summary(head, written, outcome))
     metadata = {
         **result.metadata,
         "selected": [branch.id for branch in branches],
@@ -270,7 +268,7 @@ def _kept(session: Session, picks: Sequence[Pick], branches: Sequence[BranchMeta
 # -- what it means for the plan --
 
 
-def _choose(session: Session, branches: Sequence[BranchMeta], summary: str, by: str) -> None:
+def _choose(session: Session, branches: Sequence[BranchMeta], summary: str) -> None:
     """The goal of each exploration knows what was selected, and is done."""
     for start_id in dict.fromkeys(branch.explore_start_id for branch in branches):
         goal = merge_goal(session, start_id)
@@ -280,7 +278,7 @@ def _choose(session: Session, branches: Sequence[BranchMeta], summary: str, by: 
         chosen = [branch.id for branch in branches if branch.explore_start_id == start_id]
         selected = ", ".join(dict.fromkeys([*before, *chosen]))
         for change in _chosen(session, goal, summary, selected):
-            session.emit(goal_event(change, session.session_id, session.services.now(), by))
+            session.emit(goal_event(change, session.session_id, session.services.now()))
 
 
 def merge_goal(session: Session, explore_start_id: str) -> Goal | None:

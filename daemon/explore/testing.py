@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from daemon.explore.copies.base import WorkingCopy
 from daemon.explore.check_command import find_test_command
 from daemon.explore.check_output import counted, last_lines
+from daemon.explore.copies.base import WorkingCopy
 from daemon.loop.parallel import Parallel
 from daemon.loop.services import Services
 from daemon.model.branches import CheckRun

@@ -28,7 +28,7 @@ _MAX_NAME = 200
 _MAX_WORDS = 600
 """Characters of a description, and of a reason or summary, in a note."""
 
-_FILES = ("the person undid your ", "the person redid your ", "the person took back ")
+_FILES = ("the person undid your ", "the person redid your ", "the person took back ", "the person merged ")
 _JOB = "the background job "
 _LATE = "language servers have answered "
 _FOCUS = "the person put the focus on "
@@ -42,6 +42,8 @@ JOB_ENDED = "job_ended"
 """Code of the notice that a command in the background has ended, or the person has stopped it."""
 LATE_DIAGNOSTICS = "late_diagnostics"
 """Code of the notice of what language servers have said about earlier edits, after their results had been given."""
+BRANCH_SELECTED = "branch_selected"
+"""Code of the notice that the person has merged a branch of an exploration, or parts of several."""
 JOB_KILLED = "job_killed"
 """The model has stopped it, and knows."""
 
@@ -94,7 +96,9 @@ def job_notice(job: Job, stopped_by: str = "") -> str:
 
 def with_notice(notes: tuple[str, ...], notice: Notice) -> tuple[str, ...]:
     """``notes`` and what a notice says that the model is to know; most notices are for the person only."""
-    after = {JOB_ENDED: " See its output with the job tool.", LATE_DIAGNOSTICS: ""}.get(notice.code)
+    after = {JOB_ENDED: " See its output with the job tool.", LATE_DIAGNOSTICS: "", BRANCH_SELECTED: ""}.get(
+        notice.code
+    )
     if after is None:
         return notes
     return (*notes, f"{notice.text[:1].lower()}{notice.text[1:]}{after}")[-MAX_NOTES:]

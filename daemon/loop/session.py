@@ -10,6 +10,7 @@ from typing import Literal
 
 from daemon.agents.loader import AgentProfile
 from daemon.context.tokens import estimate_tokens
+from daemon.explore.choosing import awaited
 from daemon.hooks.session import SessionHooks
 from daemon.loop.assembly import Assembly
 from daemon.loop.compacting import Compacted, Compactor
@@ -30,8 +31,9 @@ from daemon.model.events import (
     TurnStarted,
 )
 from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
-from daemon.model.traces import QueuedPrompt, SessionStatus
+from daemon.model.traces import PromptPlanner, QueuedPrompt, SessionStatus
 from daemon.permission.service import CANCELED
+from daemon.planner.wish import Wish
 from daemon.store.base import StoreError
 from tools.paths import reading
 
@@ -75,11 +77,13 @@ class Session(LiveSession):
         self._turn: asyncio.Task[tuple[StopReason, str]] | None = None
         self._compaction: asyncio.Task[Compacted] | None = None
         self._canceling = False
+        self.wish: Wish | None = None
+        """For another plan; the turn under way takes it between two steps."""
 
     @property
     def status(self) -> SessionStatus:
         """What the session does right now."""
-        if self.state.pending:
+        if self.state.pending or awaited(self):
             return "waiting"
         return "running" if self.running else "idle"
 
@@ -100,8 +104,9 @@ class Session(LiveSession):
         *,
         prompt_id: str | None = None,
         when_busy: Literal["queue", "refuse", "steer"] = "queue",
+        planner: PromptPlanner | None = None,
     ) -> TurnResult:
-        """Work on a prompt; returns when the turn that did has ended.
+        """Work on a prompt; returns when the turn that did has ended. ``planner``: see QueuedPrompt.
 
         Raises Busy when a turn is running and ``when_busy`` is ``refuse``, and Sealed for the record of a child that
         has ended. Cancelling the caller does not cancel the turn: a window may close while the agent works.
@@ -119,6 +124,7 @@ class Session(LiveSession):
             prompt_id=prompt_id or f"prompt_{uuid.uuid4().hex[:12]}",
             text=whole_characters(text),
             steer=when_busy == "steer" and self.running,
+            planner=planner,
         )
         if self.running:
             waiting = self._queue.add(prompt, attachments)
@@ -278,6 +284,9 @@ class Session(LiveSession):
                 )
             waiting.settle(stop, detail)
             self._queue.settle_steered(stop, detail)
+            if self.wish is not None:
+                self.wish.settle(waiting.prompt.prompt_id, stop, detail)
+                self.wish = None
 
     def _store_failed(self, prompt_id: str, detail: str) -> None:
         """The log is the truth: without it the turn cannot go on, but everybody must hear of it."""

@@ -10,6 +10,10 @@ import type { Installation } from "./daemon/install";
 import { ACTIONS, asProblem } from "./daemon/problems";
 import type { Review } from "./diff/review";
 import { proposedBy } from "./diff/uris";
+import { buildPlan, newSessionWith, replan } from "./explore/agents";
+import type { Explorations } from "./explore/explorations";
+import { branchActions } from "./explore/menu";
+import type { Records } from "./explore/record";
 import { requestTitle } from "./explore/words";
 import type { GoalCommands } from "./goals/commands";
 import type { GoalsView } from "./goals/view";
@@ -28,6 +32,8 @@ export interface Parts {
   chat: ChatView;
   review: Review;
   history: FileHistory;
+  explorations: Explorations;
+  records: Records;
   surrounding: SurroundingModel;
   installation: Installation;
   goals: GoalsView;
@@ -47,6 +53,10 @@ export function registerCommands(parts: Parts): vscode.Disposable {
       await sessions.startNew();
       await chat.focus();
     },
+    newSessionWith: () => newSessionWith(parts),
+    buildPlan: () => buildPlan(parts),
+    replan: () => replan(parts),
+    ...branchActions(parts),
     openSession: () => chooseSession(parts),
     cancel: () => sessions.cancel(),
     accept: (uri) => answer(parts, uri, { reply: "once" }),
@@ -102,6 +112,7 @@ function goalActions({ goals, goalCommands }: Parts): Record<string, (...args: u
   };
   const on = (action: (goalId: string) => unknown) => (goalId: unknown) => {
     const about = typeof goalId === "string" ? goalId : goals.selected;
+    if (about?.startsWith("@")) return undefined; // a branch, or its goals: it has its own plan
     if (about !== undefined) return action(about);
     vscode.window.setStatusBarMessage("Goalwright: select a goal in the Goals view first", 4_000);
     return undefined;

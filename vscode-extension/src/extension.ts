@@ -45,10 +45,10 @@ export function activate(context: vscode.ExtensionContext): void {
   const goalCommands = new GoalCommands({ daemon, sessions, history });
   const tell = problemTeller(daemon, log);
   const features = new EditorFeatures({ sessions, review, chat, tell, refreshLenses: () => daemon.refreshLenses() });
-  const goals = new GoalsView(sessions, goalCommands, (error) => void tell(error));
+  const goals = new GoalsView(sessions, goalCommands, (error) => void tell(error), daemon);
   const contexts = new ContextCommands({ daemon, sessions });
   const permissions = new PermissionCommands({ daemon, sessions, defaultMode: () => surrounding.defaultMode });
-  const parts = { daemon, sessions, chat, review, history, surrounding, installation, goals, goalCommands, contexts, permissions, tell, log };
+  const parts = { daemon, sessions, chat, review, history, explorations, records, surrounding, installation, goals, goalCommands, contexts, permissions, tell, log };
   context.subscriptions.push(
     log,
     daemon,

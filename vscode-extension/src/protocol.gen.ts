@@ -73,6 +73,8 @@ export type Part =
   | CompactionPart
   | FinishPart;
 
+export type PromptPlanner = "in_loop" | "layered" | "signposts" | "on_demand" | "replan";
+
 export type Reply = "once" | "always" | "reject";
 
 export type Role = "user" | "assistant" | "tool";
@@ -1262,6 +1264,8 @@ export interface QueuedPrompt {
   promptId: string;
   text: string;
   steer: boolean;
+  /** None: as the settings say. A prompt that is steered is planned like the turn it comes to. */
+  planner: PromptPlanner | null;
 }
 
 /** Why one thing that a call would do is allowed, asked about or denied. */

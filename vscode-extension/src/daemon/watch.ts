@@ -32,6 +32,7 @@ export function watchSurroundings({ daemon, sessions, history, installation, log
     sessions.onDidChange(() => {
       const { state } = sessions;
       keys.set("goalwright.session", state !== undefined);
+      keys.set("goalwright.agent", sessions.agentName ?? "");
       keys.set("goalwright.pending", (state?.pending.length ?? 0) > 0);
       keys.set("goalwright.running", state !== undefined && state.session.status !== "idle");
     }),
@@ -70,9 +71,9 @@ async function offerUpdate(running: string, installation: Installation, log: vsc
 
 /** Context keys, set only when they change. */
 class ContextKeys {
-  private readonly values = new Map<string, boolean>();
+  private readonly values = new Map<string, boolean | string>();
 
-  set(key: string, value: boolean): void {
+  set(key: string, value: boolean | string): void {
     if (this.values.get(key) === value) return;
     this.values.set(key, value);
     void vscode.commands.executeCommand("setContext", key, value);

@@ -2,6 +2,7 @@
 import { money, short } from "../amounts";
 import { spentWords } from "../meter/model";
 import type { Goal, GoalMeter, GoalStats, GoalTree } from "../protocol.gen";
+import { mergeWords } from "./branches";
 import { chain, childrenOf, goalNumbers } from "../session/numbers";
 
 export interface GoalRow {
@@ -21,6 +22,8 @@ export interface GoalContext {
   tree: GoalTree;
   /** A turn is under way: the current goal spins. */
   running: boolean;
+  /** Goals with branches below them. */
+  branched?: ReadonlySet<string>;
 }
 
 export const STATUS_WORDS: Record<Goal["status"], string> = {
@@ -43,14 +46,14 @@ export function row(
   live: ReadonlySet<string>,
 ): GoalRow {
   const current = goal.id === context.tree.currentId;
-  const parent = childrenOf(context.tree, goal.id).length > 0;
+  const parent = childrenOf(context.tree, goal.id).length > 0 || context.branched?.has(goal.id) === true;
   const summary = oneLine(goal.summary ?? "");
   const status = STATUS_WORDS[goal.status];
   const label = number ? `${number} ${oneLine(goal.description)}` : oneLine(goal.description);
   return {
     id: goal.id,
     label,
-    description: summary || (current && goal.status !== "completed" ? "current" : ""),
+    description: mergeWords(goal) || summary || (current && goal.status !== "completed" ? "current" : ""),
     spoken: [label, status, summary].filter(Boolean).join(", "),
     icon: icon(goal, current && context.running),
     abandoned: goal.status === "abandoned",
@@ -114,6 +117,6 @@ export function oneLine(text: string): string {
   return text.replace(/\s+/g, " ").trim();
 }
 
-function escape(text: string): string {
+export function escape(text: string): string {
   return text.replace(/[\\`*_{}[\]()#+\-.!~|<>$&]/g, "\\$&");
 }

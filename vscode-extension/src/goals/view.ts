@@ -1,11 +1,16 @@
 import * as vscode from "vscode";
+import type { Daemon } from "../daemon/daemon";
+import { asksFor, NO_CHILDREN, type Children } from "../explore/children";
+import { explorationOf } from "../explore/view";
 import type { GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { chain, childrenOf, goalNumbers, goalOf } from "../session/numbers";
 import type { Update } from "../session/state";
+import { below, branchElement, branchGoalElement, branchRow, branchTooltip, placeOf } from "./branches";
 import type { GoalCommands } from "./commands";
-import { oneLine, row, tooltip, type GoalRow } from "./model";
+import { escape, oneLine, row, tooltip, type GoalRow } from "./model";
 import { drop } from "./places";
+import { BranchTrees } from "./trees";
 
 const EMPTY: GoalTree = { mission: "", currentId: null, goals: [] };
 /** Rows of abandoned goals get this scheme, and by it their grey. */
@@ -19,7 +24,7 @@ const STATES: Record<GoalRow["state"], vscode.TreeItemCollapsibleState> = {
 /** What is dragged within the tree; VS Code makes this name from the view's. */
 const DRAGGED = "application/vnd.code.tree.goalwright.goals";
 
-/** The goal tree in the Explorer. Elements are goal ids. */
+/** The goal tree in the Explorer, with branches below the goals that began them. Elements: see `placeOf`. */
 export class GoalsView
   implements
     vscode.TreeDataProvider<string>,
@@ -32,6 +37,7 @@ export class GoalsView
   private readonly changed = new vscode.EventEmitter<undefined>();
   readonly onDidChangeTreeData = this.changed.event;
   private readonly view: vscode.TreeView<string>;
+  private readonly trees: BranchTrees;
   private readonly disposables: vscode.Disposable[];
   private shown: string | null = null;
   private timer: NodeJS.Timeout | undefined;
@@ -41,7 +47,9 @@ export class GoalsView
     private readonly sessions: SessionController,
     private readonly commands: GoalCommands,
     private readonly failed: (error: unknown) => void,
+    daemon: Pick<Daemon, "request">,
   ) {
+    this.trees = new BranchTrees(daemon, sessions, () => this.refreshSoon());
     this.view = vscode.window.createTreeView("goalwright.goals", {
       treeDataProvider: this,
       dragAndDropController: this,
@@ -55,6 +63,7 @@ export class GoalsView
         if (visible) this.follow();
       }),
       sessions.onDidChange((change) => {
+        if (change.kind === "updates") for (const update of change.updates) this.trees.note(update);
         if (change.kind === "reset" || (change.kind === "updates" && change.updates.some(concerns))) this.refreshSoon();
       }),
     ];
@@ -67,11 +76,12 @@ export class GoalsView
   }
 
   handleDrag(source: readonly string[], data: vscode.DataTransfer): void {
-    data.set(DRAGGED, new vscode.DataTransferItem(source[0] ?? ""));
+    if (!source[0]?.startsWith("@")) data.set(DRAGGED, new vscode.DataTransferItem(source[0] ?? ""));
   }
 
   async handleDrop(target: string | undefined, data: vscode.DataTransfer): Promise<void> {
     const goalId: unknown = data.get(DRAGGED)?.value;
+    if (target?.startsWith("@")) return;
     const place = typeof goalId === "string" ? drop(this.tree, goalId, target) : undefined;
     if (typeof goalId !== "string" || !place) return;
     try {
@@ -91,40 +101,86 @@ export class GoalsView
   }
 
   getChildren(element?: string): string[] {
-    return childrenOf(this.tree, element ?? null).map((goal) => goal.id);
+    if (element === undefined) return below(this.tree, this.children, null);
+    const place = placeOf(element);
+    if (!("branch" in place)) return below(this.tree, this.children, place.goal);
+    const { branch } = place;
+    const tree = this.trees.tree(branch) ?? EMPTY;
+    return childrenOf(tree, "goal" in place ? place.goal : null).map((goal) => branchGoalElement(branch, goal.id));
   }
 
   getParent(element: string): string | undefined {
-    return goalOf(this.tree, element)?.parentId ?? undefined;
+    const place = placeOf(element);
+    if (!("branch" in place)) return goalOf(this.tree, place.goal)?.parentId ?? undefined;
+    if (!("goal" in place)) return this.children.branches[place.branch]?.exploreStartId;
+    const parent = goalOf(this.trees.tree(place.branch) ?? EMPTY, place.goal)?.parentId;
+    return parent ? branchGoalElement(place.branch, parent) : branchElement(place.branch);
   }
 
   getTreeItem(element: string): vscode.TreeItem {
-    const tree = this.tree;
-    const goal = goalOf(tree, element);
+    const place = placeOf(element);
+    if ("branch" in place && !("goal" in place)) return this.branchItem(place.branch);
+    const inBranch = "branch" in place ? place.branch : undefined;
+    const tree = inBranch === undefined ? this.tree : (this.trees.tree(inBranch) ?? EMPTY);
+    const goal = goalOf(tree, place.goal);
     if (!goal) return new vscode.TreeItem("");
     const live = new Set(chain(tree, tree.currentId).map((one) => one.id));
-    const running = this.sessions.state?.session.status !== "idle";
-    const shown = row({ tree, running }, goal, goalNumbers(tree).get(goal.id), live);
+    const { state } = this.sessions;
+    const running = inBranch === undefined ? state?.session.status !== "idle" : state?.children.branches[inBranch]?.status === "exploring";
+    const number = goalNumbers(tree).get(goal.id);
+    // Numbers of a branch's goals as seed 000 writes them: `A.1`.
+    const shown = row({ tree, running, branched: this.branched(inBranch) }, goal, inBranch && number ? `${inBranch}.${number}` : number, live);
     const item = new vscode.TreeItem(shown.label, STATES[shown.state]);
-    item.id = `${this.sessions.sessionId}:${goal.id}`;
+    item.id = `${this.sessions.sessionId}:${element}`;
     item.description = shown.description;
     item.iconPath = new vscode.ThemeIcon(
       shown.icon.id,
       shown.icon.color ? new vscode.ThemeColor(shown.icon.color) : undefined,
     );
     item.accessibilityInformation = { label: shown.spoken, role: "treeitem" };
-    item.contextValue = `goal.${goal.status}${shown.current ? ".current" : ""}`;
+    // What is done to goals is done to those of the session; a branch makes its own.
+    item.contextValue = inBranch === undefined ? `goal.${goal.status}${shown.current ? ".current" : ""}` : "branchGoal";
     if (shown.abandoned) item.resourceUri = vscode.Uri.from({ scheme: ABANDONED, path: `/${goal.id}` });
     return item;
   }
 
   /** The tooltip, made when the pointer rests on a row: its numbers are then the newest, without a repaint for each. */
   resolveTreeItem(item: vscode.TreeItem, element: string): vscode.TreeItem {
-    const { tree } = this;
-    const goal = goalOf(tree, element);
-    const meter = this.sessions.state?.meter?.goals.find((one) => one.goalId === element);
-    if (goal) item.tooltip = new vscode.MarkdownString(tooltip(goal, goalNumbers(tree).get(element), meter), true);
+    const place = placeOf(element);
+    if ("branch" in place && !("goal" in place)) {
+      const branch = this.children.branches[place.branch];
+      if (branch) item.tooltip = new vscode.MarkdownString(branchTooltip(branch, this.waits(branch.id), escape), true);
+      return item;
+    }
+    const inBranch = "branch" in place;
+    const tree = inBranch ? (this.trees.tree(place.branch) ?? EMPTY) : this.tree;
+    const goal = goalOf(tree, place.goal);
+    const meter = inBranch ? undefined : this.sessions.state?.meter?.goals.find((one) => one.goalId === element);
+    if (goal) item.tooltip = new vscode.MarkdownString(tooltip(goal, goalNumbers(tree).get(place.goal), meter), true);
     return item;
+  }
+
+  private branchItem(id: string): vscode.TreeItem {
+    const branch = this.children.branches[id];
+    const { state } = this.sessions;
+    if (!branch || !state) return new vscode.TreeItem("");
+    const view = explorationOf(state, branch.exploreStartId).branches.find((one) => one.branch.id === id);
+    const shown = branchRow(branch, (view?.requests.length ?? 0) > 0, view?.chosen ?? false);
+    const item = new vscode.TreeItem(shown.label, STATES[branch.goalCount > 0 && !branch.removed ? "collapsed" : "leaf"]);
+    item.id = `${this.sessions.sessionId}:@${id}`;
+    item.description = shown.description;
+    item.iconPath = new vscode.ThemeIcon(shown.icon.id, shown.icon.color ? new vscode.ThemeColor(shown.icon.color) : undefined);
+    item.accessibilityInformation = { label: shown.spoken, role: "treeitem" };
+    item.contextValue = shown.contextValue;
+    return item;
+  }
+
+  private waits(id: string): boolean {
+    return this.sessions.state?.pending.some((request) => asksFor(request.branchId, id)) ?? false;
+  }
+
+  private branched(inBranch: string | undefined): ReadonlySet<string> {
+    return new Set(inBranch === undefined ? Object.values(this.children.branches).map((branch) => branch.exploreStartId) : []);
   }
 
   provideFileDecoration(uri: vscode.Uri): vscode.FileDecoration | undefined {
@@ -135,6 +191,10 @@ export class GoalsView
   dispose(): void {
     clearTimeout(this.timer);
     vscode.Disposable.from(...this.disposables).dispose();
+  }
+
+  private get children(): Children {
+    return this.sessions.state?.children ?? NO_CHILDREN;
   }
 
   private get tree(): GoalTree {
@@ -185,6 +245,17 @@ function concerns(update: Update): boolean {
     case "session_updated":
     case "turn_started":
     case "turn_ended":
+    case "branch_started":
+    case "branch_goal_added":
+    case "branch_goal_updated":
+    case "branch_message_added":
+    case "branch_completed":
+    case "branch_removed":
+    case "explore_completed":
+      return true;
+    case "permission_asked":
+      return event.request.branchId !== null;
+    case "permission_replied":
       return true;
     default:
       return false;

@@ -46,6 +46,8 @@ export class SessionController implements vscode.Disposable {
   private readonly disposables: vscode.Disposable[] = [];
   private loading: { sessionId: string; updates: Update[] } | undefined;
   private loads = 0;
+  /** Of the session that the next prompt begins. */
+  private agent: string | undefined;
 
   constructor(
     private readonly daemon: Daemon,
@@ -65,6 +67,11 @@ export class SessionController implements vscode.Disposable {
     );
   }
 
+  /** The agent of the session on display, or of the one to come; undefined for the usual one. */
+  get agentName(): string | undefined {
+    return this.state ? this.state.session.trace.agent : this.agent;
+  }
+
   get sessionId(): string | undefined {
     return this.state?.session.trace.traceId;
   }
@@ -74,8 +81,9 @@ export class SessionController implements vscode.Disposable {
     return this.memory.get<boolean>(BUSY_KEY, false);
   }
 
-  /** An empty chat; the session is made with its first prompt, so that none stays empty. */
-  async startNew(): Promise<void> {
+  /** An empty chat; the session is made with its first prompt, so that none stays empty. Without a name the usual agent has it. */
+  async startNew(agent?: string): Promise<void> {
+    this.agent = agent;
     this.loads++;
     this.loading = undefined;
     this.state = undefined;
@@ -121,7 +129,7 @@ export class SessionController implements vscode.Disposable {
   async ensure(): Promise<string> {
     await this.daemon.connect();
     if (!this.state) {
-      const { session } = await this.daemon.request("goalwright/session/new", {});
+      const { session } = await this.daemon.request("goalwright/session/new", this.agent === undefined ? {} : { agent: this.agent });
       await this.open(session.trace.traceId);
     }
     return this.required();

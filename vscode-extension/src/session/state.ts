@@ -74,8 +74,9 @@ export interface SessionState {
 export type Update = { event: Event } | { delta: Delta } | { meter: Meter };
 
 const OUTPUT_KEPT = 20_000;
-/** Notice that the daemon waits for the person to choose among the branches of the exploration it is about. */
-const AWAITS_CHOICE = "explore_choice";
+/** Notices that the daemon waits for the person to choose among the branches of the exploration they are about, or no longer. */
+const AWAITED = "explore_choice_awaited";
+const MADE = "explore_choice_made";
 
 export function fromLoad(loaded: SessionLoadResult): SessionState {
   const { streaming } = loaded;
@@ -205,7 +206,8 @@ function applyEvent(state: SessionState, event: Event): SessionState {
     case "model_retry":
       return { ...next, retry: { attempt: event.attempt, delayS: event.delayS, reason: event.reason } };
     case "notice":
-      if (event.code === AWAITS_CHOICE && event.about) return { ...next, children: withAwaited(next.children, event.about, true) };
+      // The card asks for it, and says what came of it.
+      if (event.code === AWAITED || event.code === MADE) return { ...next, children: withAwaited(next.children, event.about, event.code === AWAITED) };
       return withNotice(next, event.eventId, event.level, event.text, event.code);
     case "files_restored":
       return withNotice(next, event.eventId, "info", restoredLine(event), "files_restored");

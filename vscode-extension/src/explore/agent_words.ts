@@ -1,0 +1,10 @@
+/** Agents in a list. Pure. */
+import type { AgentInfo } from "../protocol.gen";
+import { oneLine } from "./words";
+
+const WHOSE: Readonly<Record<AgentInfo["source"], string>> = { shipped: "", user: "yours", workspace: "of this folder" };
+
+export function agentRow({ name, description, source, model }: AgentInfo): { label: string; description: string; detail: string } {
+  const whose = Object.hasOwn(WHOSE, source) ? WHOSE[source] : source;
+  return { label: name, description: [whose, model ?? ""].filter(Boolean).join(" · "), detail: oneLine(description) };
+}

@@ -1,0 +1,49 @@
+import * as vscode from "vscode";
+import type { ChatView } from "../chat/view";
+import type { Daemon } from "../daemon/daemon";
+import type { AgentInfo } from "../protocol.gen";
+import type { SessionController } from "../session/controller";
+import { agentRow } from "./agent_words";
+
+interface Parts {
+  daemon: Daemon;
+  sessions: SessionController;
+  chat: ChatView;
+}
+
+/** A new session of an agent that the person picks: shipped ones, their own, and those of a trusted folder. */
+export async function newSessionWith({ daemon, sessions, chat }: Parts): Promise<void> {
+  await daemon.connect();
+  const { agents, problems } = await daemon.request("goalwright/agent/list", {});
+  const items: (vscode.QuickPickItem & { agent?: AgentInfo })[] = agents.filter(({ primary }) => primary).map((agent) => ({ ...agentRow(agent), agent }));
+  const broken = problems.map((problem) => ({ label: "$(warning) Not used", detail: problem }));
+  if (broken.length > 0) items.push({ label: "Problems", kind: vscode.QuickPickItemKind.Separator }, ...broken);
+  const picked = await vscode.window.showQuickPick(items, { title: "New session with an agent", placeHolder: "Which agent?", matchOnDetail: true });
+  if (!picked?.agent) return;
+  await sessions.startNew(picked.agent.name);
+  await chat.focus();
+}
+
+/** Hands the plan of a planning session over to the agent that builds. */
+export async function buildPlan({ daemon, sessions, chat }: Parts): Promise<void> {
+  const { state, sessionId } = sessions;
+  if (!state || !sessionId) return;
+  const { session } = await daemon.request("goalwright/plan/build", { sessionId });
+  if (session.trace.traceId !== sessionId) await sessions.open(session.trace.traceId);
+  await chat.reveal();
+}
+
+/** Has the rest of the plan made anew, with what the person says against it. */
+export async function replan({ daemon, sessions, chat }: Parts): Promise<void> {
+  const { sessionId } = sessions;
+  if (!sessionId) return;
+  const reason = await vscode.window.showInputBox({
+    title: "Replan",
+    prompt: "What is wrong with the plan, or has changed? Empty: just plan again from here.",
+    ignoreFocusOut: true,
+  });
+  if (reason === undefined) return;
+  await chat.reveal();
+  const { detail } = await daemon.request("goalwright/plan/replan", { sessionId, reason: reason.trim() });
+  if (detail) vscode.window.setStatusBarMessage(`Goalwright: ${detail}`, 6_000);
+}

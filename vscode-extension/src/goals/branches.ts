@@ -1,0 +1,84 @@
+/** Branches in the goal tree: which rows they have, and what stands there. Pure. */
+import { branchesOf, type Children } from "../explore/children";
+import { board } from "../explore/score";
+import { branchLabel, branchState, lastLine, oneLine, spentWords, STATE_WORDS, type BranchState } from "../explore/words";
+import type { BranchMeta, Goal, GoalTree } from "../protocol.gen";
+import { childrenOf } from "../session/numbers";
+import type { GoalRow } from "./model";
+
+/** A row of the tree: a goal of the session, a branch, or a goal of a branch. Ids of goals are numbers. */
+export type Place = { goal: string } | { branch: string } | { branch: string; goal: string };
+
+export function placeOf(element: string): Place {
+  if (!element.startsWith("@")) return { goal: element };
+  const [branch = "", goal] = element.slice(1).split("/");
+  return goal === undefined ? { branch } : { branch, goal };
+}
+
+export function branchElement(id: string): string {
+  return `@${id}`;
+}
+
+export function branchGoalElement(id: string, goalId: string): string {
+  return `@${id}/${goalId}`;
+}
+
+/** Rows below a goal: the branches that it began, then its own goals. */
+export function below(tree: GoalTree, children: Children, goalId: string | null): string[] {
+  const branches = goalId === null ? [] : branchesOf(children, goalId).map((branch) => branchElement(branch.id));
+  return [...branches, ...childrenOf(tree, goalId).map((goal) => goal.id)];
+}
+
+export interface BranchRow {
+  label: string;
+  description: string;
+  spoken: string;
+  icon: GoalRow["icon"];
+  /** For the menus. */
+  contextValue: string;
+  state: BranchState;
+}
+
+const ICONS: Readonly<Record<BranchState, GoalRow["icon"]>> = {
+  exploring: { id: "loading~spin", color: "charts.blue" },
+  waiting: { id: "bell-dot", color: "editorWarning.foreground" },
+  completed: { id: "git-branch", color: "charts.green" },
+  abandoned: { id: "circle-slash", color: "disabledForeground" },
+  removed: { id: "trash", color: "disabledForeground" },
+};
+
+export function branchRow(branch: BranchMeta, waiting: boolean, chosen: boolean): BranchRow {
+  const state = branchState(branch, waiting);
+  const label = branchLabel(branch);
+  const live = state === "exploring" || state === "waiting";
+  const facts = live
+    ? [state === "waiting" ? STATE_WORDS.waiting : "", spentWords(branch.cumulativeStats), lastLine(branch.lastMessage)]
+    : [chosen ? "used" : state === "completed" ? "" : STATE_WORDS[state], oneLine(branch.summary ?? "") || spentWords(branch.cumulativeStats)];
+  const description = facts.filter(Boolean).join(" · ");
+  return {
+    label,
+    description,
+    spoken: [`Branch ${label}`, STATE_WORDS[state], chosen ? "used" : "", description].filter(Boolean).join(", "),
+    icon: chosen ? { id: "pass-filled", color: "charts.green" } : ICONS[state],
+    contextValue: `branch.${state}`,
+    state,
+  };
+}
+
+/** Markdown but for what stands in it, which `escape` makes harmless. */
+export function branchTooltip(branch: BranchMeta, waiting: boolean, escape: (text: string) => string): string {
+  const state = STATE_WORDS[branchState(branch, waiting)];
+  const lines = [`**Branch ${escape(branchLabel(branch))}**`, `_${state}_`];
+  if (branch.summary) lines.push(escape(oneLine(branch.summary)));
+  for (const { name, cells } of board([branch])) lines.push(`${name}: ${escape(cells[0]?.text ?? "")}`);
+  const spent = spentWords(branch.cumulativeStats);
+  if (!branch.score && spent) lines.push(escape(spent));
+  const last = lastLine(branch.lastMessage);
+  if (!branch.summary && last) lines.push(escape(last));
+  return lines.join("\n\n");
+}
+
+/** `chosen: A`, beside the goal in which a branch was chosen. */
+export function mergeWords(goal: Goal): string {
+  return goal.type === "explore_merge" && goal.selectedBranch ? `chosen: ${goal.selectedBranch}` : "";
+}

@@ -24,6 +24,7 @@ OURS = (
     "agent_report",
     "environment",
     "hook_context",
+    "planning",
 )
 """Names of the tags."""
 HANDOVER_TAGS = ("<init_to_execute_context>", "<execute_to_init_context>")

@@ -37,6 +37,10 @@ class Repeat:
     title: str = ""
     note: str = ""
     """For the model, with the result."""
+    circle: bool = False
+    """The question is about calls that come again and again."""
+    not_run: str = ""
+    """Why the call is not run, although nobody is asked."""
 
 
 @dataclass(slots=True)
@@ -108,14 +112,14 @@ class CallMemory:
         self._other = tool
         goal = self._given_up(key, plan)
         if goal is None or (tool == "bash" and self.general(_command(call))):
-            return Repeat(circle)
+            return Repeat(circle, circle=bool(circle))
         name, reason = f'"{goal.description}"', goal.summary or "no reason was given"
         note = within(
             "earlier_attempts",
             f"The same call was made for the goal {name}, which was given up: {reason}",
         )
         if circle or self._agreed.get(key) == goal.id:
-            return Repeat(circle, note)
+            return Repeat(circle, note, circle=bool(circle))
         self._agreed[key] = goal.id
         return Repeat(f"The same call was made for the goal {name}, which was given up: {reason}", note)
 

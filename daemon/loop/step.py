@@ -225,6 +225,8 @@ async def _run_one(host: StepHost, call: ToolCallPart) -> ToolResultPart:
     context = host.tool_context(call)
     host.tool_started(call)
     repeat = host.repeats(call)
+    if repeat.not_run:
+        return _refused(call, repeat.not_run)
     if repeat.title:
         await context.permission.ask(
             PermissionAsk(

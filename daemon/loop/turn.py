@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
@@ -43,9 +43,12 @@ from daemon.model.messages import (
     ToolResultPart,
     Usage,
 )
+from daemon.model.traces import PromptPlanner
 from daemon.permission.rules import rule_words
 from daemon.permission.service import CallPermission
 from daemon.plan.port import SessionPlan
+from daemon.planner.driver import Driver
+from daemon.planner.words import CIRCLE, NOT_RUN
 from daemon.provider.base import (
     ProviderError,
     ProviderEvent,
@@ -70,7 +73,8 @@ _OVERFLOWS = 3
 class Turn:
     """Implements StepHost for a session. Lives as long as one prompt is being worked on."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, planner: PromptPlanner | None = None) -> None:
+        """``planner``: how this prompt is planned, when it is not by the settings."""
         self._session = session
         self._services = session.services
         self._state = session.state
@@ -84,6 +88,9 @@ class Turn:
         self._started = 0.0
         self._estimated = 0
         self._model = session.model
+        self._driver = Driver(self, session, planner)
+        self._asking = False
+        """A plan is asked for: calls are answered, and not run."""
 
     def begin(self, text: str, attachments: Sequence[FilePart], context: str = "") -> None:
         """Store the prompt: from now on it is part of the conversation, whatever comes.
@@ -91,12 +98,15 @@ class Turn:
         ``context``: what hooks have to say to the model with it.
         """
         message = self._add_user(text, attachments, context)
-        self._mark_history(message.sequence)
+        if (
+            self._session.parent is None
+        ):  # a child has one prompt: what stands before it is not past, but given to it
+            self._mark_history(message.sequence)
 
     async def run(self) -> tuple[StopReason, str]:
         """Work on the prompt. Raises CancelledError after everything received so far is stored."""
         await self._prepare()
-        return await self._steps()
+        return await self._driver.run()
 
     async def _prepare(self) -> None:
         await self._assembly.prepare()
@@ -113,30 +123,52 @@ class Turn:
             outcome = await run_calls(self, calls)
             if outcome.stop != "tool_use":
                 return outcome.stop, outcome.detail
-        return await self._steps()
+        return await self._driver.resume()
 
-    async def _steps(self) -> tuple[StopReason, str]:
-        while True:
-            steered = self._session.take_steered()
-            if steered and self._session.hooks.wants("prompt.submit"):
-                async for prompt, files, context in self._session.hooks.passing(steered):
-                    self._add_user(prompt.text, files, context)
-            else:
-                for prompt, files in steered:
-                    self._add_user(prompt.text, files)
-            self._session.queue_stored()
-            if self._session.eyes.owed:
-                await self._tell_late()
-            if self._state.notes:
-                self._add_user("", ())  # something happened meanwhile that the model is to know
-            if over := await keep_budget(self._session):
+    # -- TurnRuns (daemon.planner) --
+
+    async def steps(self, pause: Callable[[], bool]) -> tuple[StopReason, str]:
+        """See TurnRuns."""
+        while not pause():
+            if over := await self.between():
                 return "permission_denied", over
-            await self._compactor.make_room()
             outcome = await self._step()
             if outcome.stop != "tool_use" or self._session.leaves:
                 if self._session.eyes.owed:
                     await self._tell_late()
                 return ("end_turn" if outcome.stop == "tool_use" else outcome.stop), outcome.detail
+        return "tool_use", ""
+
+    async def between(self) -> str:
+        """See TurnRuns."""
+        steered = self._session.take_steered()
+        if steered and self._session.hooks.wants("prompt.submit"):
+            async for prompt, files, context in self._session.hooks.passing(steered):
+                self._add_user(prompt.text, files, context)
+        else:
+            for prompt, files in steered:
+                self._add_user(prompt.text, files)
+        self._session.queue_stored()
+        if self._session.eyes.owed:
+            await self._tell_late()
+        if self._state.notes:
+            self._add_user("", ())  # something happened meanwhile that the model is to know
+        if over := await keep_budget(self._session):
+            return over
+        await self._compactor.make_room()
+        return ""
+
+    async def ask(self) -> StepOutcome:
+        """See TurnRuns."""
+        self._asking = True
+        try:
+            return await self._step()
+        finally:
+            self._asking = False
+
+    def tell(self, text: str) -> None:
+        """See TurnRuns."""
+        self._add_user("", (), text)
 
     async def _tell_late(self) -> None:
         """What language servers have said meanwhile about edits that got no answer in time."""
@@ -297,6 +329,8 @@ class Turn:
 
     def tool_started(self, call: ToolCallPart) -> None:
         """See StepHost."""
+        if self._asking:
+            return
         self._started = time.monotonic()
         self._goal_of_call[call.id] = self._state.plan.current_id
         if call.name == "bash":
@@ -307,16 +341,21 @@ class Turn:
 
     def repeats(self, call: ToolCallPart) -> Repeat:
         """See StepHost."""
-        return self._session.calls.starting(call, self._state.messages, self._state.plan)
+        if self._asking:
+            return Repeat()
+        repeat = self._session.calls.starting(call, self._state.messages, self._state.plan)
+        return Repeat(not_run=CIRCLE) if self._driver.circling(call.name, repeat) else repeat
 
     def tool_context(self, call: ToolCallPart) -> ToolContext:
         """See StepHost."""
         permission = call_permission(self._session, call)
-        plan = SessionPlan(self._state.plan, self._record.goal, lambda goal: self._revert(goal, permission))
+        plan = SessionPlan(self._state.plan, self._driver.record, lambda goal: self._revert(goal, permission))
         return tool_context(self._session, call, permission, plan)
 
     async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult:
         """See StepHost."""
+        if self._asking:
+            return ToolResult(NOT_RUN, title="not run", is_error=True, metadata={"not_run": True})
         tool = self._services.tools.get(call.name)
         if tool is None:
             offered = [spec.name for spec in self._assembly.tool_specs()]

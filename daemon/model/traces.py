@@ -20,12 +20,20 @@ FORMAT = 1
 """Version of the stored format; a reader refuses a newer one."""
 
 
+Planner = Literal["in_loop", "layered", "signposts", "on_demand"]
+"""How work is planned (source: seed 002 §4), see the setting ``planner``."""
+PromptPlanner = Literal[Planner, "replan"]
+"""``replan``: the turn makes a new plan, and ends."""
+
+
 class QueuedPrompt(Model):
     """A prompt that waits for the running turn to end; ``steer`` delivers it between two steps instead."""
 
     prompt_id: str
     text: str
     steer: bool = False
+    planner: PromptPlanner | None = None
+    """None: as the settings say. A prompt that is steered is planned like the turn it comes to."""
 
 
 class Budget(Model):

@@ -1,0 +1,31 @@
+"""What a client can ask of the planner."""
+
+from __future__ import annotations
+
+import asyncio
+
+from daemon.loop.queue import TurnResult
+from daemon.loop.session import Sealed, Session
+from daemon.planner.wish import Wish
+
+REPLAN = "Make a new plan for what is left."
+
+
+async def replan(session: Session, instructions: str = "") -> TurnResult:
+    """Plan again from here at the person's wish; ``instructions`` are what they want of the plan, in any mode.
+
+    At rest a turn of its own asks for the plan and ends. While a turn runs the plan is made between two steps of it,
+    and the work goes on by it; a later wish replaces one that still waits. Returns when the plan was made: ``detail``
+    says it, or why there is none. Raises Sealed for the record of a child.
+    """
+    if session.sealed:
+        raise Sealed(session.sealed)
+    instructions = instructions.strip()
+    if not session.running:
+        text = f"{REPLAN} {instructions}" if instructions else REPLAN
+        return await session.prompt(text, planner="replan")
+    if session.wish is not None:
+        session.wish.settle(session.state.turn or "", "canceled", "A later wish for a plan took its place.")
+    wish = Wish(instructions, asyncio.get_running_loop().create_future())
+    session.wish = wish
+    return await asyncio.shield(wish.result)

@@ -1,0 +1,243 @@
+"""Runs a turn by what ``core`` decides: asks for plans, makes them goals, and has the loop work on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from daemon.loop.doom import Repeat
+from daemon.loop.recording import Recorder
+from daemon.loop.step import StepOutcome
+from daemon.model.messages import StopReason
+from daemon.model.traces import PromptPlanner
+from daemon.plan.changes import Change, Updated
+from daemon.plan.tree import PlanError
+from daemon.planner.core import (
+    Ask,
+    Began,
+    Course,
+    End,
+    Happening,
+    NotPlanned,
+    Paused,
+    Planned,
+    Ran,
+    Work,
+    decide,
+    next_step,
+)
+from daemon.planner.failures import Failures
+from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS, BadPlan, read_plan
+from daemon.planner.revising import revised
+from daemon.planner.words import (
+    again_text,
+    ask_text,
+    planned_notice,
+    step_under_way,
+    unplanned_notice,
+    work_text,
+)
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+
+MADE = "plan_made"
+"""Code of the notice that a plan was made."""
+NOT_MADE = "plan_not_made"
+PAUSED: StopReason = "tool_use"
+"""How ``TurnRuns.steps`` ends when ``pause`` said so: the loop could go on."""
+
+
+class TurnRuns(Protocol):
+    """What the driver has the turn do."""
+
+    async def steps(self, pause: Callable[[], bool]) -> tuple[StopReason, str]:
+        """The plain loop, until the model stops, or ``pause`` is true between two steps (then ``tool_use``)."""
+        ...
+
+    async def between(self) -> str:
+        """What is done before each step; returns why the turn must end, or an empty text."""
+        ...
+
+    async def ask(self) -> StepOutcome:
+        """One call of the model whose tool calls are refused."""
+        ...
+
+    def tell(self, text: str) -> None:
+        """A note to the model, as a user message."""
+        ...
+
+
+@dataclass(slots=True)
+class _Circle:
+    """What is known of the circle for which no plan was made yet."""
+
+    tool: str = ""
+    met: bool = False
+    """One was met in this turn: of the next one the person is asked."""
+
+
+class Driver:
+    """Of one turn. With ``in_loop`` it only waits for the person's wish."""
+
+    def __init__(self, turn: TurnRuns, session: Session, planner: PromptPlanner | None) -> None:
+        """``planner``: the prompt's own mode, None for that of the settings."""
+        self._turn = turn
+        self._session = session
+        self._tree = session.state.plan
+        self._recorder = Recorder(session)
+        self._course = Course(planner or self._of_settings())
+        self._failures = Failures(len(session.state.messages))
+        self._given_up: set[str] = set()
+        self._circle = _Circle()
+        self._failing = ""
+
+    def _of_settings(self) -> PromptPlanner:
+        session = self._session
+        # A child works on one step of somebody's plan already; and who only plans must not go on to do the steps.
+        plans_only = any(
+            rule.permission in ("*", "edit") and rule.pattern == "*" and rule.action == "deny"
+            for rule in session.agent.rules
+        )
+        return "in_loop" if session.parent is not None or plans_only else session.config.settings.planner
+
+    async def run(self) -> tuple[StopReason, str]:
+        """The turn, from its prompt. Raises as the loop does."""
+        return await self._go(Began())
+
+    async def resume(self) -> tuple[StopReason, str]:
+        """The turn goes on after the daemon was stopped in it, with the step that was under way."""
+        if self._session.state.plan.goals and step_under_way(self._session.state.messages):
+            goal = self._tree.goals.get(self._tree.current_id or "") or next_step(self._tree)
+            if goal is not None:
+                self._course = replace(self._course, mode="layered", free=False, step=goal.id)
+        return await self._go(await self._ran())
+
+    # -- what the turn reports --
+
+    def circling(self, tool: str, repeat: Repeat) -> bool:
+        """Whether this call, which goes round in a circle, is not to run, because a new plan comes first."""
+        if not repeat.circle or self._course.mode != "on_demand" or self._circle.met:
+            return False
+        if not self._course.may_replan:
+            return False
+        self._circle = _Circle(tool, met=True)
+        return True
+
+    def record(self, change: Change) -> None:
+        """Record what the model does to the plan."""
+        if isinstance(change, Updated) and change.updates.get("status") == "abandoned":
+            self._given_up.add(change.goal_id)
+        self._recorder.goal(change)
+
+    # -- inside --
+
+    async def _go(self, happening: Happening) -> tuple[StopReason, str]:
+        while True:
+            before = self._course
+            self._course, decision = decide(before, self._tree, happening)
+            if isinstance(decision, End):
+                if self._session.wish is None or decision.stop != "end_turn":
+                    return decision.stop, decision.detail
+                # The person wants a plan, and the model has just stopped.
+                self._course = before
+                happening = Paused("person", ended=Ran(decision.stop, decision.detail))
+            elif isinstance(decision, Ask):
+                happening = await self._ask(decision)
+            else:
+                self._begin(decision)
+                happening = await self._ran()
+            if isinstance(happening, Ran) and self._session.leaves:
+                return happening.stop, happening.detail  # the work goes on elsewhere
+
+    def _begin(self, work: Work) -> None:
+        goal = self._tree.goals.get(work.goal_id or "")
+        if goal is not None and self._tree.current_id != goal.id:
+            self._record(self._tree.plan_focus(goal))
+        if text := work_text(work, self._tree):
+            self._turn.tell(text)
+
+    async def _ran(self) -> Happening:
+        self._given_up.clear()
+        stop, detail = await self._turn.steps(self._is_paused)
+        if stop != PAUSED:
+            return Ran(stop, detail, frozenset(self._given_up))
+        if self._session.wish is not None:
+            return Paused("person")
+        if tool := self._circle.tool:
+            self._circle.tool = ""
+            return Paused(
+                "circle", f"The same calls were made again and again, with {tool}: that leads nowhere."
+            )
+        failing, self._failing = self._failing, ""
+        return Paused("failures", failing)
+
+    def _is_paused(self) -> bool:
+        if self._session.wish is not None or self._circle.tool:
+            return True
+        if self._course.mode != "on_demand" or not self._course.free:
+            return False
+        failing = self._failures.seen(self._session.state.messages)
+        if failing and self._course.may_replan:
+            self._failing = failing
+        return bool(self._failing)
+
+    async def _ask(self, ask: Ask) -> Happening:
+        session = self._session
+        wish, session.wish = session.wish, None
+        try:
+            made = await self._asked(
+                ask, "" if wish is None else wish.instructions, by_person=wish is not None
+            )
+        except BaseException:
+            session.wish = session.wish or wish  # the turn ends, and tells
+            raise
+        again = ask.kind == "again"
+        if isinstance(made, Planned):
+            told = planned_notice(made.steps, again=again)
+            if made.steps or again:
+                session.notice("info", told, MADE)
+        else:
+            told = unplanned_notice(made.why)
+            if made.stop is None:
+                session.notice("warning", told, NOT_MADE)
+        if wish is not None:
+            stop = "end_turn" if isinstance(made, Planned) else made.stop or "error"
+            wish.settle(session.state.turn or "", stop, told)
+        self._failures.taken = len(session.state.messages)
+        return made
+
+    async def _asked(self, ask: Ask, instructions: str, *, by_person: bool) -> Planned | NotPlanned:
+        light = self._course.mode == "signposts" and ask.kind == "first"
+        has_open = next_step(self._tree) is not None
+        text = ask_text(ask, light=light, has_open=has_open, by_person=by_person, instructions=instructions)
+        problem = ""
+        for _ in range(2):
+            if over := await self._turn.between():
+                return NotPlanned(over, "permission_denied")
+            self._turn.tell(text)
+            outcome = await self._turn.ask()
+            if outcome.stop in ("error", "permission_denied", "canceled"):
+                return NotPlanned(outcome.detail, outcome.stop)
+            try:
+                return self._planned(ask, light=light)
+            except (BadPlan, PlanError) as error:
+                problem = str(error)
+                text = again_text(problem)
+        return NotPlanned(problem)
+
+    def _planned(self, ask: Ask, *, light: bool) -> Planned:
+        """The answer as goals of the tree. Raises BadPlan and PlanError, with the tree unchanged."""
+        messages = self._session.state.messages
+        answer = next(m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None)
+        most = MAX_SIGNPOSTS if light else MAX_LAYERED
+        steps = read_plan(answer.text(), answer.tool_calls(), most=most, nested=not light)
+        why = f"Given up with a new plan. {ask.why}" if ask.why else ""
+        revision = revised(self._tree, steps, revise=ask.revise, why=why, failed=ask.failed)
+        self._record(revision.changes)
+        return Planned(revision.steps, revision.aside)
+
+    def _record(self, changes: list[Change] | tuple[Change, ...]) -> None:
+        for change in changes:
+            self._recorder.goal(change)

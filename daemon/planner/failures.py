@@ -1,0 +1,91 @@
+"""Notices when the work fails again and again, so that a new plan is worth asking for. Pure.
+
+A row is one thing that fails: changes of files are one row, each command line is a row of its own, and every other
+tool is one. What is done in between does not break a row (between two failing tests there is an edit); a success of
+the same thing does, and so does a word of the person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from daemon.loop.doom import key_of
+from daemon.model.messages import FilePart, Message, TextPart, ToolCallPart, ToolResultPart
+
+FAILURES = 3
+"""Failures of a row, after which a new plan is asked for."""
+_CHANGES = frozenset({"edit", "write", "patch"})
+_NOT_TRIED = frozenset({"denied", "not_run", "canceled"})
+"""Results that say nothing about the work."""
+
+
+@dataclass(slots=True)
+class Failures:
+    """The rows of one turn, from the message with this index on."""
+
+    taken: int
+    _calls: dict[str, ToolCallPart] = field(default_factory=dict[str, ToolCallPart])
+    _rows: dict[object, int] = field(default_factory=dict[object, int])
+
+    def seen(self, messages: Sequence[Message]) -> str:
+        """Take in what is new. Returns what failed again and again, in words; empty when nothing did.
+
+        All rows begin anew when one was told.
+        """
+        new = messages[self.taken :]
+        self.taken = len(messages)
+        told = ""
+        for message in new:
+            if message.role == "user" and any(
+                isinstance(part, TextPart | FilePart) for part in message.content
+            ):
+                if message.compaction() is None:
+                    self._rows.clear()
+                    told = ""
+            elif message.role == "assistant":
+                self._calls.update((call.id, call) for call in message.tool_calls())
+            elif (result := message.tool_result()) is not None:
+                told = self._result(result) or told
+        if told:
+            self._rows.clear()
+        return told
+
+    def _result(self, result: ToolResultPart) -> str:
+        call = self._calls.pop(result.tool_call_id, None)
+        if call is None or not _NOT_TRIED.isdisjoint(result.metadata):
+            return ""
+        row: object = (
+            "changes" if call.name in _CHANGES else key_of(call) if call.name == "bash" else call.name
+        )
+        if not failed(result):
+            self._rows.pop(row, None)
+            return ""
+        self._rows[row] = count = self._rows.get(row, 0) + 1
+        if count < FAILURES:
+            return ""
+        if call.name in _CHANGES:
+            return f"{count} changes of files failed in a row, the last one with: {_brief(result)}"
+        if call.name == "bash":
+            return f"The same command failed {count} times, whatever was changed in between: {_command(call)}"
+        return f"{call.name} failed {count} times in a row, the last time with: {_brief(result)}"
+
+
+def failed(result: ToolResultPart) -> bool:
+    """An error, or a command that ended with another code than 0."""
+    code = result.metadata.get("exit_code")
+    return result.is_error or (isinstance(code, int) and code != 0)
+
+
+def _brief(result: ToolResultPart) -> str:
+    line = " ".join(result.content.split())
+    return line if len(line) <= 300 else f"{line[:299]}…"
+
+
+def _command(call: ToolCallPart) -> str:
+    try:
+        command = call.arguments().get("command")
+    except ValueError:
+        command = call.input
+    line = " ".join(str(command).split())
+    return line if len(line) <= 300 else f"{line[:299]}…"

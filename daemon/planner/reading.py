@@ -1,0 +1,254 @@
+"""What the model answered when it was asked for steps. Pure.
+
+Asked for is JSON; read is what models make of that: fenced or not, with words around it, a bare list, other names for
+the fields, a numbered or bulleted list, or a call of the ``goal`` tool that adds goals.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from daemon.model.messages import ToolCallPart
+from daemon.plan.changes import MAX_DESCRIPTION, one_line
+from tools.goal import split_goals
+
+MAX_LAYERED = 12
+MAX_SIGNPOSTS = 5
+_MAX_WORDS = 2_000
+"""Characters of a reason and of a check: what is longer is cut."""
+_MAX_ANSWER = 100_000
+_TRIES = 200
+"""Places at which JSON may begin."""
+
+_LISTS = ("steps", "plan", "goals", "tasks", "todo", "todos")
+_GOALS = ("goal", "description", "step", "title", "task", "name", "content")
+_REASONS = ("reason", "why", "rationale")
+_CHECKS = ("check", "verify", "verification", "done_when", "success")
+_BELOW = ("steps", "substeps", "sub_steps", "goals", "children")
+_KEEPS = ("keep", "number")
+
+_FENCE = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
+_ITEM = re.compile(
+    r"^([ \t]*)(?:#{1,6}[ \t]+)?(?:(?:step|goal)[ \t]+)?"
+    r"(?:(\d+(?:\.\d+)*)(?:[.):]|(?<=\.\d)|(?<=\.\d\d))|[-*•+])[ \t]+(\S.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BOX = re.compile(r"^\[[ xX→✓]?\][ \t]+")
+
+
+class BadPlan(Exception):
+    """The answer is no plan that can be worked by; the message tells the model what was wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One step of an answer. ``keep``: the number of an open goal that stays; then ``goal`` may be empty."""
+
+    goal: str
+    reason: str = ""
+    check: str = ""
+    steps: tuple[PlanStep, ...] = ()
+    keep: str = ""
+
+    @property
+    def why(self) -> str:
+        """The reason of the goal: why, and how it is seen to be reached."""
+        check = f"Check: {self.check}" if self.check else ""
+        return "\n".join(filter(None, (self.reason, check)))
+
+
+def read_plan(
+    text: str, calls: Sequence[ToolCallPart] = (), *, most: int = MAX_LAYERED, nested: bool = True
+) -> tuple[PlanStep, ...]:
+    """The steps of an answer; none when the model says that none are needed. Raises BadPlan.
+
+    ``most``: steps at most, those with steps below them not counted. ``nested``: whether steps may stand below steps.
+    """
+    steps = _read(text[:_MAX_ANSWER], calls)
+    leaves = sum(len(step.steps) or 1 for step in steps)
+    if leaves > most:
+        raise BadPlan(f"There were {leaves} steps; at most {most} are allowed: make them coarser.")
+    for step in steps:
+        if step.steps and not nested:
+            raise BadPlan(f"{_named(step)} had steps below it; only one plain list of steps is wanted here.")
+        if any(below.steps for below in step.steps):
+            raise BadPlan(f"The steps below {_named(step)} were nested again; one level is allowed.")
+    return steps
+
+
+def _read(text: str, calls: Sequence[ToolCallPart]) -> tuple[PlanStep, ...]:
+    problem = ""
+    for value in _json_values(text):
+        items = _items(value)
+        if items is not None:
+            return tuple(_step(item) for item in items)
+    if re.search(r"[{\[]\s*[\"'](?:steps|goal)\b", text):
+        problem = 'The JSON could not be read: answer with one complete object {"steps": [...]}.'
+    elif steps := _listed(text):
+        return steps
+    if goals := _added(calls):
+        return tuple(_step(goal) for goal in goals)
+    raise BadPlan(problem or 'There was no plan in the answer: answer with JSON, {"steps": [...]}.')
+
+
+def _json_values(text: str) -> Iterator[object]:
+    """All that may be meant as the answer: what is fenced first, then what stands between other words."""
+    for fence in _FENCE.finditer(text):
+        yield from _decoded(fence[1])
+    yield from _decoded(text)
+
+
+def _decoded(text: str) -> Iterator[object]:
+    # A comma too much is the commonest slip.
+    for source in dict.fromkeys((text, re.sub(r",(\s*[}\]])", r"\1", text))):
+        decoder = json.JSONDecoder(strict=False)
+        at = 0
+        for _ in range(_TRIES):
+            found = re.compile(r"[{\[]").search(source, at)
+            if found is None:
+                break
+            try:
+                value, at = decoder.raw_decode(source, found.start())
+                yield value
+            except (ValueError, RecursionError):
+                at = found.start() + 1
+
+
+def _items(value: object) -> list[object] | None:
+    """The steps in a JSON value; None when it is no plan."""
+    if isinstance(value, dict):
+        fields = cast("dict[str, object]", value)
+        for name in _LISTS:
+            if isinstance(found := fields.get(name), list):
+                # A step by itself, met because the object around it is damaged, is no plan.
+                return None if _text(fields, _GOALS) else cast("list[object]", found)
+            if isinstance(found, dict):
+                return _items(cast("object", found))
+        return None
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        if items and all(isinstance(item, dict) and _is_step(cast("object", item)) for item in items):
+            return items
+        if len(items) > 1 and all(isinstance(item, str) and " " in item.strip() for item in items):
+            return items
+    return None
+
+
+def _is_step(item: object) -> bool:
+    fields = cast("dict[str, object]", item)
+    return bool(_text(fields, _GOALS) or _text(fields, _KEEPS))
+
+
+def _step(item: object) -> PlanStep:
+    if isinstance(item, str):
+        return _checked(PlanStep(_plain(item)))
+    if not isinstance(item, dict):
+        raise BadPlan(f"A step was {str(item)[:80]!r}; each must be an object with a goal.")
+    fields = cast("dict[str, object]", item)
+    below: list[object] = []
+    for name in _BELOW:
+        if isinstance(found := fields.get(name), list):
+            below = cast("list[object]", found)
+            break
+    step = PlanStep(
+        goal=_plain(_text(fields, _GOALS)),
+        reason=_text(fields, _REASONS)[:_MAX_WORDS],
+        check=_text(fields, _CHECKS)[:_MAX_WORDS],
+        steps=_steps_below(below),
+        keep=_text(fields, _KEEPS),
+    )
+    return _checked(step)
+
+
+def _steps_below(items: list[object], depth: int = 1) -> tuple[PlanStep, ...]:
+    if depth > 3:
+        raise BadPlan("The steps were nested too deeply; one level below a step is allowed.")
+    found: list[PlanStep] = []
+    for item in items:
+        fields = cast("dict[str, object]", item) if isinstance(item, dict) else {}
+        inner = next((fields[name] for name in _BELOW if isinstance(fields.get(name), list)), None)
+        own: dict[str, object] = {name: value for name, value in fields.items() if name not in _BELOW}
+        step = _step(own if fields else cast("object", item))
+        if inner:
+            step = PlanStep(
+                step.goal,
+                step.reason,
+                step.check,
+                _steps_below(cast("list[object]", inner), depth + 1),
+                step.keep,
+            )
+        found.append(step)
+    return tuple(found)
+
+
+def _checked(step: PlanStep) -> PlanStep:
+    goal = one_line(step.goal)
+    if not goal and not step.keep:
+        raise BadPlan('A step had no goal: each needs one, {"goal": "what will be achieved"}.')
+    if len(goal) > MAX_DESCRIPTION:
+        raise BadPlan(
+            f"The goal {goal[:60]!r}… has {len(goal)} characters; at most {MAX_DESCRIPTION}: put the rest into reason."
+        )
+    return PlanStep(goal, step.reason.strip(), step.check.strip(), step.steps, step.keep.strip())
+
+
+def _text(fields: dict[str, object], names: Sequence[str]) -> str:
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+        if name in _KEEPS and isinstance(value, int | float) and not isinstance(value, bool):
+            return f"{value:g}"
+        if isinstance(value, list) and name not in _BELOW and value:
+            return "; ".join(str(one) for one in cast("list[object]", value))
+    return ""
+
+
+def _plain(text: str) -> str:
+    """Without marks of a list and of emphasis: the numbers are the tree's own."""
+    text = re.sub(r"^(?:(?:step|goal)\s+)?\d+(?:\.\d+)*[.):]\s+", "", text.strip(), flags=re.IGNORECASE)
+    text = _BOX.sub("", text)
+    return re.sub(r"(\*\*|__)(.+?)\1", r"\2", text).strip()
+
+
+def _listed(text: str) -> tuple[PlanStep, ...]:
+    """The steps of a list in Markdown: what stands further in, or has a number with a dot, stands below."""
+    rows = [(len(m[1].expandtabs(4)), m[2] or "", _plain(m[3])) for m in _ITEM.finditer(text)]
+    # In a numbered list the bullets at its own level are remarks, not steps.
+    tops: list[tuple[str, list[str]]] = []
+    numbered = any(number and "." not in number for _, number, _ in rows)
+    least = min((indent for indent, _, _ in rows), default=0)
+    for indent, number, words in rows:
+        below = "." in number or indent > least + 1
+        if below and tops:
+            tops[-1][1].append(words)
+        elif number or not numbered:
+            tops.append((words, []))
+    return tuple(
+        _checked(PlanStep(words, steps=tuple(_checked(PlanStep(one)) for one in below)))
+        for words, below in tops
+    )
+
+
+def _added(calls: Sequence[ToolCallPart]) -> list[str]:
+    goals: list[str] = []
+    for call in calls:
+        if call.name != "goal":
+            continue
+        try:
+            add = call.arguments().get("add")
+        except ValueError:
+            continue
+        if isinstance(add, str):
+            goals += split_goals(add)
+        elif isinstance(add, list):
+            goals += split_goals([str(one) for one in cast("list[object]", add)])
+    return goals
+
+
+def _named(step: PlanStep) -> str:
+    return f'"{(step.goal or step.keep)[:60]}"'

@@ -1,0 +1,193 @@
+"""A plan that the model answered with, as changes of the goal tree. Pure; nothing that is done is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from daemon.model.goals import Goal
+from daemon.plan.forest import ENDED
+from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree
+from daemon.planner.reading import BadPlan, PlanStep
+
+REPLACED = "Given up with a new plan, which does not have it."
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """``changes`` bring the tree from what it is to the new plan, in order."""
+
+    changes: tuple[Change, ...]
+    steps: int
+    """How many steps the plan has, those that stayed among them."""
+    aside: frozenset[str]
+    """Open goals that the plan does not name, and that stay nevertheless."""
+
+
+def revised(
+    tree: PlanTree, steps: Sequence[PlanStep], *, revise: bool, why: str = "", failed: str | None = None
+) -> Revision:
+    """What to change so that ``steps`` are what is to be done, in this order.
+
+    A step that names an open goal, by number or by its description, keeps it. ``revise``: open goals that no step
+    names are given up, ``why`` says the reason; otherwise they stay as they are, and aside. New steps stand at the top
+    level, those before the first goal that is kept where ``failed`` stands (the id of the goal that failed).
+    Raises BadPlan and PlanError; ``tree`` is not changed.
+    """
+    work = _Work(tree.copy())
+    rows = [_Row(step, _kept(tree, step)) for step in steps]
+    _check_once(tree, rows)
+    inner = {id(below): _kept(tree, below) for step in steps for below in step.steps}
+    kept = {row.goal.id for row in rows if row.goal is not None} | {
+        g.id for g in inner.values() if g is not None
+    }
+    named = _family(tree, kept)
+    untouched = [goal for goal in _open_goals(tree) if goal.id not in named]
+    home = _home(tree, failed)
+    aside = frozenset(goal.id for goal in untouched if not revise)
+    # Added first: then a goal above the given up ones has something open below it, and does not end with them.
+    _place(work, rows, inner, home if revise else None)
+    if revise:
+        _give_up(work, untouched, why.strip() or REPLACED)
+    return Revision(tuple(work.changes), len(rows), aside)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    step: PlanStep
+    goal: Goal | None
+
+
+@dataclass(slots=True)
+class _Work:
+    """A copy of the tree on which each operation is tried, and what was done."""
+
+    tree: PlanTree
+    changes: list[Change] = field(default_factory=list[Change])
+
+    def do(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self.tree.apply(change)
+        self.changes += changes
+
+    def add(self, step: PlanStep, parent_id: str | None, before_id: str | None = None) -> str:
+        changes = self.tree.plan_add([step.goal], step.why, parent_id=parent_id, before_id=before_id)
+        self.do(changes)
+        return next(change.goal.id for change in changes if isinstance(change, Added))
+
+
+def _kept(tree: PlanTree, step: PlanStep) -> Goal | None:
+    if step.keep:
+        try:
+            goal = tree.find(step.keep)
+        except PlanError as error:
+            raise BadPlan(f'A step keeps "{step.keep[:60]}". {error}') from error
+        if tree.ended_root(goal.id) is None:
+            return goal
+        raise BadPlan(f"Goal {tree.title(goal.id)} has ended: what is still to do there is a new step.")
+    wanted = " ".join(step.goal.split()).casefold()
+    same = [goal for goal in _open_goals(tree) if goal.description.casefold() == wanted]
+    return same[0] if len(same) == 1 else None
+
+
+def _check_once(tree: PlanTree, rows: Sequence[_Row]) -> None:
+    seen: set[str] = set()
+    for row in rows:
+        if row.goal is not None and row.goal.id in seen:
+            raise BadPlan(f"Two steps keep goal {tree.title(row.goal.id)}: each goal stands once.")
+        if row.goal is not None:
+            seen.add(row.goal.id)
+
+
+def _open_goals(tree: PlanTree) -> list[Goal]:
+    """In the order of the plan; explorations are not for the planner."""
+    found: list[Goal] = []
+    todo = list(reversed(tree.live_children(None)))
+    while todo:
+        goal = todo.pop()
+        if goal.status in ENDED:
+            continue
+        if goal.type == "normal":
+            found.append(goal)
+        todo += reversed(tree.live_children(goal.id))
+    return found
+
+
+def _family(tree: PlanTree, kept: set[str]) -> set[str]:
+    """These goals, those above and those below them."""
+    found = set(kept)
+    for goal_id in kept:
+        found |= {above.id for above in tree.ancestors(goal_id)}
+        found |= {below.id for below in tree.descendants(goal_id)}
+    return found
+
+
+def _home(tree: PlanTree, failed: str | None) -> str | None:
+    """The goal under which ``failed`` stands, when something of it is done already or it is still open."""
+    for above in tree.ancestors(failed or ""):
+        return above.id if tree.ended_root(above.id) is None else None
+    return None
+
+
+def _place(work: _Work, rows: Sequence[_Row], inner: dict[int, Goal | None], home: str | None) -> None:
+    tree = work.tree
+    follows: str | None = None
+    before: list[str | None] = [None] * len(rows)
+    for at in range(len(rows) - 1, -1, -1):
+        before[at] = follows
+        goal = rows[at].goal
+        if goal is None:
+            continue
+        if goal.parent_id is None and follows is not None:
+            work.do(tree.plan_move(tree.goals[goal.id], None, follows))
+        top = [goal, *tree.ancestors(goal.id)][-1].id
+        # What stands under another goal stays there; the steps before it come before that goal.
+        follows = top
+    elsewhere = False
+    for row, follows in zip(rows, before, strict=True):
+        goal = row.goal
+        if goal is None:
+            near = home if not elsewhere else None
+            parent = near if near is not None and follows != near else None
+            goal_id = work.add(row.step, parent, follows if parent is None else None)
+        else:
+            goal_id = goal.id
+            above = {one.id for one in tree.ancestors(goal.id)}
+            elsewhere = elsewhere or home not in above
+        for below in row.step.steps:
+            if inner[id(below)] is None:
+                work.add(below, goal_id)
+
+
+def _give_up(work: _Work, untouched: Sequence[Goal], why: str) -> None:
+    tree = work.tree
+    going = {goal.id for goal in untouched}
+    for goal in untouched:
+        if goal.id not in tree.goals or tree.ended_root(goal.id) is not None:
+            continue
+        below = list(tree.descendants(goal.id))
+        if any(one.type != "normal" or (one.id not in going and one.status not in ENDED) for one in below):
+            continue  # something below goes on
+        if any(one.status == "completed" for one in below):
+            _end_half_done(work, goal, why)
+        else:
+            work.do(tree.plan_abandon(why[:MAX_SUMMARY], tree.goals[goal.id]))
+
+
+def _end_half_done(work: _Work, goal: Goal, why: str) -> None:
+    """What is done below it stays in the plan, which it would not if the goal were abandoned."""
+    tree = work.tree
+    for child in tree.children(goal.id):
+        if child.status in ENDED:
+            continue
+        if any(one.status == "completed" for one in tree.descendants(child.id)):
+            _end_half_done(work, child, why)
+        else:
+            work.do(tree.plan_abandon(why[:MAX_SUMMARY], tree.goals[child.id]))
+    if tree.goals[goal.id].status not in ENDED:
+        done = tree.summary_of_children(goal.id)
+        work.do(
+            tree.plan_done(
+                f"{done[: MAX_SUMMARY - 300]}\nThe rest was given up: {why[:250]}", tree.goals[goal.id]
+            )
+        )

@@ -1,0 +1,138 @@
+"""What the model and the person are told about planning.
+
+The notes to the model stand in a tag of our own within user messages, so that they are not taken for the person's
+words, and are part of the conversation like everything else.
+"""
+
+from __future__ import annotations
+
+from daemon.context.tags import within
+from daemon.model.messages import Message, NotePart
+from daemon.plan.tree import PlanTree
+from daemon.planner.core import Ask, Work
+from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS
+
+TAG = "planning"
+_STEP = "Work on goal "
+_FORMAT = '{"steps": [{"goal": "what will be achieved", "reason": "why", "check": "how it is seen"}]}'
+NOT_RUN = "Not run: a plan was asked for. Answer with it as JSON in your text; the work comes after."
+
+CIRCLE = "Not run: the same calls come again and again. A new plan is made first."
+
+
+def ask_text(
+    ask: Ask, *, light: bool, has_open: bool, by_person: bool = False, instructions: str = ""
+) -> str:
+    """The question for a plan. ``light``: signposts. ``instructions``: what the person who wants it wrote."""
+    again = ask.kind == "again"
+    lines: list[str] = []
+    if ask.why:
+        lines.append(ask.why)
+    if by_person:
+        lines.append(
+            f"The person wants another plan{f', and wrote: {instructions}' if instructions else '.'}"
+        )
+    if again:
+        lines.append(
+            "Make the plan anew: only what is still to be done, in order, knowing what happened so far."
+        )
+    elif light:
+        lines.append("Before you begin: name 3 to 5 goals on the way, in order, as signposts.")
+    else:
+        lines.append("Before you begin: plan the work as steps, in order. Each will be worked on by itself.")
+    lines.append(f"Answer with JSON and call no tools: {_FORMAT}")
+    if light:
+        lines.append(f"At most {MAX_SIGNPOSTS} steps, not nested.")
+    else:
+        lines.append(
+            f'At most {MAX_LAYERED} steps, as few as the work needs; a step may hold "steps", one level.'
+        )
+    if has_open:
+        fate = (
+            "Open goals that you leave out are given up; done ones stay."
+            if ask.revise
+            else "Others stay aside."
+        )
+        lines.append(f'To keep an open goal of the plan, give {{"keep": "its number"}} as a step. {fate}')
+    if again:
+        lines.append('If nothing is left to do: {"steps": []}')
+    else:
+        lines.append('If it needs no plan (a question, something small): {"steps": []}')
+    return within(TAG, "\n".join(lines))
+
+
+def again_text(problem: str) -> str:
+    """The question once more."""
+    return within(TAG, f"That plan cannot be used. {problem}\nAnswer once more, with JSON only: {_FORMAT}")
+
+
+def work_text(work: Work, tree: PlanTree) -> str:
+    """What the model is told before a run; empty for nothing."""
+    title = "" if work.goal_id is None else tree.title(work.goal_id, 500)
+    reason = "" if work.goal_id is None else tree.goals[work.goal_id].reason
+    match work.kind:
+        case "begin":
+            return ""
+        case "step":
+            lines = [
+                f"{_STEP}{title}",
+                reason,
+                "It has the focus. When it is reached and checked, call goal(done=...) with what later work needs to "
+                "know, and stop; when it cannot be reached, goal(abandon=...) with why. The other goals have their "
+                "turn later. After the last one, tell the person in short what was done.",
+            ]
+            text = "\n".join(filter(None, lines))
+        case "nudge":
+            text = (
+                f"Goal {title} is still open. If it is reached, call goal(done=...); if it cannot be, "
+                "goal(abandon=...) with why; else go on with it."
+            )
+        case "signposts":
+            text = (
+                "The plan has your goals now. Work by them with the goal tool; where what you find asks for another "
+                "way, take it and change the plan."
+            )
+        case "unplanned":
+            text = "Go on without a plan of steps."
+        case "go_on":
+            text = "Go on with the work by the plan as it is now."
+        case "closing":
+            text = (
+                "No steps are left. Tell the person in short what was reached, what was not, and why. "
+                "Begin nothing new."
+            )
+    return within(TAG, text)
+
+
+def step_under_way(messages: list[Message]) -> bool:
+    """Whether the turn under way, by its messages, goes through a plan step by step."""
+    for message in reversed(messages):
+        if message.role != "user" or message.compaction() is not None:
+            continue
+        for part in message.content:
+            if isinstance(part, NotePart) and part.text.startswith(f"<{TAG}>\n"):
+                said = part.text.removeprefix(f"<{TAG}>\n")
+                return said.startswith((_STEP, "Goal "))
+        if any(part.type in ("text", "file") for part in message.content):
+            return False
+    return False
+
+
+def planned_notice(steps: int, *, again: bool) -> str:
+    """For the person."""
+    if again:
+        return (
+            f"The plan was made anew: {_steps(steps)} left."
+            if steps
+            else "The new plan has nothing left to do."
+        )
+    return f"Planned: {_steps(steps)}."
+
+
+def unplanned_notice(why: str) -> str:
+    """For the person."""
+    return f"No plan was made: {why}"
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"

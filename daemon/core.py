@@ -12,7 +12,7 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from daemon.agents.loader import UnknownAgent, load_agent
 from daemon.bus import Bus
 from daemon.config import Config, load_config
+from daemon.explore.copies.base import WorkingCopies
 from daemon.explore.eyes import NoEyes, OpenEyes
 from daemon.files.commands import CommandWatches
 from daemon.files.watch import FileWatch
@@ -33,7 +34,7 @@ from daemon.model.branches import branch_of
 from daemon.model.events import SessionCreated, SessionUpdated
 from daemon.model.messages import Message
 from daemon.model.permissions import Mode, Trust
-from daemon.model.traces import Trace
+from daemon.model.traces import BranchTrace, Trace
 from daemon.permission.grants import GrantStore
 from daemon.permission.service import PermissionService
 from daemon.store.base import StoreError
@@ -48,6 +49,7 @@ from tools.writing.recovery import recover
 
 log = logging.getLogger(__name__)
 
+OpenCopies = Callable[[Path, Path, Sequence[str]], WorkingCopies]
 FOREIGN = (
     "This session was not begun by you on this machine: it came with the folder. What it allowed, what waited in it "
     "and the model it names do not count, and its prompts may be anybody's."
@@ -69,7 +71,9 @@ class Daemon:
         editors: Editors | None = None,
         navigation: Navigation | None = None,
         open_eyes: OpenEyes = NoEyes,
+        copies: OpenCopies | None = None,
     ) -> None:
+        """``copies``: makes the working copies of branches; None: as the workspace has it, with git or without."""
         self.workspace = workspace.resolve()
         self.state_folder = state_folder
         self.now = now
@@ -124,7 +128,10 @@ class Daemon:
             open_eyes=open_eyes,
             random=random.Random(),
             sessions=self._sessions,
+            copies=self._copies,
         )
+        self._open_copies: OpenCopies = copies or copies_of
+        self._recovering = self._recover_copies()
 
     def load_tools(self) -> None:
         """What the first turn needs, before it needs it. Blocks: call it in a thread."""
@@ -267,6 +274,7 @@ class Daemon:
         """Cancel all turns, store everything, let go of everything."""
         # Main lines end their children.
         await asyncio.gather(*(session.close() for session in self.open_sessions))
+        await self._recovered()
         await self._hooks.close()
         await self._watch.close()
         await self._commands.close()
@@ -299,8 +307,19 @@ class Daemon:
         if foreign:
             session.notice("warning", FOREIGN, "foreign")
         session.jobs_lost()
+        if not foreign:
+            await self._settle_branches(session)
         self._sessions[session_id] = session
         return session
+
+    async def _settle_branches(self, session: Session) -> None:
+        trace = session.state.trace
+        known = [trace] if isinstance(trace, BranchTrace) else session.state.children.branches.values()
+        if any(branch.status == "exploring" for branch in known):
+            from daemon.explore.recovery import settle_branches
+
+            await self._recovered()
+            await settle_branches(session)
 
     def _open_store(self) -> tuple[FileTraceStore, str]:
         store = FileTraceStore(self.workspace / ".trace")
@@ -329,6 +348,27 @@ class Daemon:
             log.warning("%s", change.text)
             self.storage_notice = f"{self.storage_notice} {change.text}".lstrip()
 
+    def _recover_copies(self) -> asyncio.Task[None] | None:
+        """What branches left when the daemon was killed; looked at only when something is there."""
+        folder = self._private("branches")
+        if not folder.is_dir() or not any(folder.iterdir()):
+            return None
+        return asyncio.create_task(self._recover_branches(folder))
+
+    async def _recover_branches(self, folder: Path) -> None:
+        from daemon.explore.recovery import recover_copies
+
+        copies = await asyncio.to_thread(self._open_copies, self.workspace, folder, ())
+        await recover_copies(copies, self._services)
+
+    async def _recovered(self) -> None:
+        if self._recovering is not None:
+            await asyncio.wait({self._recovering})
+
+    async def _copies(self, links: Sequence[str]) -> WorkingCopies:
+        await self._recovered()
+        return await asyncio.to_thread(self._open_copies, self.workspace, self._private("branches"), links)
+
     def _changed_outside(self, path: Path) -> None:
         task = asyncio.create_task(self._tell_servers(path))
         self._tasks.add(task)
@@ -336,6 +376,13 @@ class Daemon:
 
     async def _tell_servers(self, path: Path) -> None:
         await self.diagnostics.changed(path)
+
+
+def copies_of(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCopies:
+    """The working copies of ``workspace``, kept in ``folder``; ``links``: ignored folders that they share with it."""
+    from daemon.explore.copies.choice import copies_for
+
+    return copies_for(workspace, folder, links)
 
 
 def memory_mb() -> float | None:

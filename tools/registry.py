@@ -25,6 +25,7 @@ def builtin_tools() -> dict[str, AnyTool]:
     from tools.bash import BashTool
     from tools.diagnostics import DiagnosticsTool
     from tools.edit import EditTool
+    from tools.explore import ExploreTool
     from tools.glob import GlobTool
     from tools.goal import GoalTool
     from tools.grep import GrepTool
@@ -39,7 +40,7 @@ def builtin_tools() -> dict[str, AnyTool]:
 
     tools: list[AnyTool] = [
         GoalTool(), ReadProgressTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), SymbolsTool(),
-        DiagnosticsTool(), EditTool(), PatchTool(), WriteTool(), BashTool(), JobTool(), HandOverTool(),
+        DiagnosticsTool(), EditTool(), PatchTool(), WriteTool(), BashTool(), JobTool(), ExploreTool(), HandOverTool(),
     ]  # fmt: skip
     return {tool.name: tool for tool in tools}
 

@@ -28,10 +28,12 @@ def open_child(
     model: str | None = None,
     explore_start_id: str | None = None,
     description: str = "",
+    inherited: int = 0,
 ) -> Session:
     """A new child ``name`` (``A``, ``s1``) of ``parent``, stored and at hand, nothing in it yet. Raises StoreError.
 
-    ``services``: its own surroundings, when it works elsewhere than its parent. ``explore_start_id``: of a branch.
+    ``services``: its own surroundings, when it works elsewhere than its parent. ``explore_start_id``: of a branch,
+    whose first ``inherited`` messages will be the main line's.
     ``close_child`` is to be called when it has ended, however it did.
     """
     services = services or parent.services
@@ -50,7 +52,13 @@ def open_child(
         Trace.model_validate(known)
         if explore_start_id is None
         else BranchTrace.model_validate(
-            {**known, "id": name, "explore_start_id": explore_start_id, "description": description}
+            {
+                **known,
+                "id": name,
+                "explore_start_id": explore_start_id,
+                "description": description,
+                "inherited": inherited,
+            }
         )
     )
     services.store.create(trace)

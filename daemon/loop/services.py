@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from daemon.bus import Bus
 from daemon.config import Config
+from daemon.explore.copies.base import WorkingCopies
 from daemon.explore.eyes import NoEyes, OpenEyes
 from daemon.files.history import WatchCommand
 from daemon.hooks.service import Hooks
@@ -86,6 +87,8 @@ class Services:
     """Variables that commands need on top."""
     readable: tuple[Path, ...] = ()
     """Folders outside of ``workspace`` that commands in a sandbox must see, and cannot write."""
+    copies: Callable[[Sequence[str]], Awaitable[WorkingCopies]] | None = None
+    """Working copies for branches, in which these ignored folders are links. What a crash left is gone by then."""
     sessions: dict[str, Session] = field(default_factory=dict[str, "Session"])
     """Those at hand, by id, children among them."""
     parallel: Parallel = field(default_factory=lambda: Parallel())

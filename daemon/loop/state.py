@@ -316,13 +316,17 @@ class SessionState:
             self.trace = self.trace.model_copy(update=ended)
 
     def _count(self, message: Message) -> None:
-        if message.compaction() is not None:
+        if message.compaction() is not None or self._is_inherited(message):
             return
         if message.role == "user" and any(not isinstance(part, NotePart) for part in message.content):
             self._prompts += 1
             self.position = (self._prompts - 1, 0)
         elif message.role == "assistant":
             self.position = (self.position[0], self.position[1] + 1)
+
+    def _is_inherited(self, message: Message) -> bool:
+        """It came from the main line: a branch's own prompts and answers are counted from its own first one."""
+        return isinstance(self.trace, BranchTrace) and message.sequence <= self.trace.inherited
 
     def _note_job(self, message: Message) -> None:
         result = message.tool_result() if message.role == "tool" else None

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.explore.port import LazyExplorer
 from daemon.files.seen import SessionFiles
 from daemon.model.events import Delta
 from daemon.model.messages import ToolCallPart
@@ -31,6 +32,9 @@ def call_permission(session: Session, call: ToolCallPart) -> CallPermission:
 
 def tool_context(session: Session, call: ToolCallPart, permission: CallPermission, plan: Plan) -> ToolContext:
     """Everything that ``call`` may use."""
+    # Here: it needs what a turn is made of.
+    from daemon.agents.handing_over import SessionHandOver
+
     services, session_id = session.services, session.session_id
     return ToolContext(
         workspace=services.workspace,
@@ -59,6 +63,8 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         copy_of=services.stands_for,
         environment=services.environment,
         tell_person=session.tell_once,
+        hand_over=SessionHandOver(session, permission),
+        explorer=LazyExplorer(session, call.id, permission),
     )
 
 

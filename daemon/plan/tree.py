@@ -108,6 +108,10 @@ class PlanTree(GoalForest):
         """
         goal = self._target(goal, "finish", "it needs no second end")
         summary = _checked_summary(summary, "done", "what was found or changed")
+        if goal.type == "explore_start":
+            raise PlanError(
+                f"Goal {self.title(goal.id)} is done when its branches are: wait for them, or abandon it to stop them."
+            )
         still_open = [child for child in self.children(goal.id) if child.status not in ENDED]
         if still_open:
             names = ", ".join(self.title(child.id) for child in still_open[:5])
@@ -136,7 +140,9 @@ class PlanTree(GoalForest):
         """
         goal = self._target(goal, "abandon", "it stays as it ended")
         reason = _checked_summary(reason, "abandon", "why it is given up")
-        if goal.cumulative_stats.message_count == 0 and not self._children.get(goal.id):
+        # The goals of an exploration stay: their branches are stored, and name them.
+        dropped = goal.type == "normal" and not self._children.get(goal.id)
+        if dropped and goal.cumulative_stats.message_count == 0:
             return [Removed(goal.id, self._focus_without({goal.id}))]
         below = tuple(
             AffectedGoal(goal_id=child.id, status="abandoned")
@@ -212,8 +218,13 @@ class PlanTree(GoalForest):
         return self.goals[self.current_id]
 
     def _check_parent(self, parent_id: str | None) -> None:
-        if parent_id is not None:
-            self._open(self.goal(parent_id), "goals can only stand below an open one")
+        if parent_id is None:
+            return
+        parent = self._open(self.goal(parent_id), "goals can only stand below an open one")
+        if parent.type == "explore_start":
+            raise PlanError(
+                f"The branches of goal {self.title(parent_id)} have plans of their own: put the goal beside it."
+            )
 
     def _check_before(self, before_id: str, parent_id: str | None) -> None:
         if self.goal(before_id).parent_id != parent_id:
@@ -223,6 +234,10 @@ class PlanTree(GoalForest):
             )
 
     # -- places --
+
+    def index_behind(self, goal_id: str) -> int:
+        """Index in the flat list of a goal that is to follow this one. Raises PlanError for an unknown goal."""
+        return self._behind(self.goal(goal_id))
 
     def _behind(self, goal: Goal) -> int:
         """Index in the flat list behind a goal and what directly follows of it."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from daemon.core import Daemon
+from daemon.core import Daemon, OpenCopies
 from daemon.loop.queue import TurnResult
 from daemon.loop.recovery import replay, waits_for_answer
 from daemon.loop.session import Session
@@ -90,6 +90,8 @@ async def daemon(
     navigation: Navigation | None = None,
     check: bool = True,
     trusted: bool = True,
+    models: FakeModels | None = None,
+    copies: OpenCopies | None = None,
 ) -> AsyncGenerator[Bench]:
     """A daemon over ``folder/workspace``, which the person trusts unless said otherwise.
 
@@ -101,7 +103,7 @@ async def daemon(
         TrustedFolders(folder / "home").add(workspace.resolve())
     else:
         TrustedFolders(folder / "home").remove(workspace.resolve())
-    models = FakeModels(*steps)
+    models = models or FakeModels(*steps)
     unsaved: dict[Path, str] = {}
     core = Daemon(
         workspace,
@@ -112,6 +114,7 @@ async def daemon(
         now=now,
         navigation=navigation,
         editors=editors or FakeFiles(unsaved),
+        copies=copies,
     )
     bench = Bench(core, models, unsaved)
     try:

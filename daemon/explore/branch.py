@@ -1,0 +1,271 @@
+"""A branch that is worked on in this process: the ``LocalRunner``."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+
+from daemon.context.tags import plain
+from daemon.context.tokens import part_tokens
+from daemon.explore.copies.base import CopyError, WorkingCopy
+from daemon.explore.inheriting import Inherited, moved, places_moved, rewriter
+from daemon.explore.mirroring import Mirror
+from daemon.explore.runner import BranchHost, BranchOutcome, BranchTask
+from daemon.explore.surroundings import Surroundings, surroundings
+from daemon.explore.words import task_text, unfinished_summary
+from daemon.loop.children import close_child, open_child
+from daemon.loop.queue import TurnResult
+from daemon.loop.recording import Recorder
+from daemon.loop.session import Session
+from daemon.model.branches import CheckRun
+from daemon.model.events import SessionUpdated
+from daemon.model.messages import FinishPart, Message, Part, StopReason
+from daemon.store.base import StoreError
+
+log = logging.getLogger(__name__)
+
+_SUMMARY = 8_000
+"""Characters of a branch's report that are kept as its summary; its record has the whole."""
+
+
+class LocalRunner:
+    """Implements BranchRunner with a session in this process, and a copy of the workspace on this machine."""
+
+    async def run(self, task: BranchTask, host: BranchHost) -> BranchOutcome:
+        """See BranchRunner."""
+        return await _Branch(task, host).run()
+
+
+class _Branch:
+    """One branch on its way. ``run`` is called once."""
+
+    def __init__(self, task: BranchTask, host: BranchHost) -> None:
+        self._task = task
+        self._host = host
+        self._began = time.monotonic()
+        self._copy: WorkingCopy | None = None
+        self._around: Surroundings | None = None
+        self._child: Session | None = None
+        self._mirror: Mirror | None = None
+        self._canceled = False
+        self._stop: StopReason = "canceled"
+        self._detail = ""
+
+    async def run(self) -> BranchOutcome:
+        """Open, work, keep, score, close: whatever becomes of a step, those that bring it to rest are done."""
+        kept: list[BranchOutcome] = []
+        try:
+            await self._step(self._work(), interruptible=True)
+            if self._canceled:
+                self._stop, self._detail = "canceled", ""
+            await self._step(self._keep(kept))
+            if not self._canceled:
+                await self._step(self._score(kept), interruptible=True)
+            outcome = kept[-1] if kept else self._unknown()
+            ended = dataclasses.replace(outcome, duration_ms=self._elapsed())
+            self._host.ended(self._task, ended, self._child)
+            return ended
+        finally:
+            await self._step(self._close())
+
+    async def _step(self, work: Coroutine[None, None, None], *, interruptible: bool = False) -> None:
+        """Do one step, to its end however often we are canceled; one that is interruptible is canceled, too, once.
+
+        What goes wrong is part of the outcome.
+        """
+        doing = asyncio.create_task(work)
+        interrupted = False
+        while not doing.done():
+            try:
+                await asyncio.wait({doing})
+            except asyncio.CancelledError:
+                self._canceled = True
+                if interruptible and not interrupted:
+                    interrupted = True
+                    doing.cancel()
+        if not doing.cancelled() and (error := doing.exception()) is not None:
+            self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        self._stop = "error"
+        if isinstance(error, CopyError | StoreError):
+            self._detail = str(error)
+        elif isinstance(error, OSError):
+            self._detail = f"the copy of the workspace cannot be used ({error.strerror or error})"
+        elif isinstance(error, Exception):
+            log.error("a branch failed", exc_info=error)
+            self._detail = f"Goalwright has a bug ({type(error).__name__}: {error}); see its log."
+        else:
+            raise error
+
+    # -- work --
+
+    async def _work(self) -> None:
+        task, parent = self._task, self._host.parent
+        self._copy = copy = await self._host.copies.open(task.session_id, task.base)
+        self._around = await surroundings(parent.services, copy, session_id=task.session_id)
+        child = self._child = open_child(
+            parent,
+            task.branch_id,
+            task.agent,
+            services=self._around.services,
+            model=task.model or None,
+            explore_start_id=task.explore_start_id,
+            description=task.direction,
+            inherited=len(task.conversation),
+        )
+        await self._begin_with(child, copy.root)
+        self._mirror = Mirror(parent, child, task.branch_id)
+        self._host.began(task, child)
+        prompt = task_text(
+            task.branch_id,
+            task.direction,
+            task.others,
+            copy.root,
+            background=task.background,
+            plan=task.plan if task.conversation else "",
+        )
+        result = await self._talk(child, plain(prompt))
+        self._stop, self._detail = result.stop, result.detail
+
+    async def _begin_with(self, child: Session, root: Path) -> None:
+        """Make what the main line knows the branch's own, with the places that it has there."""
+        task, parent = self._task, self._host.parent
+        old, home = Path(task.workspace), Path(task.home) if task.home else None
+
+        def move() -> tuple[tuple[Inherited, ...], dict[str, str]]:
+            return moved(task.conversation, rewriter(old, root, home)), places_moved(task.seen, old, root)
+
+        conversation, seen = await asyncio.to_thread(move)
+        mission = f"{task.mission}\n\nThis branch: {task.direction}".strip()
+        now = child.services.now()
+        child.emit(SessionUpdated(trace_id=child.session_id, time=now, updates={"mission": mission}))
+        recorder = Recorder(child)
+        for message in conversation:
+            recorder.add(
+                message.role,
+                _content(message, child),
+                goal_id=None,
+                tool_call_id=next((p.tool_call_id for p in message.content if p.type == "tool_result"), None),
+                tokens=sum(map(part_tokens, message.content)),
+            )
+            await asyncio.sleep(0)  # each is written to the disk: others have their turn in between
+        child.state.seen_files.update(seen)
+        child.state.instructions.update(task.instructions)
+        child.state.untrusted_instructions.update(task.untrusted_instructions)
+        child.state.calibration = parent.state.calibration
+
+    async def _talk(self, child: Session, prompt: str) -> TurnResult:
+        turn = asyncio.create_task(child.prompt(prompt))
+        canceled = False
+        while not turn.done():
+            try:
+                # Canceled before the turn has begun, it begins and is canceled then.
+                await asyncio.wait({turn}, timeout=0.05 if canceled else None)
+            except asyncio.CancelledError:
+                canceled = True
+            if canceled:
+                child.cancel()
+        if canceled:
+            raise asyncio.CancelledError
+        return turn.result()
+
+    # -- what came of it --
+
+    async def _keep(self, kept: list[BranchOutcome]) -> None:
+        """Stop what the branch started, look at what it changed, and store that."""
+        child, copy, mirror = self._child, self._copy, self._mirror
+        outcome = BranchOutcome(self._task.session_id, "abandoned", "", self._stop, self._detail)
+        if child is not None:
+            await child.jobs.close()  # nothing is to change the files while they are looked at
+            trace = child.state.trace
+            outcome = dataclasses.replace(outcome, usage=trace.usage, cost=trace.total_cost)
+        if mirror is not None:
+            outcome = dataclasses.replace(outcome, stats=mirror.stats, last_message=mirror.last_message)
+        if copy is not None:
+            try:
+                changes = tuple(await copy.changes())
+                outcome = dataclasses.replace(outcome, changes=changes, patch=await copy.patch())
+                await self._host.keep(self._task, outcome)
+            except (CopyError, OSError) as error:
+                log.warning("what %s changed is not known: %s", self._task.session_id, error)
+                if self._stop != "canceled":
+                    self._stop, self._detail = "error", f"What it changed could not be read: {error}"
+        kept.append(self._told(outcome))
+
+    def _told(self, outcome: BranchOutcome) -> BranchOutcome:
+        words = _last_words(self._child)
+        done = self._stop == "end_turn" and bool(words)
+        summary = words if done else unfinished_summary(self._stop, self._detail, words)
+        return dataclasses.replace(
+            outcome,
+            status="completed" if done else "abandoned",
+            summary=summary[:_SUMMARY],
+            stop=self._stop,
+            detail=self._detail,
+        )
+
+    def _unknown(self) -> BranchOutcome:
+        """Not even what it did could be looked at."""
+        return self._told(BranchOutcome(self._task.session_id, "abandoned", "", self._stop, self._detail))
+
+    async def _score(self, kept: list[BranchOutcome]) -> None:
+        """Add the outcome with its score."""
+        from daemon.explore.scoring import score_branch
+        from daemon.explore.testing import run_test
+
+        child, copy, around = self._child, self._copy, self._around
+        if child is None or copy is None or around is None or not kept:
+            return
+        outcome, worked = kept[-1], self._elapsed()
+        test: CheckRun | None = None
+        try:
+            if outcome.changes and (command := await self._host.test_command()) is not None:
+                test = await run_test(command, copy, around.services, self._task.settings.test_timeout_s)
+            score = await score_branch(child, copy, outcome.changes, test=test, duration_ms=worked)
+        except Exception:  # the branch is done, and its score is only what is known about it
+            log.exception("%s could not be scored", outcome.session_id)
+            return
+        kept.append(dataclasses.replace(outcome, score=score))
+
+    async def _close(self) -> None:
+        if self._mirror is not None:
+            self._mirror.close()
+        if self._child is not None:
+            self._child.sealed = (
+                f"Branch {self._task.branch_id} has ended: go on in the session that started it."
+            )
+            await close_child(self._child)
+        if self._around is not None:
+            await self._around.close()
+        if self._copy is not None:
+            await self._copy.close()
+
+    def _elapsed(self) -> int:
+        return int((time.monotonic() - self._began) * 1000)
+
+
+def _content(message: Inherited, child: Session) -> tuple[Part, ...]:
+    if message.role != "assistant":
+        return message.content
+    reason: StopReason = "tool_use" if any(p.type == "tool_call" for p in message.content) else "end_turn"
+    return (*message.content, FinishPart(reason=reason, time=child.services.now()))
+
+
+def _last_words(child: Session | None) -> str:
+    """What the branch itself said last."""
+    if child is None:
+        return ""
+    return next(
+        (text for m in _own_messages(child) if m.role == "assistant" and (text := m.text().strip())), ""
+    )
+
+
+def _own_messages(child: Session) -> list[Message]:
+    """Newest first."""
+    inherited = getattr(child.state.trace, "inherited", 0)
+    return [m for m in reversed(child.state.messages) if m.sequence > inherited and m.compaction() is None]

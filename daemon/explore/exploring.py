@@ -1,0 +1,399 @@
+"""The port behind the ``explore`` tool: rival approaches, each in a branch of its own (source: seed 000, M9)."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daemon.agents.loader import AgentProfile
+from daemon.context.tags import plain
+from daemon.explore import merging
+from daemon.explore.branch import LocalRunner
+from daemon.explore.choosing import awaited_choice
+from daemon.explore.copies.base import Base, CopyError, WorkingCopies
+from daemon.explore.inheriting import Inherited, conversation
+from daemon.explore.results import ResultError, save_result
+from daemon.explore.runner import BranchOutcome, BranchRunner, BranchTask
+from daemon.explore.score_text import score_table
+from daemon.explore.testing import agree_on_test
+from daemon.explore.words import results_text, short_summary
+from daemon.loop.assembly import Assembly
+from daemon.loop.recording import Recorder
+from daemon.model.branches import BranchMeta, branch_name
+from daemon.model.events import (
+    BranchCompleted,
+    BranchStarted,
+    Delta,
+    Event,
+    ExploreCompleted,
+    GoalRemoved,
+    GoalUpdated,
+)
+from daemon.model.meters import Metered
+from daemon.model.permissions import Rule
+from daemon.plan.changes import one_line
+from daemon.plan.exploring import is_given_up, plan_counted, plan_exploration, plan_explored, plan_given_up
+from daemon.plan.text import plan_to_prompt
+from daemon.plan.tree import Change, PlanError
+from daemon.store.base import StoreError
+from tools.base import Permission, ToolError
+from tools.exploring import Told
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+
+log = logging.getLogger(__name__)
+
+MAX_BRANCHES = 8
+MAX_DIRECTION = 4_000
+MAX_BACKGROUND = 100_000
+"""Characters."""
+RESULT_FOLDER = "result"
+"""Within a branch's folder, see ``daemon.explore.results``."""
+_NOT_IN_BRANCHES = ("explore", "hand_over")
+"""Permissions: a branch neither explores itself nor passes its work on."""
+
+
+class SessionExplorer:
+    """Implements ``tools.exploring.Explorer`` for one call in a session."""
+
+    def __init__(
+        self, session: Session, call_id: str, permission: Permission, runner: BranchRunner | None = None
+    ) -> None:
+        self._session = session
+        self._call_id = call_id
+        self._permission = permission
+        self._runner = runner or LocalRunner()
+
+    async def explore(self, branches: Sequence[str], background: str | None) -> Told:
+        """See Explorer."""
+        directions = checked_directions(branches)
+        if background is not None and len(background) > MAX_BACKGROUND:
+            raise ToolError(
+                f"The background has {len(background)} characters; at most {MAX_BACKGROUND}: sum it up."
+            )
+        session = self._session
+        if session.parent is not None:
+            raise ToolError("A branch or a sub-agent cannot explore: work on your own direction.")
+        exploration = Exploration(session, self._call_id, self._runner)
+        return await exploration.run(directions, background.strip() or None if background else None)
+
+    async def select(self, choice: Sequence[str]) -> Told:
+        """See Explorer."""
+        return await merging.select(self._session, choice, self._permission, self._call_id)
+
+
+def checked_directions(branches: Sequence[str]) -> list[str]:
+    """The directions, trimmed. Raises ToolError that says what is wrong."""
+    directions = [text.strip() for text in branches]
+    if not directions or not any(directions):
+        raise ToolError("branches is empty: give each approach to explore as one text.")
+    if not all(directions):
+        raise ToolError("One of the branches is empty: say for each what it is to try.")
+    if len(directions) > MAX_BRANCHES:
+        raise ToolError(
+            f"{len(directions)} branches are too many (at most {MAX_BRANCHES}): choose the most promising."
+        )
+    for text in directions:
+        if len(text) > MAX_DIRECTION:
+            raise ToolError(
+                f"A direction of {len(text)} characters is too long (at most {MAX_DIRECTION}): "
+                "put what all branches must know into background."
+            )
+    known = [" ".join(text.split()).casefold() for text in directions]
+    twice = next((text for text, key in zip(directions, known, strict=True) if known.count(key) > 1), None)
+    if twice is not None:
+        raise ToolError(
+            f"Two branches have the same direction ({twice[:100]!r}): make them differ, or drop one."
+        )
+    return directions
+
+
+class Exploration:
+    """One exploration, from its goal to what the main line is told of it. Implements BranchHost."""
+
+    def __init__(self, session: Session, call_id: str, runner: BranchRunner) -> None:
+        self._session = session
+        self._call_id = call_id
+        self._runner = runner
+        self._record = Recorder(session)
+        self._start_id = ""
+        self._copies: WorkingCopies | None = None
+        self._test: asyncio.Task[str | None] | None = None
+        self._working: dict[str, asyncio.Task[None]] = {}
+        self._open: dict[str, BranchTask] = {}
+        """Branches that were announced and have not ended."""
+
+    async def run(self, directions: Sequence[str], background: str | None) -> Told:
+        """Work on all directions; returns when all have ended. Canceled, it ends them first. Raises ToolError."""
+        session = self._session
+        self._copies, base = await self._opened()
+        unsaved = self._unsaved()
+        tasks = self._tasks(directions, background, base)
+        self._begin(tasks)
+        session.services.bus.subscribe(session.session_id, self._heard)
+        try:
+            canceled = await self._work(tasks)
+        finally:
+            session.services.bus.unsubscribe(self._heard)
+            if self._test is not None:
+                self._test.cancel()
+        if canceled:
+            self._break_off("Canceled before its branches had ended.")
+            raise asyncio.CancelledError
+        if is_given_up(session.state.plan, self._start_id):
+            return self._given_up()
+        return await self._told(unsaved)
+
+    async def _opened(self) -> tuple[WorkingCopies, Base]:
+        open_copies = self._session.services.copies
+        if open_copies is None:
+            raise ToolError("Nothing can be explored in branches here: try one way after the other.")
+        try:
+            copies = await open_copies(self._session.config.settings.branch_links)
+            return copies, await copies.base()
+        except CopyError as error:
+            raise ToolError(f"The workspace cannot be copied for branches. {error}") from error
+
+    def _unsaved(self) -> list[str]:
+        workspace = self._session.services.workspace
+        paths = self._session.services.editors.unsaved_paths()
+        return sorted(
+            path.relative_to(workspace).as_posix() for path in paths if path.is_relative_to(workspace)
+        )
+
+    # -- the beginning --
+
+    def _tasks(self, directions: Sequence[str], background: str | None, base: Base) -> list[BranchTask]:
+        session = self._session
+        state, services = session.state, session.services
+        taken = len(state.children.branches)
+        while branch_name(taken) in state.children.branches:
+            taken += 1
+        names = [branch_name(taken + at) for at in range(len(directions))]
+        named = list(zip(names, directions, strict=True))
+        inherits = background is None
+        said: tuple[Inherited, ...] = ()
+        if inherits:
+            without = {call_id for _, call_id, _ in state.open_tool_calls()}
+            said = conversation(Assembly(session).window().entries, without)
+        return [
+            BranchTask(
+                trace_id=session.session_id,
+                branch_id=name,
+                explore_start_id="",
+                base=base,
+                direction=direction,
+                others=tuple(other for other in named if other[0] != name),
+                background=None if background is None else plain(background),
+                workspace=str(services.workspace),
+                conversation=said,
+                seen=dict(state.seen_files) if inherits else {},
+                instructions=dict(state.instructions) if inherits else {},
+                untrusted_instructions=dict(state.untrusted_instructions) if inherits else {},
+                mission=state.plan.mission,
+                plan=plan_to_prompt(state.plan) if inherits and state.plan.goals else "",
+                agent=_within_branch(session.agent),
+                model=session.model,
+                settings=session.config.settings,
+                home=str(Path.home()),
+            )
+            for name, direction in named
+        ]
+
+    def _begin(self, tasks: list[BranchTask]) -> None:
+        """The goal, and all branches: whoever looks at it sees what there will be."""
+        session = self._session
+        ids = [task.branch_id for task in tasks]
+        count = f"{len(tasks)} approaches" if len(tasks) != 1 else "1 approach"
+        short = "; ".join(one_line(task.direction)[:80] for task in tasks)
+        words = f"Explore {count}: {short}"
+        try:
+            changes = plan_exploration(session.state.plan, words[:400], ids)
+        except PlanError as error:
+            raise ToolError(f"The exploration cannot be put into the plan. {error}") from error
+        self._start_id = str(session.state.plan.last_id + 1)
+        self._change(changes)
+        for at, task in enumerate(tasks):
+            tasks[at] = task = dataclasses.replace(task, explore_start_id=self._start_id)
+            self._open[task.branch_id] = task
+            branch = BranchMeta(
+                id=task.branch_id, explore_start_id=self._start_id, description=task.direction
+            )
+            session.emit(
+                BranchStarted(
+                    trace_id=session.session_id,
+                    time=session.services.now(),
+                    explore_start_id=self._start_id,
+                    branch=branch,
+                )
+            )
+
+    # -- the work --
+
+    async def _work(self, tasks: Sequence[BranchTask]) -> bool:
+        """Returns when all branches have ended; True when we were canceled. Raises StoreError."""
+        limit = self._session.config.settings.max_parallel
+        self._working = {
+            task.branch_id: asyncio.create_task(self._branch(task, limit), name=f"branch {task.session_id}")
+            for task in tasks
+        }
+        canceled = False
+        while waiting := [work for work in self._working.values() if not work.done()]:
+            try:
+                await asyncio.wait(waiting)
+            except asyncio.CancelledError:
+                if not canceled:  # a second cancel must not interrupt the cleaning up of the first
+                    self._cancel_all()
+                canceled = True
+        self._finish_unstarted()
+        for work in self._working.values():
+            if not work.cancelled() and (error := work.exception()) is not None:
+                raise error
+        return canceled
+
+    async def _branch(self, task: BranchTask, limit: int) -> None:
+        async with self._session.services.parallel.place(limit):
+            await self._runner.run(task, self)
+
+    def _cancel_all(self) -> None:
+        for work in self._working.values():
+            work.cancel()
+
+    def _finish_unstarted(self) -> None:
+        """Branches that never got a place, or whose runner failed, end here."""
+        for task in list(self._open.values()):
+            work = self._working.get(task.branch_id)
+            failed = work is not None and not work.cancelled() and work.exception() is not None
+            how = "It failed; see Goalwright's log." if failed else "Canceled before it had begun."
+            self.ended(task, BranchOutcome(task.session_id, "abandoned", how, "canceled"), None)
+
+    def _heard(self, item: Event | Delta | Metered) -> None:
+        """The person may give the exploration up in the plan."""
+        if isinstance(item, GoalUpdated | GoalRemoved) and is_given_up(
+            self._session.state.plan, self._start_id
+        ):
+            self._cancel_all()
+
+    # -- BranchHost --
+
+    @property
+    def parent(self) -> Session:
+        """See BranchHost."""
+        return self._session
+
+    @property
+    def copies(self) -> WorkingCopies:
+        """See BranchHost."""
+        assert self._copies is not None, "branches begin when the base is known"
+        return self._copies
+
+    def began(self, task: BranchTask, child: Session) -> None:
+        """See BranchHost."""
+
+    async def test_command(self) -> str | None:
+        """See BranchHost. Agreed on once, when the first branch is there to be tested."""
+        if self._test is None:
+            self._test = asyncio.create_task(agree_on_test(self._session, self._call_id))
+        return await asyncio.shield(self._test)
+
+    async def keep(self, task: BranchTask, outcome: BranchOutcome) -> None:
+        """See BranchHost."""
+        folder = self._session.services.trace_folder(task.session_id) / RESULT_FOLDER
+        try:
+            await asyncio.to_thread(save_result, folder, outcome.changes, outcome.patch)
+        except ResultError as error:
+            raise CopyError(str(error)) from error
+
+    def ended(self, task: BranchTask, outcome: BranchOutcome, child: Session | None) -> None:
+        """See BranchHost."""
+        self._open.pop(task.branch_id, None)
+        for session in (self._session, child):
+            if session is None:
+                continue
+            session.emit(
+                BranchCompleted(
+                    trace_id=session.session_id,
+                    time=session.services.now(),
+                    branch_id=task.branch_id,
+                    status=outcome.status,
+                    summary=outcome.summary,
+                    cumulative_stats=outcome.stats,
+                    last_message=outcome.last_message,
+                    score=outcome.score,
+                    usage=outcome.usage,
+                    cost=outcome.cost,
+                )
+            )
+        self._change(plan_counted(self._session.state.plan, self._start_id, outcome.stats))
+
+    # -- the end --
+
+    async def _told(self, unsaved: Sequence[str]) -> Told:
+        session = self._session
+        branches = session.state.children.of(self._start_id)
+        text = results_text(branches, score_table(branches), unsaved)
+        self._change(plan_explored(session.state.plan, self._start_id, short_summary(branches), text))
+        self._completed(text)
+        chosen = await awaited_choice(session, self._start_id)
+        done = sum(branch.status == "completed" for branch in branches)
+        return Told(
+            f"{text}\n\n{chosen}" if chosen else text,
+            title=f"{done} of {len(branches)} branches completed",
+            metadata=self._metadata(),
+            is_error=done == 0,
+        )
+
+    def _given_up(self) -> Told:
+        session = self._session
+        branches = session.state.children.of(self._start_id)
+        text = "The person gave this exploration up, and its branches were stopped.\n\n" + results_text(
+            branches, score_table(branches), ()
+        )
+        self._completed(text)
+        return Told(text, title="given up by the person", metadata=self._metadata(), is_error=True)
+
+    def _break_off(self, why: str) -> None:
+        try:
+            branches = self._session.state.children.of(self._start_id)
+            self._change(
+                plan_given_up(self._session.state.plan, self._start_id, f"{why}\n{short_summary(branches)}")
+            )
+            self._completed(why)
+        except StoreError as error:
+            log.warning("the end of an exploration is not in the log: %s", error)
+
+    def _completed(self, text: str) -> None:
+        session = self._session
+        goals = session.state.plan.goals.values()
+        merges = [goal.id for goal in goals if goal.explore_start_id == self._start_id]
+        session.emit(
+            ExploreCompleted(
+                trace_id=session.session_id,
+                time=session.services.now(),
+                explore_start_id=self._start_id,
+                explore_merge_id=merges[-1] if merges else None,
+                merge_summary=text,
+            )
+        )
+
+    def _metadata(self) -> dict[str, object]:
+        branches = self._session.state.children.of(self._start_id)
+        return {"explore_start_id": self._start_id, "branches": [branch.id for branch in branches]}
+
+    def _change(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self._record.goal(change)
+
+
+def _within_branch(agent: AgentProfile) -> AgentProfile:
+    words = "a branch works on its own direction, to its end."
+    denied = tuple(
+        Rule(permission=name, pattern="*", action="deny", source="agent", words=words)
+        for name in _NOT_IN_BRANCHES
+    )
+    return dataclasses.replace(agent, rules=(*agent.rules, *denied))

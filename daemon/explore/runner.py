@@ -1,0 +1,122 @@
+"""Who works on a branch: ``(base, task) → (patch, summary, trace)`` behind one small interface (source: issue 7).
+
+What goes in and what comes out is data that can be pickled, so that a branch could be worked on elsewhere: whoever has
+the commit can build the same tree from ``Base``, and sends back what the branch changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from daemon.agents.loader import AgentProfile
+from daemon.config import Settings
+from daemon.explore.copies.base import Base, BranchChange, WorkingCopies
+from daemon.explore.inheriting import Inherited
+from daemon.model.branches import BranchStatus, Score, child_id
+from daemon.model.goals import GoalStats
+from daemon.model.messages import Message, StopReason, Usage
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class BranchTask:
+    """Everything that a branch begins with."""
+
+    trace_id: str
+    """Of the main line."""
+    branch_id: str
+    explore_start_id: str
+    base: Base
+    direction: str
+    others: tuple[tuple[str, str], ...]
+    """Ids and directions of the rivals."""
+    background: str | None
+    """With what it begins; None: with the conversation."""
+    workspace: str
+    """The folder that the places below are in."""
+    conversation: tuple[Inherited, ...]
+    seen: Mapping[str, str]
+    """Hash of each file as the main line read it, by path."""
+    instructions: Mapping[str, str]
+    untrusted_instructions: Mapping[str, str]
+    """Instruction files that it was given: text by shown path."""
+    mission: str
+    plan: str
+    """The main line's, as text."""
+    agent: AgentProfile
+    model: str
+    settings: Settings
+    home: str = ""
+    """The person's home, as it may stand in texts as ``~``."""
+
+    @property
+    def session_id(self) -> str:
+        """Of the branch."""
+        return child_id(self.trace_id, self.branch_id)
+
+
+@dataclass(frozen=True, slots=True)
+class BranchOutcome:
+    """What came of a branch; its conversation is in the record of ``session_id``."""
+
+    session_id: str
+    status: BranchStatus
+    summary: str
+    stop: StopReason
+    detail: str = ""
+    changes: tuple[BranchChange, ...] = ()
+    patch: bytes = b""
+    """Against the base's tree."""
+    stats: GoalStats = field(default_factory=GoalStats)
+    """Of its own messages."""
+    last_message: Message | None = None
+    usage: Usage = field(default_factory=Usage)
+    cost: float = 0.0
+    """All it took, with its sub-agents; US dollars."""
+    score: Score | None = None
+    duration_ms: int = 0
+
+
+class BranchHost(Protocol):
+    """The exploration around a branch, in the process that the person talks to."""
+
+    @property
+    def parent(self) -> Session:
+        """The main line: its permissions, budget and services are the branch's."""
+        ...
+
+    @property
+    def copies(self) -> WorkingCopies:
+        """Makes the branch's working copy."""
+        ...
+
+    def began(self, task: BranchTask, child: Session) -> None:
+        """The branch's session is ready; what happens in it from now on is its own work."""
+        ...
+
+    async def test_command(self) -> str | None:
+        """What tests the branches, once somebody needs it and it is allowed; None: nothing does."""
+        ...
+
+    async def keep(self, task: BranchTask, outcome: BranchOutcome) -> None:
+        """Store what the branch changed. Called before anything else can go wrong."""
+        ...
+
+    def ended(self, task: BranchTask, outcome: BranchOutcome, child: Session | None) -> None:
+        """It has ended, and ``outcome`` is all that is known. Its session, if there is one, is still there."""
+        ...
+
+
+class BranchRunner(Protocol):
+    """Works on branches."""
+
+    async def run(self, task: BranchTask, host: BranchHost) -> BranchOutcome:
+        """Work on the task to its end; afterwards nothing of it is left but its record and the outcome.
+
+        Canceled, it ends the branch in order, and returns what it had done. ``host.ended`` is called exactly once.
+        """
+        ...

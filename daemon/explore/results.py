@@ -56,7 +56,7 @@ def save_result(folder: Path, changes: Sequence[BranchChange], patch: bytes) -> 
         # ASCII: a name that is no UTF-8 has surrogates, and they come back as they were.
         text = json.dumps({"version": VERSION, "patch": sha256(patch), "files": listed}, indent=1)
         _write(made / _LIST, text.encode())
-        remove_result(folder)
+        _remove_finished(folder)
         made.rename(folder)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
@@ -91,6 +91,10 @@ def load_result(folder: Path) -> StoredResult | None:
 def remove_result(folder: Path) -> None:
     """Remove what is stored, and what a crash left half done. Raises OSError."""
     _remove_unfinished(folder)
+    _remove_finished(folder)
+
+
+def _remove_finished(folder: Path) -> None:
     if folder.is_symlink():
         folder.unlink()
     elif folder.exists():

@@ -187,14 +187,14 @@ def _file(name: str, picks: Sequence[Pick], now: State) -> Merged | Conflict:
 def _merged(base: State, ours: State, theirs: State, sides: tuple[str, str]) -> State:
     if ours.kind == "other":
         raise _CannotMerge(ours.why)
-    if "link" in (base.kind, ours.kind, theirs.kind) and not (_equal(ours, base) or _equal(ours, theirs)):
-        raise _CannotMerge(f"{_is(ours, sides[0])}, {_is(theirs, sides[1])}")
     if _equal(theirs, base):
         return ours
     if _equal(ours, base):
         return _with_mode_of(theirs, ours)
     if ours.kind == theirs.kind == "absent":
         return ours
+    if "link" in (base.kind, ours.kind, theirs.kind) and not _equal(ours, theirs):
+        raise _CannotMerge(f"{_is(ours, sides[0])}, {_is(theirs, sides[1])}")
     if ours.kind == theirs.kind == base.kind == "file":
         return _merged_files(base, ours, theirs)
     if ours.kind == theirs.kind == "file":

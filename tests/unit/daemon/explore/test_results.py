@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from daemon.explore.copies.base import BranchChange
+from daemon.explore.results import ResultError, load_result, name_problem, remove_result, save_result
+from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, updated
+
+CHANGES = (
+    created("new/über.txt", "neu\n"),
+    created(os.fsdecode(b"odd\xff\nname"), b"\0\1"),
+    updated("src/a.py", b"a\r\n", b"b\r\n", PLAIN, PROGRAM),
+    deleted("src/gone", b""),
+    BranchChange("link", None, b"src/a.py", None, LINK),
+)
+
+
+def test_what_is_stored_comes_back_whatever_the_names_are(tmp_path: Path) -> None:
+    save_result(tmp_path / "result", CHANGES, b"diff\0")
+    found = load_result(tmp_path / "result")
+    assert found is not None
+    assert set(found.changes) == set(CHANGES)
+    assert [change.name for change in found.changes] == sorted(change.name for change in CHANGES)
+    assert found.patch == b"diff\0"
+
+
+def test_a_second_result_replaces_the_first_and_none_is_none(tmp_path: Path) -> None:
+    folder = tmp_path / "branches" / "A" / "result"
+    assert load_result(folder) is None
+    save_result(folder, CHANGES, b"1")
+    save_result(folder, (), b"")
+    found = load_result(folder)
+    assert found is not None and found.changes == () and found.patch == b""
+    remove_result(folder)
+    remove_result(folder)
+    assert load_result(folder) is None
+    assert list(folder.parent.iterdir()) == []
+
+
+def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        save_result(tmp_path / "result", CHANGES, b"x")
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "result", *(tmp_path / "result").rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_crash_half_way_leaves_no_result_and_the_next_save_clears_it_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "result"
+
+    def dies(self: Path, target: Path) -> Path:
+        raise KeyboardInterrupt
+
+    def keeps(*args: object, **kwargs: object) -> None:
+        pass  # as after kill -9: nobody cleans up
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", dies)
+        patch.setattr("shutil.rmtree", keeps)
+        with pytest.raises(KeyboardInterrupt):
+            save_result(folder, CHANGES, b"x")
+    assert load_result(folder) is None
+    assert len(list(tmp_path.iterdir())) == 1
+    save_result(folder, CHANGES, b"x")
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../x", "a/../../x", "a//b", "", "a/", "./a", "a\0b", ".", ".."]
+)
+def test_names_that_lead_elsewhere_are_neither_stored_nor_loaded(tmp_path: Path, name: str) -> None:
+    assert name_problem(name)
+    with pytest.raises(ResultError, match="not used"):
+        save_result(tmp_path / "result", [created(name, "x")], b"")
+    save_result(tmp_path / "result", [created("good", "x")], b"")
+    _edited(tmp_path, lambda known: known["files"][0].update(name=name))
+    with pytest.raises(ResultError, match="not used"):
+        load_result(tmp_path / "result")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda known: known.update(version=2),
+        lambda known: known.update(files={}),
+        lambda known: known.update(files=["x"]),
+        lambda known: known.update(patch="0" * 64),
+        lambda known: known["files"][0].update(after="0" * 64),
+        lambda known: known["files"][0].update(after="../../../etc/passwd"),
+        lambda known: known["files"][0].update(after=7),
+        lambda known: known["files"][0].update(after=None),
+        lambda known: known["files"][0].update(name=7),
+        lambda known: known["files"][0].update(after_mode=0o104755),
+        lambda known: known["files"][0].update(after_mode=[]),
+        lambda known: known["files"].append(dict(known["files"][0])),
+        lambda known: known["files"][0].pop("before"),
+    ],
+)
+def test_a_list_that_somebody_changed_is_refused_in_words(tmp_path: Path, damage: Any) -> None:
+    save_result(tmp_path / "result", [created("good", "x")], b"p")
+    _edited(tmp_path, damage)
+    with pytest.raises(ResultError, match="result"):
+        load_result(tmp_path / "result")
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000])
+def test_a_list_that_is_none_is_refused(tmp_path: Path, data: bytes) -> None:
+    save_result(tmp_path / "result", CHANGES, b"p")
+    (tmp_path / "result/changes.json").write_bytes(data)
+    with pytest.raises(ResultError, match="damaged"):
+        load_result(tmp_path / "result")
+
+
+def test_contents_and_the_patch_are_checked_and_links_are_not_followed(tmp_path: Path) -> None:
+    save_result(tmp_path / "result", [created("good", "x")], b"p")
+    content = next(path for path in (tmp_path / "result/contents").rglob("*") if path.is_file())
+    content.write_bytes(b"y")
+    with pytest.raises(ResultError, match="damaged"):
+        load_result(tmp_path / "result")
+    save_result(tmp_path / "result", [created("good", "x")], b"p")
+    (tmp_path / "result/changes.patch").write_bytes(b"q")
+    with pytest.raises(ResultError, match="patch"):
+        load_result(tmp_path / "result")
+    (tmp_path / "secret").write_bytes(b"p")
+    (tmp_path / "result/changes.patch").unlink()
+    (tmp_path / "result/changes.patch").symlink_to(tmp_path / "secret")
+    with pytest.raises(ResultError, match="cannot be read"):
+        load_result(tmp_path / "result")
+
+
+def test_removing_what_is_a_link_leaves_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/changes.json").write_text("{}")
+    (tmp_path / "result").symlink_to(tmp_path / "precious")
+    remove_result(tmp_path / "result")
+    assert not (tmp_path / "result").is_symlink()
+    assert (tmp_path / "precious/changes.json").exists()
+
+
+names = st.binary(min_size=1, max_size=12).map(os.fsdecode).filter(lambda name: not name_problem(name))
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.dictionaries(names, st.tuples(st.binary(), st.sampled_from([PLAIN, PROGRAM, LINK])), max_size=4))
+def test_any_names_and_bytes_survive(tmp_path: Path, files: dict[str, tuple[bytes, int]]) -> None:
+    changes = [created(name, content, mode) for name, (content, mode) in files.items()]
+    save_result(tmp_path / "result", changes, b"")
+    found = load_result(tmp_path / "result")
+    assert found is not None and set(found.changes) == set(changes)
+
+
+def _edited(folder: Path, damage: Any) -> None:
+    file = folder / "result/changes.json"
+    known = json.loads(file.read_text())
+    damage(known)
+    file.write_text(json.dumps(known))

@@ -282,11 +282,11 @@ def _reached(session: Session, meta: SubagentMeta) -> bool:
 
 
 def _rate(meta: SubagentMeta) -> str:
-    return (
-        "Success rate: not reported."
-        if meta.success_rate is None
-        else f"Success rate: {meta.success_rate:g}."
-    )
+    return "Success rate: not reported." if meta.success_rate is None else f"Success rate: {_share(meta)}."
+
+
+def _share(meta: SubagentMeta) -> str:
+    return f"{meta.success_rate or 0:.4g}"
 
 
 def _told(session: Session, meta: SubagentMeta, state: SessionState, detail: str) -> Told:

@@ -37,6 +37,9 @@ DRAIN_S = 2.0
 """How long the end of a session waits for that."""
 TAG = "hook_context"
 """In which the model reads what hooks say, see daemon.context.tags."""
+_IN_CHILDREN = frozenset({"tool.execute.before", "tool.execute.after", "compaction.before"})
+"""What hooks are told of branches and sub-agents: all that guards. The rest is about the person's own session, which
+has the questions of its children, too."""
 _CODE = "hook"
 """Of notices."""
 _MAX_SHOWN = 2_000
@@ -110,8 +113,14 @@ class SessionHooks:
 
     def wants(self, name: HookName) -> bool:
         """Whether there are hooks for this moment, as far as is known."""
+        if not self._has(name):
+            return False
         services = self._session.services.hooks
         return name in services.found.entries or bool(self._session.config.settings.hooks.get(name))
+
+    def _has(self, name: HookName) -> bool:
+        """Whether this session has such moments at all."""
+        return self._session.parent is None or name in _IN_CHILDREN
 
     def around(self, tool: str) -> bool:
         """Whether there are hooks around calls of this tool."""
@@ -280,7 +289,7 @@ class SessionHooks:
 
     def watch(self, name: HookName, payload: dict[str, Any]) -> None:
         """Tell the hooks as soon as they can listen; nobody waits for them."""
-        if self._closed or (self._ready and not self.wants(name)):
+        if self._closed or not self._has(name) or (self._ready and not self.wants(name)):
             return
         if self._waiting is None:
             self._waiting = deque()
@@ -351,6 +360,7 @@ def _asked(request: PermissionRequest) -> dict[str, Any]:
         "title": request.title,
         "tool": request.tool,
         "tool_call_id": request.tool_call_id,
+        **({"branch_id": request.branch_id} if request.branch_id else {}),
     }
 
 

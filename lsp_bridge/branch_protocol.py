@@ -11,6 +11,9 @@ from typing import Literal
 
 from daemon.model.base import Wire
 from daemon.model.branches import BranchMeta, SubagentMeta
+from daemon.model.messages import StopReason
+from daemon.model.permissions import FileDiff
+from lsp_bridge.session_protocol import SessionInfo
 
 
 class ExploreListParams(Wire):
@@ -48,20 +51,10 @@ class BranchParams(Wire):
     branch_id: str
 
 
-class BranchFile(Wire):
-    """A file that a branch changed."""
-
-    path: str
-    kind: Literal["create", "update", "delete"]
-    added: int = 0
-    removed: int = 0
-    binary: bool = False
-
-
 class BranchFilesResult(Wire):
-    """In the order of their paths."""
+    """What a branch that has ended changed, in the order of the paths; of very many files the first ones."""
 
-    files: tuple[BranchFile, ...]
+    files: tuple[FileDiff, ...]
 
 
 class BranchContentParams(Wire):
@@ -70,7 +63,7 @@ class BranchContentParams(Wire):
     session_id: str
     branch_id: str
     path: str
-    """As in ``BranchFile.path``."""
+    """As in ``FileDiff.path``."""
 
 
 class BranchContentResult(Wire):
@@ -92,7 +85,8 @@ class ExploreSelectParams(Wire):
 
 
 class ExploreSelectResult(Wire):
-    """What came of it, in words. Not ``applied``: refused, or it conflicts with what happened meanwhile."""
+    """What came of it, in words. Not ``applied``: the person rejected the change. What cannot be merged without a guess
+    is an error (HISTORY_CONFLICT) that shows both sides, and changes nothing."""
 
     applied: bool
     title: str
@@ -100,11 +94,12 @@ class ExploreSelectResult(Wire):
 
 
 class ExploreLeaveParams(Wire):
-    """The model is to choose."""
+    """The person does not choose: the model is to, or ``none`` of the branches is wanted."""
 
     session_id: str
     explore_start_id: str | None = None
     """Null: the one that waits."""
+    none: bool = False
 
 
 class ExploreLeaveResult(Wire):
@@ -117,6 +112,8 @@ class BranchPatchResult(Wire):
     """All that the branch changed, as ``git apply`` takes it; contents of binary files are in it."""
 
     patch: str
+    base64: bool = False
+    """The patch is no UTF-8 text, so it comes in base64."""
 
 
 class AgentListParams(Wire):
@@ -139,7 +136,9 @@ class AgentInfo(Wire):
     tools: tuple[str, ...] | None = None
     """Those it may use; null: all that its permissions let it."""
     primary: bool = True
-    """A session may begin with it; others only do tasks for an agent."""
+    """A session may begin with it."""
+    serves: bool = True
+    """Other agents may give it tasks."""
 
 
 class AgentListResult(Wire):
@@ -157,8 +156,9 @@ class PlanReplanParams(Wire):
 
 
 class PlanReplanResult(Wire):
-    """``queued``: a turn runs; it is done when that has ended."""
+    """The plan was made, or why it was not. Comes when that is so; a turn that runs goes on by it."""
 
+    stop_reason: StopReason
     detail: str = ""
 
 
@@ -166,3 +166,12 @@ class PlanBuildParams(Wire):
     """The person hands the plan of a planning session over to the agent that builds."""
 
     session_id: str
+    start: bool = True
+    """Begin to build at once; else the client sends ``PlanBuildResult.prompt`` itself."""
+
+
+class PlanBuildResult(Wire):
+    """The session, whose agent builds from now on, and with which prompt that begins."""
+
+    session: SessionInfo
+    prompt: str

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
+from daemon.agents.loader import COMPACTION, AgentProfile, Agents
 from daemon.core import Daemon
-from daemon.loop.session import Session
+from daemon.loop.session import Busy, Session
 from daemon.model.base import Model
 from daemon.model.branches import BranchMeta
 from daemon.model.goals import Goal
+from daemon.model.permissions import Trust
+from daemon.plan.tree import PlanError
 from lsp_bridge import protocol as p
 from lsp_bridge.context_requests import Hands
 from lsp_bridge.request_error import RequestError
+from tools.errors import PermissionDenied, ToolError
+from tools.text import decode
+
+T = TypeVar("T")
+
+
+class TrustedHands(Hands, Protocol):
+    """Hands of a client whose trust in the folder is known."""
+
+    def client_trust(self) -> Trust:
+        """What this client says about the folder."""
+        ...
 
 
 class BranchRequests:
     """The requests of one connection about branches, sub-agents and agents."""
 
-    def __init__(self, core: Daemon, hands: Hands, client_name: Callable[[], str]) -> None:
+    def __init__(self, core: Daemon, hands: TrustedHands, client_name: Callable[[], str]) -> None:
         self._core = core
         self._hands = hands
         self._client_name = client_name
+        self._agents = Agents(core.workspace, core.state_folder)
+        self._building: set[asyncio.Task[object]] = set()
         self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
             "goalwright/explore/list": self.list,
             "goalwright/explore/files": self.files,
@@ -51,45 +70,109 @@ class BranchRequests:
 
     async def files(self, params: p.BranchParams) -> p.BranchFilesResult:
         """What a branch changed."""
-        await self._branch(params.session_id, params.branch_id)
-        raise _later()
+        from daemon.explore.commands import branch_files
+
+        session, branch = await self._branch(params.session_id, params.branch_id)
+        return p.BranchFilesResult(files=await _looked_up(branch_files(session, branch.id)))
 
     async def content(self, params: p.BranchContentParams) -> p.BranchContentResult:
         """Both sides of a file."""
-        await self._branch(params.session_id, params.branch_id)
-        raise _later()
+        from daemon.explore.commands import branch_content
+
+        session, branch = await self._branch(params.session_id, params.branch_id)
+        sides = await _looked_up(branch_content(session, branch.id, params.path))
+        return await asyncio.to_thread(_texts, *sides)
 
     async def select(self, params: p.ExploreSelectParams) -> p.ExploreSelectResult:
         """The person's choice; answers when what it would write was decided."""
-        raise _later()
+        from daemon.explore.commands import select_for_person
+
+        if not params.choice:
+            raise RequestError(
+                p.INVALID_PARAMS, 'Nothing is chosen: name a branch ("A") or a file ("A:a.py").'
+            )
+        for item in params.choice:
+            await self._branch(params.session_id, item.partition(":")[0])
+        self._hands.check_rules()
+        session = await self._hands.at_hand(params.session_id)
+        try:
+            told = await select_for_person(session, params.choice, self._client_name())
+        except PermissionDenied as error:
+            return p.ExploreSelectResult(
+                applied=False, title="Not used: the change was rejected.", detail=str(error)
+            )
+        except ToolError as error:
+            raise RequestError(p.HISTORY_CONFLICT, str(error)) from error
+        return p.ExploreSelectResult(applied=True, title=told.title, detail=told.content)
 
     async def leave(self, params: p.ExploreLeaveParams) -> p.ExploreLeaveResult:
-        """The model is to choose."""
-        raise _later()
+        """The person does not choose."""
+        from daemon.explore.commands import choose_none, leave_to_model
+
+        session = await self._core.session(params.session_id)
+        waiting = awaiting(session)
+        start = params.explore_start_id or next(iter(waiting), "")
+        if start not in waiting:
+            return p.ExploreLeaveResult(left=False)
+        (choose_none if params.none else leave_to_model)(session, start, self._client_name())
+        return p.ExploreLeaveResult(left=True)
 
     async def remove(self, params: p.BranchParams) -> p.Empty:
         """Forget what a branch had done."""
-        await self._branch(params.session_id, params.branch_id)
-        raise _later()
+        from daemon.explore.commands import remove_branch
+
+        session, branch = await self._branch(params.session_id, params.branch_id)
+        await _looked_up(remove_branch(session, branch.id, self._client_name()))
+        return p.Empty()
 
     async def patch(self, params: p.BranchParams) -> p.BranchPatchResult:
         """All that a branch changed, for ``git apply``."""
-        await self._branch(params.session_id, params.branch_id)
-        raise _later()
+        from daemon.explore.commands import branch_patch
+
+        session, branch = await self._branch(params.session_id, params.branch_id)
+        patch = await _looked_up(branch_patch(session, branch.id))
+        try:
+            return p.BranchPatchResult(patch=patch.decode("utf-8"))
+        except UnicodeDecodeError:
+            return p.BranchPatchResult(patch=base64.b64encode(patch).decode("ascii"), base64=True)
 
     # -- agents and plans --
 
     async def agents(self, params: p.AgentListParams) -> p.AgentListResult:
         """Shipped agents and the person's own."""
-        raise _later()
+        found = await asyncio.to_thread(self._agents.all, self._hands.client_trust())
+        return p.AgentListResult(
+            agents=tuple(_agent(agent) for agent in found.agents if agent.name != COMPACTION),
+            problems=tuple(filter(None, (*found.problems, found.unread))),
+        )
 
     async def replan(self, params: p.PlanReplanParams) -> p.PlanReplanResult:
-        """Plan again from here."""
-        raise _later()
+        """Plan again from here; answers when the plan was made."""
+        from daemon.planner.commands import replan
 
-    async def build(self, params: p.PlanBuildParams) -> p.SessionResult:
+        self._hands.check_rules()
+        session = await self._hands.at_hand(params.session_id)
+        done = await replan(session, params.reason)
+        return p.PlanReplanResult(stop_reason=done.stop, detail=done.detail)
+
+    async def build(self, params: p.PlanBuildParams) -> p.PlanBuildResult:
         """Hand the plan over to the agent that builds."""
-        raise _later()
+        from daemon.agents.handing_over import hand_over_plan
+
+        self._hands.check_rules()
+        session = await self._hands.at_hand(params.session_id)
+        try:
+            prompt = await hand_over_plan(session, self._client_name())
+        except Busy as error:
+            raise RequestError(p.BUSY, str(error)) from error
+        except PlanError as error:
+            raise RequestError(p.INVALID_PARAMS, str(error)) from error
+        if params.start:
+            # Whoever asked sees how it goes by the session's events, and need not stay.
+            task = asyncio.create_task(session.prompt(prompt), name=f"build {session.session_id}")
+            self._building.add(task)
+            task.add_done_callback(self._building.discard)
+        return p.PlanBuildResult(session=await self._hands.info(session), prompt=prompt)
 
     # -- helpers --
 
@@ -107,13 +190,40 @@ class BranchRequests:
         return session, branch
 
 
-def _later() -> RequestError:
-    return RequestError(-32601, "This daemon cannot do that yet.")
+async def _looked_up(work: Awaitable[T]) -> T:
+    """What there is of a branch. Raises RequestError with words when there is none of it."""
+    try:
+        return await work
+    except ToolError as error:
+        raise RequestError(p.UNKNOWN_BRANCH, str(error)) from error
+
+
+def _texts(base: bytes | None, branch: bytes | None) -> p.BranchContentResult:
+    try:
+        sides = [None if side is None else decode(side).text for side in (base, branch)]
+    except ToolError:
+        return p.BranchContentResult(base=None, branch=None, binary=True)
+    return p.BranchContentResult(base=sides[0], branch=sides[1])
+
+
+def _agent(agent: AgentProfile) -> p.AgentInfo:
+    return p.AgentInfo(
+        name=agent.name,
+        description=agent.description,
+        source=agent.source,
+        file=agent.file,
+        model=agent.model or None,
+        tools=agent.tools or None,
+        primary=agent.begins,
+        serves=agent.serves,
+    )
 
 
 def awaiting(session: Session) -> tuple[str, ...]:
     """Explorations in which the daemon waits for the person's choice."""
-    return ()
+    from daemon.explore.choosing import awaited
+
+    return awaited(session)
 
 
 def explorations(session: Session) -> list[p.Exploration]:

@@ -6,7 +6,6 @@ in ``vscode-extension/src/protocol.gen.ts`` are generated from this module (``ma
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import Field
@@ -17,14 +16,13 @@ from daemon.model.events import Delta, Event
 from daemon.model.goals import GoalTree
 from daemon.model.messages import FilePart, Message, Part, StopReason
 from daemon.model.meters import Meter
-from daemon.model.permissions import FileDiff, Mode, PermissionRequest, Trust
-from daemon.model.traces import Budget, QueuedPrompt, SessionStatus, Trace
+from daemon.model.permissions import Mode, PermissionRequest, Trust
+from daemon.model.traces import Budget, QueuedPrompt
 from lsp_bridge.branch_protocol import AgentInfo as AgentInfo
 from lsp_bridge.branch_protocol import AgentListParams as AgentListParams
 from lsp_bridge.branch_protocol import AgentListResult as AgentListResult
 from lsp_bridge.branch_protocol import BranchContentParams as BranchContentParams
 from lsp_bridge.branch_protocol import BranchContentResult as BranchContentResult
-from lsp_bridge.branch_protocol import BranchFile as BranchFile
 from lsp_bridge.branch_protocol import BranchFilesResult as BranchFilesResult
 from lsp_bridge.branch_protocol import BranchParams as BranchParams
 from lsp_bridge.branch_protocol import BranchPatchResult as BranchPatchResult
@@ -36,6 +34,7 @@ from lsp_bridge.branch_protocol import ExploreListResult as ExploreListResult
 from lsp_bridge.branch_protocol import ExploreSelectParams as ExploreSelectParams
 from lsp_bridge.branch_protocol import ExploreSelectResult as ExploreSelectResult
 from lsp_bridge.branch_protocol import PlanBuildParams as PlanBuildParams
+from lsp_bridge.branch_protocol import PlanBuildResult as PlanBuildResult
 from lsp_bridge.branch_protocol import PlanReplanParams as PlanReplanParams
 from lsp_bridge.branch_protocol import PlanReplanResult as PlanReplanResult
 from lsp_bridge.handshake import BUSY as BUSY
@@ -51,6 +50,12 @@ from lsp_bridge.handshake import UNAUTHORIZED as UNAUTHORIZED
 from lsp_bridge.handshake import UNKNOWN_BRANCH as UNKNOWN_BRANCH
 from lsp_bridge.handshake import UNKNOWN_REQUEST as UNKNOWN_REQUEST
 from lsp_bridge.handshake import UNKNOWN_SESSION as UNKNOWN_SESSION
+from lsp_bridge.history_protocol import HistoryChange as HistoryChange
+from lsp_bridge.history_protocol import HistoryFile as HistoryFile
+from lsp_bridge.history_protocol import HistoryOutcome as HistoryOutcome
+from lsp_bridge.history_protocol import HistoryRestoreParams as HistoryRestoreParams
+from lsp_bridge.history_protocol import HistoryResult as HistoryResult
+from lsp_bridge.history_protocol import HistoryStepParams as HistoryStepParams
 from lsp_bridge.permission_protocol import JobInfo as JobInfo
 from lsp_bridge.permission_protocol import JobKillParams as JobKillParams
 from lsp_bridge.permission_protocol import JobListResult as JobListResult
@@ -81,26 +86,11 @@ from lsp_bridge.plan_protocol import GoalRenameParams as GoalRenameParams
 from lsp_bridge.plan_protocol import GoalResult as GoalResult
 from lsp_bridge.plan_protocol import SessionCompactParams as SessionCompactParams
 from lsp_bridge.plan_protocol import SessionHandoverParams as SessionHandoverParams
+from lsp_bridge.session_protocol import SessionInfo as SessionInfo
 
 
 class Empty(Wire):
     """No params, or nothing to say."""
-
-
-class SessionInfo(Wire):
-    """A session in a list."""
-
-    trace: Trace
-    status: SessionStatus
-    model: str = ""
-    """The model that answers, ``provider/model``: the session's own or the default."""
-    demo: bool = False
-    """The scripted demo model answers, not a real one."""
-    foreign: bool = False
-    """The session came with the folder: it was not begun by this user on this machine."""
-    mode: Mode = "ask"
-    """What passes unasked, for this client."""
-    trust: Trust = "unknown"
 
 
 class InitializationOptions(Wire):
@@ -275,68 +265,6 @@ class SessionSetParams(Wire):
     mode: Mode | None = None
 
 
-class HistoryFile(Wire):
-    """One file of a change the agent made. ``undoable`` is false when its old content is not known."""
-
-    path: str
-    kind: Literal["create", "update", "delete"]
-    added: int
-    removed: int
-    undoable: bool = True
-
-
-class HistoryChange(Wire):
-    """What one tool call changed. A change that was ``undone`` can be redone."""
-
-    change_id: str
-    tool_call_id: str
-    tool: str
-    time: datetime
-    goal_id: str | None = None
-    message_id: str | None = None
-    """The message with the tool call."""
-    state: Literal["applied", "undone"]
-    files: tuple[HistoryFile, ...]
-
-
-class HistoryResult(Wire):
-    """The session's changes of files, oldest first; ``undo`` and ``redo`` are the ids that would be next."""
-
-    changes: tuple[HistoryChange, ...]
-    undo: str | None = None
-    redo: str | None = None
-
-
-class HistoryStepParams(Wire):
-    """Undo or redo one change: ``change_id``, or the one that is next. The person's own edits stay."""
-
-    session_id: str
-    change_id: str | None = None
-    dry_run: bool = False
-    """Only say what would happen."""
-
-
-class HistoryRestoreParams(Wire):
-    """Undo all changes made since a message (it included), or those of a goal and the goals below it.
-
-    Exactly one of ``message_id`` and ``goal_id``.
-    """
-
-    session_id: str
-    message_id: str | None = None
-    goal_id: str | None = None
-    dry_run: bool = False
-
-
-class HistoryOutcome(Wire):
-    """What was changed on disk (or would be). Conflicts are errors (HISTORY_CONFLICT) and change nothing."""
-
-    target: str
-    """What it is, in words: "edit of src/a.py"."""
-    files: tuple[FileDiff, ...]
-    """Empty: the files read so already."""
-
-
 class DaemonStatus(Wire):
     """What the daemon is and does."""
 
@@ -423,7 +351,7 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/explore/patch": (BranchParams, BranchPatchResult),
     "goalwright/agent/list": (AgentListParams, AgentListResult),
     "goalwright/plan/replan": (PlanReplanParams, PlanReplanResult),
-    "goalwright/plan/build": (PlanBuildParams, SessionResult),
+    "goalwright/plan/build": (PlanBuildParams, PlanBuildResult),
     "goalwright/job/list": (PermissionListParams, JobListResult),
     "goalwright/job/kill": (JobKillParams, JobResult),
 }

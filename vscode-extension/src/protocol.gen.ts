@@ -120,8 +120,10 @@ export interface AgentInfo {
   model: string | null;
   /** Those it may use; null: all that its permissions let it. */
   tools: string[] | null;
-  /** A session may begin with it; others only do tasks for an agent. */
+  /** A session may begin with it. */
   primary: boolean;
+  /** Other agents may give it tasks. */
+  serves: boolean;
 }
 
 /** `sessionId`: the agents are those of its folder either way; it says which one is at work. */
@@ -157,7 +159,7 @@ export interface BranchCompleted {
 export interface BranchContentParams {
   sessionId: string;
   branchId: string;
-  /** As in `BranchFile.path`. */
+  /** As in `FileDiff.path`. */
   path: string;
 }
 
@@ -168,18 +170,9 @@ export interface BranchContentResult {
   binary: boolean;
 }
 
-/** A file that a branch changed. */
-export interface BranchFile {
-  path: string;
-  kind: "create" | "update" | "delete";
-  added: number;
-  removed: number;
-  binary: boolean;
-}
-
-/** In the order of their paths. */
+/** What a branch that has ended changed, in the order of the paths; of very many files the first ones. */
 export interface BranchFilesResult {
-  files: BranchFile[];
+  files: FileDiff[];
 }
 
 /** A branch added a goal to its own plan. */
@@ -245,6 +238,8 @@ export interface BranchParams {
 /** All that the branch changed, as `git apply` takes it; contents of binary files are in it. */
 export interface BranchPatchResult {
   patch: string;
+  /** The patch is no UTF-8 text, so it comes in base64. */
+  base64: boolean;
 }
 
 /** The person removed what a branch had done; its description and summary stay. */
@@ -570,11 +565,12 @@ export interface ExploreCompleted {
   mergeSummary: string;
 }
 
-/** The model is to choose. */
+/** The person does not choose: the model is to, or `none` of the branches is wanted. */
 export interface ExploreLeaveParams {
   sessionId: string;
   /** Null: the one that waits. */
   exploreStartId?: string | null;
+  none?: boolean;
 }
 
 /** `left` is false when no exploration waited for the person. */
@@ -604,7 +600,10 @@ export interface ExploreSelectParams {
   choice: string[];
 }
 
-/** What came of it, in words. Not `applied`: refused, or it conflicts with what happened meanwhile. */
+/**
+ * What came of it, in words. Not `applied`: the person rejected the change. What cannot be merged without a guess
+ * is an error (HISTORY_CONFLICT) that shows both sides, and changes nothing.
+ */
 export interface ExploreSelectResult {
   applied: boolean;
   title: string;
@@ -1229,6 +1228,14 @@ export interface PermissionRulesResult {
 /** The person hands the plan of a planning session over to the agent that builds. */
 export interface PlanBuildParams {
   sessionId: string;
+  /** Begin to build at once; else the client sends `PlanBuildResult.prompt` itself. */
+  start?: boolean;
+}
+
+/** The session, whose agent builds from now on, and with which prompt that begins. */
+export interface PlanBuildResult {
+  session: SessionInfo;
+  prompt: string;
 }
 
 /** Plan again from here. `reason`: what is wrong with the plan, in the person's words. */
@@ -1237,8 +1244,9 @@ export interface PlanReplanParams {
   reason?: string;
 }
 
-/** `queued`: a turn runs; it is done when that has ended. */
+/** The plan was made, or why it was not. Comes when that is so; a turn that runs goes on by it. */
 export interface PlanReplanResult {
+  stopReason: StopReason;
   detail: string;
 }
 
@@ -1702,7 +1710,7 @@ export interface Requests {
   "goalwright/explore/patch": { params: BranchParams; result: BranchPatchResult };
   "goalwright/agent/list": { params: AgentListParams; result: AgentListResult };
   "goalwright/plan/replan": { params: PlanReplanParams; result: PlanReplanResult };
-  "goalwright/plan/build": { params: PlanBuildParams; result: SessionResult };
+  "goalwright/plan/build": { params: PlanBuildParams; result: PlanBuildResult };
   "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
   "goalwright/job/kill": { params: JobKillParams; result: JobResult };
 }

@@ -133,7 +133,7 @@ test("a prompt leaves the outbox when its turn starts, or when it waits in the q
   assert.ok(one && two);
   daemon.tell(event(1, "turn_started", { promptId: one }));
   assert.deepEqual(sessions.outbox.map(({ text: value }) => value), ["two"]);
-  daemon.tell(event(2, "queue_changed", { queue: [{ promptId: two, text: "two", steer: false }] }));
+  daemon.tell(event(2, "queue_changed", { queue: [{ promptId: two, text: "two", steer: false, planner: null }] }));
   assert.deepEqual(sessions.outbox, []);
 });
 

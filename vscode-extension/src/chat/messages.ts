@@ -84,7 +84,7 @@ export type FromWebview =
   | { type: "branchFiles"; sessionId: string; branchId: string }
   | { type: "showBranch"; sessionId: string; branchId: string; path?: string }
   | { type: "useBranch"; sessionId: string; exploreStartId: string; choice: readonly string[] }
-  | { type: "leaveChoice"; sessionId: string; exploreStartId: string }
+  | { type: "leaveChoice"; sessionId: string; exploreStartId: string; none: boolean }
   | { type: "removeBranch"; sessionId: string; branchId: string }
   | { type: "openRecord"; sessionId: string }
   | { type: "closeRecord" }

@@ -182,7 +182,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       case "useBranch":
         return explorations.use(message.sessionId, message.exploreStartId, message.choice);
       case "leaveChoice":
-        return explorations.leave(message.sessionId, message.exploreStartId);
+        return explorations.leave(message.sessionId, message.exploreStartId, message.none);
       case "removeBranch":
         return explorations.remove(message.sessionId, message.branchId);
       case "openRecord":

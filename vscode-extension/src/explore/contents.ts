@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { asProblem } from "../daemon/problems";
-import type { BranchFile } from "../protocol.gen";
+import type { FileDiff } from "../protocol.gen";
 import { BRANCH, sideAddress, sideOf, sideTitle, type BranchSide } from "./uris";
 
 /** The files of branches as read-only documents, in VS Code's own diff editors. */
@@ -25,7 +25,7 @@ export class BranchContents implements vscode.TextDocumentContentProvider, vscod
   }
 
   /** All files of a branch in one editor, or one file in its own. The caret stays where it is. */
-  async show(sessionId: string, branchId: string, title: string, files: readonly BranchFile[]): Promise<void> {
+  async show(sessionId: string, branchId: string, title: string, files: readonly FileDiff[]): Promise<void> {
     const uri = (path: string, side: BranchSide["side"]): vscode.Uri => vscode.Uri.from(sideAddress({ sessionId, branchId, path, side }));
     const [first] = files;
     if (!first) {

@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { asProblem } from "../daemon/problems";
-import type { BranchFile, BranchMeta } from "../protocol.gen";
+import type { BranchMeta, FileDiff } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { childSession } from "./children";
 import { BranchContents } from "./contents";
@@ -61,8 +61,9 @@ export class Explorations implements vscode.Disposable {
     }
   }
 
-  async leave(sessionId: string, exploreStartId: string): Promise<void> {
-    const { left } = await this.daemon.request("goalwright/explore/leave", { sessionId, exploreStartId });
+  /** The person does not choose: the model is to, or `none` of the branches is wanted. */
+  async leave(sessionId: string, exploreStartId: string, none: boolean): Promise<void> {
+    const { left } = await this.daemon.request("goalwright/explore/leave", { sessionId, exploreStartId, none });
     if (!left) void vscode.window.showInformationMessage("Goalwright does not wait for a choice any more.");
   }
 
@@ -70,11 +71,10 @@ export class Explorations implements vscode.Disposable {
   async remove(sessionId: string, branchId: string): Promise<void> {
     const branch = this.branch(sessionId, branchId);
     const name = branch ? branchLabel({ id: branchId, description: brief(branch.description) }) : branchId;
-    const detail = "Its changes and its conversation are deleted; what of them was used stays in your files. This cannot be undone.";
+    const detail = "What it changed is deleted and cannot be used any more; its conversation stays to be read. This cannot be undone.";
     const answer = await vscode.window.showWarningMessage(`Remove branch ${name}?`, { modal: true, detail }, "Remove");
     if (answer !== "Remove") return;
     await this.daemon.request("goalwright/explore/remove", { sessionId, branchId });
-    if (this.records.sessionId === childSession(sessionId, branchId)) this.records.close();
   }
 
   dispose(): void {
@@ -82,7 +82,7 @@ export class Explorations implements vscode.Disposable {
     this.contents.dispose();
   }
 
-  private async files(sessionId: string, branchId: string): Promise<readonly BranchFile[]> {
+  private async files(sessionId: string, branchId: string): Promise<readonly FileDiff[]> {
     return (await this.daemon.request("goalwright/explore/files", { sessionId, branchId })).files;
   }
 

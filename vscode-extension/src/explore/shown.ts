@@ -1,5 +1,5 @@
 /** What the host knows of explorations beyond the session's events, for the page. */
-import type { BranchFile } from "../protocol.gen";
+import type { FileDiff } from "../protocol.gen";
 
 /** What came of a choice. `busy`: it is being decided. */
 export interface Outcome {
@@ -12,7 +12,7 @@ export interface Outcome {
 
 export interface Explored {
   /** Files that a branch changed, by its session; undefined until they were asked for. */
-  files: Readonly<Record<string, readonly BranchFile[]>>;
+  files: Readonly<Record<string, readonly FileDiff[]>>;
   /** Why the files of a branch cannot be listed. */
   problems: Readonly<Record<string, string>>;
   /** By session and exploration, see `outcomeKey`. */

@@ -5,7 +5,7 @@ export const BRANCH = "goalwright-branch";
 export interface BranchSide {
   sessionId: string;
   branchId: string;
-  /** As in `BranchFile.path`. */
+  /** As in `FileDiff.path`. */
   path: string;
   side: "base" | "branch";
 }

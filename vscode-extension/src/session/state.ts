@@ -206,8 +206,12 @@ function applyEvent(state: SessionState, event: Event): SessionState {
     case "model_retry":
       return { ...next, retry: { attempt: event.attempt, delayS: event.delayS, reason: event.reason } };
     case "notice":
-      // The card asks for it, and says what came of it.
-      if (event.code === AWAITED || event.code === MADE) return { ...next, children: withAwaited(next.children, event.about, event.code === AWAITED) };
+      // The card asks for it.
+      if (event.code === AWAITED) return withStatus({ ...next, children: withAwaited(next.children, event.about, true) }, "waiting");
+      if (event.code === MADE) {
+        const made = withStatus({ ...next, children: withAwaited(next.children, event.about, false) }, "running");
+        return withNotice(made, event.eventId, event.level, event.text, event.code);
+      }
       return withNotice(next, event.eventId, event.level, event.text, event.code);
     case "files_restored":
       return withNotice(next, event.eventId, "info", restoredLine(event), "files_restored");

@@ -4,7 +4,7 @@ import { childSession } from "../../explore/children";
 import type { Explored } from "../../explore/shown";
 import type { BranchView } from "../../explore/view";
 import { fileChoiceOf, lastLine, oneLine, spentWords, STATE_WORDS, type BranchState } from "../../explore/words";
-import type { BranchFile } from "../../protocol.gen";
+import type { FileDiff } from "../../protocol.gen";
 import { Counts } from "./diff";
 import { useOpen } from "./hooks";
 import { post } from "./host";
@@ -82,12 +82,12 @@ interface FileProps {
   sessionId: string;
   exploreStartId: string;
   branchId: string;
-  file: BranchFile;
+  file: FileDiff;
 }
 
 function File({ sessionId, exploreStartId, branchId, file }: FileProps): JSX.Element {
-  const { path, kind, added, removed } = file;
-  const what = { create: "new", update: "", delete: "deleted" }[kind];
+  const { path, kind, added, removed, movedFrom } = file;
+  const what = movedFrom ? "moved" : { create: "new", update: "", delete: "deleted" }[kind];
   return (
     <li>
       <button
@@ -132,16 +132,14 @@ function Actions({ sessionId, view: { branch, state } }: { sessionId: string; vi
           </button>
         </>
       )}
-      {state !== "removed" && (
-        <button
-          type="button"
-          class="quiet"
-          aria-label={`Open conversation${about}`}
-          onClick={() => post({ type: "openRecord", sessionId: childSession(sessionId, id) })}
-        >
-          Open conversation
-        </button>
-      )}
+      <button
+        type="button"
+        class="quiet"
+        aria-label={`Open conversation${about}`}
+        onClick={() => post({ type: "openRecord", sessionId: childSession(sessionId, id) })}
+      >
+        Open conversation
+      </button>
       {(state === "completed" || state === "abandoned") && (
         <button type="button" class="quiet" aria-label={`Remove branch ${id}`} onClick={() => post({ type: "removeBranch", sessionId, branchId: id })}>
           Remove

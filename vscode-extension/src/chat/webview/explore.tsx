@@ -110,8 +110,11 @@ function Question({ sessionId, view, busy }: { sessionId: string; view: Explorat
             {`Use ${branch.id}: ${visibleLine(brief(branch.description))}`}
           </button>
         ))}
-        <button type="button" class="quiet" disabled={busy} onClick={() => post({ type: "leaveChoice", sessionId, exploreStartId })}>
+        <button type="button" class="quiet" disabled={busy} onClick={() => post({ type: "leaveChoice", sessionId, exploreStartId, none: false })}>
           Let the model choose
+        </button>
+        <button type="button" class="quiet" disabled={busy} onClick={() => post({ type: "leaveChoice", sessionId, exploreStartId, none: true })}>
+          None of them
         </button>
       </div>
     </section>

@@ -203,7 +203,7 @@ def _merged(base: State, ours: State, theirs: State, sides: tuple[str, str]) -> 
                 f"{sides[0]} and {sides[1]} both made it, with different contents",
                 _whole(ours.content, theirs.content),
             )
-        return _with_mode_of(theirs, ours)
+        return State("file", ours.content, _executable(None, ours, theirs), mode=ours.mode)
     if theirs.kind == "absent":
         raise _CannotMerge(
             f"{sides[1]} deleted it, and {sides[0]} has other changes", _whole(ours.content, b"")
@@ -216,10 +216,17 @@ def _merged_files(base: State, ours: State, theirs: State) -> State:
         content = merge(base.content, ours.content, theirs.content)
     except MergeConflict as error:
         raise _CannotMerge(error.reason, error.clashes) from error
-    executable = ours.executable
-    if theirs.executable is not None and theirs.executable != base.executable:
-        executable = theirs.executable
-    return State("file", content, executable, mode=ours.mode)
+    return State("file", content, _executable(base.executable, ours, theirs), mode=ours.mode)
+
+
+def _executable(base: bool | None, ours: State, theirs: State) -> bool | None:
+    """Who of the two changed it decides."""
+    known = {ours.executable, theirs.executable} - {None}
+    if len(known) < 2:
+        return next(iter(known), None)
+    if base is None:
+        raise _CannotMerge("one side made it executable, and the other did not")
+    return not base
 
 
 def _with_mode_of(state: State, now: State) -> State:

@@ -1,0 +1,402 @@
+"""Init and execute hand over to each other until the design holds (source: seed 001)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.agents.loader import load_agent
+from daemon.loop.children import close_child, open_child
+from daemon.loop.recovery import replay
+from daemon.loop.session import Session
+from daemon.model.branches import SubagentMeta
+from daemon.model.events import PermissionAsked, SubagentCompleted, SubagentStarted
+from daemon.model.messages import ToolResultPart
+from daemon.model.permissions import Grant
+from tests.fakes import design_task as task
+from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.fakes.models import Call, Fail, Hold, Step
+from tests.fakes.waiting import until
+
+FREE = {**ALLOW_ALL, "mode": "auto", "success_target": 0.9}
+"""All that can be allowed is."""
+
+
+def over(report: str = "Designed.", **more: Any) -> Call:
+    return Call("hand_over", {"report": report, **more})
+
+
+def designing(bench: Bench, **settings: Any) -> Session:
+    return bench.session(agent="init", settings={**FREE, **settings})
+
+
+def results(session: Session, name: str = "hand_over") -> list[ToolResultPart]:
+    found = [result for m in session.state.messages if m.role == "tool" and (result := m.tool_result())]
+    return [result for result in found if result.name == name]
+
+
+def iterations(session: Session) -> list[SubagentMeta]:
+    return list(session.state.children.subagents.values())
+
+
+def first_words(bench: Bench, request: int) -> str:
+    """What a session was given first."""
+    return "".join(
+        str(getattr(part, "text", "")) for part in bench.models.requests[request].messages[0].content
+    )
+
+
+def of_agent(bench: Bench, agent: str) -> list[int]:
+    return [at for at, r in enumerate(bench.models.requests) if r.env["GOALWRIGHT_AGENT"] == agent]
+
+
+async def answers(bench: Bench, *wanted: str | None) -> None:
+    """Answer the questions that come: None is a yes, words are a no with them."""
+    for words in wanted:
+        await bench.answer("once" if words is None else "reject", words)
+
+
+def project(*, refused: bool) -> list[Step]:
+    init = task.init_steps(Call, refused=refused)
+    at = next(i for i, step in enumerate(init) if getattr(step[0], "name", "") == "hand_over") + 1
+    second = len(init) - 1
+    steps: Sequence[Step] = (
+        *init[:at],
+        *task.execute_steps(Call, 1),
+        *init[at:second],
+        *task.execute_steps(Call, 2),
+        *init[second:],
+    )
+    return list(steps)
+
+
+async def test_a_small_project_is_designed_carried_out_mended_and_reaches_its_target(tmp_path: Path) -> None:
+    async with daemon(tmp_path, *project(refused=True)) as bench:
+        session = designing(bench)
+        turn = prompted(session, "Recognise postal codes. Never use regular expressions.")
+        # Both files of the design, the first change of it (sent back), the second one. Nothing of execute's.
+        await answers(bench, None, None, "letters are no codes: ignore spaces instead", None)
+        assert (await finish(turn, 60)).stop == "end_turn"
+        asked = [event.request for event in bench.events(PermissionAsked)]
+        assert [request.targets for request in asked] == [
+            ("design/rules.md",),
+            ("design/format.md",),
+            ("design/rules.md",),
+            ("design/rules.md",),
+        ]
+        assert all(request.branch_id is None and request.suggestions == () for request in asked)
+        assert "asks before each change" in asked[0].rule.words
+        assert (bench.workspace / "design/rules.md").read_text() == task.RULES_2
+
+        one, two = iterations(session)
+        assert [(i.id, i.agent, i.iteration, i.success_rate, i.status) for i in (one, two)] == [
+            ("s1", "execute", 1, 0.5, "completed"),
+            ("s2", "execute", 2, 1.0, "completed"),
+        ]
+        assert [one.summary, two.summary] == [task.REPORT_1, task.REPORT_2]
+        assert len(bench.events(SubagentStarted)) == len(bench.events(SubagentCompleted)) == 2
+        assert session.state.trace.total_cost == pytest.approx(0.01 * len(bench.models.requests))
+        assert one.cost == two.cost == pytest.approx(0.05)
+
+        executes = of_agent(bench, "execute")
+        given_1, given_2 = first_words(bench, executes[0]), first_words(bench, executes[5])
+        assert given_1.startswith("<init_to_execute_context>\n")
+        for words in (
+            "This is iteration 1 of at most 10.",
+            "a success rate of 0.9 or more",
+            "<said>\nRecognise postal codes. Never use regular expressions.\n</said>",
+            "rules and format are in design/",
+            "- design/rules.md",
+            task.DESIGNED,
+        ):
+            assert words in given_1
+        assert "What the last iteration reported" not in given_1
+        for words in (
+            "This is iteration 2",
+            "Success rate: 0.5",
+            task.REPORT_1,
+            task.CHANGED,
+            "out/iteration_1/checker.py",
+        ):
+            assert words in given_2
+        assert "Never use regular expressions" in given_2
+
+        back_1, back_2 = (result.content for result in results(session))
+        for back in (back_1, back_2):
+            assert back.startswith("<execute_to_init_context>\n")
+            assert "\n</execute_to_init_context>\n" in back
+        for words in ("Iteration: 1 of", "Success rate: 0.5", task.REPORT_1, "out/iteration_1/samples.json"):
+            assert words in back_1
+        assert "is not reached" in back_1
+        assert "Success rate: 1." in back_2
+        assert "was reached in iteration 2" in back_2
+
+        trace = bench.workspace / ".trace" / session.session_id
+        for name in ("s1", "s2"):
+            meta = json.loads((trace / "agents" / name / "meta.json").read_text())
+            assert meta["agent"] == "execute"
+            assert (trace / "agents" / name / "events.jsonl").exists()
+        ran = replay(bench.core.store, f"{session.session_id}:s2")
+        (bash,) = (
+            r for m in ran.messages if m.role == "tool" and (r := m.tool_result()) and r.name == "bash"
+        )
+        assert "4/4" in bash.content
+
+
+async def test_after_the_target_another_iteration_needs_the_persons_word(tmp_path: Path) -> None:
+    done = over("All good.", success_rate=0.95)
+    async with daemon(tmp_path, over(), done, over(), "I see.", over(), done, "Again.") as bench:
+        session = designing(bench)
+        await session.prompt("design it")
+        _, refused = results(session)
+        assert refused.is_error
+        assert "reached in iteration 1 (0.95)" in refused.content
+        await session.prompt("once more")
+        assert [i.iteration for i in iterations(session)] == [1, 2]
+
+
+async def test_without_a_target_and_rate_the_model_judges_by_itself(tmp_path: Path) -> None:
+    steps: tuple[Step, ...] = (over(), "Half of it works.", over(), over("Done."), "I see.")
+    async with daemon(tmp_path, *steps) as bench:
+        session = designing(bench, success_target=None)
+        await session.prompt("design it")
+        one, two = iterations(session)
+        assert (one.summary, one.success_rate) == ("Half of it works.", None)
+        assert (two.summary, two.success_rate) == ("Done.", None)
+        assert "Half of it works." in results(session)[0].content
+        assert "Success rate: not reported." in results(session)[0].content
+        assert "No success target is set" in results(session)[0].content
+
+
+async def test_the_last_iteration_is_said_to_be_the_last(tmp_path: Path) -> None:
+    poor = over("Poor.", success_rate=0.1)
+    async with daemon(tmp_path, over(), poor, over(), poor, over(), "I see.", over(), "So be it.") as bench:
+        session = designing(bench, max_iterations=2)
+        await session.prompt("design it")
+        assert "not reached" in results(session)[0].content
+        assert "All 2 iterations" in results(session)[1].content
+        assert results(session)[2].is_error
+        await session.prompt("go on")
+        assert results(session)[3].is_error
+        assert len(iterations(session)) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "rate"),
+    [
+        (0.85, 0.85),
+        ("0.85", 0.85),
+        ("85%", 0.85),
+        ("17/20", 0.85),
+        ("12/15 (80%)", 0.8),
+        (1, 1.0),
+        ("", None),
+    ],
+)
+async def test_a_rate_is_read_as_models_write_it(tmp_path: Path, given: object, rate: float | None) -> None:
+    async with daemon(tmp_path, over(), over("Done.", success_rate=given), "I see.") as bench:
+        session = designing(bench)
+        await session.prompt("design it")
+        assert iterations(session)[0].success_rate == rate
+
+
+@pytest.mark.parametrize("given", [85, -0.1, 1.01, "85", "much", True, "9/0", [1]])
+async def test_a_rate_that_may_mean_something_else_is_refused_in_words(tmp_path: Path, given: object) -> None:
+    wrong, right = over("Done.", success_rate=given), over("Done.", success_rate=0.85)
+    async with daemon(tmp_path, over(), wrong, right, "I see.") as bench:
+        session = designing(bench)
+        await session.prompt("design it")
+        child = replay(bench.core.store, f"{session.session_id}:s1")
+        (answer, _) = (r for m in child.messages if m.role == "tool" and (r := m.tool_result()))
+        assert answer.is_error
+        assert "from 0 to 1" in answer.content
+        assert iterations(session)[0].success_rate == 0.85
+
+
+async def test_a_cancel_of_the_iteration_alone_comes_back_and_stops_the_next(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, over(), ["Half ", hold, "done"], over(), "I see.") as bench:
+        session = designing(bench)
+        turn = prompted(session, "design it")
+        await hold.reached.wait()
+        child = bench.core.live(f"{session.session_id}:s1")
+        assert child is not None
+        child.cancel()
+        assert (await finish(turn)).stop == "end_turn"
+        back, refused = results(session)
+        assert "The person canceled it" in back.content
+        assert refused.is_error
+        assert "stopped iteration 1" in refused.content
+        assert (iterations(session)[0].status, iterations(session)[0].stop_reason) == ("failed", "canceled")
+
+
+async def test_a_cancel_of_the_session_ends_the_iteration_too(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, over(), [hold, "x"]) as bench:
+        session = designing(bench)
+        turn = prompted(session, "design it")
+        await hold.reached.wait()
+        session.cancel()
+        assert (await finish(turn)).stop == "canceled"
+        assert bench.core.running == []
+        assert iterations(session)[0].stop_reason == "canceled"
+        assert list(bench.core._sessions) == [session.session_id]  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_refusal_in_the_iteration_stops_it_and_is_the_main_sessions_question(tmp_path: Path) -> None:
+    run = Call("bash", {"command": "touch x"})
+    async with daemon(tmp_path, over(), run, "I see.") as bench:
+        session = designing(bench, permission={"bash": "ask"}, mode="ask")
+        turn = prompted(session, "design it")
+        (request,) = await bench.asked()
+        assert (request.trace_id, request.branch_id) == (session.session_id, "s1")
+        assert list(session.state.pending) == [request.request_id]
+        await bench.answer("reject")
+        assert (await finish(turn)).stop == "end_turn"
+        assert "The person refused something" in results(session)[0].content
+
+
+async def test_an_iteration_that_breaks_off_is_told_and_may_be_tried_again(tmp_path: Path) -> None:
+    steps: tuple[Step, ...] = (
+        over(),
+        [Fail("bad_request", "no such model")],
+        over(),
+        over("Done.", success_rate=1),
+        "Ok",
+    )
+    async with daemon(tmp_path, *steps) as bench:
+        session = designing(bench)
+        await session.prompt("design it")
+        first, second = results(session)
+        assert first.is_error
+        assert "broke off with an error" in first.content
+        assert "no such model" in first.content
+        assert not second.is_error
+
+
+async def test_nobody_waits_for_the_report_of_an_execute_session_of_its_own(tmp_path: Path) -> None:
+    async with daemon(tmp_path, over("Done.", success_rate=1), "Done.") as bench:
+        session = bench.session(agent="execute", settings=FREE)
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert "No init agent waits" in results(session)[0].content
+
+
+async def test_words_of_a_session_that_came_with_the_folder_are_not_handed_over(tmp_path: Path) -> None:
+    async with daemon(tmp_path, over(), "I see.") as bench:
+        session = designing(bench)
+        session.foreign = True
+        await session.prompt("design it")
+        assert "came with the folder" in results(session)[0].content
+        assert iterations(session) == []
+
+
+async def test_a_rule_may_ask_before_each_hand_over(tmp_path: Path) -> None:
+    rules = {"permission": {"*": "allow", "hand_over": "ask"}, "mode": "ask"}
+    async with daemon(tmp_path, over()) as bench:
+        session = designing(bench, **rules)
+        turn = prompted(session, "design it")
+        (request,) = await bench.asked()
+        assert request.title == "Hand over to the execute agent (iteration 1 of at most 10)?"
+        await bench.answer("reject")
+        assert (await finish(turn)).stop == "permission_denied"
+        assert iterations(session) == []
+
+
+async def test_an_iteration_that_a_killed_daemon_left_is_settled_by_the_next(tmp_path: Path) -> None:
+    folder, copy, hold = tmp_path / "here", tmp_path / "copy", Hold()
+    folder.mkdir()
+    write = Call("write", {"file_path": "out/tool.py", "content": "x = 1\n"})
+    async with daemon(folder, over(), write, [hold, "x"], check=False) as bench:
+        session = designing(bench)
+        turn = prompted(session, "design it")
+        await hold.reached.wait()
+        shutil.copytree(folder, copy)
+        session.cancel()
+        await finish(turn)
+    shutil.rmtree(folder)
+    copy.rename(folder)
+    async with daemon(folder, over("Once more."), over("Done.", success_rate=1), "Good.") as bench:
+        again = await bench.opened(session.session_id)
+        again.default_model = "fake/model"
+        again.config = again.config.overlaid(FREE, "editor", "test")
+        assert not again.running
+        assert "Interrupted" in results(again)[0].content
+        await again.prompt("go on")
+        one, two = iterations(again)
+        assert (one.status, one.cost, one.iteration) == ("failed", pytest.approx(0.01), 1)
+        assert (two.status, two.success_rate, two.iteration, two.id) == ("completed", 1.0, 2, "s2")
+        given = first_words(bench, of_agent(bench, "execute")[0])
+        assert "This is iteration 2" in given
+        assert "it is not complete" in given
+        assert "- out/tool.py" in given
+        assert again.state.trace.total_cost == pytest.approx(0.05)
+        await until(lambda: not bench.core.running, "rest")
+
+
+async def test_the_summary_of_a_compaction_in_the_iteration_is_handed_back(tmp_path: Path) -> None:
+    summary = {
+        "generated_components": {"tools": ["t.py: adds"], "checkers": [], "samples": "15"},
+        "evaluation_progress": {
+            "current_iteration": 1,
+            "success_rate": "12/15 (80%)",
+            "layer_status": "3 done",
+        },
+        "identified_issues": {"layer2_problems": ["t.py"], "layer3_problems": [], "fix_attempts": []},
+        "pending_work": ["evaluate again"],
+        "key_paths": {"execution_output_dir": "out/iteration_1"},
+    }
+    look = Call("read", {"file_path": "long.txt"})
+    async with daemon(tmp_path) as bench:
+        (bench.workspace / "long.txt").write_text("many words of a long file\n" * 900)
+        session = designing(bench, compact_at_tokens=20_000, context_window=60_000, keep_steps=1)
+        bench.models.then(
+            over(), look, look, look, look, json.dumps(summary), over("Some pass.", success_rate=0.8), "Ok"
+        )
+        await session.prompt("design it")
+        child = replay(bench.core.store, f"{session.session_id}:s1")
+        assert any(m.compaction() is not None for m in child.messages)
+        back = results(session)[0].content
+        assert "out/iteration_1" in back
+        assert "Some pass." in back
+        given = of_agent(bench, "execute")[-1]
+        sent = "".join(str(m.content) for m in bench.models.requests[given].messages)
+        assert "<said>" in sent
+        assert "design it" in sent
+
+
+@pytest.mark.parametrize("answer", ["always", "once"])
+@pytest.mark.parametrize("scope", ["session", "workspace", "user"])
+async def test_no_answer_lets_the_next_change_of_a_design_pass(
+    tmp_path: Path, answer: Any, scope: Any
+) -> None:
+    writes = [Call("write", {"file_path": f"design/{n}.md", "content": "x\n"}) for n in (1, 2)]
+    async with daemon(tmp_path, writes[0], writes[1], "Designed.") as bench:
+        session = designing(bench)
+        turn = prompted(session, "design it")
+        (request,) = await bench.asked()
+        if answer == "always":
+            grants = [Grant(permission="edit", pattern="*")]
+            bench.core.permissions.reply(request.request_id, "always", None, "t", None, grants, scope)
+        else:
+            await bench.answer("once")
+        (second,) = await bench.asked()
+        assert second.targets == ("design/2.md",)
+        await bench.answer("once")
+        await finish(turn)
+        assert session.state.granted == []
+        assert bench.core.grants.all() == []
+
+
+async def test_what_init_lets_others_do_for_it_is_asked_about_too(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = designing(bench)
+        helper = open_child(session, "s1", load_agent("build"))
+        assert helper.rules.decide("edit", "design/rules.md").action == "ask"
+        helper.handed_over = True
+        assert helper.rules.decide("edit", "out/a.py").action == "allow"
+        await close_child(helper)

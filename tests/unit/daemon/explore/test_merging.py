@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from daemon.explore.merging import select
+from daemon.explore.results import remove_result
+from daemon.loop.restoring import Restorer
+from daemon.loop.session import Session
+from daemon.model.events import FileChanged, GoalUpdated
+from daemon.model.permissions import FileAnswer
+from daemon.permission.service import CallInfo, CallPermission
+from tests.fakes.core import Bench, daemon
+from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
+from tools.base import PermissionDenied, ToolError
+from tools.exploring import Told
+
+OLD = "".join(f"line {n}\n" for n in range(1, 31))
+TOP, END = OLD.replace("line 2\n", "line two\n"), OLD.replace("line 29\n", "line twenty-nine\n")
+
+
+def selecting(session: Session, *choice: str, call: str = "call_1") -> asyncio.Task[Told]:
+    permission = CallPermission(session.services.permissions, session, CallInfo(call, "explore"))
+    return asyncio.create_task(select(session, choice, permission, call))
+
+
+async def selected(bench: Bench, session: Session, *choice: str, call: str = "call_1") -> Told:
+    """The person accepts all of it."""
+    task = selecting(session, *choice, call=call)
+    await bench.answer("once")
+    return await task
+
+
+async def refusal(session: Session, *choice: str) -> str:
+    with pytest.raises(ToolError) as error:
+        await selecting(session, *choice)
+    return str(error.value)
+
+
+def write(bench: Bench, **files: str | bytes) -> None:
+    for name, content in files.items():
+        path = bench.workspace / name.replace("_", ".")
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def kinds(bench: Bench) -> Sequence[tuple[str, str]]:
+    return [(event.path, event.kind) for event in bench.events(FileChanged)]
+
+
+async def test_a_branch_is_merged_as_one_reviewed_change_and_its_goal_is_done(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, a_py=OLD, gone_py="bye\n", crlf_txt="x\r\ny\r\n", bare_txt="end")
+        changes = [
+            updated("a.py", OLD, TOP),
+            created("new/deep/b.py", "b\n"),
+            deleted("gone.py", "bye\n"),
+            updated("crlf.txt", "x\r\ny\r\n", "x\r\nz\r\n"),
+            updated("bare.txt", "end", "the end"),
+            created("data.bin", b"\0\xff"),
+            created("run.sh", "#!/bin/sh\n", PROGRAM),
+        ]
+        explored(session, {"A": changes, "B": []})
+        task = selecting(session, "A")
+        (request,) = await bench.asked()
+        assert request.permission == "edit" and len(request.files) == 7
+        assert (bench.workspace / "a.py").read_text() == OLD
+        assert not (bench.workspace / "new").exists()
+        await bench.answer("once")
+        told = await task
+        root = bench.workspace
+        assert (root / "a.py").read_text() == TOP
+        assert (root / "new/deep/b.py").read_text() == "b\n"
+        assert not (root / "gone.py").exists()
+        assert (root / "crlf.txt").read_bytes() == b"x\r\nz\r\n"
+        assert (root / "bare.txt").read_bytes() == b"the end"
+        assert (root / "data.bin").read_bytes() == b"\0\xff"
+        assert stat.S_IMODE((root / "run.sh").stat().st_mode) == 0o755
+        assert "Edit applied: a.py" in told.content and "Selected: branch A (Way A)" in told.content
+        goal = session.state.plan.goals["2"]
+        assert (goal.status, goal.selected_branch) == ("completed", "A")
+        assert goal.summary is not None and "a.py" in goal.summary
+        assert bench.events(GoalUpdated)[-1].updates["selected_branch"] == "A"
+        # One change of the main session's history: one undo takes all of it back.
+        await Restorer(session).undo()
+        assert (root / "a.py").read_text() == OLD and (root / "gone.py").read_text() == "bye\n"
+        assert (root / "crlf.txt").read_bytes() == b"x\r\ny\r\n"
+        assert sorted(path.name for path in root.iterdir() if path.name != ".trace") == [
+            "a.py", "bare.txt", "crlf.txt", "gone.py"
+        ]  # fmt: skip
+
+
+async def test_the_model_must_read_what_a_merge_wrote_before_it_edits_it(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, a_py=OLD)
+        explored(session, {"A": [updated("a.py", OLD, TOP)]})
+        await selected(bench, session, "A")
+        assert str(bench.workspace / "a.py") not in session.state.seen_files
+
+
+async def test_what_happened_meanwhile_is_kept(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, a_py=END, other_py="mine\n")
+        explored(session, {"A": [updated("a.py", OLD, TOP)]})
+        await selected(bench, session, "A")
+        assert (bench.workspace / "a.py").read_text() == TOP.replace("line 29\n", "line twenty-nine\n")
+        assert (bench.workspace / "other.py").read_text() == "mine\n"
+
+
+async def test_unsaved_text_counts_as_the_file(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, a_py=OLD)
+        explored(session, {"A": [updated("a.py", OLD, TOP)]})
+        bench.unsaved[bench.workspace / "a.py"] = OLD.replace("line 2\n", "typed\n")
+        assert "typed" in await refusal(session, "A")
+        bench.unsaved[bench.workspace / "a.py"] = END
+        task = selecting(session, "A")
+        (request,) = await bench.asked()
+        assert "+line two" in request.files[0].diff and "twenty-nine" not in request.files[0].diff
+        await bench.answer("reject")
+        with pytest.raises(PermissionDenied):
+            await task
+
+
+async def test_a_conflict_anywhere_writes_nothing_and_asks_nobody(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, a_py=OLD.replace("line 2\n", "mine\n"), b_py="b\n")
+        explored(session, {"A": [updated("a.py", OLD, TOP), updated("b.py", "b\n", "B\n")]})
+        words = await refusal(session, "A")
+        assert "a.py: both sides changed the same lines" in words
+        assert "mine" in words and "line two" in words and "select them by name: b.py" in words
+        kept = next(line for line in words.splitlines() if "To be read at" in line)
+        name = kept.split("To be read at ")[1].split(" (")[0]
+        assert (bench.workspace / name).read_text() == TOP
+        assert (bench.workspace / "b.py").read_text() == "b\n"
+        assert session.state.plan.goals["2"].status == "pending"
+        assert not bench.events(FileChanged)
+        # What the words suggest works.
+        await selected(bench, session, "A:b.py")
+        assert (bench.workspace / "b.py").read_text() == "B\n"
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda path: path.unlink(), "has it deleted"),
+        (lambda path: (path.unlink(), path.mkdir()), "there is a folder of this name now"),
+        (lambda path: (path.unlink(), path.symlink_to("b.py")), "symbolic link"),
+        (lambda path: path.rename(path.with_name("moved.py")), "has it deleted"),
+        (lambda path: path.write_bytes(OLD.replace("\n", "\r\n").encode()), "same lines"),
+        (lambda path: path.write_bytes(OLD.encode("utf-16")), "encoding"),
+    ],
+)
+async def test_what_stands_there_now_is_never_overwritten_by_a_guess(
+    tmp_path: Path, make: object, reason: str
+) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, a_py=OLD, b_py="b\n")
+        explored(session, {"A": [updated("a.py", OLD, TOP)]})
+        make(bench.workspace / "a.py")  # type: ignore[operator]  # a lambda of the table
+        assert reason in await refusal(session, "A")
+
+
+async def test_a_folder_that_became_a_link_leads_nowhere(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        (tmp_path / "outside").mkdir()
+        (tmp_path / "outside/a.py").write_text(OLD)
+        (bench.workspace / "src").symlink_to(tmp_path / "outside")
+        explored(session, {"A": [updated("src/a.py", OLD, TOP)], "B": [created("src/new.py", "x")]})
+        assert "a folder above it is a symbolic link now" in await refusal(session, "A")
+        assert "a folder above it is a symbolic link now" in await refusal(session, "B")
+        assert (tmp_path / "outside/a.py").read_text() == OLD
+
+
+async def test_parts_of_several_branches_are_one_change(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, a_py=OLD)
+        explored(
+            session,
+            {
+                "A": [updated("a.py", OLD, TOP), created("no.py", "no\n")],
+                "B": [updated("a.py", OLD, END), created("docs/x.md", "x\n"), created("docsy", "no\n")],
+            },
+        )
+        told = await selected(bench, session, "A:a.py", "B:docs/", "B:./a.py")
+        merged = TOP.replace("line 29\n", "line twenty-nine\n")
+        assert (bench.workspace / "a.py").read_text() == merged
+        assert (bench.workspace / "docs/x.md").read_text() == "x\n"
+        assert not (bench.workspace / "no.py").exists() and not (bench.workspace / "docsy").exists()
+        assert session.state.plan.goals["2"].selected_branch == "A, B"
+        assert told.metadata["selected"] == ["A", "B"]
+        assert len({event.tool_call_id for event in bench.events(FileChanged)}) == 1
+
+
+async def test_a_second_choice_goes_over_the_first_with_the_same_base(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, a_py=OLD)
+        explored(session, {"A": [updated("a.py", OLD, TOP)], "B": [updated("a.py", OLD, END)]})
+        await selected(bench, session, "A", call="one")
+        again = await selecting(session, "A", call="two")
+        assert (
+            "Already as in the branch: a.py" in again.content and "Nothing had to be written" in again.content
+        )
+        await selected(bench, session, "B", call="three")
+        assert (bench.workspace / "a.py").read_text() == TOP.replace("line 29\n", "line twenty-nine\n")
+        goal = session.state.plan.goals["2"]
+        assert (goal.status, goal.selected_branch) == ("completed", "A, B")
+
+
+async def test_hunks_that_the_person_refuses_are_told_to_the_model(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, a_py=OLD, b_py="b\n")
+        both = TOP.replace("line 29\n", "line twenty-nine\n")
+        explored(session, {"A": [updated("a.py", OLD, both), updated("b.py", "b\n", "B\n")]})
+        task = selecting(session, "A")
+        (request,) = await bench.asked()
+        permissions = bench.core.permissions
+        answers = [FileAnswer(path="a.py", hunks=(1,)), FileAnswer(path="b.py", hunks=())]
+        left = await permissions.left(request.request_id, answers)
+        permissions.reply(request.request_id, "once", None, "test", left)
+        told = await task
+        assert (bench.workspace / "a.py").read_text() == END
+        assert (bench.workspace / "b.py").read_text() == "b\n"
+        assert "The person altered your change" in told.content
+        assert "Left out by the person, unchanged on disk: b.py" in told.content
+        summary = session.state.plan.goals["2"].summary
+        assert summary is not None and "altered" in summary and "b.py" not in summary
+
+
+async def test_the_persons_no_writes_nothing_and_chooses_nothing(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, a_py=OLD)
+        explored(session, {"A": [updated("a.py", OLD, TOP)]})
+        task = selecting(session, "A")
+        await bench.answer("reject", "not like that")
+        with pytest.raises(PermissionDenied) as denied:
+            await task
+        assert denied.value.feedback == "not like that"
+        assert (bench.workspace / "a.py").read_text() == OLD
+        goal = session.state.plan.goals["2"]
+        assert (goal.status, goal.selected_branch) == ("pending", None)
+
+
+async def test_what_changes_during_the_review_stops_the_write(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, a_py=OLD, b_py="b\n")
+        explored(session, {"A": [updated("a.py", OLD, TOP), updated("b.py", "b\n", "B\n")]})
+        task = selecting(session, "A")
+        await bench.asked()
+        write(bench, a_py=OLD + "typed meanwhile\n")
+        await bench.answer("once")
+        with pytest.raises(ToolError):
+            await task
+        assert (bench.workspace / "a.py").read_text() == OLD + "typed meanwhile\n"
+        assert (bench.workspace / "b.py").read_text() == "b\n"
+        # Once more, it is merged with what was typed.
+        await selected(bench, session, "A")
+        assert (bench.workspace / "a.py").read_text() == TOP + "typed meanwhile\n"
+
+
+async def test_after_a_restart_what_is_stored_is_enough(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, a_py=OLD)
+        explored(session, {"A": [updated("a.py", OLD, TOP)]})
+        session_id = session.session_id
+    async with daemon(tmp_path) as bench:
+        session = await bench.opened(session_id)
+        await selected(bench, session, "A")
+        assert (bench.workspace / "a.py").read_text() == TOP
+        assert session.state.plan.goals["2"].selected_branch == "A"
+
+
+async def test_a_session_of_somebody_else_is_never_merged(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, a_py=OLD)
+        explored(session, {"A": [updated("a.py", OLD, TOP)]})
+        session.foreign = True
+        assert "not begun by you" in await refusal(session, "A")
+        assert (bench.workspace / "a.py").read_text() == OLD
+
+
+async def test_links_and_names_that_are_no_text_are_left_out_and_named(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        changes = [
+            created("link", "/etc/passwd", LINK),
+            created(os.fsdecode(b"odd\xff"), "x"),
+            created("ok", "x"),
+        ]
+        explored(session, {"A": changes, "B": changes[:2]})
+        told = await selected(bench, session, "A")
+        assert "Left out: link: symbolic links" in told.content and "odd\\udcff" in told.content
+        assert sorted(p.name for p in bench.workspace.iterdir() if p.name != ".trace") == ["ok"]
+        words = await refusal(session, "B")
+        assert "Nothing of that can be written" in words
+
+
+async def test_a_mode_alone_is_a_change(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        write(bench, run_sh="#!\n")
+        (bench.workspace / "run.sh").chmod(0o640)
+        explored(session, {"A": [updated("run.sh", "#!\n", "#!\n", PLAIN, PROGRAM)]})
+        await selected(bench, session, "A")
+        assert stat.S_IMODE((bench.workspace / "run.sh").stat().st_mode) == 0o750
+
+
+async def test_a_branch_without_changes_can_be_chosen(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        explored(session, {"A": []})
+        told = await selecting(session, "A")
+        assert "It changed no files" in told.content
+        assert session.state.plan.goals["2"].selected_branch == "A"
+
+
+async def test_what_cannot_be_chosen_says_what_there_is(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        assert "nothing was explored" in await refusal(session, "A")
+        explored(session, {"A": [created("src/a.py", "x")], "B": [created("b.py", "x")]})
+        assert "Branches: A (Way A; completed), B (Way B; completed)" in await refusal(session, "X")
+        assert "It changed: src/a.py" in await refusal(session, "A:src/b.py")
+        assert "It changed: src/a.py" in await refusal(session, "A:rc/a.py")
+        assert "not in the workspace" in await refusal(session, "A:../x")
+        assert "not in the workspace" in await refusal(session, "A:/etc/passwd")
+        assert "Nothing is selected" in await refusal(session)
+        remove_result(session.services.trace_folder(f"{session.session_id}:B") / "result")
+        assert "Nothing is stored of what branch B" in await refusal(session, "B")
+        (session.services.trace_folder(f"{session.session_id}:A") / "result/changes.json").write_text("{")
+        assert "damaged" in await refusal(session, "A")
+
+
+async def test_rules_and_modes_hold_for_a_merge(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings={"permission": {"edit": {"*.lock": "deny"}}})
+        explored(session, {"A": [created("x.lock", "x"), created("a.py", "x")]})
+        with pytest.raises(PermissionDenied):
+            await selecting(session, "A")
+        assert not (bench.workspace / "a.py").exists()
+        plan = bench.session(settings={"mode": "plan"})
+        explored(plan, {"A": [created("a.py", "x")]})
+        with pytest.raises(PermissionDenied):
+            await selecting(plan, "A")
+        eager = bench.session(settings={"mode": "accept-edits"})
+        explored(eager, {"A": [created("a.py", "x"), created(".vscode/tasks.json", "{}")]})
+        task = selecting(eager, "A")
+        await bench.answer("once")  # what is protected is asked about in this mode, too
+        await task
+        assert (bench.workspace / "a.py").read_text() == "x"

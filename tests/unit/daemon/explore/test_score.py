@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from daemon.explore.copies.base import BranchChange
+from daemon.explore.eyes import NoDiagnostics
+from daemon.explore.score_text import duration_words, score_table
+from daemon.explore.scoring import diff_size, new_and_fixed, score_branch
+from daemon.loop.children import close_child, open_child
+from daemon.model.branches import BranchMeta, CheckRun, Score
+from tests.fakes.core import Bench, daemon
+from tests.fakes.explored import LINK, PLAIN, PROGRAM, FolderCopy, created, deleted, updated
+from tools.language import CurrentProblems, Problem, Severity
+
+
+def test_the_table_tells_facts_and_says_what_is_unknown() -> None:
+    known = Score(
+        new_problems=1,
+        fixed_problems=3,
+        test=CheckRun(command="t", exit_code=1, passed=12, failed=2, duration_ms=5),
+        files=3,
+        added=40,
+        removed=7,
+        tokens=15_300,
+        cost=0.1234,
+        duration_ms=65_000,
+    )
+    branches = [
+        BranchMeta(id="A", explore_start_id="1", description="Tokens", status="completed", score=known),
+        BranchMeta(id="B", explore_start_id="1", description="a|b\n# c\\", status="abandoned", score=Score()),
+        BranchMeta(id="C", explore_start_id="1", description="Slow", status="abandoned"),
+    ]
+    assert score_table(branches).splitlines() == [
+        "| Branch | Direction | Problems | Tests | Files | Tokens | Cost | Time |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| A | Tokens | +1 new, -3 fixed | 12 passed, 2 failed | 3 +40 -7 | 15k | $0.1234 | 65 s |",
+        "| B (abandoned) | a\\|b # c\\\\ | unknown | not run | 0 +0 -0 | 0 | $0.0000 | 0.0 s |",
+        "| C (abandoned) | Slow | unknown | unknown | unknown | unknown | unknown | unknown |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        (None, "not run"),
+        (CheckRun(command="t", detail="the person said no"), "not run: the person said no"),
+        (
+            CheckRun(command="t", detail="it did not end within 3 s\n…", duration_ms=3000),
+            "not ended: it did not end",
+        ),
+        (CheckRun(command="t", exit_code=0, passed=3, failed=0), "3 passed, 0 failed |"),
+        (CheckRun(command="t", exit_code=0), "ok"),
+        (CheckRun(command="t", exit_code=2), "exit code 2"),
+        (CheckRun(command="t", exit_code=1, passed=3, failed=0), "3 passed, 0 failed, exit code 1"),
+        (CheckRun(command="t", exit_code=0, failed=0), "0 failed |"),
+    ],
+)
+def test_how_the_tests_went_is_said_in_words(test: CheckRun | None, words: str) -> None:
+    branch = BranchMeta(id="A", explore_start_id="1", description="x", score=Score(test=test))
+    assert words in score_table([branch])
+
+
+def test_times_are_said_as_people_do() -> None:
+    assert [duration_words(ms) for ms in (900, 12_300, 150_000, 7_500_000)] == [
+        "0.9 s",
+        "12 s",
+        "2 min 30 s",
+        "2 h 5 min",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "size"),
+    [
+        ([], (0, 0, 0)),
+        ([created("a", "1\n2\n")], (1, 2, 0)),
+        ([deleted("a", "1\n2\n3")], (1, 0, 3)),
+        ([updated("a", "1\n2\n3\n", "1\nx\n3\n4")], (1, 2, 1)),
+        ([created("a", b"\0\1\2")], (1, 0, 0)),
+        ([updated("a", "x", "x", PLAIN, PROGRAM)], (1, 0, 0)),
+        ([deleted("old", "1\n2\n"), created("new", "1\n2\n")], (1, 0, 0)),
+        ([deleted("old", "1\n2\n"), created("new", "1\n3\n")], (2, 2, 2)),
+        ([deleted("a", "x\n"), created("b", "x\n"), created("c", "x\n")], (2, 1, 0)),
+        ([BranchChange("l", None, b"a", None, LINK)], (1, 1, 0)),
+        ([created("empty", ""), deleted("none", "")], (2, 0, 0)),
+    ],
+)
+def test_the_size_of_a_diff(changes: list[BranchChange], size: tuple[int, int, int]) -> None:
+    assert diff_size(changes) == size
+
+
+def test_problems_are_compared_without_their_places() -> None:
+    one, two = ("a", "m", "c", "error"), ("a", "n", "c", "warning")
+    assert new_and_fixed([one, one], [one, two, two]) == (2, 1)
+    assert new_and_fixed([], []) == (0, 0)
+
+
+class Eyes(NoDiagnostics):
+    """Says what a table has, by file."""
+
+    def __init__(self, root: Path, said: dict[str, list[tuple[int, str]]], **more: tuple[str, ...]) -> None:
+        self.root, self.said, self.more = root, said, more
+        self.asked: list[str] = []
+
+    async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
+        names = [path.relative_to(self.root).as_posix() for path in paths]
+        self.asked += names
+        problems = tuple(
+            Problem(self.root / name, line, 1, "error", message.format(root=self.root))
+            for name in names
+            for line, message in self.said.get(name, [])
+        )
+        unwatched = tuple(path for path, name in zip(paths, names, strict=True) if not name.endswith(".py"))
+        servers = ("pyright",) if len(unwatched) < len(paths) else ()
+        found = CurrentProblems(problems, servers, unwatched=unwatched)
+        return replace(found, **self.more)  # type: ignore[arg-type]  # fields of CurrentProblems
+
+
+async def scored(bench: Bench, changes: list[BranchChange], before: Eyes, after: Eyes) -> Score:
+    parent = bench.session()
+    parent.services = replace(parent.services, diagnostics=before)
+    services = replace(parent.services, workspace=after.root, diagnostics=after)
+    child = open_child(parent, "A", parent.agent, services=services, explore_start_id="1")
+    try:
+        return await score_branch(child, FolderCopy(after.root, {}), changes, test=None, duration_ms=7)
+    finally:
+        await close_child(child)
+
+
+async def test_new_and_fixed_problems_are_those_of_the_changed_files(tmp_path: Path) -> None:
+    async with daemon(tmp_path, check=False) as bench:
+        (bench.workspace / "a.py").write_text("a\n")
+        (bench.workspace / "gone.py").write_text("g\n")
+        before = Eyes(
+            bench.workspace, {"a.py": [(1, "old in {root}/a.py"), (2, "bad")], "gone.py": [(1, "bad")]}
+        )
+        after = Eyes(
+            tmp_path / "copy", {"a.py": [(9, "old in {root}/a.py"), (3, "worse")], "b.py": [(1, "worse")]}
+        )
+        changes = [
+            updated("a.py", "a\n", "b\n"),
+            created("b.py", "x"),
+            deleted("gone.py", "g\n"),
+            created("n.md", ""),
+        ]
+        score = await scored(bench, changes, before, after)
+        assert (score.new_problems, score.fixed_problems) == (2, 1)
+        assert (score.files, score.added, score.removed, score.duration_ms) == (4, 2, 2, 7)
+        assert before.asked == ["a.py"]
+
+
+async def test_a_moved_file_keeps_its_problems(tmp_path: Path) -> None:
+    async with daemon(tmp_path, check=False) as bench:
+        (bench.workspace / "old.py").write_text("x\n")
+        before = Eyes(bench.workspace, {"old.py": [(1, "bad")]})
+        after = Eyes(tmp_path / "copy", {"new.py": [(1, "bad")]})
+        score = await scored(bench, [deleted("old.py", "x\n"), created("new.py", "x\n")], before, after)
+        assert (score.new_problems, score.fixed_problems) == (0, 0)
+
+
+async def test_what_nobody_can_say_is_unknown_and_not_zero(tmp_path: Path) -> None:
+    async with daemon(tmp_path, check=False) as bench:
+        path, copy = bench.workspace / "a.py", tmp_path / "copy"
+        change = [updated("a.py", "a\n", "b\n")]
+
+        async def unknown(before: Eyes, after: Eyes, changes: list[BranchChange] = change) -> bool:
+            score = await scored(bench, changes, before, after)
+            assert (score.new_problems is None) == (score.fixed_problems is None)
+            return score.new_problems is None
+
+        fine, here = Eyes(copy, {}), Eyes(bench.workspace, {})
+        path.write_text("a\n")
+        assert not await unknown(here, fine)
+        assert await unknown(here, Eyes(copy, {}, silent=("pyright",)))
+        assert await unknown(Eyes(bench.workspace, {}, silent=("pyright",)), fine)
+        assert await unknown(Eyes(bench.workspace, {}, servers=()), fine)
+        assert await unknown(here, Eyes(copy, {}, servers=()))
+        assert await unknown(here, fine, [created("n.md", "")])
+        # The file is something else by now, on disk or in an editor: that says nothing about the base.
+        bench.unsaved[path] = "typed"
+        assert await unknown(here, fine)
+        bench.unsaved.clear()
+        path.write_text("c\n")
+        assert await unknown(here, fine)
+
+
+async def test_a_new_file_needs_no_base(tmp_path: Path) -> None:
+    async with daemon(tmp_path, check=False) as bench:
+        (bench.workspace / "n.md").write_text("a")
+        after = Eyes(tmp_path / "copy", {"new.py": [(1, "bad")]})
+        changes = [created("new.py", "x\n"), updated("n.md", "a", "b")]
+        score = await scored(bench, changes, Eyes(bench.workspace, {}), after)
+        assert (score.new_problems, score.fixed_problems) == (1, 0)

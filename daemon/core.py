@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from daemon.agents.loader import UnknownAgent, load_agent
+from daemon.agents.loader import AgentProfile, Agents, Found, UnknownAgent, load_agent
 from daemon.bus import Bus
 from daemon.config import Config, load_config
 from daemon.explore.copies.base import WorkingCopies
@@ -102,6 +102,7 @@ class Daemon:
         )
         self._hooks = Hooks(self.workspace, state_folder)
         self._tools = BuiltinTools()
+        self._agents = Agents(self.workspace, state_folder)
         self._services = Services(
             workspace=self.workspace,
             store=self.store,
@@ -128,6 +129,7 @@ class Daemon:
             open_eyes=open_eyes,
             random=random.Random(),
             sessions=self._sessions,
+            agents=self._agents,
             copies=self._copies,
         )
         self._open_copies: OpenCopies = copies or copies_of
@@ -136,6 +138,15 @@ class Daemon:
     def load_tools(self) -> None:
         """What the first turn needs, before it needs it. Blocks: call it in a thread."""
         self._tools.load()
+        self._agents.all(self.trust())
+
+    def agents(self, trust: Trust | None = None) -> list[AgentProfile]:
+        """All agents, shipped ones first; their files are read: call it in a thread. See ``found_agents``."""
+        return list(self.found_agents(trust).agents)
+
+    def found_agents(self, trust: Trust | None = None) -> Found:
+        """The same, with what is wrong with files. ``trust``: of the folder, as a client says it; None: as we know."""
+        return self._agents.all(trust or self.trust())
 
     def trust(self) -> Trust:
         """Of the workspace's folder, where no client says it."""
@@ -161,17 +172,22 @@ class Daemon:
     # -- sessions --
 
     def new_session(
-        self, *, model: str | None = None, agent: str = "build", mode: Mode | None = None
+        self,
+        *,
+        model: str | None = None,
+        agent: str = "build",
+        mode: Mode | None = None,
+        trust: Trust | None = None,
     ) -> Session:
-        """Begin a session. Raises UnknownAgent, StoreError."""
-        profile = load_agent(agent)
+        """Begin a session. ``trust``: of the folder, as a client says it. Raises UnknownAgent, StoreError."""
+        profile = self._beginning(agent, trust or self.trust())
         now = self.now()
         trace = Trace(
             # Sorts by age, also among sessions of the same second: the newest is found by its name.
             trace_id=f"{now:%Y%m%d-%H%M%S-%f}{secrets.token_hex(2)}",
             workspace=str(self.workspace),
             agent=agent,
-            model=model,
+            model=model or profile.model or None,
             mode=mode,
             created_at=now,
             updated_at=now,
@@ -284,6 +300,14 @@ class Daemon:
 
     # -- inside --
 
+    def _beginning(self, name: str, trust: Trust) -> AgentProfile:
+        """An agent to begin a session with. Raises UnknownAgent."""
+        profile = self._agents.find(name, trust)
+        if not profile.begins:
+            known = ", ".join(agent.name for agent in self._agents.all(trust).beginning())
+            raise UnknownAgent(f"The agent {name} only works for other agents; a session begins with: {known}.")
+        return profile
+
     async def _open(self, session_id: str) -> Session:
         foreign = self.is_foreign(session_id)
         if foreign:
@@ -292,9 +316,9 @@ class Daemon:
         if foreign:
             state.disown()
         try:
-            agent = load_agent(state.trace.agent)
+            agent = await asyncio.to_thread(self._agents.find, state.trace.agent, self.trust())
         except UnknownAgent:
-            agent = load_agent("build")
+            agent = load_agent("build")  # until a client with more trust prompts, or its file is back
         session = Session(state, agent, self._services, foreign=foreign)
         child = branch_of(session_id)
         if foreign or child or not waits_for_answer(state):

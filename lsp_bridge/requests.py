@@ -151,7 +151,9 @@ class Requests:
             check_mode(params.mode, self.client_trust())
         choice = await self._choice()
         try:
-            session = self._core.new_session(model=params.model, agent=params.agent, mode=params.mode)
+            session = self._core.new_session(
+                model=params.model, agent=params.agent, mode=params.mode, trust=self.client_trust()
+            )
         except UnknownAgent as error:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error
         self._adopt(session, choice)

@@ -36,11 +36,13 @@ def builtin_tools() -> dict[str, AnyTool]:
     from tools.read import ReadTool
     from tools.read_progress import ReadProgressTool
     from tools.symbols import SymbolsTool
+    from tools.task import TaskTool
     from tools.write import WriteTool
 
     tools: list[AnyTool] = [
         GoalTool(), ReadProgressTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), SymbolsTool(),
-        DiagnosticsTool(), EditTool(), PatchTool(), WriteTool(), BashTool(), JobTool(), ExploreTool(), HandOverTool(),
+        DiagnosticsTool(), EditTool(), PatchTool(), WriteTool(), BashTool(), JobTool(), TaskTool(), ExploreTool(),
+        HandOverTool(),
     ]  # fmt: skip
     return {tool.name: tool for tool in tools}
 

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from daemon.agents.loader import UnknownAgent
 from daemon.context.marks import Marks
 from daemon.context.profiles import ContextProfile, profile_for
 from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, system_blocks
 from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.context.window import Window, build_window
 from daemon.loop.budget import budget_of
+from daemon.loop.offered import described, is_offered
 from daemon.model.messages import Usage
 from daemon.model.meters import GoalMeter, Meter, Metered
 from daemon.plan.text import plan_to_prompt
@@ -41,10 +43,12 @@ class Assembly:
 
     async def prepare(self) -> None:
         """Read the instruction files; at the start of each turn, and before a session at rest is looked at."""
-        self._session.layers = await asyncio.to_thread(self._read_layers)
+        session = self._session
+        session.layers = await asyncio.to_thread(self._read_layers)
 
     def _read_layers(self) -> list[Layer]:
         services = self._session.services
+        self._read_agents()
         environment = Environment.of(services.workspace, services.now().date())
         return prompt_layers(
             self._session.agent.prompt,
@@ -53,6 +57,18 @@ class Assembly:
             services.user_folder,
             trusted=self._session.trust == "trusted",
         )
+
+    def _read_agents(self) -> None:
+        """Files of agents may have come, changed or gone; the client that prompts says whether the folder's count."""
+        session = self._session
+        session.agents = session.services.agents.all(session.trust)
+        if session.parent is None:  # a child was begun as somebody, and stays it
+            try:
+                agent = session.services.agents.find(self._state.trace.agent, session.trust)
+            except UnknownAgent:
+                return
+            if agent != session.agent:
+                session.agent = agent
 
     @property
     def layers(self) -> Sequence[Layer]:
@@ -65,14 +81,14 @@ class Assembly:
         settings = self._session.config.settings
         info = model_info(self._session.model)
         window = settings.context_window or info.context_window
-        limit = settings.compact_at_tokens
-        name = self._session.agent.context
+        agent = self._session.agent
+        name, limit = agent.context, settings.compact_at_tokens or agent.compact_at
         found = profile_for(
             name,
             window,
             max_tokens=settings.max_tokens,
             compact_at=limit,
-            keep_steps=settings.keep_steps,
+            keep_steps=settings.keep_steps or agent.keep_steps,
         )
         if limit is None and name not in ("init", "execute") and info.long_from is not None:
             cheap = int(info.long_from * _LONG_PRICE_MARGIN)
@@ -90,12 +106,14 @@ class Assembly:
         )
 
     def tool_specs(self) -> tuple[ToolSpec, ...]:
-        """The tools on offer: those that the rules do not forbid outright."""
-        return tuple(ToolSpec(tool.name, tool.description, tool.schema()) for tool in self._offered())
+        """The tools on offer, see ``daemon.loop.offered``."""
+        session = self._session
+        return tuple(
+            ToolSpec(tool.name, described(session, tool), tool.schema()) for tool in self._offered()
+        )
 
     def _offered(self) -> list[Tool[Any]]:
-        rules = self._session.rules
-        return [tool for tool in self._session.services.tools.values() if rules.offered(tool.permission)]
+        return [tool for tool in self._session.services.tools.values() if is_offered(self._session, tool)]
 
     def plan(self) -> str:
         """The plan for the model; empty when there is none, or when the model reads it on demand."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from daemon.agents.hands import HANDS_OVER, NO_HAND_OVER
-from daemon.agents.loader import AgentProfile
+from daemon.agents.loader import AgentProfile, Found
 from daemon.config import Config
 from daemon.context.pacing import Vain
 from daemon.context.prompt import Layer
@@ -43,6 +43,7 @@ from daemon.permission.service import Settled
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
 from daemon.trust import mode_in_force
+from tools.base import FileHistory
 from tools.jobs import Job
 
 log = logging.getLogger(__name__)
@@ -108,6 +109,8 @@ class LiveSession:
         """The message that is coming in right now."""
         self.layers: list[Layer] = []
         """The system prompt as the last turn began with it; see Assembly.prepare."""
+        self.agents: Found | None = None
+        """The agents there are, as the last turn began with them."""
         self.frame: tuple[list[Layer], tuple[str, ...], int] | None = None
         """Tokens of the system prompt and the tools, see Assembly."""
         self.plan_text: tuple[tuple[int, str], str] | None = None
@@ -129,6 +132,8 @@ class LiveSession:
             watch=services.watch_command,
             read_only=foreign,
         )
+        self.keeper: FileHistory = self.history
+        """Where the versions of what its tools write are kept; a sub-agent's are its parent's, too."""
         self.calls = CallMemory(general_command(services.workspace))
         self.files_lock = asyncio.Lock()
         """Held by a turn, and while changes of files are taken back."""

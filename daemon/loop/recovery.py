@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from daemon.agents.interrupted import close_interrupted
 from daemon.loop.state import SessionState
 from daemon.loop.turn import Turn
 from daemon.model.events import QueueChanged, TurnEnded
@@ -156,6 +157,7 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
         )
     for request in list(state.pending.values()):
         session.replied(request, CANCELED)
+    close_interrupted(session)
     if state.turn is not None:
         if state.turn_has_prompt:
             # It was taken from the queue, and only the note of that is missing.

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from daemon.agents.loader import Agents
 from daemon.bus import Bus
 from daemon.config import Config
 from daemon.explore.copies.base import WorkingCopies
@@ -89,6 +90,8 @@ class Services:
     """Folders outside of ``workspace`` that commands in a sandbox must see, and cannot write."""
     copies: Callable[[Sequence[str]], Awaitable[WorkingCopies]] | None = None
     """Working copies for branches, in which these ignored folders are links. What a crash left is gone by then."""
+    agents: Agents = field(default_factory=Agents)
+    """Who there is to begin with, and to give tasks to."""
     sessions: dict[str, Session] = field(default_factory=dict[str, "Session"])
     """Those at hand, by id, children among them."""
     parallel: Parallel = field(default_factory=lambda: Parallel())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from daemon.loop.doom import Repeat
 from daemon.loop.step_diagnostics import StepDiagnostics
+from daemon.loop.together import run_together, together
 from daemon.model.messages import (
     FilePart,
     Message,
@@ -36,6 +37,9 @@ from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied, ToolContext, ToolResult
 
 log = logging.getLogger(__name__)
+
+_NOT_RUN = "Not run: canceled by the person."
+_AFTER_REFUSAL = "Permission denied: not run after the refusal before it."
 
 
 class StepHost(Protocol):
@@ -194,26 +198,58 @@ def _keep_partial(host: StepHost, received: Received, stop: StopReason, detail: 
 
 async def run_calls(host: StepHost, calls: list[ToolCallPart]) -> StepOutcome:
     """Run the calls of one message, in order; each has its result then, also when the turn is canceled."""
-    for position, call in enumerate(calls):
+    position = 0
+    while position < len(calls):
+        call, group = calls[position], together(calls, position)
         host.eyes.before(calls, position)
+        position += len(group)
+        if len(group) > 1:
+            outcome = await _run_group(host, group, calls[position:])
+            if outcome.stop != "tool_use":
+                return outcome
+            continue
         try:
             result = await _answer(host, call)
         except asyncio.CancelledError:
             host.eyes.leave()
             host.add_result(_canceled(call))
-            for rest in calls[position + 1 :]:
-                host.add_result(_refused(rest, "Not run: canceled by the person."))
+            for rest in calls[position:]:
+                host.add_result(_refused(rest, _NOT_RUN))
             raise
         except PermissionDenied as denied:
-            return await _denied(host, calls[position:], denied)
+            return await _denied(host, calls[position - 1 :], denied)
         host.add_result(result)
     return StepOutcome("tool_use")
 
 
-async def _answer(host: StepHost, call: ToolCallPart) -> ToolResultPart:
+async def _run_group(
+    host: StepHost, group: Sequence[ToolCallPart], rest: Sequence[ToolCallPart]
+) -> StepOutcome:
+    """Run calls at the same time; ``rest`` follow in the message, and are answered when they cannot run any more."""
+    try:
+        denied = await run_together(
+            group,
+            lambda call, again: _answer(host, call, again=again),
+            host.add_result,
+            refused=lambda call, no: _refused(call, _denial(no), denied=True),
+            canceled=_canceled,
+        )
+    except asyncio.CancelledError:
+        host.eyes.leave()
+        for call in rest:
+            host.add_result(_refused(call, _NOT_RUN))
+        raise
+    if denied is None:
+        return StepOutcome("tool_use")
+    for call in rest:
+        host.add_result(_refused(call, _AFTER_REFUSAL, denied=True))
+    return _outcome(denied)
+
+
+async def _answer(host: StepHost, call: ToolCallPart, *, again: bool = False) -> ToolResultPart:
     """Run one call. Raises PermissionDenied when the person said no; a rule's no is a result like others."""
     try:
-        result = await _run_one(host, call)
+        result = await _run_one(host, call, again=again)
     except PermissionDenied as denied:
         if not denied.by_rule:
             raise
@@ -221,10 +257,10 @@ async def _answer(host: StepHost, call: ToolCallPart) -> ToolResultPart:
     return await host.eyes.after(result)
 
 
-async def _run_one(host: StepHost, call: ToolCallPart) -> ToolResultPart:
+async def _run_one(host: StepHost, call: ToolCallPart, *, again: bool) -> ToolResultPart:
     context = host.tool_context(call)
     host.tool_started(call)
-    repeat = host.repeats(call)
+    repeat = Repeat() if again else host.repeats(call)
     if repeat.not_run:
         return _refused(call, repeat.not_run)
     if repeat.title:
@@ -255,16 +291,8 @@ async def _run_one(host: StepHost, call: ToolCallPart) -> ToolResultPart:
 async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionDenied) -> StepOutcome:
     """The person said no: this and the later calls of the step are answered; feedback lets the loop go on."""
     first, *rest = calls
-    why = (
-        f"The person refused and wrote: {denied.feedback}"
-        if denied.feedback
-        else "The person refused this call."
-    )
-    answers = [_refused(first, f"Permission denied. {why}", denied=True)]
-    answers += [
-        _refused(call, "Permission denied: not run after the refusal before it.", denied=True)
-        for call in rest
-    ]
+    answers = [_refused(first, _denial(denied), denied=True)]
+    answers += [_refused(call, _AFTER_REFUSAL, denied=True) for call in rest]
     try:
         answers[0] = await host.eyes.after(answers[0], last=True)
     except asyncio.CancelledError:
@@ -273,6 +301,16 @@ async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionD
     finally:
         for answer in answers:
             host.add_result(answer)
+    return _outcome(denied)
+
+
+def _denial(denied: PermissionDenied) -> str:
+    if denied.feedback:
+        return f"Permission denied. The person refused and wrote: {denied.feedback}"
+    return "Permission denied. The person refused this call."
+
+
+def _outcome(denied: PermissionDenied) -> StepOutcome:
     return StepOutcome("tool_use") if denied.feedback else StepOutcome("permission_denied", denied.reason)
 
 

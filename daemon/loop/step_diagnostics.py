@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 _MAX_OPEN = 100
 _APPLIED = "What this step's calls before this one have changed stays changed."
-_LOOKS = ("bash", "diagnostics", "symbols", "job")
+_LOOKS = ("bash", "diagnostics", "symbols", "job", "task", "explore")
 
 
 def kind_of(name: str, permission: str) -> CallKind:

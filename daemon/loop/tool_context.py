@@ -34,6 +34,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
     """Everything that ``call`` may use."""
     # Here: it needs what a turn is made of.
     from daemon.agents.handing_over import SessionHandOver
+    from daemon.agents.subagents import SessionSubagents
 
     services, session_id = session.services, session.session_id
     return ToolContext(
@@ -41,7 +42,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         tool_call_id=call.id,
         permission=permission,
         files=SessionFiles(session.state.seen_files, services.editors, services.on_read),
-        history=session.history,
+        history=session.keeper,
         diagnostics=session.eyes,
         navigation=services.navigation,
         plan=plan,
@@ -64,6 +65,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         environment=services.environment,
         tell_person=session.tell_once,
         hand_over=SessionHandOver(session, permission),
+        subagents=SessionSubagents(session, call.id),
         explorer=LazyExplorer(session, call.id, permission),
     )
 

@@ -17,6 +17,7 @@ from daemon.loop.call_ids import unique_call_ids
 from daemon.loop.compacting import Compactor
 from daemon.loop.doom import Repeat
 from daemon.loop.notes import LATE_DIAGNOSTICS, notes_text
+from daemon.loop.offered import belongs, depth, tell_of_agents
 from daemon.loop.recording import Recorder, new_message_id
 from daemon.loop.restoring import Restorer
 from daemon.loop.step import Received, StepOutcome, run_calls, run_step
@@ -38,6 +39,7 @@ from daemon.model.messages import (
     NotePart,
     Part,
     StopReason,
+    SubtaskPart,
     TextPart,
     ToolCallPart,
     ToolResultPart,
@@ -86,6 +88,8 @@ class Turn:
         self._goal_of_call: dict[str, str | None] = {}
         self._goal_of_rest = self._current_goal
         self._started = 0.0
+        self._began: dict[str, float] = {}
+        """When calls were started that have no result yet."""
         self._estimated = 0
         self._model = session.model
         self._driver = Driver(self, session, planner)
@@ -97,7 +101,7 @@ class Turn:
 
         ``context``: what hooks have to say to the model with it.
         """
-        message = self._add_user(text, attachments, context)
+        message = self._add_user(text, attachments, context, task=depth(self._session) > 0)
         if (
             self._session.parent is None
         ):  # a child has one prompt: what stands before it is not past, but given to it
@@ -112,6 +116,7 @@ class Turn:
         await self._assembly.prepare()
         if any(layer.name.startswith(UNTRUSTED) for layer in self._assembly.layers):
             self._session.tell_of_trust()
+        tell_of_agents(self._session)
 
     async def resume(self) -> tuple[StopReason, str]:
         """Go on where the daemon stopped while it waited for an answer. Raises as ``run``."""
@@ -324,14 +329,14 @@ class Turn:
             goal_id=goal_id,
             tool_call_id=result.tool_call_id,
             tokens=estimate_tokens(result.content),
-            duration_ms=self._elapsed(),
+            duration_ms=self._elapsed(self._began.pop(result.tool_call_id, None)),
         )
 
     def tool_started(self, call: ToolCallPart) -> None:
         """See StepHost."""
         if self._asking:
             return
-        self._started = time.monotonic()
+        self._started = self._began[call.id] = time.monotonic()
         self._goal_of_call[call.id] = self._state.plan.current_id
         if call.name == "bash":
             self._services.expect_command()
@@ -357,7 +362,7 @@ class Turn:
         if self._asking:
             return ToolResult(NOT_RUN, title="not run", is_error=True, metadata={"not_run": True})
         tool = self._services.tools.get(call.name)
-        if tool is None:
+        if tool is None or not belongs(self._session, call.name):
             offered = [spec.name for spec in self._assembly.tool_specs()]
             return ToolResult(unknown_tool(call.name, offered), title="unknown tool", is_error=True)
         if not self._session.rules.offered(tool.permission):
@@ -404,11 +409,15 @@ class Turn:
     def _current_goal(self) -> str | None:
         return self._state.plan.current_id
 
-    def _elapsed(self) -> int | None:
-        return int((time.monotonic() - self._started) * 1000) if self._started else None
+    def _elapsed(self, began: float | None = None) -> int | None:
+        began = began or self._started
+        return int((time.monotonic() - began) * 1000) if began else None
 
-    def _add_user(self, text: str, attachments: Sequence[FilePart], context: str = "") -> Message:
-        parts: tuple[Part, ...] = (*((TextPart(text=text),) if text else ()), *attachments)
+    def _add_user(
+        self, text: str, attachments: Sequence[FilePart], context: str = "", *, task: bool = False
+    ) -> Message:
+        said = SubtaskPart(agent=self._session.agent.name, prompt=text) if task else TextPart(text=text)
+        parts: tuple[Part, ...] = (*((said,) if text else ()), *attachments)
         if notes := notes_text(self._state.notes):
             parts = (*parts, NotePart(text=notes))
         if context:

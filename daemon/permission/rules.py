@@ -46,6 +46,7 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(permission="diagnostics", pattern="*", action="allow"),
     Rule(permission="symbols", pattern="*", action="allow"),
     Rule(permission="job", pattern="*", action="allow"),
+    Rule(permission="task", pattern="*", action="allow"),
     Rule(permission="explore", pattern="*", action="allow"),
     Rule(permission="edit", pattern="*", action="ask"),
     Rule(permission="bash", pattern="*", action="ask"),

@@ -24,7 +24,7 @@ async def run(ctx: FakeToolContext, name: str, **arguments: object) -> ToolResul
 def test_all_tools_describe_themselves_in_few_words() -> None:
     tools = builtin_tools()
     looking = ["goal", "read_progress", "read", "ls", "glob", "grep", "symbols", "diagnostics"]
-    names = [*looking, "edit", "patch", "write", "bash", "job", "hand_over"]
+    names = [*looking, "edit", "patch", "write", "bash", "job", "task", "explore", "hand_over"]
     assert list(tools) == names
     size = sum(len(json.dumps([t.name, t.description, t.schema()])) for t in tools.values())
     assert size < 10_300

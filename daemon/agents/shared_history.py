@@ -1,0 +1,69 @@
+"""The history of a sub-agent's files: kept with its own session, and with the one that called it.
+
+So undo, redo and "what was changed" of the main line cover what its sub-agents did, as the work of the ``task`` call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.base import CommandChange, CommandWatch, Counts, FileChange, FileHistory
+
+_OWN, _ABOVE = "own ", "above "
+
+
+@dataclass(frozen=True, slots=True)
+class SharedHistory:
+    """Implements ``FileHistory``. ``call_id``: the ``task`` call in the session above."""
+
+    own: FileHistory
+    above: FileHistory
+    call_id: str
+
+    async def keep(
+        self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
+    ) -> Sequence[str]:
+        """See VersionKeeper."""
+        own = await self.own.keep(changes, tool_call_id, counts)
+        above = await self.above.keep(changes, self.call_id, counts)
+        return [*(f"{_OWN}{name}" for name in own), *(f"{_ABOVE}{name}" for name in above)]
+
+    def written(self, versions: Sequence[str]) -> None:
+        """See VersionKeeper."""
+        for history, names in self._split(versions):
+            history.written(names)
+
+    async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
+        """See VersionKeeper."""
+        for history, names in self._split(versions):
+            await history.settle(names, contents)
+
+    def remained(self, versions: Sequence[str]) -> None:
+        """See VersionKeeper."""
+        for history, names in self._split(versions):
+            history.remained(names)
+
+    async def watch_command(self, tool_call_id: str) -> CommandWatch:
+        """See FileHistory."""
+        own = await self.own.watch_command(tool_call_id)
+        return _BothWatches(own, await self.above.watch_command(self.call_id))
+
+    def _split(self, versions: Sequence[str]) -> list[tuple[FileHistory, list[str]]]:
+        return [
+            (history, [name.removeprefix(mark) for name in versions if name.startswith(mark)])
+            for history, mark in ((self.own, _OWN), (self.above, _ABOVE))
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _BothWatches:
+    own: CommandWatch
+    above: CommandWatch
+
+    async def ended(self) -> Sequence[CommandChange]:
+        """See CommandWatch."""
+        own, _ = await asyncio.gather(self.own.ended(), self.above.ended())
+        return own

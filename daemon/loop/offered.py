@@ -1,0 +1,72 @@
+"""Which tools a session offers to its model, and in what words: by rules, by its agent, by its place among others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, load_agent
+from tools.base import Tool
+
+if TYPE_CHECKING:
+    from daemon.loop.live import LiveSession
+
+TASK = "task"
+_NOT_FOR_SUBAGENTS = ("explore", "hand_over")
+_MOST_NAMED = 20
+_DESCRIPTION = 200
+"""Characters."""
+
+
+def depth(session: LiveSession) -> int:
+    """How many sub-agents deep a session is below its main line or branch. Who was handed the work over begins anew."""
+    name = (session.branch_id or "").rpartition(".")[2]
+    if session.parent is None or session.handed_over or not name.startswith("s"):
+        return 0
+    return 1 + depth(session.parent)
+
+
+def belongs(session: LiveSession, name: str) -> bool:
+    """Whether a tool is the session's agent's at all, and makes sense where the session stands."""
+    if not session.agent.has_tool(name):
+        return False
+    if name == TASK:
+        return depth(session) < session.config.settings.max_depth
+    return name not in _NOT_FOR_SUBAGENTS or depth(session) == 0
+
+
+def is_offered(session: LiveSession, tool: Tool[Any]) -> bool:
+    """Whether the model may call it: the agent has it, and not everything about it is forbidden."""
+    return belongs(session, tool.name) and session.rules.offered(tool.permission)
+
+
+def described(session: LiveSession, tool: Tool[Any]) -> str:
+    """What the model is told of it; of ``task``, also which agents the person has added."""
+    if tool.name != TASK:
+        return tool.description
+    own = [agent for agent in serving(session) if agent.name not in SHIPPED_AGENTS or agent.file]
+    return "\n".join([tool.description, *map(_line, own[:_MOST_NAMED])])
+
+
+def serving(session: LiveSession) -> list[AgentProfile]:
+    """Agents that take tasks, as the turn began with them."""
+    if session.agents is None:
+        return [load_agent(name) for name in SHIPPED_AGENTS if load_agent(name).serves]
+    return session.agents.serving()
+
+
+def _line(agent: AgentProfile) -> str:
+    text = agent.description
+    return f"- {agent.name}: {text if len(text) <= _DESCRIPTION else text[:_DESCRIPTION] + '…'}"
+
+
+def tell_of_agents(session: LiveSession) -> None:
+    """Tell the person, once, which agents are not used and why."""
+    found = session.agents
+    if session.parent is not None or found is None:
+        return
+    for text in (*found.problems, found.unread):
+        if text:
+            session.tell_once(text)
+    wanted = session.state.trace.agent
+    if wanted != session.agent.name:
+        session.tell_once(f"There is no agent {wanted} here: {session.agent.name} works in its place.")

@@ -1,0 +1,40 @@
+"""The ``task`` tool: a sub-agent does a part of the work (source: seed 000, "Sub-Agent 机制"; mission M10)."""
+
+from __future__ import annotations
+
+from tools.access import suggestions
+from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+
+
+class TaskInput(ToolInput):
+    """Arguments of ``task``."""
+
+    agent: str
+    prompt: str
+
+
+class TaskTool(Tool[TaskInput]):
+    """Through the ``Subagents`` port. Rules match the agent's name: ``"task": {"general": "ask"}``."""
+
+    name = "task"
+    permission = "task"
+    Input = TaskInput
+
+    async def run(self, args: TaskInput, ctx: ToolContext) -> ToolResult:
+        """See ``Tool.run``."""
+        agent, prompt = args.agent.strip().casefold(), args.prompt.strip()
+        if not prompt:
+            raise ToolError("The prompt is empty: say what the sub-agent is to do, and what it must know.")
+        # A name with wildcards in it must not become a pattern.
+        named = (agent,) if agent.replace("-", "").isalnum() else ()
+        await ctx.permission.ask(
+            PermissionAsk(
+                "task",
+                (agent,),
+                f"Have the agent {agent} work on: {' '.join(prompt.split())[:100]}",
+                suggestions=suggestions("task", named),
+                detail=prompt[:2_000],
+            )
+        )
+        told = await ctx.subagents.run(agent, prompt)
+        return ToolResult(told.content, told.title, told.metadata, told.is_error)

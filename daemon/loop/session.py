@@ -309,7 +309,7 @@ class Session(LiveSession):
         prompt = waiting.prompt
         if not self.hooks.begun:
             await self.hooks.begin()
-        turn, self.leaves = Turn(self), False
+        turn, self.leaves = Turn(self, prompt.planner), False
         if goes_on:
             self._turn = asyncio.create_task(turn.resume())
         elif self.hooks.wants("prompt.submit"):

@@ -1,0 +1,208 @@
+"""What a turn does next: tables over the mode, the tree and what has happened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daemon.model.messages import StopReason
+from daemon.planner.core import (
+    MAX_REPLANS,
+    Ask,
+    Began,
+    Course,
+    Decision,
+    End,
+    Happening,
+    NotPlanned,
+    Paused,
+    Planned,
+    Ran,
+    Work,
+    decide,
+    next_step,
+)
+from tests.fakes.trees import by, grown
+
+
+@pytest.mark.parametrize(
+    ("outline", "expected"),
+    [
+        ("", None),
+        ("1", "1"),
+        ("1 x, 2", "2"),
+        ("1 x, 2 x", None),
+        ("1 !, 2", "2"),
+        ("1, 1.1, 1.2, 2", "1.1"),
+        ("1, 1.1 x, 1.2, 2", "1.2"),
+        ("1 >, 1.1 x, 1.2 !, 2", "2"),
+        ("1, 1.1 x, 1.2 !, 1.3, 2", "1.3"),
+        ("1, 1.1 !, 2", "1"),
+        ("1, 1.1, 1.1.1, 1.1.2 x", "1.1.1"),
+        ("1 !, 1.1, 2", "2"),
+    ],
+)
+def test_the_next_step_is_the_first_open_goal_with_nothing_open_below(
+    outline: str, expected: str | None
+) -> None:
+    tree = grown(outline)
+    found = next_step(tree)
+    assert (None if found is None else found.description) == expected
+
+
+@pytest.mark.parametrize(
+    ("outline", "aside", "expected"),
+    [("1, 2", {"1"}, "2"), ("1, 1.1, 2", {"1"}, "2"), ("1, 1.1, 1.2", {"1.1"}, "1.2"), ("1", {"1"}, None)],
+)
+def test_goals_aside_and_all_below_them_are_no_steps(
+    outline: str, aside: set[str], expected: str | None
+) -> None:
+    tree = grown(outline)
+    found = next_step(tree, {by(tree, name) for name in aside})
+    assert (None if found is None else found.description) == expected
+
+
+LAYERED = Course("layered")
+STEP = Course("layered", free=False, step="1")
+NUDGED = replace(STEP, nudged=True)
+SPENT = replace(STEP, replans=MAX_REPLANS)
+ON_DEMAND = Course("on_demand")
+FIRST, AGAIN = Ask("first"), Ask("again", revise=True)
+OK = Ran("end_turn")
+GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
+
+
+@pytest.mark.parametrize(
+    ("course", "outline", "happening", "expected"),
+    [
+        # how a turn begins
+        (Course("in_loop"), "1", Began(), Work("begin")),
+        (ON_DEMAND, "1", Began(), Work("begin")),
+        (LAYERED, "", Began(), FIRST),
+        (Course("signposts"), "", Began(), FIRST),
+        (Course("replan"), "", Began(), AGAIN),
+        # answers to the question for a plan
+        (replace(LAYERED, asked=FIRST), "1, 2", Planned(2), Work("step", "1")),
+        (replace(LAYERED, asked=FIRST), "1 x, 2", Planned(1), Work("step", "2")),
+        (replace(LAYERED, asked=FIRST), "1", Planned(0), Work("unplanned")),
+        (replace(LAYERED, asked=FIRST), "1, 2", Planned(1, frozenset({"1"})), Work("step", "2")),
+        (replace(STEP, asked=AGAIN), "1 x", Planned(0), Work("closing")),
+        (replace(STEP, asked=AGAIN), "1 !, 2", Planned(1), Work("step", "2")),
+        (Course("signposts", asked=FIRST), "1", Planned(3), Work("signposts")),
+        (Course("signposts", asked=FIRST), "", Planned(0), Work("unplanned")),
+        (Course("signposts", asked=AGAIN), "1", Planned(2), Work("go_on")),
+        (replace(ON_DEMAND, asked=AGAIN), "1", Planned(2), Work("go_on")),
+        (replace(ON_DEMAND, asked=AGAIN), "", Planned(0), Work("closing")),
+        (replace(ON_DEMAND, asked=AGAIN, failed=End("error", "E.")), "1", Planned(1), Work("go_on")),
+        (replace(ON_DEMAND, asked=AGAIN, failed=End("end_turn")), "1", Planned(1), End("end_turn")),
+        (Course("replan", asked=AGAIN), "1", Planned(1), End("end_turn")),
+        (Course("replan", asked=AGAIN), "1", Planned(0), End("end_turn")),
+        # no plan came
+        (replace(LAYERED, asked=FIRST), "", NotPlanned("bad"), Work("unplanned")),
+        (replace(LAYERED, asked=FIRST), "", NotPlanned("down", "error"), End("error", "down")),
+        (
+            replace(LAYERED, asked=FIRST),
+            "",
+            NotPlanned("b", "permission_denied"),
+            End("permission_denied", "b"),
+        ),
+        (Course("signposts", asked=FIRST), "", NotPlanned("bad"), Work("unplanned")),
+        (
+            replace(STEP, asked=AGAIN, failed=End("error", "It failed.")),
+            "1 !",
+            NotPlanned("bad."),
+            End("error", "It failed. No new plan was made: bad."),
+        ),
+        (
+            replace(STEP, asked=AGAIN, failed=End("error", "It failed.")),
+            "1 !",
+            NotPlanned("budget", "permission_denied"),
+            End("permission_denied", "budget"),
+        ),
+        (replace(STEP, asked=AGAIN), "1", NotPlanned("bad"), Work("step", "1")),
+        (replace(ON_DEMAND, asked=AGAIN), "1", NotPlanned("bad"), Work("go_on")),
+        (replace(ON_DEMAND, asked=AGAIN), "1", NotPlanned("down", "error"), End("error", "down")),
+        (replace(ON_DEMAND, asked=AGAIN, failed=End("end_turn")), "", NotPlanned("bad"), End("end_turn")),
+        (Course("replan", asked=AGAIN), "1", NotPlanned("bad"), End("error", "bad")),
+        # a step has run
+        (STEP, "1 x, 2", OK, Work("step", "2")),
+        (STEP, "1 x", OK, End("end_turn")),
+        (STEP, "1 x", Ran("error", "late"), End("error", "late")),
+        (STEP, "1 x, 2", Ran("error", "late"), Work("step", "2")),
+        (STEP, "1 >", OK, Work("nudge", "1")),
+        (STEP, "1 >", Ran("max_tokens"), Work("nudge", "1")),
+        (STEP, "1 >, 1.1, 1.2", OK, Work("step", "2")),
+        (STEP, "1 !, 2", OK, Work("step", "2")),
+        (
+            STEP,
+            "1 !, 2",
+            GAVE_UP,
+            Ask("again", 'The goal "1" was given up: why.', revise=True, failed="1"),
+        ),
+        (
+            NUDGED,
+            "1 >",
+            OK,
+            Ask("again", 'The goal "1" was not reached: the work on it ended while it was open.', True, "1"),
+        ),
+        (STEP, "1 >", Ran("error", "E."), Ask("again", 'The goal "1" stopped with an error: E.', True, "1")),
+        (STEP, "1 >", Ran("permission_denied", "no"), End("permission_denied", "no")),
+        (STEP, "1 >", Ran("canceled", "c"), End("canceled", "c")),
+        (
+            SPENT,
+            "1 !",
+            GAVE_UP,
+            End(
+                "error",
+                'The goal "1" was given up: why. The plan was made anew 3 times, and that did not help.',
+            ),
+        ),
+        # a free run has ended
+        (LAYERED, "1", Ran("end_turn"), End("end_turn")),
+        (LAYERED, "1", Ran("error", "E."), End("error", "E.")),
+        (Course("in_loop"), "1", Ran("error", "E."), End("error", "E.")),
+        (ON_DEMAND, "1", Ran("max_tokens"), End("max_tokens")),
+        (ON_DEMAND, "1", Ran("permission_denied", "no"), End("permission_denied", "no")),
+        (ON_DEMAND, "1", Ran("error", "E."), Ask("again", "The work stopped with an error: E.", revise=True)),
+        (replace(ON_DEMAND, replans=MAX_REPLANS), "1", Ran("error", "E."), End("error", "E.")),
+        # something between two steps
+        (ON_DEMAND, "1", Paused("circle", "round"), Ask("again", "round", revise=True)),
+        (STEP, "1", Paused("person"), Ask("again", "", revise=True)),
+    ],
+)
+def test_decisions(course: Course, outline: str, happening: Happening, expected: Decision) -> None:
+    assert decide(course, grown(outline), happening)[1] == expected
+
+
+def test_only_what_the_turn_does_by_itself_counts() -> None:
+    tree = grown("1")
+    assert decide(ON_DEMAND, tree, Paused("failures", "x"))[0].replans == 1
+    assert decide(ON_DEMAND, tree, Paused("person"))[0].replans == 0
+    assert decide(LAYERED, tree, Began())[0].replans == 0
+    assert decide(STEP, grown("1 !"), GAVE_UP)[0].replans == 1
+
+
+_happenings = st.one_of(
+    st.builds(Planned, st.integers(0, 3)),
+    st.builds(NotPlanned, st.just("bad"), st.sampled_from([None, "error", "permission_denied"])),
+)
+_stops: st.SearchStrategy[StopReason] = st.sampled_from(["end_turn", "error", "max_tokens"])
+
+
+@settings(deadline=None)
+@given(st.sampled_from(["in_loop", "layered", "signposts", "on_demand", "replan"]), st.data())
+def test_a_model_that_reaches_nothing_cannot_keep_a_turn_going(mode: str, data: st.DataObject) -> None:
+    tree = grown("1, 1.1, 1.2, 2, 3")
+    course, decision = decide(Course(mode), tree, Began())  # pyright: ignore[reportArgumentType]
+    for _ in range(40):
+        if isinstance(decision, End):
+            return
+        if isinstance(decision, Ask):
+            course, decision = decide(course, tree, data.draw(_happenings))
+        else:
+            assert decision.goal_id is None or decision.goal_id in tree.goals
+            course, decision = decide(course, tree, Ran(data.draw(_stops), "x"))
+    raise AssertionError("the turn does not end")

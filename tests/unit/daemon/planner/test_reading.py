@@ -1,0 +1,135 @@
+"""What models make of the question for steps."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.model.messages import ToolCallPart
+from daemon.planner.reading import MAX_SIGNPOSTS, BadPlan, PlanStep, read_plan
+
+
+def goals(text: str, *calls: ToolCallPart) -> list[str]:
+    return [step.goal or f"keep {step.keep}" for step in read_plan(text, calls)]
+
+
+TWO = ["Read it", "Fix it"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"steps": [{"goal": "Read it"}, {"goal": "Fix it"}]}',
+        '```json\n{"steps": [{"goal": "Read it"}, {"goal": "Fix it"}]}\n```',
+        'Here is [my] plan:\n\n```\n{"steps": [{"goal": "Read it"}, {"goal": "Fix it"}]}\n```\nGood luck {you}.',
+        'I think: {"steps": [{"goal": "Read it"}, {"goal": "Fix it"},],} is best.',
+        '{"plan": {"steps": ["Read it", "Fix it"]}}',
+        '{"todo": [{"task": "Read it"}, {"task": "Fix it"}]}',
+        '[{"description": "Read it"}, {"description": "Fix it"}]',
+        '["Read it", "Fix it"]',
+        '{"steps": ["1. Read it", "Step 2: Fix it"]}',
+        '{"thought": {"a": 1}, "goals": [{"title": "**Read it**"}, {"title": "Fix\\nit"}]}',
+        "1. Read it\n2. Fix it",
+        "The plan:\n\n1) **Read it**\n\n   - carefully\n2) Fix it\n",
+        "- Read it\n- Fix it",
+        "* [ ] Read it\n* [x] Fix it",
+        "### 1. Read it\nwords\n### 2. Fix it",
+        "Step 1: Read it\nStep 2: Fix it",
+    ],
+)
+def test_however_it_is_written_the_steps_are_found(text: str) -> None:
+    assert goals(text) == TWO
+
+
+@pytest.mark.parametrize("text", ['{"steps": []}', 'No plan needed.\n```json\n{ "steps" : [ ] }\n```'])
+def test_no_steps_is_an_answer(text: str) -> None:
+    assert read_plan(text) == ()
+
+
+def test_reason_and_check_become_the_goals_reason() -> None:
+    (step,) = read_plan('{"steps": [{"goal": "A", "why": "because", "verify": ["pytest", "ruff"]}]}')
+    assert step.why == "because\nCheck: pytest; ruff"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"steps": [{"goal": "A", "steps": ["a one", {"goal": "a two"}]}, {"goal": "B"}]}',
+        "1. A\n   1. a one\n   2. a two\n2. B",
+        "1. A\n1.1 a one\n1.2 a two\n2. B",
+        "- A\n  - a one\n  - a two\n- B",
+    ],
+)
+def test_one_level_below_a_step_is_read(text: str) -> None:
+    first, second = read_plan(text)
+    assert (first.goal, [below.goal for below in first.steps], second.goal, second.steps) == (
+        "A",
+        ["a one", "a two"],
+        "B",
+        (),
+    )
+
+
+def test_an_open_goal_is_kept_by_its_number() -> None:
+    assert goals('{"steps": [{"keep": 2.1}, {"keep": "3"}, {"goal": "New"}]}') == [
+        "keep 2.1",
+        "keep 3",
+        "New",
+    ]
+
+
+def test_a_call_that_adds_goals_is_an_answer_when_the_text_has_none() -> None:
+    call = ToolCallPart(id="c", name="goal", input=json.dumps({"add": ["Read it", "Fix it"]}))
+    assert goals("I add goals.", call) == TWO
+    assert goals('{"steps": ["Do another thing"]}', call) == ["Do another thing"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no plan"),
+        ("Sure, I will do it at once.", "no plan"),
+        ('{"answer": 42}', "no plan"),
+        ('{"steps": [{"goal": "A"}, {"goal": ', "could not be read"),
+        ('{"steps": [{"reason": "x"}]}', "had no goal"),
+        ('{"steps": [{"goal": "\\u200b"}]}', "had no goal"),
+        ('{"steps": [7]}', "must be an object"),
+        ('{"steps": ["' + "a" * 501 + '"]}', "501 characters"),
+        (json.dumps({"steps": [f"Step no {n}" for n in range(13)]}), "13 steps; at most 12"),
+        ('{"steps": [{"goal": "A", "steps": [{"goal": "B", "steps": ["C"]}]}]}', "nested"),
+        ("[" * 5_000, "no plan"),
+        ('{"steps": ' * 5_000, "could not be read"),
+    ],
+)
+def test_what_is_no_plan_is_told_in_words(text: str, words: str) -> None:
+    with pytest.raises(BadPlan, match=words):
+        read_plan(text)
+
+
+def test_signposts_are_few_and_flat() -> None:
+    with pytest.raises(BadPlan, match="at most 5"):
+        read_plan(json.dumps({"steps": [f"Step no {n}" for n in range(6)]}), most=MAX_SIGNPOSTS, nested=False)
+    with pytest.raises(BadPlan, match="plain list"):
+        read_plan('{"steps": [{"goal": "A", "steps": ["a one"]}]}', most=MAX_SIGNPOSTS, nested=False)
+
+
+_names = st.text(st.characters(codec="utf-8", categories=("L", "N")), min_size=1, max_size=20)
+
+
+@given(st.lists(_names.map(lambda name: f"Do {name}"), max_size=12))
+def test_what_is_asked_for_is_read_as_it_was_meant(names: list[str]) -> None:
+    text = json.dumps({"steps": [{"goal": name, "reason": "r", "check": "c"} for name in names]})
+    assert read_plan(text) == tuple(PlanStep(name, "r", "c") for name in names)
+
+
+@given(st.text(st.sampled_from('{}[]":,\n -*1.2)steps goal`\\'), max_size=200))
+def test_no_answer_breaks_the_reader(text: str) -> None:
+    try:
+        found = read_plan(text)
+    except BadPlan as problem:
+        assert str(problem)
+    else:
+        assert all(step.goal or step.keep for step in found)

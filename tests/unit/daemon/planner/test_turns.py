@@ -1,0 +1,643 @@
+"""Whole turns in each mode: the real daemon core, a model that plays a script, failures and new plans."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.context.window import build_window
+from daemon.loop.session import Session
+from daemon.model.events import GoalAdded, GoalUpdated, Notice, TurnEnded, TurnStarted
+from daemon.model.messages import NotePart
+from daemon.planner.commands import REPLAN, replan
+from daemon.planner.core import MAX_REPLANS
+from daemon.provider import anthropic_wire, openai_wire
+from daemon.provider.base import ModelRequest
+from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.fakes.model_messages import check_anthropic, check_openai
+from tests.fakes.models import USAGE, Call, Fail, Hold, Step
+from tests.fakes.waiting import until
+
+
+def plan(*steps: Any) -> str:
+    return json.dumps({"steps": [{"goal": step} if isinstance(step, str) else step for step in steps]})
+
+
+def done(summary: str = "did it") -> Call:
+    return Call("goal", {"done": summary})
+
+
+def abandon(why: str = "impossible") -> Call:
+    return Call("goal", {"abandon": why})
+
+
+def planned(bench: Bench, mode: str, **more: Any) -> Session:
+    return bench.session(settings={"planner": mode, **ALLOW_ALL, **more})
+
+
+def tree(session: Session) -> list[str]:
+    numbers = session.state.plan.numbers()
+    goals = session.state.plan.goals
+    marks = {"completed": "x", "in_progress": ">", "pending": " "}
+    return [f"{marks[goals[i].status]} {number} {goals[i].description}" for i, number in numbers.items()]
+
+
+def notes(session: Session) -> list[str]:
+    """What the planner told the model, without its tag, each with its first line."""
+    texts = [p.text for m in session.state.messages for p in m.content if isinstance(p, NotePart)]
+    return [text.splitlines()[1] for text in texts if text.startswith("<planning>\n")]
+
+
+def check_requests(bench: Bench) -> None:
+    """Each request is valid for every provider, and none changes what the provider has cached of tools and system."""
+    for request in bench.models.requests:
+        check_anthropic(anthropic_wire.build(request), "2026-10-21")
+        check_openai({"messages": openai_wire.to_messages(request)})
+    assert (
+        len({(request.system, tuple(t.name for t in request.tools)) for request in bench.models.requests})
+        == 1
+    )
+
+
+def last_words(request: ModelRequest) -> str:
+    return "\n".join(p.text for p in request.messages[-1].content if p.type in ("text", "note"))
+
+
+def one_turn(bench: Bench) -> None:
+    assert len(bench.events(TurnStarted)) == len(bench.events(TurnEnded)) == 1
+    check_requests(bench)
+
+
+# -- in_loop --
+
+
+async def test_in_loop_is_the_plain_loop(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "Hello.") as bench:
+        session = bench.session()
+        assert (await session.prompt("hi")).stop == "end_turn"
+        assert [m.role for m in session.state.messages] == ["user", "assistant"]
+
+
+# -- layered --
+
+
+async def test_layered_plans_and_works_on_each_step(tmp_path: Path) -> None:
+    steps: list[Step] = [
+        plan({"goal": "Look", "reason": "to know", "check": "a list"}, "Build"),
+        [Call("ls", {"path": "."}), done("an empty folder")],
+        "Looked.",
+        [done("built")],
+        "All is built.",
+    ]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered")
+        result = await session.prompt("Build it")
+        assert (result.stop, result.detail) == ("end_turn", "")
+        assert tree(session) == ["x 1 Look", "x 2 Build"]
+        assert session.state.plan.goals["1"].reason == "to know\nCheck: a list"
+        assert notes(session)[1:] == ["Work on goal 1 Look", "Work on goal 2 Build"]
+        assert session.state.messages[-1].text() == "All is built."
+        assert bench.models.left == 0
+        # Every call is counted, that for the plan too, and each message belongs to the goal that was worked on.
+        assert session.state.trace.total_cost == pytest.approx(0.05)
+        assert session.state.trace.usage.output == 5 * USAGE.output
+        asked = next(m for m in session.state.messages if m.role == "assistant")
+        assert (asked.goal_id, asked.cost, asked.usage) == (None, 0.01, USAGE)
+        assert {m.goal_id for m in session.state.messages if m.role == "assistant"} == {None, "1", "2"}
+        # What is done is its summary when the next step begins.
+        assert "name='ls'" not in str(bench.models.requests[3].messages)
+        assert "an empty folder" in str(bench.models.requests[3].messages)
+        one_turn(bench)
+
+
+async def test_a_question_is_not_forced_into_a_plan(tmp_path: Path) -> None:
+    async with daemon(tmp_path, plan(), "It is 4.") as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("What is 2 + 2?")).stop == "end_turn"
+        assert not session.state.plan.goals
+        assert session.state.messages[-1].text() == "It is 4."
+        one_turn(bench)
+
+
+async def test_nested_steps_are_worked_on_one_by_one_and_end_the_goal_above(tmp_path: Path) -> None:
+    steps: list[Step] = [plan({"goal": "A", "steps": ["one", "two"]}, "B")]
+    for text in ("one", "two", "B"):
+        steps += [[done(f"did {text}")], f"{text}."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert notes(session)[1:] == ["Work on goal 1.1 one", "Work on goal 1.2 two", "Work on goal 2 B"]
+        assert tree(session) == ["x 1 A", "x 1.1 one", "x 1.2 two", "x 2 B"]
+
+
+async def test_a_step_that_fails_is_planned_anew_and_done_ones_stay(tmp_path: Path) -> None:
+    steps: list[Step] = [
+        plan("A", "B", "C"),
+        [done("A is there")],
+        "A.",
+        [Call("ls", {"path": "."}), abandon("B needs a license")],
+        "B cannot be.",
+        plan("B in another way", "C"),
+        [done("B2")],
+        "B.",
+        [done("C is there")],
+        "All done.",
+    ]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert tree(session) == ["x 1 A", "x 2 B in another way", "x 3 C"]
+        assert session.state.plan.goals["3"].description == "C", "the goal that was kept is the same one"
+        asked = [note for note in notes(session) if "B needs a license" in note]
+        assert asked == ['The goal "B" was given up: B needs a license.']
+        assert bench.models.left == 0
+        one_turn(bench)
+
+
+async def test_a_step_left_open_is_nudged_once_and_then_failed(tmp_path: Path) -> None:
+    steps: list[Step] = [plan("A"), "I am not sure.", "Still not.", plan("A again"), [done()], "Now."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert tree(session) == ["x 1 A again"]
+        assert session.state.plan.goals["1"].status == "abandoned"
+        told = notes(session)
+        assert told[1] == "Work on goal 1 A"
+        assert told[2].startswith("Goal 1 A is still open.")
+        assert "was not reached" in told[3]
+        one_turn(bench)
+
+
+async def test_a_nudge_is_enough_for_a_step_that_was_only_forgotten(tmp_path: Path) -> None:
+    steps: list[Step] = [plan("A", "B"), "A is done.", [done()], "Yes.", [done()], "B too."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert tree(session) == ["x 1 A", "x 2 B"]
+
+
+async def test_an_error_in_a_step_is_planned_anew(tmp_path: Path) -> None:
+    steps: list[Step] = [plan("A", "B"), Fail(message="The model broke."), plan("A", "B")]
+    steps += [[done()], "A.", [done()], "B."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert tree(session) == ["x 1 A", "x 2 B"]
+        assert any("The model broke." in note for note in notes(session))
+        one_turn(bench)
+
+
+async def test_a_model_that_is_gone_ends_the_turn_with_its_error(tmp_path: Path) -> None:
+    async with daemon(tmp_path, plan("A"), Fail(message="No network."), Fail(message="Still none.")) as bench:
+        session = planned(bench, "layered")
+        result = await session.prompt("go")
+        assert result.stop == "error"
+        assert "No network." in result.detail
+        assert "Still none." in result.detail
+        assert tree(session) == ["> 1 A"]
+
+
+async def test_after_three_new_plans_the_turn_ends_honestly(tmp_path: Path) -> None:
+    steps: list[Step] = [plan("A", "Z")]
+    for number in range(MAX_REPLANS):
+        steps += [[abandon(f"no {number}")], "It failed.", plan(f"A{number}", "Z")]
+    steps += [[abandon("no more")], "It failed."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered")
+        result = await session.prompt("go")
+        assert result.stop == "error"
+        assert "3 times" in result.detail
+        assert "no more" in result.detail
+        assert tree(session) == ["  1 Z"]
+        assert bench.models.left == 0
+        one_turn(bench)
+
+
+async def test_when_the_new_plan_has_nothing_left_the_model_tells_how_it_stands(tmp_path: Path) -> None:
+    steps: list[Step] = [plan("A", "B"), [abandon("forbidden")], "No.", plan(), "A is forbidden, so is B."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert tree(session) == []
+        assert notes(session)[-1].startswith("No steps are left.")
+
+
+async def test_a_way_that_the_model_replaces_itself_is_no_failure(tmp_path: Path) -> None:
+    way = Call("goal", {"abandon": "A is slow", "add": "A2"})
+    async with daemon(tmp_path, plan("A", "B"), [way], [done()], "A2.", [done()], "B.") as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert tree(session) == ["x 1 A2", "x 2 B"]
+        assert not any("given up" in note for note in notes(session))
+
+
+async def test_a_goal_that_is_broken_down_is_worked_on_part_by_part(tmp_path: Path) -> None:
+    parts = Call("goal", {"add": ["one", "two"]})
+    async with daemon(tmp_path, plan("A"), [parts], "Split.", [done()], "1.", [done()], "2.") as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert tree(session) == ["x 1 A", "x 1.1 one", "x 1.2 two"]
+
+
+async def test_what_the_person_ends_is_no_failure(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, plan("A", "B"), [hold, "A?"], [done()], "B.") as bench:
+        session = planned(bench, "layered")
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        from daemon.loop.planning import PersonPlan
+
+        await PersonPlan(session, "me").abandon("1", "I do not want it")
+        hold.go.set()
+        assert (await finish(turn)).stop == "end_turn"
+        assert tree(session) == ["x 1 B"]
+
+
+async def test_the_plan_is_about_what_is_left_when_goals_are_open(tmp_path: Path) -> None:
+    steps: list[Step] = [[Call("goal", {"add": ["Old", "Other"]})], "Planned."]
+    steps += [plan({"keep": "1"}, "New"), [done()], "Old.", [done()], "New."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = bench.session(settings=ALLOW_ALL)
+        await session.prompt("plan")
+        assert (await session.prompt("do the old one", planner="layered")).stop == "end_turn"
+        assert tree(session) == ["x 1 Old", "  2 Other", "x 3 New"]
+        check_requests(bench)
+
+
+@pytest.mark.parametrize(
+    "answer", ["Sure!", '{"steps": [{"goal": ', plan(*(f"Step no {n}" for n in range(20)))]
+)
+async def test_a_bad_answer_is_asked_for_once_more(tmp_path: Path, answer: str) -> None:
+    async with daemon(tmp_path, answer, plan("A"), [done()], "A.") as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert tree(session) == ["x 1 A"]
+        assert notes(session)[1].startswith("That plan cannot be used.")
+        one_turn(bench)
+
+
+@pytest.mark.parametrize("mode", ["layered", "signposts"])
+async def test_after_two_bad_answers_the_turn_goes_on_without_a_plan(tmp_path: Path, mode: str) -> None:
+    async with daemon(tmp_path, "Sure!", "Yes!", "Done.") as bench:
+        session = planned(bench, mode)
+        assert (await session.prompt("go")).stop == "end_turn"
+        (notice,) = [n for n in bench.events(Notice) if n.code == "plan_not_made"]
+        assert notice.level == "warning"
+        assert not session.state.plan.goals
+        one_turn(bench)
+
+
+async def test_calls_in_a_planning_answer_are_refused(tmp_path: Path) -> None:
+    write = Call("write", {"file_path": "a.txt", "content": "x"})
+    async with daemon(tmp_path, [write], [plan("A"), write], [done()], "A.") as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert not (bench.workspace / "a.txt").exists()
+        results = [r for m in session.state.messages if (r := m.tool_result()) and r.name == "write"]
+        assert [r.metadata for r in results] == [{"not_run": True}] * 2
+        assert tree(session) == ["x 1 A"]
+        one_turn(bench)
+
+
+async def test_a_goal_call_as_the_answer_is_taken_as_the_plan(tmp_path: Path) -> None:
+    async with daemon(tmp_path, [Call("goal", {"add": ["A", "B"]})], [done()], "A.", [done()], "B.") as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert tree(session) == ["x 1 A", "x 2 B"]
+        one_turn(bench)
+
+
+async def test_cancel_in_the_planning_call(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, ["{", hold, "}"], "Hello again.") as bench:
+        session = planned(bench, "layered")
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        assert session.cancel()
+        assert (await finish(turn)).stop == "canceled"
+        assert not session.state.plan.goals
+        assert (await session.prompt("hi", planner="in_loop")).stop == "end_turn"
+        check_requests(bench)
+
+
+async def test_cancel_within_a_step_and_going_on(tmp_path: Path) -> None:
+    hold = Hold()
+    steps: list[Step] = [plan("A", "B"), [done()], "A.", ["x", hold], plan({"keep": "2"}), [done()], "B."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered")
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        session.cancel()
+        assert (await finish(turn)).stop == "canceled"
+        assert tree(session) == ["x 1 A", "> 2 B"]
+        assert (await session.prompt("go on")).stop == "end_turn"
+        assert tree(session) == ["x 1 A", "x 2 B"]
+        check_requests(bench)
+
+
+async def test_a_refusal_of_the_person_ends_the_turn(tmp_path: Path) -> None:
+    write = Call("write", {"file_path": "a.txt", "content": "x"})
+    async with daemon(tmp_path, plan("A", "B"), [write]) as bench:
+        session = bench.session(settings={"planner": "layered"})
+        turn = prompted(session, "go")
+        await bench.answer("reject")
+        assert (await finish(turn)).stop == "permission_denied"
+        assert tree(session) == ["> 1 A", "  2 B"]
+
+
+async def test_the_budget_is_asked_before_the_plan_and_between_steps(tmp_path: Path) -> None:
+    steps: list[Step] = [plan("A", "B"), [done()], "A.", [done()], "B."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered", budget_usd=0.03)
+        turn = prompted(session, "go")
+        (request,) = await bench.asked()
+        assert request.permission == "budget"
+        assert tree(session) == ["x 1 A", "> 2 B"]
+        await bench.answer("reject")
+        result = await finish(turn)
+        assert (result.stop, bench.models.left) == ("permission_denied", 2)
+
+
+async def test_what_the_person_steers_in_reaches_the_model_within_a_step(tmp_path: Path) -> None:
+    hold = Hold()
+    steps: list[Step] = [plan("A"), [hold, Call("ls", {"path": "."})], [done()], "A."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered")
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        steered = prompted(session, "mind the gap", when_busy="steer")
+        await until(lambda: bool(session.queued()))
+        hold.go.set()
+        assert (await finish(turn)).stop == "end_turn"
+        assert (await finish(steered)).stop == "end_turn"
+        assert "mind the gap" in str(bench.models.requests[2].messages[-1])
+        one_turn(bench)
+
+
+async def test_a_circle_in_a_step_is_asked_about(tmp_path: Path) -> None:
+    same = Call("ls", {"path": "."})
+    async with daemon(tmp_path, plan("A"), same, same, same) as bench:
+        session = bench.session(settings={"planner": "layered"})
+        turn = prompted(session, "go")
+        assert (await bench.asked())[0].permission == "doom_loop"
+        await bench.answer("reject")
+        assert (await finish(turn)).stop == "permission_denied"
+
+
+async def test_the_plan_agent_and_children_do_not_carry_steps_out(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "I only look.") as bench:
+        session = bench.session(agent="plan", settings={"planner": "layered"})
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert notes(session) == []
+
+
+# -- signposts --
+
+
+async def test_signposts_are_goals_and_the_model_may_deviate(tmp_path: Path) -> None:
+    other = Call("goal", {"abandon": "not needed", "add": "Something else"})
+    focus = Call("goal", {"focus": "1"})
+    steps: list[Step] = [
+        plan("A", "B", "C"),
+        [focus, Call("ls", {"path": "."})],
+        [other],
+        "I went elsewhere.",
+    ]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "signposts")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert tree(session) == ["> 1 Something else", "  2 B", "  3 C"]
+        assert bench.models.left == 0
+        one_turn(bench)
+
+
+async def test_too_many_signposts_are_asked_for_once_more(tmp_path: Path) -> None:
+    many = plan(*(f"Step no {n}" for n in range(6)))
+    async with daemon(tmp_path, many, plan("A", "B", "C"), "Done.") as bench:
+        session = planned(bench, "signposts")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert "at most 5" in notes(session)[1]
+        assert len(session.state.plan.goals) == 3
+
+
+# -- on_demand --
+
+
+async def test_on_demand_is_the_plain_loop_as_long_as_it_works(tmp_path: Path) -> None:
+    async with daemon(tmp_path, [Call("ls", {"path": "."})], "Done.") as bench:
+        session = planned(bench, "on_demand")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert notes(session) == []
+
+
+async def test_on_demand_an_error_is_planned_anew(tmp_path: Path) -> None:
+    async with daemon(
+        tmp_path, Fail(message="Broken."), plan("A"), [Call("goal", {"focus": "1"})], "Ok."
+    ) as bench:
+        session = planned(bench, "on_demand")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert tree(session) == ["> 1 A"]
+        assert notes(session) == [
+            "The work stopped with an error: Broken.",
+            "Go on with the work by the plan as it is now.",
+        ]
+        one_turn(bench)
+
+
+async def test_on_demand_the_first_error_counts_when_planning_fails_too(tmp_path: Path) -> None:
+    async with daemon(tmp_path, Fail(message="Broken."), Fail(message="Broken again.")) as bench:
+        session = planned(bench, "on_demand")
+        result = await session.prompt("go")
+        assert result.stop == "error"
+        assert result.detail.startswith("Broken. ")
+
+
+async def test_on_demand_new_plans_are_bounded(tmp_path: Path) -> None:
+    steps: list[Step] = []
+    for number in range(MAX_REPLANS):
+        steps += [Fail(message=f"Broken {number}."), plan(f"A{number}")]
+    async with daemon(tmp_path, *steps, Fail(message="Broken for good.")) as bench:
+        session = planned(bench, "on_demand")
+        result = await session.prompt("go")
+        assert (result.stop, result.detail, bench.models.left) == ("error", "Broken for good.", 0)
+
+
+async def test_on_demand_the_same_command_that_fails_three_times_is_planned_anew(tmp_path: Path) -> None:
+    steps: list[Step] = []
+    for number in range(3):
+        steps += [Call("bash", {"command": "exit 3", "description": f"try {number}"})]
+        steps += [Call("write", {"file_path": f"{number}.txt", "content": "x"})]
+    steps[-1:] = [plan("Find out why"), "I think."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "on_demand", sandbox="off")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert notes(session)[0].startswith("The same command failed 3 times")
+        assert notes(session)[0].endswith("exit 3")
+        assert tree(session) == ["  1 Find out why"]
+        one_turn(bench)
+
+
+async def test_on_demand_a_circle_first_brings_a_new_plan_and_then_the_question(tmp_path: Path) -> None:
+    same = Call("ls", {"path": "."})
+    async with daemon(tmp_path, same, same, same, plan("Another way"), same, same, same) as bench:
+        session = bench.session(settings={"planner": "on_demand"})
+        turn = prompted(session, "go")
+        (request,) = await bench.asked()
+        assert request.permission == "doom_loop"
+        assert "leads nowhere" in notes(session)[0]
+        results = [r for m in session.state.messages if (r := m.tool_result())]
+        assert [r.metadata.get("not_run", False) for r in results] == [False, False, True, False, False]
+        await bench.answer("reject")
+        assert (await finish(turn)).stop == "permission_denied"
+        one_turn(bench)
+
+
+async def test_a_bad_new_plan_lets_the_work_go_on(tmp_path: Path) -> None:
+    same = Call("ls", {"path": "."})
+    async with daemon(tmp_path, same, same, same, "No.", "No!", "Done otherwise.") as bench:
+        session = planned(bench, "on_demand")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert [n.code for n in bench.events(Notice)] == ["plan_not_made"]
+
+
+# -- the person's wish --
+
+
+@pytest.mark.parametrize("mode", ["in_loop", "on_demand", "layered", "signposts"])
+async def test_at_rest_a_wish_makes_a_plan_and_stops(tmp_path: Path, mode: str) -> None:
+    async with daemon(tmp_path, plan("A", "B")) as bench:
+        session = planned(bench, mode)
+        result = await replan(session, "tests first")
+        assert (result.stop, result.detail) == ("end_turn", "")
+        assert session.state.messages[0].text() == f"{REPLAN} tests first"
+        assert tree(session) == ["  1 A", "  2 B"]
+        assert [n.text for n in bench.events(Notice)] == ["The plan was made anew: 2 steps left."]
+        one_turn(bench)
+
+
+async def test_a_wish_at_rest_keeps_what_is_done_and_what_is_named(tmp_path: Path) -> None:
+    steps: list[Step] = [
+        [Call("goal", {"add": ["A", "B", "C"], "focus": "1"})],
+        [done()],
+        "A.",
+        plan("C", "D"),
+    ]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "in_loop")
+        await session.prompt("go")
+        await replan(session)
+        assert tree(session) == ["x 1 A", "  2 C", "  3 D"]
+
+
+@pytest.mark.parametrize("mode", ["in_loop", "on_demand", "signposts"])
+async def test_a_wish_while_it_runs_is_fulfilled_between_two_steps(tmp_path: Path, mode: str) -> None:
+    hold = Hold()
+    first: list[Step] = [plan()] if mode == "signposts" else []
+    async with daemon(
+        tmp_path,
+        *first,
+        [hold, Call("ls", {"path": "."})],
+        plan("A"),
+        [Call("goal", {"focus": "1"})],
+        "Done.",
+    ) as bench:
+        session = planned(bench, mode)
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        wish = asyncio.create_task(replan(session, "think first"))
+        await until(lambda: session.wish is not None)
+        hold.go.set()
+        assert (await finish(wish)).detail == "The plan was made anew: 1 step left."
+        assert (await finish(turn)).stop == "end_turn"
+        assert any(note.endswith("and wrote: think first") for note in notes(session))
+        assert tree(session) == ["> 1 A"]
+        one_turn(bench)
+
+
+async def test_a_wish_in_a_layered_step_changes_what_comes_next(tmp_path: Path) -> None:
+    hold = Hold()
+    steps: list[Step] = [plan("A", "B"), [hold, done()], plan("C"), [done()], "C is there."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered")
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        wish = asyncio.create_task(replan(session))
+        await until(lambda: session.wish is not None)
+        hold.go.set()
+        assert (await finish(wish)).stop == "end_turn"
+        assert (await finish(turn)).stop == "end_turn"
+        assert tree(session) == ["x 1 A", "x 2 C"]
+        one_turn(bench)
+
+
+async def test_a_wish_as_the_model_stops_is_fulfilled_in_the_same_turn(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, [hold, "Done."], plan("A")) as bench:
+        session = planned(bench, "in_loop")
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        wish = asyncio.create_task(replan(session))
+        await until(lambda: session.wish is not None)
+        hold.go.set()
+        assert (await finish(wish)).stop == "end_turn"
+        assert (await finish(turn)).stop == "end_turn"
+        assert tree(session) == ["  1 A"]
+        one_turn(bench)
+
+
+async def test_a_wish_ends_with_a_turn_that_is_canceled(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, [hold, "Done."]) as bench:
+        session = planned(bench, "in_loop")
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        first = asyncio.create_task(replan(session))
+        await until(lambda: session.wish is not None)
+        second = asyncio.create_task(replan(session, "no, so"))
+        assert (await finish(first)).detail.startswith("A later wish")
+        session.cancel()
+        assert (await finish(second)).stop == "canceled"
+        assert (await finish(turn)).stop == "canceled"
+        assert session.wish is None
+
+
+# -- the record --
+
+
+async def test_the_steps_are_recorded_as_the_models_goals_and_the_person_can_change_them(
+    tmp_path: Path,
+) -> None:
+    from daemon.loop.planning import PersonPlan
+
+    async with daemon(tmp_path, plan("A", "B"), "…", "…", plan("A"), [done()], "A.") as bench:
+        session = planned(bench, "layered")
+        await session.prompt("go")
+        assert [e.goal.description for e in bench.events(GoalAdded)] == ["A", "B"]
+        assert {e.by for e in (*bench.events(GoalAdded), *bench.events(GoalUpdated))} == {""}
+        PersonPlan(session, "me").add("C")
+        assert tree(session) == ["x 1 A", "  2 C"]
+        window = build_window(session.state.messages, session.state.plan)
+        check_openai({"messages": openai_wire.to_messages(ModelRequest("m", (), window.messages))})
+
+
+async def test_a_turn_stopped_at_a_question_goes_on_with_its_step_after_a_restart(tmp_path: Path) -> None:
+    write = Call("write", {"file_path": "a.txt", "content": "x\n"})
+    async with daemon(tmp_path, plan("A", "B"), [write]) as bench:
+        session = bench.session(settings={"planner": "layered"})
+        turn = prompted(session, "go")
+        await bench.asked()
+    assert (await finish(turn)).stop == "canceled"
+    async with daemon(tmp_path, [done()], "A.", [done()], "B.") as bench:
+        session = await bench.opened(session.session_id)
+        session.default_model = "fake/model"
+        assert session.resume()
+        await bench.answer("once")
+        await until(lambda: not session.running, within_s=20)
+        assert (bench.workspace / "a.txt").read_text() == "x\n"
+        assert tree(session) == ["x 1 A", "x 2 B"]
+        assert bench.models.left == 0
+        check_requests(bench)

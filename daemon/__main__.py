@@ -94,6 +94,8 @@ async def _client_command(args: argparse.Namespace) -> int:
         return await _history(args, console)
     if args.command in ("goals", "goal"):
         return await _plan(args, console)
+    if args.command in ("explore", "agents", "plan"):
+        return await _branches(args, console)
     if args.command in ("permissions", "mode", "trust", "jobs"):
         return await _permissions(args, console)
     if args.command in ("context", "compact", "budget"):
@@ -122,6 +124,7 @@ async def _run(args: argparse.Namespace, console: Console) -> int:
         workspace=args.workspace,
         task=args.task,
         model=args.model,
+        agent=args.agent,
         mode=args.mode,
         session=args.session,
         resume_last=args.resume_last,
@@ -169,6 +172,39 @@ async def _plan(args: argparse.Namespace, console: Console) -> int:
         json=args.json,
     )
     return await plan.goal(options, _launcher(args), console)
+
+
+async def _branches(args: argparse.Namespace, console: Console) -> int:
+    if args.command == "agents":
+        from lsp_bridge.terminal.agents import AgentsOptions, agents
+
+        return await agents(AgentsOptions(args.workspace, args.json), _launcher(args), console)
+    if args.command == "plan":
+        from lsp_bridge.terminal.planning import PlanOptions, plan
+
+        planned = PlanOptions(
+            action=args.action,
+            workspace=args.workspace,
+            session=args.session,
+            reason=getattr(args, "reason", ""),
+            yes=getattr(args, "yes", False),
+            json=args.json,
+        )
+        return await plan(planned, _launcher(args), console)
+
+    from lsp_bridge.terminal.explore import ExploreOptions, explore
+
+    options = ExploreOptions(
+        action=args.action or "list",
+        workspace=args.workspace,
+        session=args.session,
+        branch=getattr(args, "branch", ""),
+        paths=tuple(getattr(args, "paths", ())),
+        none=getattr(args, "none", False),
+        yes=getattr(args, "yes", False),
+        json=args.json,
+    )
+    return await explore(options, _launcher(args), console)
 
 
 async def _context(args: argparse.Namespace, console: Console) -> int:

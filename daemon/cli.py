@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from daemon.cli_branches import branch_commands
+
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage] - has no public name
 
@@ -28,6 +30,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     run.add_argument("task", nargs="?", help="what to do; - or nothing reads it from stdin")
     _workspace(run)
     _model(run)
+    run.add_argument("--agent", metavar="NAME", help="the agent of a new session (see: goalwright agents)")
     which = run.add_mutually_exclusive_group()
     which.add_argument("--session", metavar="ID", help="go on with this session (see: goalwright sessions)")
     which.add_argument(
@@ -83,6 +86,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
     _plan_commands(commands)
     _context_commands(commands)
+    branch_commands(commands)
     _permission_commands(commands)
 
     doctor = commands.add_parser(
@@ -113,6 +117,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     commands.add_parser("version", help="print the version")
 
     args = parser.parse_args(argv)
+    if args.command == "run" and args.agent and (args.session or args.resume_last):
+        run.error("--agent is for a new session; one that goes on keeps its agent")
     if args.command == "run":
         args.task = _task(run, args.task)
     return args

@@ -39,7 +39,6 @@ class BranchRequests:
         self._core = core
         self._hands = hands
         self._client_name = client_name
-        self._agents = Agents(core.workspace, core.state_folder)
         self._building: set[asyncio.Task[object]] = set()
         self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
             "goalwright/explore/list": self.list,
@@ -140,7 +139,9 @@ class BranchRequests:
 
     async def agents(self, params: p.AgentListParams) -> p.AgentListResult:
         """Shipped agents and the person's own."""
-        found = await asyncio.to_thread(self._agents.all, self._hands.client_trust())
+        found = await asyncio.to_thread(
+            Agents(self._core.workspace, self._core.state_folder).all, self._hands.client_trust()
+        )
         return p.AgentListResult(
             agents=tuple(_agent(agent) for agent in found.agents if agent.name != COMPACTION),
             problems=tuple(filter(None, (*found.problems, found.unread))),

@@ -35,6 +35,8 @@ class RunOptions:
     workspace: Path
     task: str
     model: str | None = None
+    agent: str | None = None
+    """Of a new session; None: the usual one."""
     mode: str | None = None
     """What passes unasked; None: as the session has it."""
     session: str | None = None
@@ -221,6 +223,8 @@ class _Run:
         chosen = {"model": options.model, "mode": options.mode}
         params = {name: value for name, value in chosen.items() if value}
         if session_id is None:
+            if options.agent:
+                params["agent"] = options.agent
             created = await client.request("goalwright/session/new", params)
             return string(mapping(mapping(created.get("session")).get("trace")).get("traceId"))
         if params:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from lsp_bridge.terminal.branch_lines import BranchLines, asker
 from lsp_bridge.terminal.goal_lines import GoalLines
 from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string, strings
 from lsp_bridge.terminal.questions import question_lines, warning_lines
@@ -20,7 +21,19 @@ Write = Callable[[str], None]
 _OUTPUT_TAIL = 8
 _CLEAR_LINE = "\r\x1b[K"
 _DIAGNOSTICS = re.compile(r"<diagnostics(?:\s+file=\"([^\"]*)\")?[^>]*>\n?(.*?)</diagnostics>", re.DOTALL)
-_MAIN_ARGUMENTS = ("command", "file_path", "path", "pattern", "focus", "done", "abandon", "add")
+_MAIN_ARGUMENTS = (
+    "command",
+    "file_path",
+    "path",
+    "pattern",
+    "focus",
+    "done",
+    "abandon",
+    "add",
+    "prompt",
+    "branches",
+    "select",
+)
 
 
 class View(Protocol):
@@ -102,6 +115,7 @@ class TextView:
         self._tell = tell
         self._tell_style = tell_style or style
         self._goals = GoalLines(style)
+        self._branches = BranchLines(style)
         self._status = False  # a status line is showing, to be rewritten
         self._at_start = True  # of a line
         self._growing: tuple[str, int] | None = None
@@ -134,6 +148,9 @@ class TextView:
         handler = self._events.get(string(event.get("event")))
         if handler is not None:
             handler(event)
+            return
+        for line in self._branches.apply(event):
+            self.line(line)
 
     def delta(self, session_id: str, delta: dict[str, Any]) -> None:
         """Text as it comes; live output and the rest in the status line."""
@@ -180,9 +197,10 @@ class TextView:
     def request(self, request: dict[str, Any]) -> None:
         """A permission request: what would be done, and the rule that made it a question."""
         style = self._style
-        self.line(
-            style.yellow(f"? {shown_line(string(request.get('title')).strip() or 'Permission needed')}")
-        )
+        title = string(request.get("title")).strip() or "Permission needed"
+        if branch := string(request.get("branchId")):
+            title = f"{asker(branch)} · {title}"
+        self.line(style.yellow(f"? {shown_line(title)}"))
         if detail := shown(string(request.get("detail")).strip(" \t\n")):
             self.line(detail)
         for file in mappings(request.get("files")):

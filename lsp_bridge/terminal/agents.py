@@ -1,0 +1,52 @@
+"""``goalwright agents``: who can be begun with and who can be given tasks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from lsp_bridge.launch import Launcher
+from lsp_bridge.terminal.asking import Asked, about_session
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.loose import mappings, string, strings
+from lsp_bridge.terminal.text import fit, one_line, shown_line
+
+_WHOSE = {"user": "yours", "workspace": "of this folder"}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsOptions:
+    """``goalwright agents``."""
+
+    workspace: Path
+    json: bool = False
+
+
+async def agents(options: AgentsOptions, launcher: Launcher, console: Console) -> int:
+    """List them, and return the exit code."""
+
+    async def work(asked: Asked) -> None:
+        found = await asked.client.request("goalwright/agent/list", {})
+        if options.json:
+            console.write(json.dumps(found) + "\n")
+            return
+        listed = mappings(found.get("agents"))
+        width = max((len(string(agent.get("name"))) for agent in listed), default=0)
+        for agent in listed:
+            facts = [
+                _WHOSE.get(string(agent.get("source")), ""),
+                string(agent.get("model")),
+                "" if agent.get("primary") is True else "for tasks",
+                "only " + ", ".join(strings(agent.get("tools"))) if agent.get("tools") else "",
+            ]
+            told = "; ".join(fact for fact in facts if fact)
+            name = one_line(string(agent.get("name"))).ljust(width)
+            line = f"{name}  {one_line(string(agent.get('description')))}" + (f"  ({told})" if told else "")
+            console.write((fit(line, console.columns) if console.live else shown_line(line)) + "\n")
+        for problem in strings(found.get("problems")):
+            console.warn(console.err_style.yellow(shown_line(problem)))
+
+    return await about_session(
+        options.workspace, None, launcher, console, work, as_json=options.json, needed=False
+    )

@@ -1,0 +1,141 @@
+"""Branches and sub-agents as lines of text: lists, scores, and what they do while a run is followed. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lsp_bridge.terminal.amounts import money, tokens
+from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string
+from lsp_bridge.terminal.text import Style, one_line
+
+_SUBAGENT = re.compile(r"s[0-9]+")
+UNKNOWN = "–"
+
+
+def asker(branch_id: str) -> str:
+    """``Branch A``, ``Branch A, sub-agent s1``: who asks a question."""
+    names = [
+        f"sub-agent {name}" if _SUBAGENT.fullmatch(name) else f"branch {name}"
+        for name in branch_id.split(".")
+    ]
+    words = one_line(", ".join(names))
+    return words[:1].upper() + words[1:]
+
+
+def exploration_lines(exploration: dict[str, Any]) -> list[str]:
+    """Its branches, one a line: id, direction, state, and whether it was used."""
+    selected = string(exploration.get("selectedBranch"))
+    lines: list[str] = []
+    for branch in mappings(exploration.get("branches")):
+        name = string(branch.get("id"))
+        state = "removed" if branch.get("removed") is True else string(branch.get("status"))
+        used = ", used" if name in re.split(r"[\s,]+", re.sub(r":\S*", "", selected)) else ""
+        lines.append(f"{name}  {one_line(string(branch.get('description')))}  ({state}{used})")
+    return lines
+
+
+def score_lines(branches: list[dict[str, Any]]) -> list[str]:
+    """The scoreboard: one row a branch, nothing while none has a score."""
+    rows = [("", "problems", "tests", "files", "tokens", "cost", "time")]
+    for branch in branches:
+        if not branch.get("score"):
+            continue
+        score = mapping(branch.get("score"))
+        lines = f"+{integer(score.get('added'))} -{integer(score.get('removed'))}"
+        rows.append(
+            (
+                string(branch.get("id")),
+                _problems(score),
+                _tests(score),
+                f"{integer(score.get('files'))} ({lines})",
+                tokens(integer(score.get("tokens"))),
+                money(number(score.get("cost"))),
+                f"{integer(score.get('durationMs')) / 1000:.1f} s",
+            )
+        )
+    if len(rows) == 1:
+        return []
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _problems(score: dict[str, Any]) -> str:
+    new, fixed = score.get("newProblems"), score.get("fixedProblems")
+    return UNKNOWN if new is None or fixed is None else f"+{integer(new)} -{integer(fixed)}"
+
+
+def _tests(score: dict[str, Any]) -> str:
+    test = mapping(score.get("test"))
+    code = test.get("exitCode")
+    if code is None:
+        return UNKNOWN
+    counts = [f"{integer(test[key])} {key}" for key in ("passed", "failed") if test.get(key)]
+    return ", ".join(counts) or ("pass" if code == 0 else f"exit {integer(code)}")
+
+
+class BranchLines:
+    """What the branches and sub-agents of a session do, as labelled lines (``A │ …``)."""
+
+    def __init__(self, style: Style) -> None:
+        self._style = style
+
+    def apply(self, event: dict[str, Any]) -> list[str]:
+        """The lines that an event is worth; none for most."""
+        handlers = {
+            "branch_started": self._started,
+            "branch_goal_added": self._goal,
+            "branch_message_added": self._message,
+            "branch_completed": self._completed,
+            "subagent_started": self._agent_started,
+            "subagent_completed": self._agent_completed,
+        }
+        handler = handlers.get(string(event.get("event")))
+        return handler(event) if handler is not None else []
+
+    def _line(self, name: object, text: str) -> str:
+        return f"{self._style.cyan(one_line(string(name)))} {self._style.dim('│')} {text}"
+
+    def _started(self, event: dict[str, Any]) -> list[str]:
+        branch = mapping(event.get("branch"))
+        return [self._line(branch.get("id"), self._style.bold(one_line(string(branch.get("description")))))]
+
+    def _goal(self, event: dict[str, Any]) -> list[str]:
+        goal = mapping(event.get("goal"))
+        return [self._line(event.get("branchId"), f"○ {one_line(string(goal.get('description')))}")]
+
+    def _message(self, event: dict[str, Any]) -> list[str]:
+        message = mapping(event.get("message"))
+        lines: list[str] = []
+        for part in mappings(message.get("content")):
+            if part.get("type") == "text" and message.get("role") == "assistant":
+                text = one_line(string(part.get("text")))
+                lines += [self._line(event.get("branchId"), text)] if text else []
+            elif part.get("type") == "tool_result" and part.get("name") != "goal":
+                failed = part.get("isError") is True
+                mark = self._style.red("✗") if failed else self._style.green("✓")
+                title = one_line(string(part.get("title")) or string(part.get("content")))
+                name = one_line(string(part.get("name")))
+                words = title if title.startswith(name) else f"{name} {title}"
+                lines.append(self._line(event.get("branchId"), f"{mark} {words}"))
+        return lines
+
+    def _completed(self, event: dict[str, Any]) -> list[str]:
+        done = event.get("status") == "completed"
+        mark = self._style.green("✓ done") if done else self._style.red("✗ given up")
+        return [
+            self._line(event.get("branchId"), f"{mark}  {one_line(string(event.get('summary')))}".rstrip())
+        ]
+
+    def _agent_started(self, event: dict[str, Any]) -> list[str]:
+        agent = mapping(event.get("subagent"))
+        words = f"{one_line(string(agent.get('agent')))}: {one_line(string(agent.get('prompt')))}"
+        return [self._line(agent.get("id"), words)]
+
+    def _agent_completed(self, event: dict[str, Any]) -> list[str]:
+        agent = mapping(event.get("subagent"))
+        failed = agent.get("status") == "failed"
+        mark = self._style.red("✗ failed") if failed else self._style.green("✓ done")
+        return [self._line(agent.get("id"), f"{mark}  {one_line(string(agent.get('summary')))}".rstrip())]

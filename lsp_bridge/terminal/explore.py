@@ -1,0 +1,254 @@
+"""``goalwright explore``: the branches of a session, what they changed, and which one is used."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import sys
+from collections.abc import AsyncGenerator, Awaitable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from lsp_bridge.client import Client
+from lsp_bridge.launch import Launcher
+from lsp_bridge.terminal.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
+from lsp_bridge.terminal.asking import Asked, Failed, about_session
+from lsp_bridge.terminal.branch_lines import exploration_lines, score_lines
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.history import show_diffs, show_files
+from lsp_bridge.terminal.loose import mapping, mappings, string
+from lsp_bridge.terminal.parts import edited, editor
+from lsp_bridge.terminal.text import fit, one_line, shown, shown_line
+from lsp_bridge.terminal.view import TextView
+
+ExploreAction = Literal["list", "show", "diff", "pick", "leave", "remove", "patch"]
+_PICK_S = 24 * 3600.0
+"""How long a choice may take: its review waits for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExploreOptions:
+    """What is asked for. ``session`` None: the newest of this person."""
+
+    action: ExploreAction
+    workspace: Path
+    session: str | None = None
+    branch: str = ""
+    paths: tuple[str, ...] = ()
+    """Of ``diff`` and ``pick``; none: the whole branch."""
+    none: bool = False
+    """Of ``leave``: no branch is wanted, instead of the model's choice."""
+    yes: bool = False
+    json: bool = False
+
+
+async def explore(options: ExploreOptions, launcher: Launcher, console: Console) -> int:
+    """Do it, say what was done, and return the exit code."""
+    actions = {
+        "list": _list,
+        "show": _show,
+        "diff": _diff,
+        "pick": _pick,
+        "leave": _leave,
+        "remove": _remove,
+        "patch": _patch,
+    }
+
+    async def work(asked: Asked) -> None:
+        await actions[options.action](options, asked, console)
+
+    return await about_session(
+        options.workspace, options.session, launcher, console, work, as_json=options.json
+    )
+
+
+async def _list(options: ExploreOptions, asked: Asked, console: Console) -> None:
+    found = await asked.request("goalwright/explore/list")
+    if options.json:
+        console.write(json.dumps(found) + "\n")
+        return
+    explorations = mappings(found.get("explorations"))
+    if not explorations:
+        console.write(f"Nothing was explored in session {shown_line(asked.session)}.\n")
+    for exploration in explorations:
+        _lines(console, exploration_lines(exploration))
+        _lines(console, score_lines(mappings(exploration.get("branches"))))
+        if exploration.get("awaitsChoice") is True:
+            console.write(
+                console.style.yellow(
+                    "Goalwright waits for your choice: `goalwright explore pick A`, or `leave`."
+                )
+                + "\n"
+            )
+
+
+async def _show(options: ExploreOptions, asked: Asked, console: Console) -> None:
+    branch = await _branch(options, asked)
+    files: list[dict[str, Any]] = []
+    if branch.get("status") != "exploring" and branch.get("removed") is not True:
+        found = await asked.request("goalwright/explore/files", branchId=branch["id"])
+        files = mappings(found.get("files"))
+    if options.json:
+        console.write(json.dumps({"branch": branch, "files": files}) + "\n")
+        return
+    status = "removed" if branch.get("removed") is True else string(branch.get("status"))
+    name = f"{string(branch.get('id'))}: {one_line(string(branch.get('description')))}  ({status})"
+    console.write(console.style.bold(name) + "\n")
+    if summary := string(branch.get("summary")).strip():
+        console.write(shown(summary) + "\n")
+    _lines(console, score_lines([branch]))
+    show_files(console, files)
+
+
+async def _diff(options: ExploreOptions, asked: Asked, console: Console) -> None:
+    branch = await _branch(options, asked)
+    found = await asked.request("goalwright/explore/files", branchId=branch["id"])
+    files = mappings(found.get("files"))
+    if options.paths:
+        known = [string(file.get("path")) for file in files]
+        files = [file for file in files if _wanted(string(file.get("path")), options.paths)]
+        missing = [path for path in options.paths if not any(_wanted(name, (path,)) for name in known)]
+        if missing:
+            there = ", ".join(known[:20]) or "none"
+            raise Failed(f"Branch {branch['id']} did not change {', '.join(missing)}. Its files: {there}.")
+    if options.json:
+        console.write(json.dumps({"files": files}) + "\n")
+        return
+    if not files:
+        console.write(f"Branch {branch['id']} changed no file.\n")
+    show_diffs(console, files)
+
+
+async def _pick(options: ExploreOptions, asked: Asked, console: Console) -> None:
+    branch = await _branch(options, asked)
+    choice = [f"{branch['id']}:{path}" for path in options.paths] or [branch["id"]]
+    async with _answering(asked.client, options, console):
+        await asked.load()
+        done = await asked.request("goalwright/explore/select", _PICK_S, choice=choice)
+    if options.json:
+        console.write(json.dumps(done) + "\n")
+    elif done.get("applied") is not True:
+        raise Failed(string(done.get("title")))
+    else:
+        console.write(console.style.green(shown_line(string(done.get("title")))) + "\n")
+        console.write(shown(string(done.get("detail")).strip()) + "\n")
+
+
+async def _leave(options: ExploreOptions, asked: Asked, console: Console) -> None:
+    done = await asked.request("goalwright/explore/leave", none=options.none)
+    if options.json:
+        console.write(json.dumps(done) + "\n")
+    elif done.get("left") is not True:
+        raise Failed("Goalwright does not wait for a choice in this session.")
+    else:
+        console.write("None of the branches is used.\n" if options.none else "The model is to choose.\n")
+
+
+async def _remove(options: ExploreOptions, asked: Asked, console: Console) -> None:
+    branch = await _branch(options, asked)
+    done = await asked.request("goalwright/explore/remove", branchId=branch["id"])
+    if options.json:
+        console.write(json.dumps(done) + "\n")
+    else:
+        console.write(f"Removed what branch {branch['id']} had changed; its conversation stays.\n")
+
+
+async def _patch(options: ExploreOptions, asked: Asked, console: Console) -> None:
+    branch = await _branch(options, asked)
+    found = await asked.request("goalwright/explore/patch", branchId=branch["id"])
+    if options.json:
+        console.write(json.dumps(found) + "\n")
+        return
+    text = string(found.get("patch"))
+    patch = base64.b64decode(text) if found.get("base64") is True else text.encode("utf-8")
+    # Its bytes as they are, for `git apply`: nothing is made harmless, so it is not for a screen.
+    if console.live:
+        console.write(shown(patch.decode("utf-8", "replace")) + "\n")
+        return
+    sys.stdout.buffer.write(patch)
+    sys.stdout.buffer.flush()
+
+
+async def _branch(options: ExploreOptions, asked: Asked) -> dict[str, Any]:
+    """The branch that is meant, in either case. Raises Failed with those there are."""
+    found = await asked.request("goalwright/explore/list")
+    branches = [
+        branch for one in mappings(found.get("explorations")) for branch in mappings(one.get("branches"))
+    ]
+    wanted = options.branch.strip()
+    for name in (wanted, wanted.upper()):
+        for branch in branches:
+            if branch.get("id") == name:
+                return branch
+    known = ", ".join(string(branch.get("id")) for branch in branches)
+    raise Failed(
+        f"There is no branch {shown_line(wanted)}. "
+        + (f"Branches: {known}." if known else "Nothing was explored in this session.")
+    )
+
+
+def _wanted(name: str, paths: tuple[str, ...]) -> bool:
+    """Whether a file is one of ``paths``, or in a folder that is."""
+    return any(name == path.rstrip("/") or name.startswith(path.rstrip("/") + "/") for path in paths)
+
+
+@contextlib.asynccontextmanager
+async def _answering(client: Client, options: ExploreOptions, console: Console) -> AsyncGenerator[None]:
+    """The review of what is to be written, as in a run, for as long as the block lasts."""
+    answerer = _answerer(options, console)
+    approver = Approver(client, answerer, console.warn)
+
+    async def proposed(request_id: str, path: str) -> str | None:
+        content = await client.request(
+            "goalwright/permission/content", {"requestId": request_id, "path": path}
+        )
+        after = content.get("after")
+        return after if isinstance(after, str) else None
+
+    if isinstance(answerer, AskPerson):
+        answerer.proposed = proposed
+
+    def notified(method: str, params: dict[str, Any]) -> None:
+        event = mapping(params.get("event"))
+        request = mapping(event.get("request"))
+        # Of this choice only: what branches or a turn ask is answered where they are followed.
+        if event.get("event") == "permission_asked" and string(request.get("toolCallId")).startswith(
+            "select_"
+        ):
+            approver.asked(request)
+        elif event.get("event") == "permission_replied":
+            approver.settled(event)
+
+    client.on_notification(notified)
+    task = asyncio.create_task(approver.work())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def _answerer(options: ExploreOptions, console: Console) -> Answerer:
+    view = TextView(console.write, style=console.style)
+    if options.yes:
+        return AcceptAll(None if options.json else view, console.style.dim("accepted (--yes):"))
+    if console.tty is None:
+        return RefuseAll(console.warn)
+    tty = console.tty
+    command = editor()
+
+    def edit(name: str, text: str) -> Awaitable[str]:
+        return edited(name, text, command or [], tty)
+
+    write = console.tell if options.json or not console.live else console.write
+    view = TextView(write, style=console.style)
+    return AskPerson(view, TtyReader(tty, write), edit if command else None)
+
+
+def _lines(console: Console, lines: list[str]) -> None:
+    for line in lines:
+        console.write((fit(line, console.columns) if console.live else line) + "\n")

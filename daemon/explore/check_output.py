@@ -14,17 +14,17 @@ _PYTEST = re.compile(
     re.MULTILINE,
 )
 _UNITTEST = re.compile(
-    r"^Ran (\d+) tests? in [\d.]+s\s+(OK|FAILED|NO TESTS RAN)(?: \(([^)\n]*)\))?\s*$", re.MULTILINE
+    r"^Ran (\d{1,9}) tests? in [\d.]+s\n{1,3}(OK|FAILED|NO TESTS RAN)(?: \(([^)\n]*)\))?[ \t]*$", re.MULTILINE
 )
-_JEST = re.compile(r"^Tests: +(\d[^\n]*?), (\d+) total\s*$", re.MULTILINE)
-_VITEST = re.compile(r"^\s*Tests +(\d[^\n]*?) \((\d+)\)\s*$", re.MULTILINE)
-_MOCHA = re.compile(r"^ +(\d+) passing \([^)\n]*\)\s*$((?:\n\s*\d+ (?:pending|failing)\s*$)*)", re.MULTILINE)
-_CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;", re.MULTILINE)
+_JEST = re.compile(r"^Tests: +(\d[^\n]*?), (\d{1,9}) total[ \t]*$", re.MULTILINE)
+_VITEST = re.compile(r"^[ \t]*Tests +(\d[^\n]*?) \((\d{1,9})\)[ \t]*$", re.MULTILINE)
+_MOCHA = re.compile(
+    r"^ +(\d{1,9}) passing \([^)\n]*\)[ \t]*$((?:\n[ \t]*\d+ (?:pending|failing)[ \t]*$)*)", re.MULTILINE
+)
+_CARGO = re.compile(r"^test result: \w+\. (\d{1,9}) passed; (\d{1,9}) failed;", re.MULTILINE)
 _GO_CASE = re.compile(r"^--- (PASS|FAIL): ", re.MULTILINE)
-_GO_PACKAGE = re.compile(
-    r"^(?:ok|FAIL|---)?\s*(?:ok|FAIL)\s+\S+\s+(?:[\d.]+s|\(cached\)|\[build failed\])", re.MULTILINE
-)
-_NODE = re.compile(r"^(?:#|\u2139) pass (\d+)\s*\n(?:#|\u2139) fail (\d+)\s*$", re.MULTILINE)
+_GO_PACKAGE = re.compile(r"^(?:ok|FAIL)[ \t]+\S+[ \t]+(?:[\d.]+s|\(cached\)|\[build failed\])", re.MULTILINE)
+_NODE = re.compile(r"^(?:#|\u2139) pass (\d{1,9})[ \t]*\n(?:#|\u2139) fail (\d{1,9})[ \t]*$", re.MULTILINE)
 _TAP_PLAN = re.compile(r"^1\.\.\d+", re.MULTILINE)
 _TAP_CASE = re.compile(r"^(not )?ok\b(?: +\d+)?([^\n]*)$", re.MULTILINE)
 
@@ -54,7 +54,7 @@ def last_lines(output: str, lines: int = 20, characters: int = 2000) -> str:
 
 
 def _number(text: str, *words: str) -> int:
-    return sum(int(count) for word in words for count in re.findall(rf"(\d+) {word}\b", text))
+    return sum(int(count) for word in words for count in re.findall(rf"(\d{{1,9}}) {word}\b", text))
 
 
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -71,7 +71,9 @@ def _pytest(text: str) -> Counted | None:
 def _unittest(text: str) -> Counted | None:
     if (match := _last(_UNITTEST, text)) is None:
         return None
-    told = {name.strip(): int(count) for name, count in re.findall(r"([a-z ]+)=(\d+)", match[3] or "")}
+    told = {
+        name.strip(): int(count) for name, count in re.findall(r"([a-z ]{1,30})=(\d{1,9})", match[3] or "")
+    }
     failed = told.get("failures", 0) + told.get("errors", 0) + told.get("unexpected successes", 0)
     others = told.get("skipped", 0) + told.get("expected failures", 0)
     return Counted(max(0, int(match[1]) - failed - others), failed, match.start())

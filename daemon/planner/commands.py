@@ -21,11 +21,10 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
     if session.sealed:
         raise Sealed(session.sealed)
     instructions = instructions.strip()
-    if not session.running:
-        text = f"{REPLAN} {instructions}" if instructions else REPLAN
-        return await session.prompt(text, planner="replan")
     if session.wish is not None:
         session.wish.settle(session.state.turn or "", "canceled", "A later wish for a plan took its place.")
-    wish = Wish(instructions, asyncio.get_running_loop().create_future())
-    session.wish = wish
+    at_rest = not session.running
+    wish = session.wish = Wish("" if at_rest else instructions, asyncio.get_running_loop().create_future())
+    if at_rest:
+        await session.prompt(f"{REPLAN} {instructions}".strip(), planner="replan")
     return await asyncio.shield(wish.result)

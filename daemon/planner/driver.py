@@ -34,8 +34,8 @@ from daemon.planner.words import (
     again_text,
     ask_text,
     planned_notice,
-    step_under_way,
     unplanned_notice,
+    where_it_stands,
     work_text,
 )
 
@@ -108,10 +108,12 @@ class Driver:
 
     async def resume(self) -> tuple[StopReason, str]:
         """The turn goes on after the daemon was stopped in it, with the step that was under way."""
-        if self._session.state.plan.goals and step_under_way(self._session.state.messages):
-            goal = self._tree.goals.get(self._tree.current_id or "") or next_step(self._tree)
-            if goal is not None:
-                self._course = replace(self._course, mode="layered", free=False, step=goal.id)
+        where = where_it_stands(self._session.state.messages)
+        if where == "begins":
+            return await self._go(Began())
+        goal = self._tree.goals.get(self._tree.current_id or "") or next_step(self._tree)
+        if where == "steps" and goal is not None:
+            self._course = replace(self._course, mode="layered", free=False, step=goal.id)
         return await self._go(await self._ran())
 
     # -- what the turn reports --

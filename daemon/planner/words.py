@@ -6,6 +6,9 @@ words, and are part of the conversation like everything else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal
+
 from daemon.context.tags import within
 from daemon.model.messages import Message, NotePart
 from daemon.plan.tree import PlanTree
@@ -13,7 +16,8 @@ from daemon.planner.core import Ask, Work
 from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS
 
 TAG = "planning"
-_STEP = "Work on goal "
+_STEP, _NUDGE = "Work on goal ", "Goal "
+_STEPS = (_STEP, _NUDGE)
 _FORMAT = '{"steps": [{"goal": "what will be achieved", "reason": "why", "check": "how it is seen"}]}'
 NOT_RUN = "Not run: a plan was asked for. Answer with it as JSON in your text; the work comes after."
 
@@ -84,7 +88,7 @@ def work_text(work: Work, tree: PlanTree) -> str:
             text = "\n".join(filter(None, lines))
         case "nudge":
             text = (
-                f"Goal {title} is still open. If it is reached, call goal(done=...); if it cannot be, "
+                f"{_NUDGE}{title} is still open. If it is reached, call goal(done=...); if it cannot be, "
                 "goal(abandon=...) with why; else go on with it."
             )
         case "signposts":
@@ -104,18 +108,26 @@ def work_text(work: Work, tree: PlanTree) -> str:
     return within(TAG, text)
 
 
-def step_under_way(messages: list[Message]) -> bool:
-    """Whether the turn under way, by its messages, goes through a plan step by step."""
+def where_it_stands(messages: Sequence[Message]) -> Literal["begins", "steps", "loop"]:
+    """What the turn under way does, by its messages: they are all that is left of it after a restart.
+
+    It ``begins`` as long as it has no plan and no answer; with ``steps`` it goes through its plan.
+    """
+    answered = False
     for message in reversed(messages):
-        if message.role != "user" or message.compaction() is not None:
+        if message.compaction() is not None:
+            continue
+        if message.role != "user":
+            answered = True
             continue
         for part in message.content:
             if isinstance(part, NotePart) and part.text.startswith(f"<{TAG}>\n"):
-                said = part.text.removeprefix(f"<{TAG}>\n")
-                return said.startswith((_STEP, "Goal "))
+                if _FORMAT in part.text:
+                    return "begins"
+                return "steps" if part.text.removeprefix(f"<{TAG}>\n").startswith(_STEPS) else "loop"
         if any(part.type in ("text", "file") for part in message.content):
-            return False
-    return False
+            break
+    return "loop" if answered else "begins"
 
 
 def planned_notice(steps: int, *, again: bool) -> str:

@@ -512,7 +512,7 @@ async def test_at_rest_a_wish_makes_a_plan_and_stops(tmp_path: Path, mode: str) 
     async with daemon(tmp_path, plan("A", "B")) as bench:
         session = planned(bench, mode)
         result = await replan(session, "tests first")
-        assert (result.stop, result.detail) == ("end_turn", "")
+        assert (result.stop, result.detail) == ("end_turn", "The plan was made anew: 2 steps left.")
         assert session.state.messages[0].text() == f"{REPLAN} tests first"
         assert tree(session) == ["  1 A", "  2 B"]
         assert [n.text for n in bench.events(Notice)] == ["The plan was made anew: 2 steps left."]
@@ -605,6 +605,14 @@ async def test_a_wish_ends_with_a_turn_that_is_canceled(tmp_path: Path) -> None:
         assert session.wish is None
 
 
+async def test_a_wish_that_brings_no_plan_says_why(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "No.", "No!") as bench:
+        session = planned(bench, "in_loop")
+        result = await replan(session)
+        assert result.stop == "error"
+        assert "no plan in the answer" in result.detail
+
+
 # -- the record --
 
 
@@ -622,6 +630,23 @@ async def test_the_steps_are_recorded_as_the_models_goals_and_the_person_can_cha
         assert tree(session) == ["x 1 A", "  2 C"]
         window = build_window(session.state.messages, session.state.plan)
         check_openai({"messages": openai_wire.to_messages(ModelRequest("m", (), window.messages))})
+
+
+async def test_a_turn_stopped_at_the_budget_before_its_plan_makes_it_after_a_restart(tmp_path: Path) -> None:
+    layered = {"planner": "layered", "budget_usd": 0.01, **ALLOW_ALL}
+    async with daemon(tmp_path, "Hello.", command_line=layered) as bench:
+        session = bench.session()
+        await session.prompt("hi", planner="in_loop")
+        turn = prompted(session, "go")
+        assert (await bench.asked())[0].permission == "budget"
+    assert (await finish(turn)).stop == "canceled"
+    async with daemon(tmp_path, plan("A"), [done()], "A.", command_line=layered) as bench:
+        session = await bench.opened(session.session_id)
+        session.default_model = "fake/model"
+        assert session.resume()
+        await bench.answer("always")
+        await until(lambda: not session.running, within_s=20)
+        assert tree(session) == ["x 1 A"]
 
 
 async def test_a_turn_stopped_at_a_question_goes_on_with_its_step_after_a_restart(tmp_path: Path) -> None:

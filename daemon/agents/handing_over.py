@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.agents.loader import load_agent
 from daemon.loop.assembly import Assembly
 from daemon.loop.goal_events import goal_event
 from daemon.loop.restoring import PERSON
@@ -126,9 +126,10 @@ async def _go_on_as_build(session: Session, goal: Goal, *, lifts_mode: bool, by:
     if lifts_mode:
         # The session's own mode goes; where the settings say plan, too, the person's yes stands over them.
         updates["mode"] = "ask" if session.config.settings.mode == "plan" else None
+    profile = await asyncio.to_thread(session.services.agents.find, BUILD, session.trust)
     now = session.services.now()
     session.emit(SessionUpdated(trace_id=session.session_id, time=now, updates=updates))
-    session.agent = load_agent(BUILD)
+    session.agent = profile
     if session.state.plan.current_id != goal.id:
         for change in session.state.plan.plan_focus(goal):
             session.emit(goal_event(change, session.session_id, now, by))

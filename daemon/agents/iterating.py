@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from daemon.agents.loader import load_agent
+from daemon.agents.loader import UnknownAgent
+from daemon.agents.shared_history import SharedHistory
 from daemon.context.compaction import open_goals
 from daemon.context.handover import Giving, changed_paths, handover_text, last_report
 from daemon.loop.children import close_child, open_child
@@ -27,6 +28,7 @@ from daemon.permission.service import CallPermission
 from daemon.store.base import StoreError
 from tools.base import PermissionAsk, ToolError
 from tools.exploring import Told
+from tools.shielding import finish
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -120,7 +122,6 @@ async def iterate(session: Session, permission: CallPermission, report: str) -> 
         )
     )
     try:
-        await _settle_interrupted(session)
         earlier = await _earlier(session, past[-1]) if past else ""
         facts = [f"This is iteration {number} of at most {settings.max_iterations}."]
         if settings.success_target is not None:
@@ -136,7 +137,7 @@ async def iterate(session: Session, permission: CallPermission, report: str) -> 
             done, child, detail = await _carried_out(
                 session, permission.call.tool_call_id, number, report, text
             )
-    except StoreError as error:
+    except (StoreError, UnknownAgent) as error:
         raise ToolError(
             f"The execute agent could not begin, or its end could not be stored: {error}"
         ) from error
@@ -147,39 +148,53 @@ async def _carried_out(
     session: Session, call_id: str, number: int, report: str, text: str
 ) -> tuple[SubagentMeta, SessionState, str]:
     """Run one iteration to its end, however it ends; returns it, the state of its session, and why it stopped."""
-    profile = load_agent(EXECUTE)
     taken = [int(name[1:]) for name in session.state.children.subagents if name[1:].isdigit()]
-    name = f"s{max(taken, default=0) + 1}"
-    state = session.state
-    child = open_child(session, name, profile, description=f"{EXECUTE} {number}: {state.trace.title}")
-    child.handed_over = True
-    child.emit(
-        SessionUpdated(
-            trace_id=child.session_id, time=session.services.now(), updates={"mission": state.plan.mission}
-        )
-    )
+    state, now = session.state, session.services.now
     meta = SubagentMeta(
-        id=name,
+        id=f"s{max(taken, default=0) + 1}",
         agent=EXECUTE,
         prompt=report,
         tool_call_id=call_id,
         iteration=number,
-        started_at=session.services.now(),
+        started_at=now(),
     )
+    session.emit(SubagentStarted(trace_id=session.session_id, time=now(), subagent=meta))
+    try:
+        profile = await asyncio.to_thread(session.services.agents.find, EXECUTE, session.trust)
+        child = open_child(
+            session,
+            meta.id,
+            profile,
+            model=profile.model or None,
+            description=f"{EXECUTE} {number}: {state.trace.title}",
+        )
+    except BaseException:
+        _completed(session, meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
+        raise
+    child.handed_over = True
+    child.keeper = SharedHistory(child.history, session.keeper, call_id)
     stop: StopReason = "canceled"
     detail = ""
     try:
-        session.emit(SubagentStarted(trace_id=session.session_id, time=session.services.now(), subagent=meta))
+        mission = {"mission": state.plan.mission}
+        child.emit(SessionUpdated(trace_id=child.session_id, time=now(), updates=mission))
         result = await child.prompt(text)
         await child.rest()  # the person may have said more to it
         stop, detail = child.state.trace.last_stop_reason or result.stop, result.detail
     finally:
-        await close_child(child)
+        closing = asyncio.ensure_future(close_child(child))
+        canceled = await finish(closing)
+        # Nothing is awaited in between: what the child took is its own until here, and the parent's from here.
         meta = _ended(meta, child.state, stop)
-        session.emit(
-            SubagentCompleted(trace_id=session.session_id, time=session.services.now(), subagent=meta)
-        )
+        _completed(session, meta)
+        if canceled:
+            raise asyncio.CancelledError
     return meta, child.state, detail
+
+
+def _completed(session: Session, meta: SubagentMeta) -> None:
+    now = session.services.now()
+    session.emit(SubagentCompleted(trace_id=session.session_id, time=now, subagent=meta))
 
 
 def _ended(meta: SubagentMeta, state: SessionState, stop: StopReason) -> SubagentMeta:
@@ -197,36 +212,24 @@ def _ended(meta: SubagentMeta, state: SessionState, stop: StopReason) -> Subagen
     )
 
 
-async def _settle_interrupted(session: Session) -> None:
-    """Iterations that ended with a daemon before this one: what they took counts, and what they did is known."""
-    for meta in _iterations(session):
-        child = child_id(session.session_id, meta.id)
-        if meta.status != "running" or child in session.services.sessions:
-            continue
-        try:
-            state = await asyncio.to_thread(read_state, session.services.store, child)
-            meta = _ended(meta, state, "error")
-        except StoreError as error:
-            log.warning("%s", error)
-            meta = meta.model_copy(update={"status": "failed", "stop_reason": "error"})
-        session.emit(
-            SubagentCompleted(trace_id=session.session_id, time=session.services.now(), subagent=meta)
-        )
-
-
 async def _earlier(session: Session, meta: SubagentMeta) -> str:
     """What the iteration before reported, and the files it changed: the next one begins where it ended."""
-    meta = session.state.children.subagents[meta.id]
+    state: SessionState | None = None
+    try:
+        child = child_id(session.session_id, meta.id)
+        state = await asyncio.to_thread(read_state, session.services.store, child)
+        if meta.stop_reason == "error":
+            # Its daemon may have been killed before anybody wrote down what it had reported.
+            said = reported(state.messages)
+            meta = meta.model_copy(update={"summary": said.report, "success_rate": said.success_rate})
+    except StoreError as error:
+        log.warning("%s", error)
     lines = [f"Iteration {meta.iteration}. {_rate(meta)}"]
     if meta.stop_reason is not None and (why := _STOPS.get(meta.stop_reason)):
         lines.append(f"{why}: it is not complete.")
     if meta.summary:
         lines += ["", meta.summary]
-    try:
-        child = child_id(session.session_id, meta.id)
-        state = await asyncio.to_thread(read_state, session.services.store, child)
-    except StoreError as error:
-        log.warning("%s", error)
+    if state is None:
         return "\n".join(lines)
     if files := changed_paths(state.messages):
         lines += ["", "Files it changed:", *(f"- {path}" for path in files[-50:])]

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from tools.base import CommandChange, CommandWatch, Counts, FileChange, FileHistory
 
-_OWN, _ABOVE = "own ", "above "
+_AND = " and "
+"""Between the names of a version in the one and in the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class SharedHistory:
         """See VersionKeeper."""
         own = await self.own.keep(changes, tool_call_id, counts)
         above = await self.above.keep(changes, self.call_id, counts)
-        return [*(f"{_OWN}{name}" for name in own), *(f"{_ABOVE}{name}" for name in above)]
+        # One for each change, as whoever writes counts on.
+        return [f"{one}{_AND}{other}" for one, other in zip(own, above, strict=True)]
 
     def written(self, versions: Sequence[str]) -> None:
         """See VersionKeeper."""
@@ -53,8 +55,8 @@ class SharedHistory:
 
     def _split(self, versions: Sequence[str]) -> list[tuple[FileHistory, list[str]]]:
         return [
-            (history, [name.removeprefix(mark) for name in versions if name.startswith(mark)])
-            for history, mark in ((self.own, _OWN), (self.above, _ABOVE))
+            (self.own, [name.partition(_AND)[0] for name in versions]),
+            (self.above, [name.partition(_AND)[2] for name in versions]),
         ]
 
 

@@ -328,13 +328,12 @@ async def test_an_iteration_that_a_killed_daemon_left_is_settled_by_the_next(tmp
         assert "Interrupted" in results(again)[0].content
         await again.prompt("go on")
         one, two = iterations(again)
-        assert (one.status, one.cost, one.iteration) == ("failed", pytest.approx(0.01), 1)
+        assert (one.status, one.stop_reason, one.iteration) == ("failed", "error", 1)
         assert (two.status, two.success_rate, two.iteration, two.id) == ("completed", 1.0, 2, "s2")
         given = first_words(bench, of_agent(bench, "execute")[0])
         assert "This is iteration 2" in given
         assert "it is not complete" in given
         assert "- out/tool.py" in given
-        assert again.state.trace.total_cost == pytest.approx(0.05)
         await until(lambda: not bench.core.running, "rest")
 
 

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from daemon.explore import commands
+from daemon.explore.choosing import CHOICE_AWAITED, CHOICE_MADE, awaited, awaited_choice
+from daemon.loop.notes import notes_text
+from daemon.loop.restoring import Restorer
+from daemon.loop.session import Session
+from daemon.model.events import BranchRemoved, Notice
+from tests.fakes.core import Bench, daemon, finish, prompted
+from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
+from tests.fakes.models import Hold
+from tests.fakes.waiting import until
+from tools.base import PermissionDenied, ToolError
+from tools.exploring import Told
+
+PERSON = {"explore_choice": "person"}
+
+
+def codes(bench: Bench) -> list[str]:
+    return [event.code for event in bench.events(Notice) if event.about == "1"]
+
+
+def picking(session: Session, *choice: str, by: str = "VS Code") -> asyncio.Task[Told]:
+    return asyncio.create_task(commands.select_for_person(session, choice, by))
+
+
+async def waiting(session: Session, start: str = "1") -> asyncio.Task[str]:
+    task = asyncio.create_task(awaited_choice(session, start))
+    await until(lambda: start in awaited(session))
+    return task
+
+
+async def test_the_model_chooses_unless_the_person_wants_to(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        explored(session, {"A": []})
+        assert await awaited_choice(session, "1") == ""
+        session = bench.session(settings=PERSON)
+        assert await awaited_choice(session, "1") == ""  # there is nothing to choose from
+
+
+async def test_the_persons_choice_is_waited_for_seen_and_told_to_the_model(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings=PERSON)
+        explored(session, {"A": [created("a.py", "a\n")], "B": [created("b.py", "b\n")]})
+        task = await waiting(session)
+        assert session.status == "waiting"
+        assert codes(bench) == [CHOICE_AWAITED]
+        pick = picking(session, "B")
+        (request,) = await bench.asked()
+        assert [file.path for file in request.files] == ["b.py"]  # the diff is shown for review
+        await bench.answer("once")
+        assert "b.py" in (await pick).content
+        told = await task
+        assert "The person (VS Code) has chosen B." in told and "Edit applied: b.py" in told
+        assert codes(bench) == [CHOICE_AWAITED, CHOICE_MADE]
+        assert session.status == "idle" and not awaited(session)
+        assert session.state.notes == ()  # it was told already
+        assert (bench.workspace / "b.py").exists() and not (bench.workspace / "a.py").exists()
+
+
+async def test_a_review_that_ends_with_a_no_leaves_the_choice_open(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings=PERSON)
+        explored(session, {"A": [created("a.py", "a\n")]})
+        task = await waiting(session)
+        pick = picking(session, "A")
+        await bench.answer("reject")
+        with pytest.raises(PermissionDenied):
+            await pick
+        with pytest.raises(ToolError, match="no branch X"):
+            await picking(session, "X")
+        assert not task.done() and awaited(session) == ("1",)
+        commands.leave_to_model(session, "1", "VS Code")
+        assert "VS Code leaves the choice to you" in await task
+
+
+async def test_the_person_may_want_none(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings=PERSON)
+        explored(session, {"A": []})
+        task = await waiting(session)
+        commands.choose_none(session, "1")
+        assert "wants none of the branches" in await task
+        with pytest.raises(ToolError, match="Nobody waits"):
+            commands.choose_none(session, "1")
+
+
+async def test_a_cancellation_ends_the_waiting(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings=PERSON)
+        explored(session, {"A": []})
+        task = await waiting(session)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not awaited(session) and codes(bench) == [CHOICE_AWAITED, CHOICE_MADE]
+        with pytest.raises(ToolError, match="Nobody waits"):
+            commands.leave_to_model(session, "1")
+
+
+async def test_nobody_in_time_means_that_nothing_is_chosen(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings={**PERSON, "permission_timeout_s": 0.05})
+        explored(session, {"A": [created("a.py", "a\n")]})
+        told = await awaited_choice(session, "1")
+        assert "Nobody chose within 0.05 s" in told and "do not select a branch yourself" in told
+        assert not (bench.workspace / "a.py").exists()
+
+
+async def test_a_choice_about_another_exploration_does_not_answer_this_one(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings=PERSON)
+        explored(session, {"A": []})
+        explored(session, {"B": []}, start="3", merge="4")
+        task = await waiting(session, "3")
+        await picking(session, "A")
+        assert not task.done()
+        await picking(session, "B")
+        assert "has chosen B" in await task
+
+
+# -- at any time --
+
+
+async def test_what_the_person_merges_later_is_told_with_the_next_prompt(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "ok") as bench:
+        session = bench.session()
+        explored(session, {"A": [created("a.py", "a\n")]})
+        pick = picking(session, "A")
+        await bench.answer("once")
+        await pick
+        note = notes_text(session.state.notes)
+        assert (
+            "the person merged branch A (Way A). Written on disk: a.py." in note
+            and "Read these files again" in note
+        )
+        assert session.state.plan.goals["2"].selected_branch == "A"
+        await finish(prompted(session, "go on"))
+        assert "the person merged branch A" in str(bench.models.requests[-1].messages)
+        await Restorer(session).undo()
+        assert not (bench.workspace / "a.py").exists()
+
+
+async def test_the_person_may_merge_while_the_model_works_and_a_turn_waits_for_a_merge(
+    tmp_path: Path,
+) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, ("one", hold), "two") as bench:
+        session = bench.session()
+        explored(session, {"A": [created("a.py", "a\n")], "B": [created("b.py", "b\n")]})
+        turn = prompted(session, "work")
+        await hold.reached.wait()
+        pick = picking(session, "A")
+        await bench.answer("once")
+        await pick
+        assert (bench.workspace / "a.py").exists() and not turn.done()
+        hold.go.set()
+        await finish(turn)
+        pick = picking(session, "B")
+        await bench.asked()
+        turn = prompted(session, "more")
+        await bench.answer("once")
+        await pick
+        await finish(turn)
+        assert (bench.workspace / "b.py").exists()
+
+
+# -- looking, removing --
+
+
+async def test_clients_see_what_a_branch_changed(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        changes = [
+            updated("a.py", "1\n", "2\n", PLAIN, PROGRAM),
+            created("data.bin", b"\0\1"),
+            deleted("old.py", "same\n"),
+            created("new.py", "same\n"),
+            created("link", "a.py", LINK),
+            created("odd\udcff\n.txt", "x\n"),
+            created("long.txt", "x\n" * 50_000),
+        ]
+        explored(session, {"A": changes})
+        assert [branch.id for branch in commands.branches(session)] == ["A"]
+        files = {file.path: file for file in await commands.branch_files(session, "a")}
+        assert sorted(files) == ["a.py", "data.bin", "link", "long.txt", "new.py", "odd\\udcff\\n.txt"]
+        assert "Mode 100644 is 100755 now" in files["a.py"].diff and "-1\n+2\n" in files["a.py"].diff
+        assert files["new.py"].moved_from == "old.py"
+        assert files["long.txt"].added == 50_000 and len(files["long.txt"].diff) < 70_000
+        assert all(file.model_dump_json() for file in files.values())
+        assert await commands.branch_content(session, "A", "a.py") == (b"1\n", b"2\n")
+        assert await commands.branch_content(session, "A", "old.py") == (b"same\n", None)
+        assert await commands.branch_content(session, "A", "odd\\udcff\\n.txt") == (None, b"x\n")
+        with pytest.raises(ToolError, match="did not change"):
+            await commands.branch_content(session, "A", "../../etc/passwd")
+        assert await commands.branch_patch(session, "A") == b"patch of A"
+
+
+async def test_a_removed_branch_is_gone_but_for_its_words(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        explored(session, {"A": [created("a.py", "a\n")], "B": []})
+        folder = session.services.trace_folder(f"{session.session_id}:A")
+        (folder / "messages").mkdir()
+        await commands.remove_branch(session, "A", "VS Code")
+        await commands.remove_branch(session, "A", "VS Code")
+        assert [path.name for path in folder.iterdir()] == ["messages"]
+        assert [(event.branch_id, event.by) for event in bench.events(BranchRemoved)] == [("A", "VS Code")]
+        assert [branch.removed for branch in commands.branches(session)] == [True, False]
+        for ask in (commands.branch_files, commands.branch_patch):
+            with pytest.raises(ToolError, match="was removed"):
+                await ask(session, "A")
+        with pytest.raises(ToolError, match="was removed"):
+            await picking(session, "A")
+        with pytest.raises(ToolError, match="no branch C"):
+            await commands.remove_branch(session, "C")
+
+
+async def test_nothing_of_somebody_elses_session_is_removed_or_merged(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        explored(session, {"A": [created("a.py", "a\n")]})
+        session.foreign = True
+        with pytest.raises(ToolError, match="not begun by you"):
+            await commands.remove_branch(session, "A")
+        with pytest.raises(ToolError, match="not begun by you"):
+            await picking(session, "A")
+        assert (session.services.trace_folder(f"{session.session_id}:A") / "result").is_dir()

@@ -126,6 +126,7 @@ async def _run(args: argparse.Namespace, console: Console) -> int:
         model=args.model,
         agent=args.agent,
         mode=args.mode,
+        planner=args.planner,
         session=args.session,
         resume_last=args.resume_last,
         yes=args.yes,

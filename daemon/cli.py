@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage] - has no public name
 
 MODES = ("ask", "accept-edits", "plan", "auto")
+PLANNERS = ("in_loop", "layered", "signposts", "on_demand")
 NO_LIMIT = "none"
 """In place of an amount: there is to be no such limit."""
 
@@ -38,6 +39,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     run.add_argument("--yes", action="store_true", help="allow everything the agent asks for, once each")
     run.add_argument("--mode", choices=MODES, help="what passes unasked (default: as the session has it)")
+    run.add_argument(
+        "--planner", choices=PLANNERS, help="how the task is planned (default: the setting planner)"
+    )
     run.add_argument("--json", action="store_true", help="one JSON object a line on stdout, the result last")
     run.add_argument("--no-color", action="store_true", help="plain text (NO_COLOR does the same)")
     run.add_argument("-v", "--verbose", action="store_true", help="show the model's reasoning, too")

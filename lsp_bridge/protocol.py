@@ -17,7 +17,7 @@ from daemon.model.goals import GoalTree
 from daemon.model.messages import FilePart, Message, Part, StopReason
 from daemon.model.meters import Meter
 from daemon.model.permissions import Mode, PermissionRequest, Trust
-from daemon.model.traces import Budget, QueuedPrompt
+from daemon.model.traces import Budget, Planner, QueuedPrompt
 from lsp_bridge.branch_protocol import AgentInfo as AgentInfo
 from lsp_bridge.branch_protocol import AgentListParams as AgentListParams
 from lsp_bridge.branch_protocol import AgentListResult as AgentListResult
@@ -224,6 +224,8 @@ class SessionPromptParams(Wire):
     prompt_id: str | None = None
     """Chosen by the client, to recognise it in the queue and in events."""
     when_busy: Literal["queue", "refuse", "steer"] = "queue"
+    planner: Planner | None = None
+    """How this prompt is planned; null: by the setting."""
 
 
 class SessionPromptResult(Wire):

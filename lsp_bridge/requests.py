@@ -226,7 +226,11 @@ class Requests:
         self._tell_once(session, choice)
         try:
             result = await session.prompt(
-                params.text, params.attachments, prompt_id=params.prompt_id, when_busy=params.when_busy
+                params.text,
+                params.attachments,
+                prompt_id=params.prompt_id,
+                when_busy=params.when_busy,
+                planner=params.planner,
             )
         except Busy as error:
             raise RequestError(p.BUSY, str(error)) from error

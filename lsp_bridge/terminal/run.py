@@ -39,6 +39,8 @@ class RunOptions:
     """Of a new session; None: the usual one."""
     mode: str | None = None
     """What passes unasked; None: as the session has it."""
+    planner: str | None = None
+    """How this task is planned; None: by the setting."""
     session: str | None = None
     """Go on with this session."""
     resume_last: bool = False
@@ -187,6 +189,8 @@ class _Run:
         loaded = await client.request("goalwright/session/load", {"sessionId": session_id, "messages": 0})
         self._loaded(loaded)
         params = {"sessionId": session_id, "text": options.task, "promptId": self._prompt_id}
+        if options.planner:
+            params["planner"] = options.planner
         self._sent = True
         prompt = asyncio.create_task(client.request("goalwright/session/prompt", params))
         approving = asyncio.create_task(self._approver.work())

@@ -73,6 +73,8 @@ export type Part =
   | CompactionPart
   | FinishPart;
 
+export type Planner = "in_loop" | "layered" | "signposts" | "on_demand";
+
 export type PromptPlanner = "in_loop" | "layered" | "signposts" | "on_demand" | "replan";
 
 export type Reply = "once" | "always" | "reject";
@@ -1470,6 +1472,8 @@ export interface SessionPromptParams {
   /** Chosen by the client, to recognise it in the queue and in events. */
   promptId?: string | null;
   whenBusy?: "queue" | "refuse" | "steer";
+  /** How this prompt is planned; null: by the setting. */
+  planner?: Planner | null;
 }
 
 /** How the turn ended. `detail` has words for `error`; `removed`: taken from the queue unseen. */

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from daemon.loop.session import Session
 from daemon.model.events import Event, MessageAdded
 from daemon.model.messages import ToolResultPart
 from daemon.provider.base import ModelRequest, ProviderEvent
+from tests.fakes.core import Bench, daemon
 from tests.fakes.models import Call, FakeModels, Step
 
 FILES = {"src/a.py": "a = 1\n", "src/b.py": "b = 1\n", "README.md": "read me\n", ".gitignore": "*.log\n.trace/\n"}
@@ -108,3 +110,46 @@ def kinds(events: Sequence[Event]) -> list[str]:
 def texts(events: Iterable[Event]) -> list[str]:
     """The texts of all messages that were added."""
     return [event.message.text() for event in events if isinstance(event, MessageAdded)]
+
+
+EDITS: dict[str, Any] = {"permission": {"edit": "allow", "bash": "allow"}, "test_command": ""}
+"""Settings under which branches work without questions."""
+
+
+@asynccontextmanager
+async def exploring(
+    folder: Path, main: Iterable[Step], branches: dict[str, Iterable[Step]], **options: Any
+) -> AsyncGenerator[Bench]:
+    """A daemon over a repository. At the end nothing of a branch is left, and the repository is as it was.
+
+    ``options`` are those of ``tests.fakes.core.daemon``; ``changes`` (bool): the test itself changes the workspace.
+    """
+    changes = bool(options.pop("changes", False))
+    workspace = folder / "workspace"
+    if not workspace.exists():
+        repository(folder)
+    before = state_of(workspace)
+    models = BranchModels(main, branches)
+    async with daemon(folder, models=models, **options) as bench:
+        yield bench
+    for name, steps in models.branches.items():
+        assert not steps.exhausted, f"{name} called the model once more than the test says"
+        assert steps.open == 0, f"a stream of {name} was left open"
+    assert left_over(folder / "home") == []
+    assert all(session.parent is None for session in bench.core._services.sessions.values())
+    if not changes:
+        assert state_of(workspace) == before
+
+
+def left_over(home: Path) -> list[str]:
+    """Files and folders of working copies that are still there."""
+    places = [path for place in (home / "branches").glob("*") for path in place.rglob("*")]
+    return sorted(path.relative_to(home).as_posix() for path in places)
+
+
+async def ran(bench: Bench, text: str = "go", settings: dict[str, Any] | None = None) -> Session:
+    """A session whose only prompt was worked on to its end."""
+    session = bench.session(settings=EDITS if settings is None else settings)
+    result = await session.prompt(text)
+    assert result.stop == "end_turn", result
+    return session

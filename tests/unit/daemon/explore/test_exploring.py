@@ -1,0 +1,294 @@
+"""Explorations in one process: goals, events, storage, what the main line is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from daemon.explore.results import load_result
+from daemon.loop.assembly import Assembly
+from daemon.loop.recovery import read_state, replay
+from daemon.loop.session import Sealed
+from daemon.model.events import (
+    BranchCompleted,
+    BranchGoalAdded,
+    BranchMessageAdded,
+    BranchStarted,
+    ExploreCompleted,
+    PermissionAsked,
+)
+from daemon.model.messages import ToolResultPart
+from daemon.model.traces import BranchTrace
+from tests.fakes.branches import EDITS, explore, exploring, kinds, ran, told
+from tests.fakes.models import Call, Fail, Hold
+from tests.fakes.waiting import until
+
+MAIN = [[Call("goal", {"add": "find a way", "focus": "1"})], explore("use a list", "use a dict"), "I choose A."]
+A = [
+    Call("goal", {"add": "try, check", "focus": "1"}),
+    Call("write", {"file_path": "list.py", "content": "x = []\n"}),
+    "A list it is: short. Slow.",
+]
+B = [Call("write", {"file_path": "dict.py", "content": "x = {}\n"}), "A dict it is: quick. Long."]
+
+
+async def test_what_happens_is_told_in_the_events_of_the_main_line(tmp_path: Path) -> None:
+    async with exploring(tmp_path, MAIN, {"A": A, "B": B}) as bench:
+        session = await ran(bench)
+        events = bench.core.store.events(session.session_id)
+        said = kinds(events)
+        assert said.index("goal_added") < said.index("branch_started")
+        assert said.count("branch_started") == said.count("branch_completed") == 2
+        assert said.index("explore_completed") > max(n for n, kind in enumerate(said) if kind == "branch_completed")
+        started = [event for event in events if isinstance(event, BranchStarted)]
+        assert [(e.branch.id, e.branch.description, e.explore_start_id) for e in started] == [
+            ("A", "use a list", "2"),
+            ("B", "use a dict", "2"),
+        ]
+        messages = [e for e in events if isinstance(e, BranchMessageAdded) and e.branch_id == "A"]
+        own = bench.core.store.messages(f"{session.session_id}:A")[-len(messages) :]
+        assert [e.message for e in messages] == own
+        assert {(m.trace_id, m.branch_id) for m in own} == {(session.session_id, "A")}
+        goals = [e.goal for e in events if isinstance(e, BranchGoalAdded)]
+        assert [(goal.id, goal.description) for goal in goals] == [("1", "try"), ("2", "check")]
+        (done,) = [e for e in events if isinstance(e, BranchCompleted) and e.branch_id == "A"]
+        assert (done.status, done.summary) == ("completed", "A list it is: short. Slow.")
+        assert done.cumulative_stats.message_count == len(own)
+        assert done.cumulative_stats.preview == "goal → write"
+        assert done.last_message == own[-1]
+        assert done.score is not None
+        assert done.score.files == 1
+        (ended,) = [e for e in events if isinstance(e, ExploreCompleted)]
+        assert (ended.explore_start_id, ended.explore_merge_id) == ("2", "3")
+
+
+async def test_the_plan_has_a_start_and_a_merge_and_the_work_of_the_branches_counts_for_it(tmp_path: Path) -> None:
+    async with exploring(tmp_path, MAIN, {"A": A, "B": B}) as bench:
+        session = await ran(bench)
+        plan = session.state.plan
+        first, start, merge = (plan.goals[number] for number in "123")
+        assert (start.type, start.branch_ids, start.status, start.parent_id) == (
+            "explore_start",
+            ["A", "B"],
+            "completed",
+            "1",
+        )
+        assert (merge.type, merge.explore_start_id, merge.status) == ("explore_merge", "2", "in_progress")
+        assert plan.current_id == "3"
+        assert first.status == "in_progress"
+        branches = session.state.children.of("2")
+        assert start.cumulative_stats.message_count == sum(b.cumulative_stats.message_count for b in branches)
+        assert first.cumulative_stats.message_count > start.cumulative_stats.message_count
+        assert start.summary is not None
+        assert "A (use a list): A list it is" in start.summary
+        (ended,) = bench.events(ExploreCompleted)
+        assert merge.merge_summary == ended.merge_summary == told(session).content
+
+
+async def test_the_result_reads_as_in_the_design(tmp_path: Path) -> None:
+    async with exploring(tmp_path, MAIN, {"A": A, "B": B}) as bench:
+        session = await ran(bench)
+        text = told(session).content
+        assert text.startswith(
+            "## Exploration results\n\n### Branch A: use a list\nA list it is: short. Slow.\n\n"
+            "### Branch B: use a dict\nA dict it is: quick. Long.\n\n"
+        )
+        assert '---\nNothing of it is in the workspace yet. Take a branch over with explore(select=["A"])' in text
+        assert not told(session).is_error
+
+
+async def test_of_the_branches_one_message_is_in_the_context_and_stays_when_their_goal_is_done(
+    tmp_path: Path,
+) -> None:
+    done = Call("goal", {"done": "A is best"})
+    async with exploring(tmp_path, [*MAIN[:-1], done, "Chosen."], {"A": A, "B": B}) as bench:
+        session = await ran(bench)
+        assert session.state.plan.goals["3"].status == "completed"
+        texts = [
+            part.content
+            for entry in Assembly(session).window().entries
+            for part in entry.prompt.content
+            if isinstance(part, ToolResultPart)
+        ]
+        assert [text for text in texts if "A list it is" in text] == []  # their goal is done, too: its summary has it
+        notes = json.dumps([entry.prompt.content[0].model_dump(mode="json") for entry in Assembly(session).window().entries])
+        assert "A list it is: short. Slow." in notes
+        assert "x = []" not in notes
+
+
+async def test_while_the_goal_above_is_open_the_result_stays_whole(tmp_path: Path) -> None:
+    done = Call("goal", {"done": "A is best"})
+    main = [[Call("goal", {"add": "find a way, use it", "focus": "1"})], MAIN[1], done, "Chosen."]
+    async with exploring(tmp_path, main, {"A": A, "B": B}) as bench:
+        session = await ran(bench)
+        plan = session.state.plan
+        assert (plan.goals["3"].status, plan.goals["4"].status, plan.goals["1"].status) == (
+            "completed",
+            "completed",
+            "completed",
+        )
+
+
+async def test_each_branch_is_stored_and_can_be_read_when_its_copy_is_gone(tmp_path: Path) -> None:
+    async with exploring(tmp_path, MAIN, {"A": A, "B": B}) as bench:
+        session = await ran(bench)
+        for name, file in (("A", "list.py"), ("B", "dict.py")):
+            child = await bench.opened(f"{session.session_id}:{name}")
+            with pytest.raises(Sealed):
+                await child.prompt("more")
+            assert isinstance(child.state.trace, BranchTrace)
+            assert (child.state.trace.status, child.state.turn) == ("completed", None)
+            assert child.state.trace.summary
+            result = load_result(bench.core.store.folder(child.session_id) / "result")
+            assert result is not None
+            assert [(change.name, change.kind) for change in result.changes] == [(file, "create")]
+            assert file.encode() in result.patch
+
+
+async def test_after_a_restart_the_exploration_is_as_it_was(tmp_path: Path) -> None:
+    async with exploring(tmp_path, MAIN, {"A": A, "B": B}) as bench:
+        session = await ran(bench)
+        plan, children = session.state.plan.snapshot(), session.state.children
+        messages = list(session.state.messages)
+    async with exploring(tmp_path, ["On I go."], {}) as bench:
+        again = await bench.opened(session.session_id)
+        for state in (again.state, replay(bench.core.store, session.session_id)):
+            assert state.plan.snapshot() == plan
+            assert state.children.branches == children.branches
+            assert state.messages == messages
+        own = read_state(bench.core.store, f"{session.session_id}:A")
+        assert [goal.description for goal in own.plan.snapshot().goals] == ["try", "check"]
+        assert (await again.prompt("and now?")).stop == "end_turn"
+
+
+async def test_ids_of_branches_go_on_from_one_exploration_to_the_next(tmp_path: Path) -> None:
+    main = [explore("one", "two"), explore("three", "four"), "Done."]
+    steps = {name: ["Nothing to do."] for name in "ABCD"}
+    async with exploring(tmp_path, main, steps) as bench:
+        session = await ran(bench)
+        assert list(session.state.children.branches) == ["A", "B", "C", "D"]
+        starts = [g for g in session.state.plan.goals.values() if g.type == "explore_start"]
+        assert [goal.branch_ids for goal in starts] == [["A", "B"], ["C", "D"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"branches": []}, "Give branches"),
+        ({}, "Give branches"),
+        ({"branches": ["a", " "]}, "One of the branches is empty"),
+        ({"branches": ["  "]}, "branches is empty"),
+        ({"branches": ["Use a list", "use  a LIST"]}, "same direction"),
+        ({"branches": [f"way {n}" for n in range(9)]}, "9 branches are too many"),
+        ({"branches": ["a" * 5_000, "b"]}, "too long"),
+        ({"branches": ["a", "b"], "select": ["A"]}, "give one of the two"),
+        ({"branches": ["a", "b"], "background": "x" * 100_001}, "sum it up"),
+    ],
+)
+async def test_a_wrong_call_is_told_what_is_wrong_and_begins_nothing(
+    tmp_path: Path, arguments: dict[str, object], words: str
+) -> None:
+    async with exploring(tmp_path, [Call("explore", arguments), "I see."], {}) as bench:
+        session = await ran(bench)
+        assert told(session).is_error
+        assert words in told(session).content
+        assert not session.state.plan.goals
+        assert not bench.events(BranchStarted)
+
+
+async def test_one_direction_is_allowed_and_may_come_as_text(tmp_path: Path) -> None:
+    async with exploring(tmp_path, [Call("explore", {"branches": "try it"}), "Done."], {"A": ["It works."]}) as bench:
+        session = await ran(bench)
+        assert "### Branch A: try it\nIt works." in told(session).content
+
+
+async def test_branches_are_not_offered_to_explore_themselves(tmp_path: Path) -> None:
+    nested = {"A": [explore("deeper", "still deeper"), "It was refused."], "B": ["Done."]}
+    async with exploring(tmp_path, [explore("a", "b"), "Done."], nested) as bench:
+        session = await ran(bench)
+        (request, _) = bench.models.branches["A"].requests
+        assert "explore" not in {tool.name for tool in request.tools}
+        assert "hand_over" not in {tool.name for tool in request.tools}
+        assert "explore" in {tool.name for tool in bench.models.requests[0].tools}
+        child = await bench.opened(f"{session.session_id}:A")
+        assert told(child).is_error
+        assert "cannot be used now" in told(child).content
+
+
+async def test_a_branch_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+    failing = [Call("write", {"file_path": "half.py", "content": "x"}), Fail("bad_request", "No such model.")]
+    async with exploring(tmp_path, [explore("a", "b"), "Done."], {"A": failing, "B": ["Works."]}) as bench:
+        session = await ran(bench)
+        a, b = session.state.children.branches.values()
+        assert (a.status, b.status) == ("abandoned", "completed")
+        assert a.summary is not None
+        assert "No such model." in a.summary
+        assert "### Branch A: a\n(not finished)\nFailed: No such model." in told(session).content
+        assert not told(session).is_error
+        result = load_result(bench.core.store.folder(f"{session.session_id}:A") / "result")
+        assert result is not None
+        assert [change.name for change in result.changes] == ["half.py"]
+
+
+async def test_a_slow_branch_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    hold = Hold()
+    async with exploring(tmp_path, [explore("slow", "quick"), "Done."], {"A": [[hold, "Late."]], "B": B}) as bench:
+        session = bench.session(settings=EDITS)
+        turn = asyncio.create_task(session.prompt("go"))
+        await hold.reached.wait()
+        await until(lambda: bench.events(BranchCompleted), "the end of the quick one")
+        assert bench.events(BranchCompleted)[0].branch_id == "B"
+        assert session.state.children.branches["A"].status == "exploring"
+        hold.go.set()
+        assert (await turn).stop == "end_turn"
+
+
+async def test_questions_of_two_branches_wait_at_once_and_are_answered_in_any_order(tmp_path: Path) -> None:
+    steps = {
+        name: [Call("write", {"file_path": f"{name}.txt", "content": name}), f"{name} is done."] for name in "ABC"
+    }
+    async with exploring(tmp_path, [explore("a", "b", "c"), "Done."], steps) as bench:
+        session = bench.session(settings={"test_command": ""})
+        turn = asyncio.create_task(session.prompt("go"))
+        requests = {request.branch_id: request for request in await bench.asked(3)}
+        assert set(requests) == {"A", "B", "C"}
+        assert {request.trace_id for request in requests.values()} == {session.session_id}
+        assert len(session.state.pending) == 3
+        asked = [e.request.branch_id for e in bench.events(PermissionAsked) if e.trace_id == session.session_id]
+        assert sorted(filter(None, asked)) == ["A", "B", "C"]
+        reply = bench.core.permissions.reply
+        assert reply(requests["C"].request_id, "once", None, "me") == (True, "me")
+        assert reply(requests["A"].request_id, "reject", None, "me") == (True, "me")
+        await until(lambda: session.state.children.branches["C"].status == "completed")
+        assert session.state.children.branches["B"].status == "exploring"
+        assert reply(requests["B"].request_id, "once", None, "me") == (True, "me")
+        assert (await turn).stop == "end_turn"
+        status = {branch.id: branch.status for branch in session.state.children.branches.values()}
+        assert status == {"A": "abandoned", "B": "completed", "C": "completed"}
+        assert "Stopped by a refusal" in told(session).content
+
+
+async def test_what_is_always_allowed_in_one_branch_is_allowed_in_all(tmp_path: Path) -> None:
+    hold = Hold()
+    steps = {
+        "A": [Call("write", {"file_path": "same.txt", "content": "1"}), "Done."],
+        "B": [[hold, Call("write", {"file_path": "same.txt", "content": "1"})], "Done."],
+    }
+    async with exploring(tmp_path, [explore("a", "b"), "Done."], steps) as bench:
+        session = bench.session(settings={"test_command": ""})
+        turn = asyncio.create_task(session.prompt("go"))
+        await bench.answer("always")
+        hold.go.set()
+        assert (await turn).stop == "end_turn"
+        asked = [e for e in bench.events(PermissionAsked) if e.trace_id == session.session_id]
+        assert len(asked) == 1
+
+
+async def test_what_is_not_saved_in_the_editor_is_told_not_to_be_in_the_branches(tmp_path: Path) -> None:
+    async with exploring(tmp_path, [explore("a", "b"), "Done."], {"A": ["1."], "B": ["2."]}) as bench:
+        bench.unsaved[bench.workspace / "src" / "a.py"] = "typed"
+        session = await ran(bench)
+        assert "Not in the branches, because it is not saved in the editor: src/a.py." in told(session).content

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from daemon.context.handover import Giving, changed_paths, handover_text
+from daemon.agents.iterating import giving_of
+from daemon.context.handover import handover_text
 from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.core import Daemon
 from daemon.loop.assembly import Assembly
@@ -85,16 +86,7 @@ class ContextRequests:
         state = giving.state
         if not state.messages:
             raise RequestError(p.INVALID_PARAMS, "There is nothing to hand over: the session is empty.")
-        text = handover_text(
-            Giving(
-                trace_id=giving.session_id,
-                agent=state.trace.agent,
-                plan=state.plan,
-                messages=state.messages,
-                changed_files=changed_paths(state.messages),
-            ),
-            params.agent,
-        )
+        text = handover_text(giving_of(state), params.agent)
         session = self._core.new_session(model=state.trace.model, agent=params.agent)
         # Else both would be named after the hand-over's first words.
         self._core.update_session(

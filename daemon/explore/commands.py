@@ -78,6 +78,7 @@ async def select_for_person(session: Session, choice: Sequence[str], by: str = "
         "explore",
         goal_id=session.state.plan.current_id,
         timeout_s=session.config.settings.permission_timeout_s,
+        alone=True,
     )
     permission = CallPermission(session.services.permissions, session, info)
     async with contextlib.AsyncExitStack() as stack:

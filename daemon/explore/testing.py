@@ -64,6 +64,7 @@ async def agree_on_test(session: Session, call_id: str) -> str | None:
         "explore",
         goal_id=session.state.plan.current_id,
         timeout_s=session.config.settings.permission_timeout_s,
+        alone=True,
     )
     try:
         approval = await services.permissions.ask(session, call, ask)

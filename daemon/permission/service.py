@@ -107,6 +107,8 @@ class CallInfo:
     goal_id: str | None = None
     timeout_s: float | None = None
     """After how long a question that nobody answers is refused; None: never."""
+    alone: bool = False
+    """A no to it says nothing about the session's other questions."""
 
 
 @dataclass(slots=True)
@@ -117,6 +119,7 @@ class _Pending:
     answer: asyncio.Future[tuple[Answer, str | None, Left]]
     by: str = ""
     timer: asyncio.TimerHandle | None = None
+    alone: bool = False
 
 
 @dataclass(slots=True)
@@ -174,7 +177,7 @@ class PermissionService:
             created_at=self.now(),
         )
         loop = asyncio.get_running_loop()
-        pending = _Pending(request, asker, ask, loop.create_future())
+        pending = _Pending(request, asker, ask, loop.create_future(), alone=call.alone)
         self._pending[request.request_id] = pending
         try:
             asker.asked(request)
@@ -244,7 +247,7 @@ class PermissionService:
             self.release(pending.request.trace_id if scope == "session" else None, by)
             return True, by
         self._settle(pending, reply, feedback, by, left)
-        if reply == "reject" and not feedback:
+        if reply == "reject" and not feedback and not pending.alone:
             # A branch that is refused something says nothing about the others.
             for other in self._of(pending.asker.session_id):
                 self._settle_too(other, "reject", by)

@@ -125,9 +125,10 @@ async def test_unsaved_text_counts_as_the_file(tmp_path: Path) -> None:
         task = selecting(session, "A")
         (request,) = await bench.asked()
         assert "+line two" in request.files[0].diff and "twenty-nine" not in request.files[0].diff
-        await bench.answer("reject")
-        with pytest.raises(PermissionDenied):
-            await task
+        assert (bench.workspace / "a.py").read_text() == OLD
+        await bench.answer("once")
+        await task
+        assert (bench.workspace / "a.py").read_text() == TOP.replace("line 29\n", "line twenty-nine\n")
 
 
 async def test_a_conflict_anywhere_writes_nothing_and_asks_nobody(tmp_path: Path) -> None:

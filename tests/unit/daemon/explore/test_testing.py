@@ -11,13 +11,17 @@ from pathlib import Path
 import pytest
 
 from daemon.explore.testing import NOT_RUN, agree_on_test, run_test
+from daemon.loop.children import close_child, open_child
 from daemon.loop.services import Services
 from daemon.loop.session import Session
 from daemon.model.branches import CheckRun
 from daemon.model.events import Notice, PermissionAsked
+from daemon.permission.service import CallInfo
 from tests.fakes.core import Bench, daemon
 from tests.fakes.explored import FolderCopy
 from tests.fakes.waiting import until
+from tools.base import PermissionAsk
+from tools.sandbox import Unavailable, available
 
 
 def hostile(bench: Bench) -> Path:
@@ -130,6 +134,23 @@ async def test_a_no_is_no_failure_and_the_person_is_told(tmp_path: Path) -> None
         assert await agreed(bench, planning) == (None, False)
 
 
+async def test_a_plain_no_to_the_tests_refuses_nothing_else(tmp_path: Path) -> None:
+    async with daemon(tmp_path, command_line={"test_command": "make x"}) as bench:
+        session = bench.session()
+        child = open_child(session, "A", session.agent, explore_start_id="1")
+        info = CallInfo("call_2", "bash")
+        ask = PermissionAsk("bash", ("ls",), "Run ls")
+        other = asyncio.create_task(bench.core.permissions.ask(child, info, ask))
+        await bench.asked()
+        task = asyncio.create_task(agree_on_test(session, "call_1"))
+        request = (await bench.asked(2))[1]
+        bench.core.permissions.reply(request.request_id, "reject", None, "test")
+        assert await task is None
+        await bench.answer("once")
+        assert (await other).asked
+        await close_child(child)
+
+
 async def test_a_canceled_exploration_takes_its_question_back(tmp_path: Path) -> None:
     async with daemon(tmp_path, command_line={"test_command": "make x"}) as bench:
         task = asyncio.create_task(agree_on_test(bench.session(), "call_1"))
@@ -186,6 +207,26 @@ async def test_a_cancellation_stops_it(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert not _alive(int((copy.root / "pid").read_text()))
+
+
+async def test_where_there_is_a_sandbox_the_tests_run_in_it(tmp_path: Path) -> None:
+    async with daemon(tmp_path, command_line={"sandbox": "workspace-write"}) as bench:
+        session, copy = bench.session(), copy_of(tmp_path)
+        try:
+            available(bench.workspace)
+        except Unavailable:
+            sandboxed = False  # then it runs as bash would, and the question says so
+        else:
+            sandboxed = True
+        own = replace(session.services, workspace=copy.root, stands_for=bench.workspace)
+        child = open_child(session, "A", session.agent, services=own, explore_start_id="1")
+        try:
+            line = f"touch made {bench.workspace}/escaped; ls; exit 4"
+            run = await run_test(line, copy, own, 60)
+        finally:
+            await close_child(child)
+        assert run.exit_code == 4 and "made" in run.detail
+        assert (bench.workspace / "escaped").exists() == (not sandboxed)
 
 
 async def test_no_more_than_two_run_at_a_time(tmp_path: Path) -> None:

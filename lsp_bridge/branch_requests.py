@@ -7,7 +7,7 @@ import base64
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from daemon.agents.loader import COMPACTION, AgentProfile, Agents
+from daemon.agents.loader import COMPACTION, AgentProfile
 from daemon.core import Daemon
 from daemon.loop.session import Busy, Session
 from daemon.model.base import Model
@@ -139,9 +139,7 @@ class BranchRequests:
 
     async def agents(self, params: p.AgentListParams) -> p.AgentListResult:
         """Shipped agents and the person's own."""
-        found = await asyncio.to_thread(
-            Agents(self._core.workspace, self._core.state_folder).all, self._hands.client_trust()
-        )
+        found = await asyncio.to_thread(self._core.found_agents, self._hands.client_trust())
         return p.AgentListResult(
             agents=tuple(_agent(agent) for agent in found.agents if agent.name != COMPACTION),
             problems=tuple(filter(None, (*found.problems, found.unread))),

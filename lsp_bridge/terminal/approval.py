@@ -15,6 +15,7 @@ from daemon.runtime import state_dir
 from lsp_bridge.client import Client, RpcError
 from lsp_bridge.handshake import INVALID_PARAMS, STORE_FAILED, UNKNOWN_REQUEST
 from lsp_bridge.terminal.always import Remembered, remembered
+from lsp_bridge.terminal.branch_lines import asked_title
 from lsp_bridge.terminal.loose import mapping, mappings, string
 from lsp_bridge.terminal.parts import EditText, FileAnswers, can_choose, choose
 from lsp_bridge.terminal.questions import question_lines, suggested, suggestion_words
@@ -66,7 +67,7 @@ class AcceptAll:
         if self._view is not None:
             if self._show:
                 self._view.request(request)
-            title = shown_line(string(request.get("title")))
+            title = shown_line(asked_title(request))
             self._view.line(f"  {self._note}" if self._show else f"  {self._note} {title}")
         return Answer("once")
 
@@ -86,7 +87,7 @@ class RefuseAll:
             )
             return Answer("reject")
         self._warn(
-            f"Refused, because there is no terminal to ask on: {shown_line(string(request.get('title')))}\n"
+            f"Refused, because there is no terminal to ask on: {shown_line(asked_title(request))}\n"
             + "\n".join(f"  {line}" for line in question_lines(request))
         )
         if not self._told:

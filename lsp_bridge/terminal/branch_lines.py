@@ -23,6 +23,13 @@ def asker(branch_id: str) -> str:
     return words[:1].upper() + words[1:]
 
 
+def asked_title(request: dict[str, Any]) -> str:
+    """What a permission request is about, with the branch or sub-agent that asks; not made safe."""
+    title = string(request.get("title")).strip() or "Permission needed"
+    branch = string(request.get("branchId"))
+    return f"{asker(branch)} · {title}" if branch else title
+
+
 def exploration_lines(exploration: dict[str, Any]) -> list[str]:
     """Its branches, one a line: id, direction, state, and whether it was used."""
     selected = string(exploration.get("selectedBranch"))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from lsp_bridge.terminal.branch_lines import BranchLines, asker
+from lsp_bridge.terminal.branch_lines import BranchLines, asked_title
 from lsp_bridge.terminal.goal_lines import GoalLines
 from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string, strings
 from lsp_bridge.terminal.questions import question_lines, warning_lines
@@ -197,10 +197,7 @@ class TextView:
     def request(self, request: dict[str, Any]) -> None:
         """A permission request: what would be done, and the rule that made it a question."""
         style = self._style
-        title = string(request.get("title")).strip() or "Permission needed"
-        if branch := string(request.get("branchId")):
-            title = f"{asker(branch)} · {title}"
-        self.line(style.yellow(f"? {shown_line(title)}"))
+        self.line(style.yellow(f"? {shown_line(asked_title(request))}"))
         if detail := shown(string(request.get("detail")).strip(" \t\n")):
             self.line(detail)
         for file in mappings(request.get("files")):

@@ -73,7 +73,7 @@ export type FromWebview =
   | { type: "prompt"; text: string }
   | { type: "cancel" }
   | { type: "reply"; requestId: string; answer: Answer }
-  | { type: "openDiff"; requestId: string; path?: string }
+  | { type: "openDiff"; requestId: string; path?: string; quietly?: boolean }
   | { type: "choose"; requestId: string; path: string; hunk?: number; accepted: boolean }
   | { type: "discardEdits"; requestId: string; path: string }
   | { type: "step"; action: "undo" | "redo"; changeId: string }

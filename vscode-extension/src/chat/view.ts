@@ -146,7 +146,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         return this.answer(message.requestId, message.answer);
       case "openDiff": {
         const request = this.pending(message.requestId);
-        if (request) await review.open(request, message.path);
+        if (request && message.quietly) await review.bringForward(request);
+        else if (request) await review.open(request, message.path);
         return;
       }
       case "choose":

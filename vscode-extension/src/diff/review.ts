@@ -89,6 +89,11 @@ export class Review implements vscode.Disposable {
     else if (byItself) await this.close(() => this.tabs(request.requestId).filter(({ input }) => input instanceof vscode.TabInputText));
   }
 
+  /** Puts the diffs of a request in front, where they are open; the caret stays where it is. */
+  async bringForward(request: PermissionRequest): Promise<void> {
+    if (this.tabs(request.requestId).length > 0) await this.open(request, undefined, true);
+  }
+
   /** The request that a command is about: that of the given document or the editor in front, else the oldest. */
   target(uri?: vscode.Uri): PermissionRequest | undefined {
     const pending = this.sessions.state?.pending ?? [];

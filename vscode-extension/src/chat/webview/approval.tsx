@@ -28,10 +28,15 @@ export function Approval({ requests, choices, keys, places }: ApprovalProps): JS
   const request = requests.find(({ requestId }) => requestId === front) ?? requests[0];
   if (!request) return null;
   const choice: Choice = choices[request.requestId] ?? ALL;
+  const bringForward = (requestId: string): void => {
+    setFront(requestId);
+    // The diff in view is that of the question in view.
+    post({ type: "openDiff", requestId, quietly: true });
+  };
   const props = { request, choice, count: requests.length, position: requests.indexOf(request) + 1, keys };
   return (
     <>
-      {requests.length > 1 && <Inbox requests={requests} front={request.requestId} show={setFront} />}
+      {requests.length > 1 && <Inbox requests={requests} front={request.requestId} show={bringForward} />}
       {isBudget(request) ? <BudgetCard key={request.requestId} {...props} /> : <Card key={request.requestId} {...props} places={places} />}
     </>
   );

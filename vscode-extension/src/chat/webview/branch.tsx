@@ -46,13 +46,13 @@ export function Branch({ sessionId, view, ended, explored }: BranchProps): JSX.E
         <Icon name="chevron" />
       </button>
       {!ended && (
-        <>
-          <p class="branch-last">{visibleLine(lastLine(branch.lastMessage)) || "Begins…"}</p>
-          <p class="branch-spent">{spentWords(branch.cumulativeStats)}</p>
-        </>
+        <p class="branch-last">{visibleLine(lastLine(branch.lastMessage)) || "Begins…"}</p>
       )}
       {open && <Opened sessionId={sessionId} view={view} explored={explored} />}
-      <Actions sessionId={sessionId} view={view} />
+      <div class="branch-foot">
+        {!ended && <span class="branch-spent">{spentWords(branch.cumulativeStats)}</span>}
+        <Actions sessionId={sessionId} view={view} />
+      </div>
     </li>
   );
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.base import CommandChange, CommandWatch, Counts, FileChange, FileHistory
@@ -23,6 +23,8 @@ class SharedHistory:
     own: FileHistory
     above: FileHistory
     call_id: str
+    _names: dict[str, str] = field(default_factory=dict[str, str])
+    """Of versions that are not written yet: what the one above calls them."""
 
     async def keep(
         self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
@@ -31,33 +33,31 @@ class SharedHistory:
         own = await self.own.keep(changes, tool_call_id, counts)
         above = await self.above.keep(changes, self.call_id, counts)
         # One for each change, as whoever writes counts on.
-        return [f"{one}{_AND}{other}" for one, other in zip(own, above, strict=True)]
+        self._names.update(zip(own, above, strict=True))
+        return own
 
     def written(self, versions: Sequence[str]) -> None:
         """See VersionKeeper."""
-        for history, names in self._split(versions):
-            history.written(names)
+        self.own.written(versions)
+        self.above.written(self._done(versions))
 
     async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
         """See VersionKeeper."""
-        for history, names in self._split(versions):
-            await history.settle(names, contents)
+        await self.own.settle(versions, contents)
+        await self.above.settle([self._names[name] for name in versions if name in self._names], contents)
 
     def remained(self, versions: Sequence[str]) -> None:
         """See VersionKeeper."""
-        for history, names in self._split(versions):
-            history.remained(names)
+        self.own.remained(versions)
+        self.above.remained(self._done(versions))
 
     async def watch_command(self, tool_call_id: str) -> CommandWatch:
         """See FileHistory."""
         own = await self.own.watch_command(tool_call_id)
         return _BothWatches(own, await self.above.watch_command(self.call_id))
 
-    def _split(self, versions: Sequence[str]) -> list[tuple[FileHistory, list[str]]]:
-        return [
-            (self.own, [name.partition(_AND)[0] for name in versions]),
-            (self.above, [name.partition(_AND)[2] for name in versions]),
-        ]
+    def _done(self, versions: Sequence[str]) -> list[str]:
+        return [above for name in versions if (above := self._names.pop(name, None)) is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ async def _carried_out(
     try:
         mission = {"mission": state.plan.mission}
         child.emit(SessionUpdated(trace_id=child.session_id, time=now(), updates=mission))
-        result = await child.prompt(text)
+        result = await child.prompt(text, planner="in_loop")
         await child.rest()  # the person may have said more to it
         stop, detail = child.state.trace.last_stop_reason or result.stop, result.detail
     finally:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from daemon.agents.hands import HANDS_OVER, NO_HAND_OVER
-from daemon.agents.loader import AgentProfile, Found
+from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, Found, load_agent
 from daemon.config import Config
 from daemon.context.pacing import Vain
 from daemon.context.prompt import Layer
@@ -281,7 +281,10 @@ class LiveSession:
     def insists(self) -> frozenset[str]:
         """Permissions that are asked about each time; what an agent insists on holds for whom it sends, too."""
         inherited = self.parent.insists if self.parent is not None and not self.handed_over else ()
-        return frozenset((*self.agent.insists, *inherited))
+        # A file of the workspace with the name of a shipped agent takes nothing of that from the person.
+        replaced = self.agent.source == "workspace" and self.agent.name in SHIPPED_AGENTS
+        shipped = load_agent(self.agent.name).insists if replaced else ()
+        return frozenset((*self.agent.insists, *shipped, *inherited))
 
     @property
     def rules(self) -> RuleSet:

@@ -13,11 +13,13 @@ import pytest
 from daemon.agents.loader import load_agent
 from daemon.loop.children import close_child, open_child
 from daemon.loop.recovery import replay
+from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import PermissionAsked, SubagentCompleted, SubagentStarted
 from daemon.model.messages import ToolResultPart
 from daemon.model.permissions import Grant
+from daemon.permission.rules import reason_words
 from tests.fakes import design_task as task
 from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.fakes.models import Call, Fail, Hold, Step
@@ -399,3 +401,32 @@ async def test_what_init_lets_others_do_for_it_is_asked_about_too(tmp_path: Path
         helper.handed_over = True
         assert helper.rules.decide("edit", "out/a.py").action == "allow"
         await close_child(helper)
+
+
+async def test_a_file_of_the_workspace_does_not_take_the_approval_away(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        folder = bench.workspace / ".goalwright" / "agents"
+        folder.mkdir(parents=True)
+        (folder / "init.md").write_text("---\ndescription: Designs unasked.\n---\nDesign.\n")
+        session = designing(bench)
+        assert session.agent.source == "workspace"
+        assert session.rules.decide("edit", "design/rules.md").action == "ask"
+
+
+async def test_why_it_is_asked_is_said(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        (reason, *_) = designing(bench).rules.explain("edit", "design/rules.md")
+        words = (
+            "ask edit design/rules.md: this agent asks before each change, whatever modes, rules and earlier"
+        )
+        assert reason_words(reason).startswith(words)
+
+
+async def test_an_undo_of_the_session_covers_what_an_iteration_wrote(tmp_path: Path) -> None:
+    write = Call("write", {"file_path": "out/tool.py", "content": "x = 1\n"})
+    async with daemon(tmp_path, over(), write, over("Done.", success_rate=1), "Good.") as bench:
+        session = designing(bench)
+        await session.prompt("design it")
+        assert (bench.workspace / "out/tool.py").exists()
+        await Restorer(session).undo()
+        assert not (bench.workspace / "out/tool.py").exists()

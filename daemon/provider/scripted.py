@@ -18,7 +18,8 @@ A *turn* belongs to one prompt of the person, a STEP to one model call. A STEP i
 - a failure: ``{"error": {"kind", "message", "retryable"?, "retry_after_s"?}}``, kinds of ``ProviderError``;
 - a choice: ``{"choices": [{"when": {...}, "go": STEP}, ..., {"go": STEP}]}``; the first whose ``when``
   holds is played. ``when`` may hold ``last_result`` and ``prompt`` (regular expressions, searched in the
-  last step's tool results and in the last prompt), ``is_error`` (whether one of these results is an
+  last step's tool results and in the last prompt), ``note`` (the same in what Goalwright told the model since its
+  last answer, e.g. ``<planning>``), ``is_error`` (whether one of these results is an
   error), ``exists`` and ``not_exists`` (paths in the workspace); all that are given must hold.
 
 ``${workspace}`` in any string is the workspace folder (``GOALWRIGHT_WORKSPACE`` of ``ModelRequest.env``).
@@ -40,6 +41,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from daemon.model.messages import (
+    NotePart,
     Part,
     ReasoningPart,
     StopReason,
@@ -94,11 +96,12 @@ class When(_Node):
 
     last_result: str | None = None
     prompt: str | None = None
+    note: str | None = None
     is_error: bool | None = None
     exists: str | None = None
     not_exists: str | None = None
 
-    @field_validator("last_result", "prompt")
+    @field_validator("last_result", "prompt", "note")
     @classmethod
     def _compiles(cls, pattern: str | None) -> str | None:
         try:
@@ -114,13 +117,14 @@ class When(_Node):
             raise ValueError("must be a path inside the workspace, relative to it")
         return path
 
-    def holds(self, results: Sequence[ToolResultPart], prompt: str, workspace: str) -> bool:
-        """Whether it holds after these tool results, for this prompt."""
+    def holds(self, results: Sequence[ToolResultPart], prompt: str, workspace: str, note: str = "") -> bool:
+        """Whether it holds after these tool results, for this prompt, with what was noted since the last answer."""
         text = "\n".join(result.content for result in results)
         root = Path(workspace)
         return (
             (self.last_result is None or re.search(self.last_result, text) is not None)
             and (self.prompt is None or re.search(self.prompt, prompt) is not None)
+            and (self.note is None or re.search(self.note, note) is not None)
             and (self.is_error is None or any(result.is_error for result in results) == self.is_error)
             and (self.exists is None or (root / self.exists).exists())
             and (self.not_exists is None or not (root / self.not_exists).exists())
@@ -240,14 +244,21 @@ def next_step(
 
 def _choose(step: Step, messages: Sequence[PromptMessage], workspace: str) -> Step | None:
     results: list[ToolResultPart] = []
+    notes: list[str] = []
     prompt = ""
     for message in messages:
         if message.role == "assistant":
             results.clear()
+            notes.clear()
         elif message.role == "user":
-            prompt = "\n".join(part.text for part in message.content if isinstance(part, TextPart))
+            # A message may hold nothing but notes: then the prompt before it is the last one.
+            texts = [part.text for part in message.content if isinstance(part, TextPart)]
+            prompt = "\n".join(texts) if texts else prompt
+            notes += [part.text for part in message.content if isinstance(part, NotePart)]
         results += [part for part in message.content if isinstance(part, ToolResultPart)]
-    return next((choice.go for choice in step.choices if choice.when.holds(results, prompt, workspace)), None)
+    note = "\n".join(notes)
+    fitting = (choice.go for choice in step.choices if choice.when.holds(results, prompt, workspace, note))
+    return next(fitting, None)
 
 
 def _missing(text: str) -> ProviderError:

@@ -1,49 +1,140 @@
-"""Goal trees from outlines, and back, so that a test can show them in a line."""
+"""Nasty working trees, and an oracle for them that shares no code with what it judges: os.walk and git's plumbing."""
 
 from __future__ import annotations
 
-from daemon.plan.tree import PlanTree
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+Tree = Callable[[Path], None]
+ENV = {
+    **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_AUTHOR_NAME": "A",
+    "GIT_AUTHOR_EMAIL": "a@example.org",
+    "GIT_COMMITTER_NAME": "A",
+    "GIT_COMMITTER_EMAIL": "a@example.org",
+}
 
 
-def grown(outline: str) -> PlanTree:
-    """A tree from ``name status, …``: 1.1 stands below 1; x is done, ! abandoned, > in progress, else pending.
-
-    All but pending goals were worked on.
-    """
-    tree = PlanTree()
-    lines = [line.split() for line in outline.split(",") if line.strip()]
-    ids: dict[str, str] = {}
-    for number, *_ in lines:
-        parent = ids.get(number.rpartition(".")[0])
-        for change in tree.plan_add([number], "", parent_id=parent):
-            tree.apply(change)
-        ids[number] = str(tree.last_id)
-    for number, *status in reversed(lines):
-        goal = tree.goals[ids[number]]
-        for change in tree.plan_focus(goal) if status and goal.status in ("pending", "in_progress") else []:
-            tree.apply(change)
-        if status:
-            tree.apply_counts(tree.count(goal.id, tokens=1, cost=0.0, tools=()))
-        if goal.status in ("completed", "abandoned") or (status == ["x"] and tree.next_open(goal.id)):
-            continue
-        if status == ["x"]:
-            for change in tree.plan_done("done", tree.goals[goal.id]):
-                tree.apply(change)
-        elif status == ["!"]:
-            for change in tree.plan_abandon("why", tree.goals[goal.id]):
-                tree.apply(change)
-    return tree
+_QUIET = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 
 
-def by(tree: PlanTree, name: str) -> str:
-    return next(goal.id for goal in tree.goals.values() if goal.description == name)
+def git(folder: Path, *args: str, given: bytes = b"", check: bool = True, **env: str) -> bytes:
+    command = ["git", "-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main", *_QUIET, *args]
+    done = subprocess.run(
+        command, cwd=folder, env={**ENV, **env}, input=given, capture_output=True, check=False
+    )
+    assert not check or done.returncode == 0, (args, done.stderr)
+    return done.stdout
 
 
-def shown(tree: PlanTree) -> str:
-    """The live goals in order, with those above them, done ones with an x."""
-    found: list[str] = []
-    for goal_id in tree.numbers():
-        goal = tree.goals[goal_id]
-        names = [*(above.description for above in tree.ancestors(goal_id))][::-1]
-        found.append("/".join([*names, goal.description]) + (" x" if goal.status == "completed" else ""))
-    return ", ".join(found)
+def put(folder: Path, name: str | bytes, content: bytes = b"one\ntwo\nthree\n", mode: int = 0o644) -> Path:
+    path = folder / os.fsdecode(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(mode)
+    return path
+
+
+def start(folder: Path, *options: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    git(folder, "init", "-q", *options)
+    put(folder, "a.txt")
+    put(folder, "src/b.py", b"b = 1\n")
+    put(folder, "run.sh", b"#!/bin/sh\n", 0o755)
+    put(folder, "gone.txt", b"to be removed\n")
+    put(folder, ".gitignore", b"ignored/\n*.log\n.venv/\nnode_modules/\n")
+    commit(folder)
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "a commit", "--allow-empty")
+
+
+def oracle_tree(top: Path) -> str:
+    """What ``add -A`` on another index and ``write-tree`` say, with a store of their own."""
+    with tempfile.TemporaryDirectory() as name:
+        index = Path(name) / "index"
+        own = Path(
+            os.fsdecode(git(top, "rev-parse", "--path-format=absolute", "--git-path", "index").rstrip(b"\n"))
+        )
+        if own.exists():
+            shutil.copy2(own, index)
+            for shared in own.parent.glob("sharedindex.*"):
+                shutil.copy2(shared, Path(name))
+        objects = Path(
+            os.fsdecode(
+                git(top, "rev-parse", "--path-format=absolute", "--git-path", "objects").rstrip(b"\n")
+            )
+        )
+        env = {
+            "GIT_INDEX_FILE": str(index),
+            "GIT_OBJECT_DIRECTORY": name,
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
+        }
+        safe = ("-c", "core.fsmonitor=false", "-c", "core.splitIndex=false")
+        git(top, *safe, "add", "-A", **env)
+        return git(top, *safe, "write-tree", "--missing-ok", **env).decode().strip()
+
+
+def kept_files(top: Path) -> dict[str, tuple[str, bytes, int]]:
+    """Kind, bytes and exec bits of each file that git does not ignore, nested repositories' included; by os.walk."""
+    found: dict[str, tuple[str, bytes, int]] = {}
+    for folder, folders, files in os.walk(top):
+        here = Path(folder)
+        folders[:] = [name for name in folders if name != ".git"]
+        names = [*files, *(name for name in folders if (here / name).is_symlink())]
+        for name in names:
+            path = here / name
+            if name == ".git" or not (path.is_symlink() or path.is_file()):
+                continue
+            if path.is_symlink():
+                entry = ("link", os.fsencode(path.readlink()), 0)
+            else:
+                entry = ("file", path.read_bytes(), path.stat().st_mode & 0o777)
+            found[path.relative_to(top).as_posix()] = entry
+    return found
+
+
+def not_ignored(top: Path, files: Mapping[str, tuple[str, bytes, int]]) -> dict[str, tuple[str, bytes, int]]:
+    """Without those that git ignores, each asked of the innermost repository."""
+    by_repository: dict[Path, list[str]] = {}
+    for name in files:
+        folder = (top / name).parent
+        while folder != top and not (folder / ".git").exists():
+            folder = folder.parent
+        by_repository.setdefault(folder, []).append((top / name).relative_to(folder).as_posix())
+    kept: dict[str, tuple[str, bytes, int]] = {}
+    for folder, names in by_repository.items():
+        given = b"".join(os.fsencode(name) + b"\0" for name in names)
+        ignored = set(git(folder, "check-ignore", "-z", "--stdin", given=given, check=False).split(b"\0"))
+        prefix = folder.relative_to(top).as_posix()
+        for name in names:
+            full = name if prefix == "." else f"{prefix}/{name}"
+            if os.fsencode(name) not in ignored:
+                kept[full] = files[full]
+    return kept
+
+
+def fingerprint(top: Path) -> dict[str, tuple[str, int]]:
+    """Hash and time of everything below the folder, the git folders with all they hold included."""
+    found: dict[str, tuple[str, int]] = {}
+    for folder, folders, files in os.walk(top):
+        for name in [*files, *folders]:
+            path = Path(folder) / name
+            stat = path.lstat()
+            if path.is_symlink():
+                said = os.fsencode(path.readlink())
+            elif path.is_file():
+                said = path.read_bytes()
+            else:
+                said = b""
+            found[str(path)] = (hashlib.sha256(said).hexdigest(), stat.st_mtime_ns)
+    return found

@@ -1,0 +1,186 @@
+"""What a branch changed: the files of its copy against those it started from, both as bytes. Blocking."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from daemon.explore.copies import private_git
+from daemon.explore.copies.adding import INDEX, Private
+from daemon.explore.copies.base import BranchChange, CopyError
+from daemon.explore.copies.index_file import GITLINK, read
+from daemon.explore.copies.programs import Git, Stop
+
+_AT_ONCE = 100
+EMPTY_TREE = {
+    20: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    32: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+}
+"""By bytes of an object's id; git knows it without having it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One repository of a copy: the outermost one, or one inside it."""
+
+    prefix: str
+    """Where it is in the copy: empty, or with ``/`` at its end."""
+    folder: str
+    """Of ours, beside the copy: holds ``tree.git`` and ``raw.git``."""
+    raw_tree: str
+    """Of the bytes that the branch started from."""
+    hash_size: int
+
+    def to_json(self) -> dict[str, Any]:
+        """For the register."""
+        return {"prefix": self.prefix, "folder": self.folder, "tree": self.raw_tree, "hash": self.hash_size}
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> Part:
+        """Raises KeyError."""
+        return Part(str(raw["prefix"]), str(raw["folder"]), str(raw["tree"]), int(raw["hash"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparing:
+    """Compares one copy."""
+
+    git: Git
+    top: Path
+    ours: Path
+    parts: tuple[Part, ...]
+    workspace: str
+    """Of the workspace within the top folder: empty, or with ``/`` at its end."""
+
+    def tree(self, stop: Stop) -> str:
+        """What ``git add -A`` and ``write-tree`` say of the outermost repository. Raises CopyError."""
+        private = Private(self.git, stop, self.ours / self.parts[0].folder / "tree.git", self.top)
+        private.add_all()
+        return private.write_tree()
+
+    def changes(self, stop: Stop) -> list[BranchChange]:
+        """Raises CopyError."""
+        found: list[BranchChange] = []
+        for part, private, now in self._now(stop):
+            prefix = part.prefix
+            found += _changes(private, part.raw_tree, now, prefix, self._named)
+        return sorted(found, key=lambda change: change.name)
+
+    def patch(self, stop: Stop) -> bytes:
+        """Raises CopyError."""
+        return b"".join(
+            diff(private, part.raw_tree, now, "--no-renames", prefix=part.prefix)
+            for part, private, now in self._now(stop)
+        )
+
+    def _named(self, path: str) -> str:
+        if path.startswith(self.workspace):
+            return path[len(self.workspace) :]
+        return os.path.relpath(path, self.workspace).replace(os.sep, "/")
+
+    def _now(self, stop: Stop) -> Iterator[tuple[Part, Private, str]]:
+        known = {part.prefix for part in self.parts}
+        waiting = list(self.parts)
+        while waiting:
+            part = waiting.pop(0)
+            stop.check()
+            work_tree = self.top / part.prefix
+            git_dir = self.ours / part.folder / "raw.git"
+            if not work_tree.is_dir() or work_tree.is_symlink():
+                private = Private(self.git, stop, git_dir, self.top)
+                yield part, private, EMPTY_TREE[part.hash_size]
+                continue
+            private = Private(self.git, stop, git_dir, work_tree)
+            private.add_all("--sparse")
+            yield part, private, private.write_tree()
+            for name in _repositories(private, part.hash_size):
+                prefix = f"{part.prefix}{os.fsdecode(name)}/"
+                inner = self.top / prefix
+                if prefix not in known and (inner / ".git").exists() and not inner.is_symlink():
+                    known.add(prefix)
+                    waiting.append(self._new_part(prefix, len(known)))
+
+    def _new_part(self, prefix: str, number: int) -> Part:
+        """A repository that the branch made: all its files are new."""
+        folder = f"new{number}"
+        git_dir = self.ours / folder / "raw.git"
+        if not (git_dir / "HEAD").exists():
+            private_git.make_for_us(git_dir, "sha1", (), as_they_are=True)
+        return Part(prefix, folder, EMPTY_TREE[20], 20)
+
+
+def _repositories(private: Private, hash_size: int) -> Iterable[bytes]:
+    path = private.git_dir / INDEX
+    index = read(path.read_bytes() if path.exists() else b"", hash_size)
+    return sorted({entry.path for entry in index.entries if entry.kind == GITLINK} | private.unborn)
+
+
+def diff(private: Private, before: str, after: str, *options: str, prefix: str = "") -> bytes:
+    """A binary patch between two trees. Raises GitFailed."""
+    if before == after:
+        return b""
+    prefixes = (f"--src-prefix=a/{prefix}", f"--dst-prefix=b/{prefix}")
+    fixed = ("--binary", "--full-index", "--no-ext-diff", "--no-textconv", "--no-color")
+    return private.run("diff", *fixed, "--ignore-submodules=all", *options, *prefixes, before, after, "--")
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    name: bytes
+    modes: tuple[int | None, int | None]
+    oids: tuple[bytes, bytes]
+
+
+def _changes(
+    private: Private, before: str, after: str, prefix: str, named: Callable[[str], str]
+) -> Iterator[BranchChange]:
+    if before == after:
+        return
+    fields = private.run("diff-tree", "-r", "-z", "--no-renames", before, after).split(b"\0")
+    found: list[_Difference] = []
+    for head, name in zip(fields[0::2], fields[1::2], strict=False):
+        old_mode, new_mode, old, new, _ = head.lstrip(b":").split(b" ")
+        modes = _mode(old_mode), _mode(new_mode)
+        if modes != (None, None):
+            found.append(_Difference(name, modes, (old, new)))
+    for start in range(0, len(found), _AT_ONCE):
+        some = found[start : start + _AT_ONCE]
+        wanted = {
+            oid for one in some for oid, mode in zip(one.oids, one.modes, strict=True) if mode is not None
+        }
+        contents = blobs(private, wanted)
+        for one in some:
+            sides = [
+                None if mode is None else contents[oid] for oid, mode in zip(one.oids, one.modes, strict=True)
+            ]
+            yield BranchChange(named(prefix + os.fsdecode(one.name)), sides[0], sides[1], *one.modes)
+
+
+def _mode(raw: bytes) -> int | None:
+    mode = int(raw, 8)
+    return None if mode in (0, GITLINK) else mode
+
+
+def blobs(private: Private, oids: Iterable[bytes]) -> dict[bytes, bytes]:
+    """Contents by id in hex. Raises CopyError when one is missing."""
+    ordered: Sequence[bytes] = sorted(oids)
+    data = (
+        private.run("cat-file", "--batch", given=b"".join(oid + b"\n" for oid in ordered)) if ordered else b""
+    )
+    found: dict[bytes, bytes] = {}
+    at = 0
+    for oid in ordered:
+        end = data.index(b"\n", at)
+        head = data[at:end].split(b" ")
+        if len(head) != 3 or head[1] != b"blob":
+            raise CopyError(
+                f"The content {oid.decode()} is not in the repository (a partial clone?). "
+                "Fetch what is missing, or start the exploration again."
+            )
+        size = int(head[2])
+        found[oid] = data[end + 1 : end + 1 + size]
+        at = end + 2 + size
+    return found

@@ -1,0 +1,353 @@
+"""Working copies where there is no git program: files are copied and compared byte by byte.
+
+What it lacks: there is no tree hash, of ``.gitignore`` only the names in the top folder's file count, and comparing
+reads every file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import stat
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, cast
+
+from daemon.explore.copies import copier, linked
+from daemon.explore.copies.base import Base, BranchChange, CopyError, LeftBehind
+from daemon.explore.copies.copying import Plan
+from daemon.explore.copies.limits import HEAVY, MOST_BYTES, MOST_FILES
+from daemon.explore.copies.places import Place, Places
+from daemon.explore.copies.programs import Stop, Stopped, in_thread, told
+from daemon.explore.copies.written_patch import write_patch
+from tools.shielding import finish
+
+log = logging.getLogger(__name__)
+
+_BASE = "base"
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """The files below a folder, without what is left out."""
+
+    top: Path
+    left_out: tuple[str, ...]
+    links: tuple[str, ...] = ()
+
+    def plan(self, stop: Stop) -> tuple[Plan, list[bytes]]:
+        """What to copy, and the folders to link. Raises CopyError and OSError."""
+        plan: Plan = []
+        linked_folders: list[bytes] = []
+        count = size = 0
+        waiting = [b""]
+        while waiting:
+            folder = waiting.pop()
+            stop.check()
+            names: list[tuple[bytes, int, int, int]] = []
+            for entry in sorted(_scan(self.top, folder), key=lambda one: one.name):
+                path = folder + b"/" + entry.name if folder else entry.name
+                name = os.fsdecode(entry.name)
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if linked.wanted([path], self.links, b"") and entry.is_dir():
+                    linked_folders.append(path)
+                elif name == ".git" or any(fnmatchcase(name, pattern) for pattern in self.left_out):
+                    continue
+                elif is_folder:
+                    waiting.append(path)
+                elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
+                    names.append((entry.name, -1, -1, -1))
+                    count += 1
+                    size += entry.stat(follow_symlinks=False).st_size
+            plan.append((folder, names))
+            if count > MOST_FILES or size > MOST_BYTES:
+                raise CopyError(
+                    f"{self.top} is too big to be copied (more than {MOST_FILES} files or {MOST_BYTES >> 30} GB). "
+                    "Name what is not needed in .gitignore, or open a smaller folder."
+                )
+        return plan, linked_folders
+
+
+def _scan(top: Path, folder: bytes) -> list[os.DirEntry[bytes]]:
+    with os.scandir(os.path.join(os.fsencode(top), folder)) as entries:  # noqa: PTH118  # bytes
+        return list(entries)
+
+
+def ignored_names(workspace: Path) -> tuple[str, ...]:
+    """What is left out: heavy folders, and plain names in the top folder's ``.gitignore``."""
+    names = list(HEAVY)
+    try:
+        lines = (workspace / ".gitignore").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        name = line.strip().strip("/")
+        if name and "/" not in name and not name.startswith(("#", "!")):
+            names.append(name)
+    return tuple(dict.fromkeys(names))
+
+
+@dataclass(slots=True)
+class _Kept:
+    base: Base
+    folder: Path
+    links: tuple[bytes, ...]
+    left_out: tuple[str, ...]
+    free: Callable[[], None]
+    opening: int = 0
+
+
+class PlainCopy:
+    """The files of one branch (``WorkingCopy``)."""
+
+    def __init__(
+        self,
+        place: Place,
+        root: Path,
+        base: Base,
+        left_out: Sequence[str],
+        environment: Mapping[str, str],
+        links: Sequence[Path],
+        pool: ThreadPoolExecutor,
+        on_close: Callable[[PlainCopy], None],
+    ) -> None:
+        self.place = place
+        self._root = root
+        self._base = base
+        self._left_out = tuple(left_out)
+        self._environment = dict(environment)
+        self._links = tuple(links)
+        self._pool = pool
+        self._on_close = on_close
+        self._closing: asyncio.Future[None] | None = None
+
+    @property
+    def root(self) -> Path:
+        """What the workspace is to the main line, absolute and resolved."""
+        return self._root
+
+    @property
+    def base(self) -> Base:
+        """From what it started: without git it has no name."""
+        return self._base
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that commands in the copy need on top."""
+        return dict(self._environment)
+
+    @property
+    def links(self) -> tuple[Path, ...]:
+        """Links in the copy that lead to folders of the workspace itself: used there, never changed."""
+        return self._links
+
+    @property
+    def private(self) -> Path:
+        """A folder of this copy alone, outside of ``root``; it goes when the copy is closed."""
+        return self.place.ours / "private"
+
+    async def tree(self) -> str | None:
+        """None: that takes git."""
+        return None
+
+    async def changes(self) -> Sequence[BranchChange]:
+        """What differs from the base, sorted by name. Raises CopyError."""
+        return await self._ask(lambda stop: differences(stop, self.place, self._root, self._left_out))
+
+    async def patch(self) -> bytes:
+        """The same as a binary git patch. Raises CopyError."""
+        return write_patch(await self.changes())
+
+    async def close(self) -> None:
+        """Remove everything of it. Never raises; twice is as good as once."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().run_in_executor(self._pool, self._on_close, self)
+        if await finish(self._closing):
+            raise asyncio.CancelledError
+
+    async def _ask(self, work: Callable[[Stop], list[BranchChange]]) -> list[BranchChange]:
+        if self._closing is not None:
+            raise CopyError("The working copy is closed.")
+        return await in_thread(self._pool, told(work))
+
+
+def differences(stop: Stop, place: Place, root: Path, left_out: Sequence[str]) -> list[BranchChange]:
+    """What differs between the base copy and the branch's. Raises OSError."""
+    found: list[BranchChange] = []
+    before = dict(_contents(stop, place.ours / _BASE, left_out))
+    after = dict(_contents(stop, root, left_out))
+    for name in sorted(before.keys() | after.keys()):
+        stop.check()
+        old, new = before.get(name), after.get(name)
+        if old and new and old[0] == new[0] and old[1].lstat().st_size == new[1].lstat().st_size:
+            sides = _bytes(old), _bytes(new)
+            if sides[0] == sides[1]:
+                continue
+        else:
+            sides = _bytes(old), _bytes(new)
+        shown = os.fsdecode(name)
+        found.append(BranchChange(shown, *sides, old[0] if old else None, new[0] if new else None))
+    return sorted(found, key=lambda change: change.name)
+
+
+_File = tuple[int, Path]
+
+
+def _contents(stop: Stop, top: Path, left_out: Sequence[str]) -> Iterator[tuple[bytes, _File]]:
+    plan, _ = _Walk(top, tuple(left_out)).plan(stop)
+    for folder, files in plan:
+        for name, *_ in files:
+            path = folder + b"/" + name if folder else name
+            there = top / os.fsdecode(path)
+            mode = there.lstat().st_mode
+            is_link = stat.S_ISLNK(mode)
+            yield path, (0o120000 if is_link else 0o100755 if mode & 0o100 else 0o100644, there)
+
+
+def _bytes(file: _File | None) -> bytes | None:
+    if file is None:
+        return None
+    return os.fsencode(file[1].readlink()) if file[0] == 0o120000 else file[1].read_bytes()
+
+
+class PlainCopies:
+    """Makes copies of a folder without git (``WorkingCopies``). ``workspace`` is resolved."""
+
+    def __init__(self, workspace: Path, folder: Path, links: Sequence[str]) -> None:
+        self._workspace = workspace
+        self._places = Places(folder, workspace)
+        self._links = tuple(links)
+        self._pool = ThreadPoolExecutor(2, "copies")
+        self._lock = threading.Lock()
+        self._kept: list[_Kept] = []
+        self._open: set[PlainCopy] = set()
+
+    async def base(self) -> Base:
+        """The workspace as it is now. Raises CopyError."""
+        return (await in_thread(self._pool, told(self._look))).base
+
+    async def open(self, session_id: str, base: Base) -> PlainCopy:
+        """A copy for the branch ``session_id``. Canceled or failed, it leaves nothing. Raises CopyError."""
+        made: list[PlainCopy] = []
+
+        def work(stop: Stop) -> PlainCopy:
+            made.append(copy := self._make(stop, session_id, base))
+            return copy
+
+        try:
+            return await in_thread(self._pool, told(work))
+        except asyncio.CancelledError:
+            for copy in made:
+                await copy.close()
+            raise
+
+    async def recover(self) -> Sequence[LeftBehind]:
+        """Remove what a crash left, and tell what had been done in it. Never raises."""
+        return await in_thread(self._pool, self._recover)
+
+    def _look(self, stop: Stop) -> _Kept:
+        folder, free = self._places.kept_scratch()
+        try:
+            left_out = ignored_names(self._workspace)
+            plan, links = _Walk(self._workspace, left_out, self._links).plan(stop)
+            names = dict.fromkeys((*left_out, *(os.fsdecode(link.rpartition(b"/")[2]) for link in links)))
+            _copy(stop, self._workspace, folder / _BASE, plan)
+        except BaseException:
+            free()
+            self._places.remove(folder)
+            raise
+        # Two bases may not be mixed up, and nothing names one: so each is an object of its own.
+        base = Base(None, None, b"")
+        kept = _Kept(base, folder, tuple(links), tuple(names), free)
+        with self._lock:
+            old = [one for one in self._kept if not one.opening]
+            self._kept = [one for one in self._kept if one.opening] + [kept]
+        self._forget(old)
+        return kept
+
+    def _make(self, stop: Stop, session_id: str, base: Base) -> PlainCopy:
+        with self._lock:
+            kept = next((one for one in self._kept if one.base is base), None)
+            if kept:
+                kept.opening += 1
+        if kept is None:
+            raise CopyError("The first state of the workspace is no longer kept. Start a new exploration.")
+        try:
+            return self._opened(stop, session_id, kept)
+        finally:
+            with self._lock:
+                kept.opening -= 1
+
+    def _opened(self, stop: Stop, session_id: str, kept: _Kept) -> PlainCopy:
+        place = self._places.new(session_id)
+        try:
+            root = place.root(self._workspace.name or "copy")
+            plan, _ = _Walk(kept.folder / _BASE, kept.left_out).plan(stop)
+            _copy(stop, kept.folder / _BASE, root, plan)
+            # Between copies of ours, nobody writes either: so links of the same files will do.
+            shutil.copytree(kept.folder / _BASE, place.ours / _BASE, symlinks=True, copy_function=os.link)
+            for link in kept.links:
+                there = root / os.fsdecode(link)
+                there.parent.mkdir(parents=True, exist_ok=True)
+                there.symlink_to(self._workspace / os.fsdecode(link), target_is_directory=True)
+            place.write_record({"session": session_id, "name": root.name, "leftOut": list(kept.left_out)})
+            stop.check()
+            place.set_ready()
+        except BaseException:
+            place.free()
+            self._places.remove(place.folder)
+            raise
+        environment = linked.environment(self._workspace, root, kept.links, os.environ.get("PYTHONPATH", ""))
+        environment["GIT_CEILING_DIRECTORIES"] = str(place.folder)
+        links = [root / os.fsdecode(link) for link in kept.links]
+        copy = PlainCopy(place, root, kept.base, kept.left_out, environment, links, self._pool, self._closed)
+        with self._lock:
+            self._open.add(copy)
+        return copy
+
+    def _closed(self, copy: PlainCopy) -> None:
+        with self._lock:
+            self._open.discard(copy)
+            old = [] if self._open else [kept for kept in self._kept if not kept.opening]
+            self._kept = [kept for kept in self._kept if kept not in old]
+        try:
+            copy.place.free()
+            self._places.remove(copy.place.folder)
+        except OSError as error:
+            log.warning("a working copy was not removed completely: %s", error)
+        self._forget(old)
+
+    def _forget(self, old: Sequence[_Kept]) -> None:
+        for kept in old:
+            kept.free()
+            self._places.remove(kept.folder)
+
+    def _recover(self, stop: Stop) -> list[LeftBehind]:
+        found: list[LeftBehind] = []
+        for place in self._places.left_behind():
+            try:
+                record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
+                root = place.root(str(record["name"]))
+                changes = differences(stop, place, root, [str(name) for name in record["leftOut"]])
+                found.append(LeftBehind(str(record["session"]), tuple(changes), write_patch(changes)))
+            except (CopyError, Stopped, OSError, ValueError, KeyError, TypeError) as error:
+                log.warning("what a branch did before the crash cannot be read: %s", error)
+        self._places.tidy()
+        return found
+
+
+def _copy(stop: Stop, source: Path, target: Path, plan: Plan) -> None:
+    """Files that vanish meanwhile are left out. Raises CopyError and OSError."""
+    target.mkdir(mode=0o700)
+    _, moved = copier.copy(stop, source, target, plan)
+    for name in moved:
+        there = source / os.fsdecode(name)
+        if there.is_file() and not os.access(there, os.R_OK):
+            raise CopyError(f"{there} cannot be read. Make it readable, or name it in .gitignore.")

@@ -179,6 +179,16 @@ class Window:
         await expect(header).to_have_attribute("aria-expanded", "true")
         return self.page.locator(".pane", has=header)
 
+    async def grow_goals(self, pixels: int) -> None:
+        """Drag the border above the panes at the bottom of the Explorer up, which makes the last one taller."""
+        box = await self.page.locator('.pane-header[aria-label^="Outline"]').bounding_box()
+        assert box is not None, "the Explorer is closed"
+        x, y = box["x"] + box["width"] / 2, box["y"]
+        await self.page.mouse.move(x, y)
+        await self.page.mouse.down()
+        await self.page.mouse.move(x, y - pixels, steps=4)
+        await self.page.mouse.up()
+
     async def goal(self, name: str | re.Pattern[str]) -> Locator:
         """A row of the goal tree."""
         return (await self.show_goals()).get_by_role("treeitem", name=name)

@@ -54,7 +54,8 @@ export class Explorations implements vscode.Disposable {
     tell({ state: "busy", title: `Using ${chosen}…`, detail: "" });
     try {
       const { applied, title, detail } = await this.daemon.request("goalwright/explore/select", { sessionId, choice: [...choice] });
-      tell({ state: applied ? "applied" : "refused", title, detail });
+      // What more there is to an applied change is for the model.
+      tell({ state: applied ? "applied" : "refused", title, detail: applied ? "" : detail });
     } catch (error) {
       const [title = "", ...detail] = asProblem(error).message.split("\n");
       tell({ state: "refused", title, detail: detail.join("\n").trim() });

@@ -54,7 +54,7 @@ export function row(
     id: goal.id,
     label,
     description: mergeWords(goal) || summary || (current && goal.status !== "completed" ? "current" : ""),
-    spoken: [label, status, summary].filter(Boolean).join(", "),
+    spoken: [label, status, mergeWords(goal), summary].filter(Boolean).join(", "),
     icon: icon(goal, current && context.running),
     abandoned: goal.status === "abandoned",
     current,

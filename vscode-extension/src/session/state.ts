@@ -64,6 +64,8 @@ export interface SessionState {
   goalTree: GoalTree;
   /** Its branches and sub-agents. */
   children: Children;
+  /** A turn is under way. */
+  turning: boolean;
   /** Why it takes no prompts, in words; empty when it does. */
   sealed: string;
   /** What the session holds and costs; null when the daemon did not tell. */
@@ -96,6 +98,7 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
     retry: null,
     goalTree: loaded.goalTree,
     children: childrenOfLoad(loaded),
+    turning: loaded.session.status !== "idle" && (loaded.pending.length === 0 || loaded.pending.some((request) => !isOwnChoice(request))),
     sealed: loaded.sealed ?? "",
     meter: loaded.meter,
     lastEventId: loaded.lastEventId,
@@ -186,11 +189,11 @@ function applyEvent(state: SessionState, event: Event): SessionState {
     case "message_discarded":
       return next.streaming?.messageId === event.messageId ? { ...next, streaming: null } : next;
     case "turn_started":
-      return withStatus({ ...next, retry: null }, "running");
+      return withStatus({ ...next, turning: true, retry: null }, "running");
     case "turn_ended": {
       const said = lastFinish(next) === event.stopReason;
       const notice = said ? undefined : stopNotice(event.stopReason, event.detail);
-      const ended = withStatus({ ...next, children: { ...next.children, awaits: [] }, streaming: null, retry: null }, "idle");
+      const ended = withStatus({ ...next, children: { ...next.children, awaits: [] }, turning: false, streaming: null, retry: null }, next.pending.length > 0 ? "waiting" : "idle");
       return notice ? withNotice(ended, event.eventId, notice.level, notice.text, event.stopReason) : ended;
     }
     case "queue_changed":
@@ -315,7 +318,8 @@ function replied(state: SessionState, requestId: string, rejected: boolean): Ses
   const request = state.pending.find((candidate) => candidate.requestId === requestId);
   if (!request) return state;
   const pending = without(state.pending, requestId);
-  const next = withStatus({ ...state, pending }, pending.length > 0 ? "waiting" : "running");
+  // The person's own choice of a branch is reviewed without a turn, too.
+  const next = withStatus({ ...state, pending }, pending.length > 0 ? "waiting" : state.turning ? "running" : "idle");
   return rejected ? withProgress(next, request.toolCallId, { denied: true }) : next;
 }
 
@@ -325,6 +329,11 @@ function withRemembered(state: SessionState, { eventId, requestId, reply, rememb
   const grants = remembered ?? request?.suggestions ?? [];
   if (reply !== "always" || grants.length === 0 || (request && isBudget(request))) return state;
   return withNotice(state, eventId, "info", rememberedLine(grants, scope), "granted");
+}
+
+/** What is written for a branch that the person chose, see `daemon/explore/commands.py`. */
+function isOwnChoice({ toolCallId }: PermissionRequest): boolean {
+  return toolCallId.startsWith("select_");
 }
 
 function without(pending: readonly PermissionRequest[], requestId: string): PermissionRequest[] {

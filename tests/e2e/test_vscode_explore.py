@@ -1,0 +1,120 @@
+"""An exploration in real VS Code: three branches side by side, their questions, the scoreboard, and the choice."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from tests.e2e.conftest import OpenVSCode
+from tests.e2e.vscode import ways
+from tests.e2e.vscode.window import Window
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def workspace(scratch: Path, clean_env: dict[str, str]) -> Path:
+    config = scratch / "home" / ".goalwright" / "config.json"
+    known = json.loads(config.read_text())
+    test = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+    config.write_text(json.dumps({**known, "test_command": test}))
+    return ways.make_repository(scratch / "shop")
+
+
+def branch(window: Window, name: str) -> Locator:
+    return window.chat.get_by_role("listitem", name=re.compile(rf"^Branch {name}: "))
+
+
+async def bring_forward(window: Window, name: str) -> None:
+    """Choose the request of a branch among those that wait."""
+    inbox = window.chat.get_by_role("list", name="Waiting for approval")
+    await inbox.get_by_role("button", name=re.compile(f"^Branch {name} ")).click()
+    await expect(window.approval).to_contain_text(f"Branch {name}")
+
+
+async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
+    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+) -> None:
+    cart = workspace / "cart.py"
+    model = ways.write_script(scratch / "ways.json")
+    before = ways.git(workspace, "status", "--porcelain")
+    async with open_vscode(settings={"goalwright.model": model}) as window:
+        await window.show_goals()
+        await window.show_chat()
+        await window.widen_chat(220)
+        await window.say(ways.TASK)
+
+        # All three ask at once; each question says whose it is, and nothing is written.
+        for name, direction in zip("ABC", ways.DIRECTIONS, strict=True):
+            await expect(branch(window, name)).to_contain_text(direction)
+            await expect(branch(window, name)).to_contain_text("waiting for approval")
+        await expect(window.tab("Branch A · cart.py — proposed by Goalwright")).to_be_visible()
+        row = await window.goal(re.compile("^Branch A: Whole cents.*waiting for approval"))
+        await expect(row).to_be_visible()
+        await window.pictures("branches")
+
+        # They are answered in another order than they came in.
+        await bring_forward(window, "C")
+        await window.button("Accept", window.approval).click()
+        await expect(window.approval).not_to_contain_text("Branch C")
+        await bring_forward(window, "B")
+        await expect(window.diff).to_contain_text("Decimal")
+        await window.button("Accept", window.approval).click()
+        await expect(window.approval).not_to_contain_text("Branch B")
+        await expect(branch(window, "A")).to_contain_text("waiting for approval")
+        assert cart.read_text() == ways.CART
+
+        # The test command is asked about once, for all branches; then the last branch goes on, too.
+        inbox = window.chat.get_by_role("list", name="Waiting for approval")
+        await inbox.get_by_role("button", name=re.compile("pytest")).click()
+        await window.button("Accept", window.approval).click()
+        await expect(inbox).to_be_hidden()
+        await expect(window.approval).to_contain_text("Branch A")
+        await window.button("Accept", window.approval).click()
+
+        # The facts, side by side.
+        board = window.chat.get_by_role("region", name="Scoreboard")
+        await expect(board.get_by_role("columnheader")).to_have_text(["A", "B", "C"])
+        await expect(board.get_by_role("row", name=re.compile("^Tests"))).to_contain_text("3 pass")
+        await expect(board.get_by_role("row", name=re.compile("^Files"))).to_contain_text("1 · +2 −2")
+        await expect(window.answers().last).to_contain_text("compared above")
+        row = await window.goal(re.compile("^Branch A: Whole cents.*done"))
+        await expect(row).to_be_visible()
+        assert ways.git(workspace, "status", "--porcelain") == before
+        # What a branch changed, in VS Code's own diff editor.
+        await window.button("Show changes of branch A").click()
+        await expect(window.tab("cart.py — Branch A")).to_be_visible()
+        await expect(window.diff).to_contain_text("// 100")
+        await branch(window, "A").get_by_role("button", name=re.compile("^A ")).click()
+        await expect(branch(window, "A").get_by_role("list", name="Files of branch A")).to_contain_text(
+            "cart.py"
+        )
+        await window.grow_goals(260)
+        await expect(await window.goal(re.compile("^Branch C"))).to_be_visible()
+        await window.pictures("explore")
+
+        # The record of a branch is read in the chat, and left again.
+        await window.button("Open conversation of branch B").click()
+        await expect(window.chat.get_by_role("heading", level=1)).to_contain_text("Branch B")
+        await expect(window.answers().last).to_contain_text("one import more")
+        await expect(window.composer).to_be_hidden()
+        await window.pictures("record")
+        await window.button("Back to the session").first.click()
+        await expect(window.composer).to_be_visible()
+
+        # One is used, a part of it: the person reviews it like every change.
+        await window.button("Use branch A").click()
+        await expect(window.approval).to_contain_text("cart.py")
+        assert cart.read_text() == ways.CART
+        hunk = window.approval.get_by_role("checkbox", name="Accept hunk 2 of 2", exact=True)
+        await hunk.uncheck()
+        await window.button("Accept 1 of 2 hunks", window.approval).click()
+        await expect(branch(window, "A")).to_contain_text("used")
+        assert cart.read_text() == ways.WHOLE.replace(" (-{discount} %)", "")
+        await expect(await window.goal(re.compile("^2 Choose among.*chosen: A"))).to_be_visible()
+        assert window.remote_hosts() == set()

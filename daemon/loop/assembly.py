@@ -108,9 +108,7 @@ class Assembly:
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """The tools on offer, see ``daemon.loop.offered``."""
         session = self._session
-        return tuple(
-            ToolSpec(tool.name, described(session, tool), tool.schema()) for tool in self._offered()
-        )
+        return tuple(ToolSpec(tool.name, described(session, tool), tool.schema()) for tool in self._offered())
 
     def _offered(self) -> list[Tool[Any]]:
         return [tool for tool in self._session.services.tools.values() if is_offered(self._session, tool)]

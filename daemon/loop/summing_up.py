@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from daemon.agents.loader import COMPACTION, load_agent
 from daemon.context.compaction import cut_middle, person_said, shortened
 from daemon.context.profiles import ContextProfile
 from daemon.context.step_history import to_history_string
@@ -25,7 +26,8 @@ from daemon.context.windowing.notes import GO_ON
 from daemon.loop.spending import added
 from daemon.model.events import ModelRetry
 from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage
-from daemon.provider.base import Complete, ModelRequest, PromptMessage, ProviderError, Retry
+from daemon.provider.base import Complete, ModelRequest, PromptMessage, ProviderError, Retry, SystemBlock
+from daemon.provider.pricing import model_info
 
 if TYPE_CHECKING:
     from daemon.loop.assembly import Assembly
@@ -67,6 +69,9 @@ class SummingUp:
         self._session = session
         self._assembly = assembly
         self._spent = _Spent()
+        self._model = session.model
+        self._system: tuple[SystemBlock, ...] = ()
+        """Another one than the session's, for another model."""
 
     async def ask(self, prompt: str, profile: ContextProfile) -> Summary:
         """The answer to ``prompt`` behind the next request.
@@ -75,7 +80,9 @@ class SummingUp:
         """
         started = time.monotonic()
         agent = self._session.agent.context
-        text, problem = await self._asked(prompt, agent, profile)
+        text, problem = await self._asked_other(prompt, agent, profile)
+        if not text:
+            text, problem = await self._asked(prompt, agent, profile)
         return Summary(
             text=text,
             fallback=problem,
@@ -84,6 +91,29 @@ class SummingUp:
             model=self._spent.model,
             duration_ms=int((time.monotonic() - started) * 1000),
         )
+
+    async def _asked_other(self, prompt: str, agent: str, profile: ContextProfile) -> tuple[str, str]:
+        """The summary of the agent ``compaction``, when it has a model of its own; else, or when that fails, nothing.
+
+        Nothing of the conversation is in that model's cache, so it is told what it is there for, and no more.
+        """
+        session = self._session
+        found = () if session.agents is None else session.agents.agents
+        other = next((one for one in found if one.name == COMPACTION), None)
+        if other is None or other.model in ("", session.model):
+            return "", ""
+        self._model = other.model
+        self._system = (SystemBlock(other.prompt or load_agent(COMPACTION).prompt),)
+        try:
+            text, problem = await self._asked(prompt, agent, profile)
+        except ProviderError as error:
+            text, problem = "", str(error)
+        if not text:
+            session.tell_once(
+                f"The model of the agent {COMPACTION}, {other.model}, could not sum up; {session.model} does. {problem}"
+            )
+        self._model, self._system = session.model, ()
+        return text, ""
 
     async def _asked(self, prompt: str, agent: str, profile: ContextProfile) -> tuple[str, str]:
         """The summary, or why there is none."""
@@ -95,6 +125,8 @@ class SummingUp:
             temperature=0.0,
             thinking_tokens=0,
         )
+        if self._system:
+            request = replace(request, model=self._model.partition("/")[2], system=self._system)
         messages: Sequence[PromptMessage] = window.messages
         if messages and messages[-1].content == (NotePart(text=GO_ON),):
             messages = messages[:-1]  # the window's way to end with a user message; ours is the better one
@@ -109,7 +141,12 @@ class SummingUp:
                 if error.kind != "overflow" or cut:
                     return "", _sentence(str(error))
                 cut = True
-                messages = shortened(messages, min(window.tokens, profile.window) // 2)
+                takes = (
+                    min(profile.window, model_info(self._model).context_window)
+                    if self._system
+                    else profile.window
+                )
+                messages = shortened(messages, min(window.tokens, takes) // 2)
                 continue
             read = read_summary(answer, agent)
             if not isinstance(read, SummaryProblem):
@@ -122,7 +159,7 @@ class SummingUp:
     async def _call(self, request: ModelRequest) -> str:
         """One call, to its end; its text, or what it thought when it said nothing else."""
         session = self._session
-        stream = session.services.models.stream(session.model, request)
+        stream = session.services.models.stream(self._model, request)
         try:
             async for event in stream:
                 if isinstance(event, Retry):
@@ -148,11 +185,11 @@ class SummingUp:
 
     def _count(self, complete: Complete) -> None:
         spent = self._spent
-        cost = self._session.services.models.cost(self._session.model, complete.usage)
+        cost = self._session.services.models.cost(self._model, complete.usage)
         spent.usage = complete.usage if spent.usage is None else added(spent.usage, complete.usage)
         if cost is not None:
             spent.cost = cost + (spent.cost or 0.0)
-        spent.model = complete.model or self._session.model
+        spent.model = complete.model or self._model
 
     def history(self, keep_from: int, limit: int, *, earlier: bool = True) -> str:
         """The step history, of about ``limit`` tokens, of what comes before ``keep_from``.

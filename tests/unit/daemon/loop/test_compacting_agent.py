@@ -1,0 +1,90 @@
+"""The agent ``compaction``: with a model of its own it sums up, else the session's model does as ever."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from daemon.model.events import Notice
+from daemon.model.messages import Usage
+from tests.fakes.core import Bench, daemon
+from tests.fakes.models import Call, End, Fail, Step
+
+FREE = End(usage=Usage())
+SUMMARY: dict[str, object] = {
+    "current_work": "Reading.",
+    "requests_and_rulings": [],
+    "decisions": [],
+    "findings": ["E42"],
+    "files_changed": [],
+    "failed_attempts": [],
+    "pending_actions": [],
+    "key_paths": {},
+}
+WORK: tuple[Step, ...] = (
+    *([Call("read", {"file_path": f"f{number}.txt"}), FREE] for number in range(6)),
+    ["Read.", FREE],
+)
+ANSWER: Step = [json.dumps(SUMMARY), FREE]
+
+
+def own(folder: Path, head: str, text: str = "") -> None:
+    place = folder / "home" / "agents"
+    place.mkdir(parents=True)
+    (place / "compaction.md").write_text(f"---\n{head}\n---\n{text}\n")
+
+
+async def compacted(bench: Bench, *answers: Step) -> str:
+    for number in range(6):
+        (bench.workspace / f"f{number}.txt").write_text(f"file {number}: some words\n" * 350)
+    bench.models.then(*WORK, *answers)
+    session = bench.session(settings={"keep_steps": 1})
+    await session.prompt("Read.")
+    return (await session.compact()).detail
+
+
+async def test_its_model_is_asked_with_its_own_words(tmp_path: Path) -> None:
+    own(tmp_path, "model: small/one", "Be brief.")
+    async with daemon(tmp_path) as bench:
+        await compacted(bench, ANSWER)
+        assert bench.models.models[-2:] == ["fake/model", "small/one"]
+        work, asked = bench.models.requests[-2:]
+        assert (asked.model, [block.text for block in asked.system]) == ("one", ["Be brief."])
+        assert asked.tools == work.tools  # calls in the conversation need them
+        assert asked.messages[: len(work.messages)] == work.messages
+        (session,) = bench.core.open_sessions
+        assert (
+            next(m for m in session.state.messages if m.compaction() and m.role == "assistant").model
+            == "fake"
+        )
+
+
+async def test_a_file_with_a_model_alone_keeps_the_shipped_words(tmp_path: Path) -> None:
+    own(tmp_path, "model: small/one")
+    async with daemon(tmp_path) as bench:
+        await compacted(bench, ANSWER)
+        assert bench.models.requests[-1].system[0].text.startswith("You sum up the work of an agent")
+
+
+async def test_without_a_model_the_request_begins_as_the_sessions_own(tmp_path: Path) -> None:
+    own(tmp_path, "description: mine", "Be brief.")
+    async with daemon(tmp_path) as bench:
+        await compacted(bench, ANSWER)
+        work, asked = bench.models.requests[-2:]
+        assert set(bench.models.models) == {"fake/model"}
+        assert (asked.system, asked.tools) == (work.system, work.tools)
+
+
+async def test_when_it_fails_the_sessions_model_sums_up_and_the_person_is_told(tmp_path: Path) -> None:
+    own(tmp_path, "model: small/one", "Be brief.")
+    async with daemon(tmp_path) as bench:
+        detail = await compacted(bench, [Fail("no_key", "There is no key for small.")], ANSWER)
+        assert bench.models.models[-2:] == ["small/one", "fake/model"]
+        work, asked = bench.models.requests[-3], bench.models.requests[-1]
+        assert asked.system == work.system
+        assert "tokens" in detail
+        told = [event.text for event in bench.events(Notice) if "small/one" in event.text]
+        assert told == [
+            "The model of the agent compaction, small/one, could not sum up; fake/model does. "
+            "There is no key for small."
+        ]

@@ -55,6 +55,8 @@ class Ran:
     stop: StopReason
     detail: str = ""
     given_up: frozenset[str] = frozenset()
+    asks: bool = False
+    """Its last words are a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +247,8 @@ def _ran(course: Course, tree: PlanTree, ran: Ran) -> tuple[Course, Decision]:
             # The model has broken the goal down: its parts are the next steps.
             return replace(course, step=inner.id), Work("step", inner.id)
         return replace(course, nudged=True), Work("nudge", goal.id)
+    if ran.asks:
+        return course, end  # the person has the word
     return _failed(course, tree, goal, "was not reached: the work on it ended while it was open", ran)
 
 

@@ -33,6 +33,7 @@ from daemon.planner.revising import revised
 from daemon.planner.words import (
     again_text,
     ask_text,
+    asks,
     planned_notice,
     unplanned_notice,
     where_it_stands,
@@ -164,7 +165,7 @@ class Driver:
         self._given_up.clear()
         stop, detail = await self._turn.steps(self._is_paused)
         if stop != PAUSED:
-            return Ran(stop, detail, frozenset(self._given_up))
+            return Ran(stop, detail, frozenset(self._given_up), asks(self._session.state.messages))
         if self._session.wish is not None:
             return Paused("person")
         if tool := self._circle.tool:

@@ -89,7 +89,7 @@ def work_text(work: Work, tree: PlanTree) -> str:
         case "nudge":
             text = (
                 f"{_NUDGE}{title} is still open. If it is reached, call goal(done=...); if it cannot be, "
-                "goal(abandon=...) with why; else go on with it."
+                "goal(abandon=...) with why; if you need the person's answer first, end with your question; else go on."
             )
         case "signposts":
             text = (
@@ -128,6 +128,12 @@ def where_it_stands(messages: Sequence[Message]) -> Literal["begins", "steps", "
         if any(part.type in ("text", "file") for part in message.content):
             break
     return "loop" if answered else "begins"
+
+
+def asks(messages: Sequence[Message]) -> bool:
+    """Whether the model's last words are a question to the person."""
+    last = next((m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None), None)
+    return last is not None and last.text().rstrip(" \n*_`\"').").endswith(("?", "？"))
 
 
 def planned_notice(steps: int, *, again: bool) -> str:

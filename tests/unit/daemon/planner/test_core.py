@@ -149,6 +149,8 @@ GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
             Ask("again", 'The goal "1" was not reached: the work on it ended while it was open.', True, "1"),
         ),
         (STEP, "1 >", Ran("error", "E."), Ask("again", 'The goal "1" stopped with an error: E.', True, "1")),
+        (NUDGED, "1 >", Ran("end_turn", asks=True), End("end_turn")),
+        (STEP, "1 >", Ran("end_turn", asks=True), Work("nudge", "1")),
         (STEP, "1 >", Ran("permission_denied", "no"), End("permission_denied", "no")),
         (STEP, "1 >", Ran("canceled", "c"), End("canceled", "c")),
         (

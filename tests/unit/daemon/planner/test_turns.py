@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,14 @@ async def test_a_nudge_is_enough_for_a_step_that_was_only_forgotten(tmp_path: Pa
         session = planned(bench, "layered")
         assert (await session.prompt("go")).stop == "end_turn"
         assert tree(session) == ["x 1 A", "x 2 B"]
+
+
+async def test_a_step_that_needs_the_persons_answer_ends_the_turn_with_the_question(tmp_path: Path) -> None:
+    async with daemon(tmp_path, plan("A", "B"), "Which of the two?", "**Red or blue?**") as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert tree(session) == ["> 1 A", "  2 B"]
+        one_turn(bench)
 
 
 async def test_an_error_in_a_step_is_planned_anew(tmp_path: Path) -> None:
@@ -413,6 +422,19 @@ async def test_signposts_are_goals_and_the_model_may_deviate(tmp_path: Path) -> 
         assert tree(session) == ["> 1 Something else", "  2 B", "  3 C"]
         assert bench.models.left == 0
         one_turn(bench)
+
+
+@pytest.mark.parametrize("mode", ["layered", "signposts"])
+async def test_asking_for_a_plan_leaves_what_the_provider_has_cached(tmp_path: Path, mode: str) -> None:
+    look = Call("ls", {"path": "."})
+    async with daemon(tmp_path, "Hello.", "No plan.", plan("A"), [look], "Stuck?", "Stuck?") as bench:
+        session = planned(bench, mode)
+        await session.prompt("hi", planner="in_loop")
+        await session.prompt("go")
+        asked = [request.messages for request in bench.models.requests]
+        assert len(asked) >= 5
+        for before, after in itertools.pairwise(asked):
+            assert after[: len(before)] == before
 
 
 async def test_too_many_signposts_are_asked_for_once_more(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from daemon.loop.state import SessionState
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.events import SessionUpdated, SubagentCompleted, SubagentStarted
 from daemon.model.messages import Message, NotePart, StopReason
+from daemon.model.permissions import Rule
 from daemon.permission.service import CallPermission
 from daemon.store.base import StoreError
 from tools.base import PermissionAsk, ToolError
@@ -45,6 +46,7 @@ _STOPS: dict[StopReason, str] = {
     "max_tokens": "Its last answer was cut off",
 }
 _BY_PERSON: frozenset[StopReason] = frozenset({"canceled", "permission_denied"})
+_DESIGN = "it is part of the design: changes of that need your approval"
 _DETAIL = 5_000
 """Characters."""
 
@@ -172,6 +174,7 @@ async def _carried_out(
         _completed(session, meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
         raise
     child.handed_over = True
+    child.design = tuple(_guard(path) for path in changed_paths(state.messages))
     child.keeper = SharedHistory(child.history, session.keeper, call_id)
     stop: StopReason = "canceled"
     detail = ""
@@ -190,6 +193,11 @@ async def _carried_out(
         if canceled:
             raise asyncio.CancelledError
     return meta, child.state, detail
+
+
+def _guard(path: str) -> Rule:
+    """A file of the design, which execute carries out and does not change without a word from the person."""
+    return Rule(permission="edit", pattern=path, action="ask", source="agent", words=_DESIGN)
 
 
 def _completed(session: Session, meta: SubagentMeta) -> None:

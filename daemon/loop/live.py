@@ -86,6 +86,8 @@ class LiveSession:
         self.agent = agent
         self.handed_over = False
         """Of a child: its parent handed its work over to it, and keeps none of its own duties in it."""
+        self.design: tuple[Rule, ...] = ()
+        """Ask about the files of what was handed over to it: carrying a design out is not changing it."""
         self.leaves = False
         """The agent has handed its work over: the turn ends with this step."""
         self.services = services
@@ -275,7 +277,7 @@ class LiveSession:
         """
         sender = None if self.handed_over else self.parent
         above = () if sender is None else (*sender.bounds, sender.agent.own_rules)
-        return tuple(rules for rules in (*above, self.agent.limits) if rules)
+        return tuple(rules for rules in (*above, self.design, self.agent.limits) if rules)
 
     @property
     def insists(self) -> frozenset[str]:

@@ -430,3 +430,29 @@ async def test_an_undo_of_the_session_covers_what_an_iteration_wrote(tmp_path: P
         assert (bench.workspace / "out/tool.py").exists()
         await Restorer(session).undo()
         assert not (bench.workspace / "out/tool.py").exists()
+
+
+async def test_the_design_is_not_changed_by_who_carries_it_out_without_a_yes(tmp_path: Path) -> None:
+    def write(path: str, content: str) -> Call:
+        return Call("write", {"file_path": path, "content": content})
+
+    steps: tuple[Step, ...] = (
+        write("design/rules.md", "one\n"),
+        over(),
+        Call("read", {"file_path": "design/rules.md"}),
+        write("out/a.py", "x = 1\n"),
+        write("design/rules.md", "two\n"),
+        over("The rules are wrong.", success_rate=0.1),
+        "I see.",
+    )
+    async with daemon(tmp_path, *steps) as bench:
+        session = designing(bench, mode="accept-edits")
+        turn = prompted(session, "design it")
+        await bench.answer("once")
+        (request,) = await bench.asked()
+        assert (request.branch_id, request.targets) == ("s1", ("design/rules.md",))
+        assert "part of the design" in request.rule.words
+        await bench.answer("reject", "report it instead")
+        assert (await finish(turn)).stop == "end_turn"
+        assert (bench.workspace / "design/rules.md").read_text() == "one\n"
+        assert (bench.workspace / "out/a.py").exists()

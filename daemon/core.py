@@ -305,7 +305,9 @@ class Daemon:
         profile = self._agents.find(name, trust)
         if not profile.begins:
             known = ", ".join(agent.name for agent in self._agents.all(trust).beginning())
-            raise UnknownAgent(f"The agent {name} only works for other agents; a session begins with: {known}.")
+            raise UnknownAgent(
+                f"The agent {name} only works for other agents; a session begins with: {known}."
+            )
         return profile
 
     async def _open(self, session_id: str) -> Session:
@@ -338,8 +340,11 @@ class Daemon:
 
     async def _settle_branches(self, session: Session) -> None:
         trace = session.state.trace
-        known = [trace] if isinstance(trace, BranchTrace) else session.state.children.branches.values()
-        if any(branch.status == "exploring" for branch in known):
+        goals = session.state.plan.goals.values()
+        explores = any(
+            goal.type == "explore_start" and goal.status in ("pending", "in_progress") for goal in goals
+        )
+        if explores or (isinstance(trace, BranchTrace) and trace.status == "exploring"):
             from daemon.explore.recovery import settle_branches
 
             await self._recovered()
@@ -382,7 +387,7 @@ class Daemon:
     async def _recover_branches(self, folder: Path) -> None:
         from daemon.explore.recovery import recover_copies
 
-        copies = await asyncio.to_thread(self._open_copies, self.workspace, folder, ())
+        copies = await asyncio.to_thread(self._open_copies, self.workspace, folder.parent, ())
         await recover_copies(copies, self._services)
 
     async def _recovered(self) -> None:
@@ -391,7 +396,9 @@ class Daemon:
 
     async def _copies(self, links: Sequence[str]) -> WorkingCopies:
         await self._recovered()
-        return await asyncio.to_thread(self._open_copies, self.workspace, self._private("branches"), links)
+        return await asyncio.to_thread(
+            self._open_copies, self.workspace, self.state_folder / "branches", links
+        )
 
     def _changed_outside(self, path: Path) -> None:
         task = asyncio.create_task(self._tell_servers(path))

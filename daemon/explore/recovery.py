@@ -2,7 +2,8 @@
 
 An exploration that broke off is not begun again: its goal is abandoned, with what is known of its branches. So it
 blocks no goal above it, and what the model does next takes its place in the plan and is told what was tried. What the
-branches had changed can still be taken over with ``select``.
+branches had changed can still be taken over with ``select``. Where all branches had ended, only the goal for choosing
+among them was missing: it is added.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.explore.words import short_summary
+from daemon.explore.score_text import score_table
+from daemon.explore.words import results_text, short_summary
 from daemon.loop.recording import Recorder
 from daemon.model.branches import BranchMeta, child_id
 from daemon.model.events import BranchCompleted, ExploreCompleted
+from daemon.model.goals import Goal
 from daemon.model.messages import Usage
 from daemon.model.traces import BranchTrace
 from daemon.model.words import cut_line
 from daemon.plan.counting import counted
-from daemon.plan.exploring import plan_counted, plan_given_up
+from daemon.plan.exploring import is_given_up, plan_counted, plan_explored, plan_given_up
 
 if TYPE_CHECKING:
     from daemon.explore.copies.base import WorkingCopies
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STOPPED = "Goalwright was stopped in the middle of this branch"
+WHY = "Goalwright was stopped before the branches had ended."
 _WORDS = 1_000
 
 
@@ -71,21 +75,40 @@ async def settle_branches(session: Session) -> None:
         )
         for change in plan_counted(session.state.plan, branch.explore_start_id, branch.cumulative_stats):
             Recorder(session).goal(change)
-    for start_id in dict.fromkeys(branch.explore_start_id for branch in branches):
-        _end(session, start_id)
+    broken = {branch.explore_start_id for branch in branches}
+    for goal in list(session.state.plan.goals.values()):
+        if goal.type == "explore_start" and not is_given_up(session.state.plan, goal.id):
+            _end(session, goal, whole=goal.id not in broken)
+    for start_id in broken:
+        if start_id not in session.state.plan.goals:
+            _completed(session, start_id, WHY)
 
 
-def _end(session: Session, start_id: str) -> None:
-    why = "Goalwright was stopped before the branches had ended."
-    short = short_summary(session.state.children.of(start_id))
-    for change in plan_given_up(session.state.plan, start_id, f"{why}\n{short}"):
-        Recorder(session).goal(change)
+def _end(session: Session, start: Goal, *, whole: bool) -> None:
+    """``whole``: none of its branches was at work any more."""
+    branches = session.state.children.of(start.id)
+    record = Recorder(session).goal
+    short = short_summary(branches)
+    if whole and branches and {branch.id for branch in branches} >= set(start.branch_ids or ()):
+        text = results_text(branches, score_table(branches), ())
+        changes = plan_explored(session.state.plan, start.id, short, text)
+    else:
+        text = f"{WHY}\n\n{short}".strip()
+        changes = plan_given_up(session.state.plan, start.id, text)
+    for change in changes:
+        record(change)
+    _completed(session, start.id, text)
+
+
+def _completed(session: Session, start_id: str, text: str) -> None:
+    merges = [goal.id for goal in session.state.plan.goals.values() if goal.explore_start_id == start_id]
     session.emit(
         ExploreCompleted(
             trace_id=session.session_id,
             time=session.services.now(),
             explore_start_id=start_id,
-            merge_summary=f"{why}\n\n{short}",
+            explore_merge_id=merges[-1] if merges else None,
+            merge_summary=text,
         )
     )
 

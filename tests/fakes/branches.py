@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -16,13 +17,20 @@ from daemon.provider.base import ModelRequest, ProviderEvent
 from tests.fakes.core import Bench, daemon
 from tests.fakes.models import Call, FakeModels, Step
 
-FILES = {"src/a.py": "a = 1\n", "src/b.py": "b = 1\n", "README.md": "read me\n", ".gitignore": "*.log\n.trace/\n"}
+FILES = {
+    "src/a.py": "a = 1\n",
+    "src/b.py": "b = 1\n",
+    "README.md": "read me\n",
+    ".gitignore": "*.log\n.trace/\n",
+}
 
 
 class BranchModels(FakeModels):
     """The main line plays ``main``, a branch what its id names; ``s1`` of a branch is ``A.s1``."""
 
-    def __init__(self, main: Iterable[Step], branches: dict[str, Iterable[Step]], delay_s: float = 0.0) -> None:
+    def __init__(
+        self, main: Iterable[Step], branches: dict[str, Iterable[Step]], delay_s: float = 0.0
+    ) -> None:
         super().__init__(*main)
         self.delay_s = delay_s
         """Before each answer."""
@@ -143,8 +151,10 @@ async def exploring(
 
 def left_over(home: Path) -> list[str]:
     """Files and folders of working copies that are still there."""
-    places = [path for place in (home / "branches").glob("*") for path in place.rglob("*")]
-    return sorted(path.relative_to(home).as_posix() for path in places)
+    # Not pathlib: folders may go meanwhile. The folder of the workspace itself may stay.
+    found = [os.path.join(where, name) for where, _, names in os.walk(home / "branches") for name in names]  # noqa: PTH118
+    found += [str(place) for key in (home / "branches").glob("*") for place in key.glob("*")]
+    return sorted(os.path.relpath(path, home) for path in found)
 
 
 async def ran(bench: Bench, text: str = "go", settings: dict[str, Any] | None = None) -> Session:

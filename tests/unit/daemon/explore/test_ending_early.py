@@ -47,7 +47,9 @@ async def test_cancel_of_the_main_turn_ends_all_branches_and_keeps_what_they_did
     async with exploring(tmp_path, TWO[:1], steps) as bench:
         session = bench.session(settings=ANYWHERE)
         turn = asyncio.create_task(session.prompt("go"))
-        await until(lambda: (tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().split()) == 2)
+        await until(
+            lambda: (tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().split()) == 2
+        )
         assert session.cancel()
         session.cancel()
         assert (await turn).stop == "canceled"
@@ -71,7 +73,9 @@ async def test_cancel_again_and_again_while_it_cleans_up_changes_nothing(tmp_pat
     async with exploring(tmp_path, TWO[:1], {"A": [[Hold()]], "B": [[Hold()]]}) as bench:
         session = bench.session(settings=EDITS)
         turn = asyncio.create_task(session.prompt("go"))
-        await until(lambda: len(bench.models.branches["A"].requests) + len(bench.models.branches["B"].requests) == 2)
+        await until(
+            lambda: len(bench.models.branches["A"].requests) + len(bench.models.branches["B"].requests) == 2
+        )
         working = [task for task in asyncio.all_tasks() if task.get_name().startswith("branch ")]
         assert len(working) == 2
         while not turn.done():
@@ -134,7 +138,10 @@ async def test_with_one_place_branches_work_one_after_the_other(tmp_path: Path) 
     async with exploring(tmp_path, TWO, {"A": ["first."], "B": ["second."]}) as bench:
         session = bench.session(settings={**EDITS, "max_parallel": 1})
         assert (await session.prompt("go")).stop == "end_turn"
-        assert [e.branch_id for e in bench.events(BranchCompleted) if e.trace_id == session.session_id] == ["A", "B"]
+        assert [e.branch_id for e in bench.events(BranchCompleted) if e.trace_id == session.session_id] == [
+            "A",
+            "B",
+        ]
 
 
 async def test_no_copy_for_one_branch_ends_that_one_and_for_all_is_an_error(tmp_path: Path) -> None:
@@ -162,7 +169,11 @@ async def test_the_person_gives_the_exploration_up_in_the_plan(tmp_path: Path) -
         await PersonPlan(session, "me").abandon("2", "I know the answer")
         assert (await turn).stop == "end_turn"
         goals = session.state.plan.goals
-        assert (goals["2"].status, goals["2"].type, goals["2"].branch_ids) == ("abandoned", "explore_start", ["A", "B"])
+        assert (goals["2"].status, goals["2"].type, goals["2"].branch_ids) == (
+            "abandoned",
+            "explore_start",
+            ["A", "B"],
+        )
         assert not [goal for goal in goals.values() if goal.type == "explore_merge"]
         assert "The person gave this exploration up" in told(session).content
         assert "B works." in told(session).content

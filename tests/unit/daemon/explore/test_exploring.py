@@ -26,7 +26,11 @@ from tests.fakes.branches import EDITS, explore, exploring, kinds, ran, told
 from tests.fakes.models import Call, Fail, Hold
 from tests.fakes.waiting import until
 
-MAIN = [[Call("goal", {"add": "find a way", "focus": "1"})], explore("use a list", "use a dict"), "I choose A."]
+MAIN = [
+    [Call("goal", {"add": "find a way", "focus": "1"})],
+    explore("use a list", "use a dict"),
+    "I choose A.",
+]
 A = [
     Call("goal", {"add": "try, check", "focus": "1"}),
     Call("write", {"file_path": "list.py", "content": "x = []\n"}),
@@ -42,7 +46,9 @@ async def test_what_happens_is_told_in_the_events_of_the_main_line(tmp_path: Pat
         said = kinds(events)
         assert said.index("goal_added") < said.index("branch_started")
         assert said.count("branch_started") == said.count("branch_completed") == 2
-        assert said.index("explore_completed") > max(n for n, kind in enumerate(said) if kind == "branch_completed")
+        assert said.index("explore_completed") > max(
+            n for n, kind in enumerate(said) if kind == "branch_completed"
+        )
         started = [event for event in events if isinstance(event, BranchStarted)]
         assert [(e.branch.id, e.branch.description, e.explore_start_id) for e in started] == [
             ("A", "use a list", "2"),
@@ -65,7 +71,9 @@ async def test_what_happens_is_told_in_the_events_of_the_main_line(tmp_path: Pat
         assert (ended.explore_start_id, ended.explore_merge_id) == ("2", "3")
 
 
-async def test_the_plan_has_a_start_and_a_merge_and_the_work_of_the_branches_counts_for_it(tmp_path: Path) -> None:
+async def test_the_plan_has_a_start_and_a_merge_and_the_work_of_the_branches_counts_for_it(
+    tmp_path: Path,
+) -> None:
     async with exploring(tmp_path, MAIN, {"A": A, "B": B}) as bench:
         session = await ran(bench)
         plan = session.state.plan
@@ -96,7 +104,10 @@ async def test_the_result_reads_as_in_the_design(tmp_path: Path) -> None:
             "## Exploration results\n\n### Branch A: use a list\nA list it is: short. Slow.\n\n"
             "### Branch B: use a dict\nA dict it is: quick. Long.\n\n"
         )
-        assert '---\nNothing of it is in the workspace yet. Take a branch over with explore(select=["A"])' in text
+        assert (
+            '---\nNothing of it is in the workspace yet. Take a branch over with explore(select=["A"])'
+            in text
+        )
         assert not told(session).is_error
 
 
@@ -113,8 +124,12 @@ async def test_of_the_branches_one_message_is_in_the_context_and_stays_when_thei
             for part in entry.prompt.content
             if isinstance(part, ToolResultPart)
         ]
-        assert [text for text in texts if "A list it is" in text] == []  # their goal is done, too: its summary has it
-        notes = json.dumps([entry.prompt.content[0].model_dump(mode="json") for entry in Assembly(session).window().entries])
+        assert [
+            text for text in texts if "A list it is" in text
+        ] == []  # their goal is done, too: its summary has it
+        notes = json.dumps(
+            [entry.prompt.content[0].model_dump(mode="json") for entry in Assembly(session).window().entries]
+        )
         assert "A list it is: short. Slow." in notes
         assert "x = []" not in notes
 
@@ -200,7 +215,9 @@ async def test_a_wrong_call_is_told_what_is_wrong_and_begins_nothing(
 
 
 async def test_one_direction_is_allowed_and_may_come_as_text(tmp_path: Path) -> None:
-    async with exploring(tmp_path, [Call("explore", {"branches": "try it"}), "Done."], {"A": ["It works."]}) as bench:
+    async with exploring(
+        tmp_path, [Call("explore", {"branches": "try it"}), "Done."], {"A": ["It works."]}
+    ) as bench:
         session = await ran(bench)
         assert "### Branch A: try it\nIt works." in told(session).content
 
@@ -235,7 +252,9 @@ async def test_a_branch_that_fails_is_told_and_the_others_go_on(tmp_path: Path) 
 
 async def test_a_slow_branch_does_not_hold_up_the_others(tmp_path: Path) -> None:
     hold = Hold()
-    async with exploring(tmp_path, [explore("slow", "quick"), "Done."], {"A": [[hold, "Late."]], "B": B}) as bench:
+    async with exploring(
+        tmp_path, [explore("slow", "quick"), "Done."], {"A": [[hold, "Late."]], "B": B}
+    ) as bench:
         session = bench.session(settings=EDITS)
         turn = asyncio.create_task(session.prompt("go"))
         await hold.reached.wait()
@@ -248,7 +267,8 @@ async def test_a_slow_branch_does_not_hold_up_the_others(tmp_path: Path) -> None
 
 async def test_questions_of_two_branches_wait_at_once_and_are_answered_in_any_order(tmp_path: Path) -> None:
     steps = {
-        name: [Call("write", {"file_path": f"{name}.txt", "content": name}), f"{name} is done."] for name in "ABC"
+        name: [Call("write", {"file_path": f"{name}.txt", "content": name}), f"{name} is done."]
+        for name in "ABC"
     }
     async with exploring(tmp_path, [explore("a", "b", "c"), "Done."], steps) as bench:
         session = bench.session(settings={"test_command": ""})
@@ -257,7 +277,9 @@ async def test_questions_of_two_branches_wait_at_once_and_are_answered_in_any_or
         assert set(requests) == {"A", "B", "C"}
         assert {request.trace_id for request in requests.values()} == {session.session_id}
         assert len(session.state.pending) == 3
-        asked = [e.request.branch_id for e in bench.events(PermissionAsked) if e.trace_id == session.session_id]
+        asked = [
+            e.request.branch_id for e in bench.events(PermissionAsked) if e.trace_id == session.session_id
+        ]
         assert sorted(filter(None, asked)) == ["A", "B", "C"]
         reply = bench.core.permissions.reply
         assert reply(requests["C"].request_id, "once", None, "me") == (True, "me")
@@ -291,4 +313,6 @@ async def test_what_is_not_saved_in_the_editor_is_told_not_to_be_in_the_branches
     async with exploring(tmp_path, [explore("a", "b"), "Done."], {"A": ["1."], "B": ["2."]}) as bench:
         bench.unsaved[bench.workspace / "src" / "a.py"] = "typed"
         session = await ran(bench)
-        assert "Not in the branches, because it is not saved in the editor: src/a.py." in told(session).content
+        assert (
+            "Not in the branches, because it is not saved in the editor: src/a.py." in told(session).content
+        )

@@ -79,7 +79,10 @@ def test_arguments_results_and_what_is_kept_with_them_are_rewritten() -> None:
 
 def test_a_place_with_signs_that_json_escapes_is_found_in_both_spellings() -> None:
     rewrite = rewriter(Path("/home/é/proj"), Path("/copy"))
-    for text in (json.dumps({"a": "/home/é/proj/x"}), json.dumps({"a": "/home/é/proj/x"}, ensure_ascii=False)):
+    for text in (
+        json.dumps({"a": "/home/é/proj/x"}),
+        json.dumps({"a": "/home/é/proj/x"}, ensure_ascii=False),
+    ):
         assert json.loads(rewrite(text)) == {"a": "/copy/x"}
 
 
@@ -117,7 +120,9 @@ def test_a_task_and_an_outcome_can_be_sent_elsewhere() -> None:
         model="fake/model",
         settings=Settings(),
     )
-    outcome = BranchOutcome("t:A", "completed", "done", "end_turn", changes=(BranchChange("a", None, b"1"),), patch=b"p")
+    outcome = BranchOutcome(
+        "t:A", "completed", "done", "end_turn", changes=(BranchChange("a", None, b"1"),), patch=b"p"
+    )
     assert pickle.loads(pickle.dumps(task)) == task
     assert pickle.loads(pickle.dumps(outcome)) == outcome
     assert task.session_id == "t:A"
@@ -131,7 +136,10 @@ async def test_without_background_a_branch_has_the_conversation_with_the_copys_p
         "Done.",
     ]
     steps = {
-        "A": [Call("edit", {"file_path": "README.md", "old_string": "read me", "new_string": "READ"}), "Edited."],
+        "A": [
+            Call("edit", {"file_path": "README.md", "old_string": "read me", "new_string": "READ"}),
+            "Edited.",
+        ],
         "B": ["Nothing."],
     }
     async with exploring(tmp_path, main, steps) as bench:
@@ -174,7 +182,11 @@ async def test_the_model_is_sent_nothing_of_the_call_that_explores(tmp_path: Pat
 
 
 async def test_with_background_a_branch_knows_that_and_not_the_conversation(tmp_path: Path) -> None:
-    main = [Call("read", {"file_path": "README.md"}), explore("one", "two", background="Only <said>this</said>."), "Done."]
+    main = [
+        Call("read", {"file_path": "README.md"}),
+        explore("one", "two", background="Only <said>this</said>."),
+        "Done.",
+    ]
     edit = Call("edit", {"file_path": "README.md", "old_string": "read me", "new_string": "READ"})
     async with exploring(tmp_path, main, {"A": [edit, "Done."], "B": ["2."]}) as bench:
         session = await ran(bench, "the secret prompt")
@@ -190,7 +202,9 @@ async def test_with_background_a_branch_knows_that_and_not_the_conversation(tmp_
         assert result.is_error  # it has not read the file
 
 
-async def test_a_file_that_changed_on_disk_since_it_was_read_must_be_read_again_in_the_branch(tmp_path: Path) -> None:
+async def test_a_file_that_changed_on_disk_since_it_was_read_must_be_read_again_in_the_branch(
+    tmp_path: Path,
+) -> None:
     main = [
         Call("read", {"file_path": "README.md"}),
         Call("bash", {"command": "echo other > README.md"}),

@@ -1,0 +1,160 @@
+"""kill -9 of a daemon that explores, at every stage: nothing is left behind, nothing of the person's is touched."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from daemon.explore.results import load_result
+from daemon.model.events import ExploreCompleted
+from daemon.store.files import FileTraceStore
+from tests.fakes import explore_child
+from tests.fakes.branches import BranchModels, left_over, repository, state_of
+from tests.fakes.core import daemon
+from tests.fakes.waiting import until
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills processes")
+
+
+async def start(folder: Path, stage: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(sys.executable, explore_child.__file__, str(folder), stage)
+
+
+def alive(folder: Path) -> list[int]:
+    """Processes that branches began, and that are still there."""
+    found: list[int] = []
+    for line in (folder / "pids").read_text().split() if (folder / "pids").exists() else []:
+        try:
+            os.kill(int(line), 0)
+            found.append(int(line))
+        except ProcessLookupError:
+            pass
+    return found
+
+
+def log_of(folder: Path) -> bytes:
+    logs = list((folder / "workspace" / ".trace").glob("*/events.jsonl"))
+    return logs[0].read_bytes() if logs else b""
+
+
+async def nothing_is_left(folder: Path, before: object, *, kept: tuple[str, ...] = ()) -> None:
+    """The next start brings all to rest, and the session goes on. ``kept``: branches whose changes must be stored."""
+    await until(lambda: alive(folder) == [], "the end of all processes")
+    assert state_of(folder / "workspace") == before
+    (session_id,) = FileTraceStore(folder / "workspace" / ".trace").trace_ids()
+    async with daemon(folder, models=BranchModels(["Here I am again."], {})) as bench:
+        session = await bench.opened(session_id)
+        branches = session.state.children.branches
+        assert all(branch.status != "exploring" for branch in branches.values())
+        assert session.state.turn is None
+        assert not session.state.pending
+        await until(lambda: left_over(folder / "home") == [], "that no copy is left")
+        for branch in branches.values():
+            assert branch.summary
+            store = bench.core.store
+            if not store.folder(f"{session_id}:{branch.id}").is_dir():
+                continue  # it had not begun
+            child = await bench.opened(f"{session_id}:{branch.id}")
+            assert child.state.turn is None
+            assert child.state.trace.status != "exploring"  # pyright: ignore[reportAttributeAccessIssue]
+            assert child.sealed
+        for name in kept:
+            result = load_result(bench.core.store.folder(f"{session_id}:{name}") / "result")
+            assert result is not None
+            assert [(c.name, c.after) for c in result.changes] == [
+                (f"{name.lower()}.txt", f"of {name}\n".encode())
+            ]
+        starts = [goal for goal in session.state.plan.goals.values() if goal.type == "explore_start"]
+        assert all(goal.status in ("completed", "abandoned") for goal in starts)
+        ended = [e for e in bench.core.store.events(session_id) if isinstance(e, ExploreCompleted)]
+        # What was written last of all is not written again.
+        assert len(ended) == len(starts) or (len(ended) == 0 and starts[0].status == "completed")
+        assert (await session.prompt("go on")).stop == "end_turn"
+    assert state_of(folder / "workspace") == before
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "after:goal_added:2",
+        "before:branch_started",
+        "after:branch_started",
+        "after:branch_started:2",
+        "after:session_created:2",
+        "before:branch_message_added:3",
+        "after:file_changed",
+        "after:file_changed:2",
+        "before:branch_completed",
+        "after:branch_completed",
+        "after:branch_completed:2",
+        "after:branch_completed:4",
+        "before:explore_completed",
+        "after:explore_completed",
+    ],
+)
+async def test_killed_at_an_event(tmp_path: Path, moment: str) -> None:
+    before = state_of(repository(tmp_path))
+    process = await start(tmp_path, moment)
+    async with asyncio.timeout(60):
+        assert await process.wait() == -signal.SIGKILL
+    await nothing_is_left(tmp_path, before)
+
+
+@pytest.mark.parametrize(
+    ("stage", "kept"),
+    [
+        ("tool", ("A", "B")),
+        ("job", ("A", "B")),
+        ("pending", ("A", "B")),
+        ("thinking", ("A", "B")),
+        ("scoring", ("A", "B")),
+    ],
+)
+async def test_killed_in_the_middle_of_a_stage(tmp_path: Path, stage: str, kept: tuple[str, ...]) -> None:
+    before = state_of(repository(tmp_path))
+    process = await start(tmp_path, stage)
+
+    def reached() -> bool:
+        if stage in ("tool", "job", "scoring"):
+            return (tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().split()) >= 2
+        if stage == "pending":
+            return b'"event":"permission_asked"' in log_of(tmp_path)
+        return log_of(tmp_path).count(b'"event":"branch_message_added"') >= 6
+
+    def written() -> bool:
+        folders = [path.parent for path in (tmp_path / "home" / "branches").rglob("b.txt")]
+        return bool(folders) or stage == "scoring"
+
+    try:
+        await until(lambda: reached() and written(), f"the stage {stage}", within_s=60)
+        if stage != "scoring":
+            await until(lambda: b'"event":"branch_completed"' in log_of(tmp_path), "the end of A")
+        else:
+            await until(lambda: len(list((tmp_path / "workspace/.trace").glob("*/branches/*/result"))) == 2)
+    finally:
+        process.kill()
+        await process.wait()
+    await nothing_is_left(tmp_path, before, kept=kept)
+
+
+@pytest.mark.parametrize("part", range(6))
+async def test_killed_while_copies_are_made(tmp_path: Path, part: int) -> None:
+    files = {f"src/{n // 50}/f{n}.py": f"x = {n}\n" * 20 for n in range(1_500)}
+    before = state_of(repository(tmp_path, {**files, "src/b.py": "b\n", ".gitignore": ".trace/\n"}))
+    process = await start(tmp_path, "thinking")
+    branches = tmp_path / "home" / "branches"
+    counts = (0, 1, 300, 900, 1_600, 2_500)
+
+    def made() -> bool:
+        # Not pathlib: folders come and go meanwhile.
+        return branches.exists() and sum(len(names) for _, _, names in os.walk(branches)) >= counts[part]
+
+    await until(made, "so many files", within_s=60)
+    process.kill()
+    await process.wait()
+    await nothing_is_left(tmp_path, before)

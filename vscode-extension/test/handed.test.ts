@@ -19,3 +19,9 @@ test("what the person wrote stays as it is", () => {
     assert.equal(handedLine(text), undefined);
   }
 });
+
+test("what a branch is told is its direction on one line", () => {
+  const told = "# You are branch B\n\nSeveral approaches are explored side by side.\n\n**Your direction**: Decimal arithmetic\n**The others try**: A (Floats).\n";
+  assert.equal(handedLine(told), "Branch B: Decimal arithmetic");
+  assert.equal(handedLine("# You are branch B"), undefined);
+});

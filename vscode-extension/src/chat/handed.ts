@@ -7,8 +7,13 @@ const QUESTION = /^(\S[^]*?)\n\nThis is about @([^\n]+)\.\n\nThe file/;
 const TAIL = /\n\nThe file(?: as it is in the editor|'s text is not quoted here)[^]*$/;
 const SAID = /^> \w+(?: in line \d+)?(?: \([^\n]*?\))?: ([^\n]*)$/m;
 
+/** How a branch is told what it is (see `daemon/explore/words.py`). */
+const BRANCH = /(?:^|\n)# You are branch (\S+)\n[^]*?\*\*Your direction\*\*: ([^\n]+)/;
+
 /** In one line what the person asked for; undefined: the text is not such a prompt. */
 export function handedLine(text: string): string | undefined {
+  const branch = BRANCH.exec(text);
+  if (branch) return `Branch ${branch[1]}: ${branch[2]}`;
   if (!TAIL.test(text)) return undefined;
   const problems = PROBLEMS.exec(text);
   if (problems) {

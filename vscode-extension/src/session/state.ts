@@ -201,7 +201,7 @@ function applyEvent(state: SessionState, event: Event): SessionState {
     case "tool_started":
       return withProgress(next, event.toolCallId, { started: true });
     case "permission_asked":
-      return withStatus({ ...next, pending: [...without(next.pending, event.request.requestId), event.request] }, "waiting");
+      return withStatus(asked(next, event.request), "waiting");
     case "permission_replied":
       return withRemembered(replied(next, event.requestId, event.reply === "reject"), event, state.pending);
     case "permission_forgotten":
@@ -312,6 +312,11 @@ function streamingOf(state: SessionState, messageId: string): StreamingMessage |
   // Only the newest lines can be the one that just ended.
   if (state.items.slice(-3).some((item) => item.key === messageId)) return null;
   return { messageId, parts: [], complete: [] };
+}
+
+function asked(state: SessionState, request: PermissionRequest): SessionState {
+  const pending = [...without(state.pending, request.requestId), request];
+  return { ...state, pending, turning: state.turning || !isOwnChoice(request) };
 }
 
 function replied(state: SessionState, requestId: string, rejected: boolean): SessionState {

@@ -1,0 +1,212 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { agentRow } from "../src/explore/agent_words";
+import { asksFor, childSession } from "../src/explore/children";
+import { board, duration, UNKNOWN } from "../src/explore/score";
+import { sideAddress, sideOf, sideTitle } from "../src/explore/uris";
+import { explorationOf, explorationView, requestsOf, subagentOf } from "../src/explore/view";
+import { agentSpent, askerName, lastLine, requestTitle } from "../src/explore/words";
+import { title } from "../src/diff/uris";
+import { below, branchRow, branchTooltip, placeOf } from "../src/goals/branches";
+import { row } from "../src/goals/model";
+import { apply, fromLoad, type SessionState } from "../src/session/state";
+import { branch, completed, score, started, subagent } from "./fakes/branches";
+import { call, event, file, goal, loaded, message, NO_STATS, request, result, session, text } from "./fakes/protocol";
+
+const TIME = "2026-01-01T00:00:00Z";
+
+function played(...events: Parameters<typeof apply>[1][]): SessionState {
+  return events.reduce(apply, fromLoad(loaded()));
+}
+
+test("branches are followed from their beginning to their end", () => {
+  const state = played(
+    { event: started(1, branch("A")) },
+    { event: started(2, branch("B")) },
+    { event: { event: "branch_goal_added", eventId: 3, traceId: "s1", time: TIME, branchId: "A", goal: goal("1"), parentId: null } },
+    { event: { event: "branch_goal_updated", eventId: 4, traceId: "s1", time: TIME, branchId: "A", goalId: "1", updates: { status: "completed" }, affectedGoals: [], currentId: null } },
+    { event: { event: "branch_message_added", eventId: 5, traceId: "s1", time: TIME, branchId: "A", message: message("assistant", 1, [text("Reading.")], { tokens: 40, cost: 0.5 }), affectedGoals: [] } },
+  );
+  const a = state.children.branches["A"];
+  assert.equal(a?.goalCount, 1);
+  assert.deepEqual([a?.cumulativeStats.messageCount, a?.cumulativeStats.totalTokens, a?.cumulativeStats.totalCost], [1, 40, 0.5]);
+  assert.equal(lastLine(a?.lastMessage ?? null), "Reading.");
+  assert.deepEqual(state.children.trees["A"]?.goals.map(({ status }) => status), ["completed"]);
+  assert.deepEqual(state.goalTree.goals, [], "a branch's goals are no goals of the session");
+  assert.deepEqual(state.items, [], "nor its messages");
+  assert.equal(explorationOf(state, "1").ended, false);
+
+  const ended = [completed(6, "A"), completed(7, "B", { status: "abandoned", score: null })].reduce((now, one) => apply(now, { event: one }), state);
+  const view = explorationOf(ended, "1");
+  assert.equal(view.ended, true);
+  assert.deepEqual(view.branches.map((one) => one.state), ["completed", "abandoned"]);
+  const removed = apply(ended, { event: { event: "branch_removed", eventId: 8, traceId: "s1", time: TIME, branchId: "A", by: "" } });
+  assert.equal(explorationOf(removed, "1").branches[0]?.state, "removed");
+});
+
+test("a branch of which only the load tells has no plan yet, and its later events change none", () => {
+  const state = fromLoad(loaded({ branches: { A: branch("A", { goalCount: 2 }) } }));
+  const next = apply(state, { event: { event: "branch_goal_added", eventId: 1, traceId: "s1", time: TIME, branchId: "A", goal: goal("3"), parentId: null } });
+  assert.equal(next.children.branches["A"]?.goalCount, 3);
+  assert.deepEqual(next.children.trees, {});
+});
+
+test("questions of a branch are its own, those of its sub-agents too", () => {
+  const pending = [request("1", { branchId: "B" }), request("2", { branchId: "A.s1" }), request("3"), request("4", { branchId: "AA" })];
+  const state = fromLoad(loaded({ pending, branches: { A: branch("A"), B: branch("B") } }));
+  const ids = explorationOf(state, "1").branches.map((one) => one.requests.map(({ requestId }) => requestId));
+  assert.deepEqual(ids, [["2"], ["1"]]);
+  assert.deepEqual(explorationOf(state, "1").branches.map((one) => one.state), ["waiting", "waiting"]);
+  assert.equal(asksFor("s10", "s1"), false);
+  const record = fromLoad(loaded({ session: session({ trace: { ...session().trace, traceId: "s1:A" } }), pending }));
+  assert.deepEqual(requestsOf(record, "s1").map(({ requestId }) => requestId), ["2"], "in A's own record its sub-agent is s1");
+});
+
+test("a card finds its exploration by the result, and before that by the branches it asked for", () => {
+  const branches = { A: branch("A", { description: "JWT" }), B: branch("B", { description: "Session" }), C: branch("C", { exploreStartId: "5", description: "JWT" }), D: branch("D", { exploreStartId: "5", description: "Session" }) };
+  const asked = call("c", "explore", { branches: [" JWT ", "Session"] });
+  const state = fromLoad(loaded({ branches }));
+  assert.equal(explorationView(state, asked)?.exploreStartId, "5", "what runs is the newest");
+  const done = { ...state, results: { c: result("c", { name: "explore", metadata: { explore_start_id: "1" } }) } };
+  assert.equal(explorationView(done, asked)?.exploreStartId, "1");
+  assert.equal(explorationView(state, call("d", "explore", { select: ["A"] })), undefined);
+  assert.equal(explorationView(state, call("e", "explore", { branches: ["Other"] })), undefined);
+});
+
+test("what was used is marked, wholly or in parts", () => {
+  const merge = (selectedBranch: string | null): SessionState =>
+    fromLoad(
+      loaded({
+        branches: { A: branch("A", { status: "completed" }), B: branch("B", { status: "completed" }) },
+        goalTree: { mission: "", currentId: null, goals: [goal("1", { type: "explore_start" }), goal("2", { type: "explore_merge", exploreStartId: "1", selectedBranch })] },
+      }),
+    );
+  const chosen = (selected: string | null): boolean[] => explorationOf(merge(selected), "1").branches.map((one) => one.chosen);
+  assert.deepEqual(chosen(null), [false, false]);
+  assert.deepEqual(chosen("B"), [false, true]);
+  assert.deepEqual(chosen("A:src/a.py, B:docs"), [true, true]);
+});
+
+test("that the daemon waits for a choice is told by notices, and ends with the turn", () => {
+  const notice = (eventId: number, code: string): Parameters<typeof apply>[1] => (event(eventId, "notice", { level: "info", text: "Chosen.", code, about: "1" }));
+  const state = played({ event: started(1, branch("A")) }, event(2, "turn_started", { promptId: "p" }), notice(3, "explore_choice_awaited"));
+  assert.equal(explorationOf(state, "1").awaits, true);
+  assert.equal(state.session.status, "waiting");
+  const made = apply(state, notice(4, "explore_choice_made"));
+  assert.equal(explorationOf(made, "1").awaits, false);
+  assert.equal(made.session.status, "running");
+  const over = apply(state, event(4, "turn_ended", { promptId: "p", stopReason: "end_turn", detail: "" }));
+  assert.equal(explorationOf(over, "1").awaits, false);
+});
+
+test("a choice that is reviewed at rest leaves the session at rest", () => {
+  const own = request("r", { toolCallId: "select_1" });
+  const asked = played(event(1, "permission_asked", { request: own }));
+  assert.equal(asked.session.status, "waiting");
+  const answered = (state: SessionState, eventId: number): SessionState =>
+    apply(state, event(eventId, "permission_replied", { requestId: "r", reply: "once", feedback: null, by: "", remembered: null, scope: "session" }));
+  assert.equal(answered(asked, 2).session.status, "idle");
+  const reloaded = fromLoad(loaded({ session: session({ status: "waiting" }), pending: [own] }));
+  assert.equal(answered(reloaded, 1).session.status, "idle");
+  const working = played(event(1, "turn_started", { promptId: "p" }), event(2, "permission_asked", { request: own }));
+  assert.equal(answered(working, 3).session.status, "running");
+});
+
+test("the scoreboard has a row for each fact and says what is not known", () => {
+  const check = { command: "pytest", exitCode: 1, passed: 3, failed: 2, durationMs: 10, detail: "2 failed" };
+  const rows = board([
+    branch("A", { score: score({ newProblems: 0, fixedProblems: 0, test: { ...check, exitCode: 0, failed: 0 } }) }),
+    branch("B", { score: score({ newProblems: 2, fixedProblems: 1, test: check }) }),
+    branch("C"),
+  ]);
+  const texts = Object.fromEntries(rows.map(({ name, cells }) => [name, cells.map((cell) => cell.text)]));
+  assert.deepEqual(texts, {
+    Problems: ["none new", "+2 −1", UNKNOWN],
+    Tests: ["3 pass", "2 fail", UNKNOWN],
+    Files: ["1 · +2 −1", "1 · +2 −1", UNKNOWN],
+    Tokens: ["12k", "12k", UNKNOWN],
+    Cost: ["$0.040", "$0.040", UNKNOWN],
+    Time: ["65 s", "65 s", UNKNOWN],
+  });
+  assert.match(rows[1]?.cells[1]?.hover ?? "", /\$ pytest\n2 failed/);
+  assert.deepEqual(board([branch("A")]), [], "nothing is known yet");
+  const [problems, tests] = board([branch("A", { score: score({ test: { ...check, exitCode: null, detail: "It did not end in 300 s." } }) })]);
+  assert.equal(problems?.cells[0]?.text, UNKNOWN);
+  assert.deepEqual([tests?.cells[0]?.text, tests?.cells[0]?.hover], [UNKNOWN, "$ pytest\nIt did not end in 300 s."]);
+});
+
+test("times are read at a glance", () => {
+  assert.deepEqual([400, 12_000, 185_000].map(duration), ["0.4 s", "12 s", "3 min 5 s"]);
+});
+
+test("who asks is named in titles of questions and of tabs", () => {
+  assert.equal(askerName("A"), "Branch A");
+  assert.equal(askerName("A.s1"), "Branch A, sub-agent s1");
+  assert.equal(askerName("s2"), "Sub-agent s2");
+  assert.equal(requestTitle(request("1", { branchId: "A", title: "Edit a.py" })), "Branch A · Edit a.py");
+  assert.equal(requestTitle(request("1", { title: "Edit a.py" })), "Edit a.py");
+  assert.equal(title(file("src/a.py"), "B"), "Branch B · a.py — proposed by Goalwright");
+  assert.equal(title(file("src/a.py")), "a.py — proposed by Goalwright");
+});
+
+test("ids of children are those of the daemon", () => {
+  assert.equal(childSession("t", "A"), "t:A");
+  assert.equal(childSession("t:A", "s1"), "t:A.s1");
+});
+
+test("a sub-agent belongs to the call that started it", () => {
+  const state = played(
+    event(1, "subagent_started", { subagent: subagent("s1") }),
+    event(2, "subagent_completed", { subagent: subagent("s1", { status: "completed", summary: "Found.", messageCount: 3, cost: 0.01, usage: { input: 900, output: 100, cacheRead: 0, cacheWrite: 0 } }) }),
+  );
+  const agent = subagentOf(state, call("call-s1", "task"));
+  assert.equal(agent?.summary, "Found.");
+  assert.equal(agent && agentSpent(agent), "3 messages · 1k tokens · $0.010");
+  assert.equal(subagentOf(state, call("other", "task")), undefined);
+});
+
+test("the tree has branches below the goal that began them, and their goals below them", () => {
+  const tree = { mission: "", currentId: null, goals: [goal("1", { type: "explore_start" }), goal("2", { parentId: "1" })] };
+  const { children } = fromLoad(loaded({ branches: { A: branch("A"), B: branch("B") } }));
+  assert.deepEqual(below(tree, children, null), ["1"]);
+  assert.deepEqual(below(tree, children, "1"), ["@A", "@B", "2"]);
+  assert.deepEqual(["3", "@A", "@A/2"].map(placeOf), [{ goal: "3" }, { branch: "A" }, { branch: "A", goal: "2" }]);
+  const shown = row({ tree, running: false, branched: new Set(["1"]) }, goal("1"), "1", new Set());
+  assert.equal(shown.state, "collapsed", "it can be opened");
+});
+
+test("a row of a branch says what it is at, and how it came out", () => {
+  const at = branch("A", { cumulativeStats: { ...NO_STATS, messageCount: 2, totalTokens: 1_200 }, lastMessage: message("assistant", 1, [text("Reading a.py")]) });
+  assert.deepEqual(
+    [branchRow(at, false, false), branchRow(at, true, false)].map(({ description, contextValue }) => [description, contextValue]),
+    [
+      ["2 messages · 1.2k tokens · Reading a.py", "branch.exploring"],
+      ["waiting for approval · 2 messages · 1.2k tokens · Reading a.py", "branch.waiting"],
+    ],
+  );
+  const done = branchRow({ ...at, status: "completed", summary: "Two\nfiles." }, false, true);
+  assert.deepEqual([done.description, done.spoken], ["used · Two files.", "Branch A: Way A, done, used, used · Two files."]);
+  const tip = branchTooltip(branch("A", { description: "[x](command:y)", status: "completed", score: score() }), false, (value) => value.replace(/[[\]()]/g, "\\$&"));
+  assert.ok(tip.includes("\\[x\\]\\(command:y\\)"), tip);
+  assert.ok(tip.includes("Tokens: 12k"), tip);
+});
+
+test("the last line is the last words, else the last call", () => {
+  const line = (...content: Parameters<typeof message>[2]): string => lastLine(message("assistant", 1, content));
+  assert.equal(line(text("One.\nTwo.\n")), "Two.");
+  assert.equal(line(text("One."), call("c", "read", { file_path: "a.py" })), "read a.py");
+  assert.equal(lastLine(null), "");
+});
+
+test("addresses of a branch's files are read again as they were written", () => {
+  const side = { sessionId: "t:1", branchId: "A", path: "src/ä?#.py", side: "base" } as const;
+  assert.deepEqual(sideOf(sideAddress(side)), side);
+  assert.equal(sideOf({ scheme: "file", query: "{}" }), undefined);
+  assert.equal(sideOf({ scheme: "goalwright-branch", query: "no JSON" }), undefined);
+  assert.equal(sideTitle({ path: "src/a.py", branchId: "A" }), "a.py — Branch A");
+});
+
+test("the person's own agents are told from the shipped ones", () => {
+  const agent = { name: "review", description: "Reads\nonly.", source: "user", file: "", model: "x/y", tools: null, primary: true, serves: true } as const;
+  assert.deepEqual(agentRow({ ...agent, tools: null }), { label: "review", description: "yours · x/y", detail: "Reads only." });
+});

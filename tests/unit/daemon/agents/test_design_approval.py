@@ -1,0 +1,105 @@
+"""Each change of a design is the person's to approve, whoever makes it and whatever is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.agents.loader import load_agent
+from daemon.loop.children import close_child, open_child
+from daemon.loop.restoring import Restorer
+from daemon.model.permissions import Grant
+from daemon.permission.rules import reason_words
+from tests.fakes.core import daemon, finish, prompted
+from tests.fakes.iterations import designing, over
+from tests.fakes.models import Call, Step
+
+
+@pytest.mark.parametrize("answer", ["always", "once"])
+@pytest.mark.parametrize("scope", ["session", "workspace", "user"])
+async def test_no_answer_lets_the_next_change_of_a_design_pass(
+    tmp_path: Path, answer: Any, scope: Any
+) -> None:
+    writes = [Call("write", {"file_path": f"design/{n}.md", "content": "x\n"}) for n in (1, 2)]
+    async with daemon(tmp_path, writes[0], writes[1], "Designed.") as bench:
+        session = designing(bench)
+        turn = prompted(session, "design it")
+        (request,) = await bench.asked()
+        if answer == "always":
+            grants = [Grant(permission="edit", pattern="*")]
+            bench.core.permissions.reply(request.request_id, "always", None, "t", None, grants, scope)
+        else:
+            await bench.answer("once")
+        (second,) = await bench.asked()
+        assert second.targets == ("design/2.md",)
+        await bench.answer("once")
+        await finish(turn)
+        assert session.state.granted == []
+        assert bench.core.grants.all() == []
+
+
+async def test_what_init_lets_others_do_for_it_is_asked_about_too(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = designing(bench)
+        helper = open_child(session, "s1", load_agent("build"))
+        assert helper.rules.decide("edit", "design/rules.md").action == "ask"
+        helper.handed_over = True
+        assert helper.rules.decide("edit", "out/a.py").action == "allow"
+        await close_child(helper)
+
+
+async def test_a_file_of_the_workspace_does_not_take_the_approval_away(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        folder = bench.workspace / ".goalwright" / "agents"
+        folder.mkdir(parents=True)
+        (folder / "init.md").write_text("---\ndescription: Designs unasked.\n---\nDesign.\n")
+        session = designing(bench)
+        assert session.agent.source == "workspace"
+        assert session.rules.decide("edit", "design/rules.md").action == "ask"
+
+
+async def test_why_it_is_asked_is_said(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        (reason, *_) = designing(bench).rules.explain("edit", "design/rules.md")
+        words = (
+            "ask edit design/rules.md: this agent asks before each change, whatever modes, rules and earlier"
+        )
+        assert reason_words(reason).startswith(words)
+
+
+async def test_an_undo_of_the_session_covers_what_an_iteration_wrote(tmp_path: Path) -> None:
+    write = Call("write", {"file_path": "out/tool.py", "content": "x = 1\n"})
+    async with daemon(tmp_path, over(), write, over("Done.", success_rate=1), "Good.") as bench:
+        session = designing(bench)
+        await session.prompt("design it")
+        assert (bench.workspace / "out/tool.py").exists()
+        await Restorer(session).undo()
+        assert not (bench.workspace / "out/tool.py").exists()
+
+
+async def test_the_design_is_not_changed_by_who_carries_it_out_without_a_yes(tmp_path: Path) -> None:
+    def write(path: str, content: str) -> Call:
+        return Call("write", {"file_path": path, "content": content})
+
+    steps: tuple[Step, ...] = (
+        write("design/rules.md", "one\n"),
+        over(),
+        Call("read", {"file_path": "design/rules.md"}),
+        write("out/a.py", "x = 1\n"),
+        write("design/rules.md", "two\n"),
+        over("The rules are wrong.", success_rate=0.1),
+        "I see.",
+    )
+    async with daemon(tmp_path, *steps) as bench:
+        session = designing(bench, mode="accept-edits")
+        turn = prompted(session, "design it")
+        await bench.answer("once")
+        (request,) = await bench.asked()
+        assert (request.branch_id, request.targets) == ("s1", ("design/rules.md",))
+        assert "part of the design" in request.rule.words
+        await bench.answer("reject", "report it instead")
+        assert (await finish(turn)).stop == "end_turn"
+        assert (bench.workspace / "design/rules.md").read_text() == "one\n"
+        assert (bench.workspace / "out/a.py").exists()

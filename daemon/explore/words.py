@@ -16,7 +16,10 @@ _MOST, _LEAST = 6_000, 1_500
 """Characters of one of them."""
 _TITLE = 200
 
-NOT_OURS = "Background jobs that were started before are not yours, and what is open in the editor unsaved is not in your copy."
+NOT_OURS = (
+    "Background jobs that were started before are not yours, "
+    "and what is not saved in an editor is not in your copy."
+)
 
 
 def task_text(

@@ -17,9 +17,11 @@ from typing import Any
 
 from tests.benchmarks import (
     assembly,
+    branches,
     cold_start,
     diagnostics,
     edits,
+    explore,
     first_request,
     goals,
     memory,
@@ -43,6 +45,8 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Awaitable[list[Measure]]]] = {
     "assembly": assembly.measure,
     "context": context.measure,
     "permissions": permissions.measure,
+    "explore": explore.measure,
+    "branches": branches.measure,
 }
 
 

@@ -1,9 +1,9 @@
 """A daemon core in a process of its own that explores, made to be killed in the middle of it.
 
-``python tests/fakes/explore_child.py <folder> <stage>`` works on ``folder/workspace`` with two branches: A writes a file
-and reports, B writes one and then does what the stage says. With ``before:KIND`` or ``after:KIND`` (``:NUMBER``: which
-one, from 1) the process kills itself (SIGKILL) at that event, wherever it is written; otherwise somebody else does.
-Commands of branches write their process ids into ``folder/pids``.
+``python tests/fakes/explore_child.py <folder> <stage>`` works on ``folder/workspace``, with two branches: A writes
+a file and reports, B writes one and then does what the stage says. With ``before:KIND`` or ``after:KIND``
+(``:NUMBER``: which one, from 1) the process kills itself (SIGKILL) at that event, wherever it is written; otherwise
+somebody else does. Commands of branches write their process ids into ``folder/pids``.
 """
 
 from __future__ import annotations

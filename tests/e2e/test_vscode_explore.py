@@ -118,3 +118,40 @@ async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
         assert cart.read_text() == ways.WHOLE.replace(" (-{discount} %)", "")
         await expect(await window.goal(re.compile("^2 Choose among.*chosen: A"))).to_be_visible()
         assert window.remote_hosts() == set()
+
+
+async def test_goalwright_waits_for_the_persons_choice_and_a_conflict_is_told(
+    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+) -> None:
+    cart = workspace / "cart.py"
+    config = scratch / "home" / ".goalwright" / "config.json"
+    known = json.loads(config.read_text())
+    known.pop("test_command")
+    config.write_text(json.dumps({**known, "explore_choice": "person"}))
+    model = ways.write_script(scratch / "ways.json")
+    settings = {"goalwright.model": model, "goalwright.mode": "accept-edits"}
+    async with open_vscode(settings=settings) as window:
+        await window.show_chat()
+        await window.widen_chat(220)
+        await window.say(ways.TASK)
+        question = window.chat.get_by_role("region", name="Choose a branch")
+        await expect(question).to_contain_text("Which branch should be used?")
+        await expect(window.answers().last).not_to_contain_text("compared above")
+        await window.pictures("choice")
+
+        # Somebody changes the same line: both sides are shown, and nothing is written.
+        mine = ways.CART.replace("sum(prices) - discount", "sum(prices) - min(discount, 100)")
+        cart.write_text(mine)
+        await window.button(f"Use B: {ways.DIRECTIONS[1]}", question).click()
+        refused = window.chat.get_by_role("alert").filter(has_text="min(discount, 100)")
+        await expect(refused).to_be_visible()
+        await window.pictures("conflict")
+        assert cart.read_text() == mine
+
+        # Without it, the same branch is used, and the model goes on with that.
+        cart.write_text(ways.CART)
+        await window.button(f"Use B: {ways.DIRECTIONS[1]}", question).click()
+        await expect(question).to_be_hidden()
+        await expect(window.answers().last).to_contain_text("compared above")
+        await expect(branch(window, "B")).to_contain_text("used")
+        assert cart.read_text() == ways.EXACT

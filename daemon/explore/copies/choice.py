@@ -31,7 +31,7 @@ def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCo
         workspace == repository.top
         # A folder that the repository around it ignores (one of dotfiles, say) has nothing to do with it.
         or not git.ask(
-            stop, workspace, "check-ignore", "-z", "--stdin", given=os.fsencode(workspace), fails=True
+            stop, repository.top, "check-ignore", "-z", "--stdin", given=os.fsencode(workspace), fails=True
         )
         or bool(git.ask(stop, workspace, "ls-files", "-z", "--", ".", fails=True))
     )

@@ -99,12 +99,14 @@ class Stop:
 async def in_thread(pool: Executor, work: Callable[[Stop], T]) -> T:
     """Do blocking work in a thread of ``pool``. Canceled, it stops the work and returns when nothing of it runs."""
     stop = Stop()
-    task = asyncio.get_running_loop().run_in_executor(pool, work, stop)
+    future = pool.submit(work, stop)
+    task = asyncio.wrap_future(future)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         stop.set()
-        if not task.cancel():
+        # Not the task: it would count as canceled while the thread goes on.
+        if not future.cancel():
             await finish(task)
         if not task.cancelled():
             task.exception()  # asked for: how canceled work ended does not matter

@@ -191,5 +191,4 @@ _SAFE = (
     *("-c", f"core.hooksPath={os.devnull}"),
     *("-c", "protocol.allow=never"),
     "--no-optional-locks",
-    "--literal-pathspecs",
 )

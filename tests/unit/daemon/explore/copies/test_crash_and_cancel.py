@@ -46,7 +46,7 @@ async def test_killed_at_any_moment_it_leaves_nothing_that_recover_does_not_remo
     before = fingerprint(top)
     delays = [0.15, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5]
     for delay in delays:
-        child = subprocess.Popen(
+        child = subprocess.Popen(  # noqa: ASYNC220  # a real one, to be killed
             [sys.executable, "-m", "tests.fakes.copying_child", str(top), str(state)],
             cwd=_REPOSITORY,
             stdout=subprocess.DEVNULL,
@@ -67,7 +67,7 @@ async def test_killed_at_any_moment_it_leaves_nothing_that_recover_does_not_remo
 async def test_what_was_done_in_complete_copies_is_told_after_a_crash(tmp_path: Path) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["dirty"](top)
-    child = subprocess.Popen(
+    child = subprocess.Popen(  # noqa: ASYNC220  # a real one, to be killed
         [sys.executable, "-m", "tests.fakes.copying_child", str(top), str(state)],
         cwd=_REPOSITORY,
         stdout=subprocess.PIPE,
@@ -137,12 +137,12 @@ async def test_full_disk_is_an_error_that_says_so_and_leaves_nothing(
     write = os.write
 
     def full(descriptor: int, data: bytes) -> int:
-        if os.readlink(f"/proc/self/fd/{descriptor}").endswith("run.sh"):
+        if str(Path(f"/proc/self/fd/{descriptor}").readlink()).endswith("run.sh"):
             raise OSError(28, "No space left on device")
         return write(descriptor, data)
 
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(CopyError, match="No space left|disk is full"):
+    with pytest.raises(CopyError, match=r"No space left|disk is full"):
         await copies.open("x:A", base)
     monkeypatch.setattr(os, "write", write)
     assert [path for path in state.glob("*/*") if not path.name.startswith(".new-")] == []

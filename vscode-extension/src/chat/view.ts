@@ -282,7 +282,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   private showBadge(): void {
     if (!this.view) return;
-    const count = this.parts.sessions.state?.pending.length ?? 0;
-    this.view.badge = count > 0 ? { value: count, tooltip: "Goalwright needs your approval" } : undefined;
+    const { state } = this.parts.sessions;
+    const count = (state?.pending.length ?? 0) + (state?.children.awaits.length ?? 0);
+    this.view.badge = count > 0 ? { value: count, tooltip: "Goalwright needs your answer" } : undefined;
   }
 }

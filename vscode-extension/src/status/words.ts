@@ -49,6 +49,9 @@ function stateWords(daemon: DaemonState, session: SessionState | undefined): Sta
       if (session && session.pending.length > 0) {
         return { icon: "bell-dot", state: "needs you", tooltip: session.pending.map(requestTitle).join("\n"), alarm: true };
       }
+      if (session && session.children.awaits.length > 0) {
+        return { icon: "bell-dot", state: "needs you", tooltip: "Which branch should be used?", alarm: true };
+      }
       if (session && session.session.status !== "idle") {
         return { icon: "loading~spin", state: "working", tooltip, alarm: false };
       }

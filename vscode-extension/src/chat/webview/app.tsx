@@ -163,7 +163,9 @@ function Announcer({ view }: { view: ViewState }): JSX.Element {
   const asked = session?.pending[0];
   const text = asked
     ? [`${isBudget(asked) ? "Budget reached" : "Approval needed"}: ${requestTitle(asked)}`, ...asked.warnings].join(". ")
-    : session?.session.status === "running"
+    : session && session.children.awaits.length > 0
+      ? "Choose a branch"
+      : session?.session.status === "running"
       ? "Goalwright is working"
       : session && session.items.length > 0
         ? "Goalwright is ready"

@@ -110,6 +110,8 @@ function Question({ sessionId, view, busy }: { sessionId: string; view: Explorat
             {`Use ${branch.id}: ${visibleLine(brief(branch.description))}`}
           </button>
         ))}
+      </div>
+      <div class="buttons">
         <button type="button" class="quiet" disabled={busy} onClick={() => post({ type: "leaveChoice", sessionId, exploreStartId, none: false })}>
           Let the model choose
         </button>

@@ -1,0 +1,125 @@
+"""Branches at a terminal, with real processes: the run that explores, and the commands about what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from lsp_bridge.handshake import UNKNOWN_BRANCH
+from tests.e2e.vscode import ways
+from tests.fakes.goalwright import Finished, Goalwright, installed
+
+pytestmark = pytest.mark.timeout(200)
+
+
+@contextlib.asynccontextmanager
+async def explored(tmp_path: Path, *args: str) -> AsyncGenerator[tuple[Goalwright, Finished]]:
+    """A repository in which three ways were tried, and the run that did."""
+    workspace = ways.make_repository(tmp_path / "shop")
+    model = ways.write_script(tmp_path / "ways.json")
+    async with installed(workspace) as goalwright:
+        yield goalwright, await goalwright.run(ways.TASK, "--model", model, *args)
+
+
+async def says(goalwright: Goalwright, command: str, *args: str) -> list[str]:
+    """The lines of a command that must work."""
+    done = await goalwright.command(command, *args)
+    assert (done.code, done.stderr) == (0, ""), done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+async def test_a_run_shows_each_branch_and_one_is_picked_from_what_it_left(tmp_path: Path) -> None:
+    async with explored(tmp_path, "--yes") as (goalwright, run):
+        lines = run.check().stdout.splitlines()
+        for name, direction in zip("ABC", ways.DIRECTIONS, strict=True):
+            assert f"{name} │ {direction}" in lines
+            assert f"{name} │ ✓ read cart.py" in lines
+            assert f"  accepted (--yes): Branch {name} · Edit cart.py" in run.stdout
+        cart = goalwright.workspace / "cart.py"
+        assert cart.read_text() == ways.CART
+
+        listed = await says(goalwright, "explore")
+        assert listed[0] == f"A  {ways.DIRECTIONS[0]}  (completed)"
+        assert listed[3].split() == ["problems", "tests", "files", "tokens", "cost", "time"]
+        assert listed[5].startswith("B ")
+        shown = await says(goalwright, "explore", "show", "b")
+        assert shown[:2] == [f"B: {ways.DIRECTIONS[1]}  (completed)", "Decimal: exact, and one import more."]
+        assert shown[-1] == "  changed  cart.py  +3 -1"
+        assert "+from decimal import Decimal" in await says(goalwright, "explore", "diff", "B", "cart.py")
+
+        patch = (await goalwright.command("explore", "patch", "B")).stdout
+        (tmp_path / "b.patch").write_text(patch)
+        await asyncio.to_thread(ways.git, goalwright.workspace, "apply", "--check", str(tmp_path / "b.patch"))
+
+        picked = await says(goalwright, "explore", "pick", "A", "cart.py", "--yes")
+        assert picked[0].startswith("  accepted (--yes): ")
+        assert cart.read_text() == ways.WHOLE
+        assert f"A  {ways.DIRECTIONS[0]}  (completed, used)" in await says(goalwright, "explore", "list")
+
+        found = json.loads((await goalwright.command("explore", "--json")).stdout)
+        (exploration,) = found["explorations"]
+        assert [branch["score"]["files"] for branch in exploration["branches"]] == [1, 1, 1]
+        assert exploration["selectedBranch"].startswith("A")
+
+
+async def test_wrong_use_is_told_with_what_to_do(tmp_path: Path) -> None:
+    async with explored(tmp_path, "--yes") as (goalwright, run):
+        run.check()
+        for args, words in (
+            (("show", "Q"), "There is no branch Q. Branches: A, B, C.\n"),
+            (("diff", "A", "other.py"), "Branch A did not change other.py. Its files: cart.py.\n"),
+            (("leave",), "Goalwright does not wait for a choice in this session.\n"),
+        ):
+            wrong = await goalwright.command("explore", *args)
+            assert (wrong.code, wrong.stdout, wrong.stderr) == (1, "", words)
+        error = json.loads((await goalwright.command("explore", "pick", "Q", "--json")).stdout)["error"]
+        assert "Branches: A, B, C." in error["message"]
+
+        # Nobody is asked where there is no terminal, and then nothing is written.
+        refused = await goalwright.command("explore", "pick", "B")
+        assert refused.code == 1
+        assert "there is no terminal to ask on" in refused.stderr
+        cart = goalwright.workspace / "cart.py"
+        assert cart.read_text() == ways.CART
+
+        # The person has changed the same line: both sides are shown.
+        cart.write_text(ways.CART.replace("sum(prices) - discount", "sum(prices) - min(discount, 100)"))
+        conflict = await goalwright.command("explore", "pick", "B", "--yes")
+        assert conflict.code == 1
+        assert "min(discount, 100)" in conflict.stderr
+        assert "Decimal(discount)" in conflict.stderr
+
+        await says(goalwright, "explore", "remove", "C")
+        assert f"C  {ways.DIRECTIONS[2]}  (removed)" in await says(goalwright, "explore")
+        gone = json.loads((await goalwright.command("explore", "diff", "C", "--json")).stdout)["error"]
+        assert gone["code"] == UNKNOWN_BRANCH
+
+
+async def test_without_a_terminal_a_branch_is_refused_by_its_name(tmp_path: Path) -> None:
+    async with explored(tmp_path) as (_, run):
+        assert "Refused, because there is no terminal to ask on: Branch A · Edit cart.py" in run.stderr
+
+
+async def test_agents_are_listed_and_a_session_begins_with_one(tmp_path: Path) -> None:
+    async with explored(tmp_path, "--yes", "--agent", "plan") as (goalwright, _):
+        lines = await says(goalwright, "agents")
+        assert any(line.startswith("plan ") for line in lines)
+        found = json.loads((await goalwright.command("sessions", "--json")).stdout)
+        assert found["sessions"][0]["trace"]["agent"] == "plan"
+        wrong = await goalwright.run("do it", "--agent", "nobody")
+        assert wrong.code == 1
+        assert "nobody" in wrong.stderr
+        both = await goalwright.run("do it", "--agent", "plan", "--continue")
+        assert both.code == 2
+
+
+async def test_a_plan_that_is_none_is_not_built(tmp_path: Path) -> None:
+    async with explored(tmp_path, "--yes") as (goalwright, _):
+        refused = await goalwright.command("plan", "build")
+        assert refused.code == 1
+        assert "not plan" in refused.stderr

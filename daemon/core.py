@@ -137,6 +137,8 @@ class Daemon:
 
     def load_tools(self) -> None:
         """What the first turn needs, before it needs it. Blocks: call it in a thread."""
+        import daemon.planner.driver  # pyright: ignore[reportUnusedImport]  # noqa: F401 - 12 ms that no turn waits for
+
         self._tools.load()
         self._agents.all(self.trust())
 

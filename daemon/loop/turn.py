@@ -49,8 +49,7 @@ from daemon.model.traces import PromptPlanner
 from daemon.permission.rules import rule_words
 from daemon.permission.service import CallPermission
 from daemon.plan.port import SessionPlan
-from daemon.planner.driver import Driver
-from daemon.planner.words import CIRCLE, NOT_RUN
+from daemon.planner.refusals import CIRCLE, NOT_RUN
 from daemon.provider.base import (
     ProviderError,
     ProviderEvent,
@@ -92,6 +91,8 @@ class Turn:
         """When calls were started that have no result yet."""
         self._estimated = 0
         self._model = session.model
+        from daemon.planner.driver import Driver  # with the tools, see Daemon.load_tools
+
         self._driver = Driver(self, session, planner)
         self._asking = False
         """A plan is asked for: calls are answered, and not run."""

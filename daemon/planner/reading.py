@@ -14,7 +14,6 @@ from typing import cast
 
 from daemon.model.messages import ToolCallPart
 from daemon.plan.changes import MAX_DESCRIPTION, one_line
-from tools.goal import split_goals
 
 MAX_LAYERED = 12
 MAX_SIGNPOSTS = 5
@@ -235,6 +234,10 @@ def _listed(text: str) -> tuple[PlanStep, ...]:
 
 
 def _added(calls: Sequence[ToolCallPart]) -> list[str]:
+    if not any(call.name == "goal" for call in calls):
+        return []
+    from tools.goal import split_goals  # the daemon greets its first client before it imports its tools
+
     goals: list[str] = []
     for call in calls:
         if call.name != "goal":

@@ -19,9 +19,6 @@ TAG = "planning"
 _STEP, _NUDGE = "Work on goal ", "Goal "
 _STEPS = (_STEP, _NUDGE)
 _FORMAT = '{"steps": [{"goal": "what will be achieved", "reason": "why", "check": "how it is seen"}]}'
-NOT_RUN = "Not run: a plan was asked for. Answer with it as JSON in your text; the work comes after."
-
-CIRCLE = "Not run: the same calls come again and again. A new plan is made first."
 
 
 def ask_text(

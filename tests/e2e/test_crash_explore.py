@@ -12,6 +12,7 @@ import pytest
 
 from daemon.explore.results import load_result
 from daemon.model.events import ExploreCompleted
+from daemon.model.traces import BranchTrace
 from daemon.store.files import FileTraceStore
 from tests.fakes import explore_child
 from tests.fakes.branches import BranchModels, left_over, repository, state_of
@@ -61,7 +62,8 @@ async def nothing_is_left(folder: Path, before: object, *, kept: tuple[str, ...]
                 continue  # it had not begun
             child = await bench.opened(f"{session_id}:{branch.id}")
             assert child.state.turn is None
-            assert child.state.trace.status != "exploring"  # pyright: ignore[reportAttributeAccessIssue]
+            assert isinstance(child.state.trace, BranchTrace)
+            assert child.state.trace.status != "exploring"
             assert child.sealed
         for name in kept:
             result = load_result(bench.core.store.folder(f"{session_id}:{name}") / "result")

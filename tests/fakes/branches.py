@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ class BranchModels(FakeModels):
     """The main line plays ``main``, a branch what its id names; ``s1`` of a branch is ``A.s1``."""
 
     def __init__(
-        self, main: Iterable[Step], branches: dict[str, Iterable[Step]], delay_s: float = 0.0
+        self, main: Iterable[Step], branches: Mapping[str, Iterable[Step]], delay_s: float = 0.0
     ) -> None:
         super().__init__(*main)
         self.delay_s = delay_s
@@ -126,7 +126,7 @@ EDITS: dict[str, Any] = {"permission": {"edit": "allow", "bash": "allow"}, "test
 
 @asynccontextmanager
 async def exploring(
-    folder: Path, main: Iterable[Step], branches: dict[str, Iterable[Step]], **options: Any
+    folder: Path, main: Iterable[Step], branches: Mapping[str, Iterable[Step]], **options: Any
 ) -> AsyncGenerator[Bench]:
     """A daemon over a repository. At the end nothing of a branch is left, and the repository is as it was.
 
@@ -144,9 +144,16 @@ async def exploring(
         assert not steps.exhausted, f"{name} called the model once more than the test says"
         assert steps.open == 0, f"a stream of {name} was left open"
     assert left_over(folder / "home") == []
-    assert all(session.parent is None for session in bench.core._services.sessions.values())
+    for session in bench.core.open_sessions:
+        assert all(other.parent is None for other in session.services.sessions.values())
     if not changes:
         assert state_of(workspace) == before
+
+
+def scripts(bench: Bench) -> BranchModels:
+    """The models of a bench made by ``exploring``."""
+    assert isinstance(bench.models, BranchModels)
+    return bench.models
 
 
 def left_over(home: Path) -> list[str]:

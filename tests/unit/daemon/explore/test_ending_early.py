@@ -13,7 +13,7 @@ from daemon.loop.planning import PersonPlan
 from daemon.model.events import BranchCompleted, ExploreCompleted, PermissionAsked
 from daemon.plan.tree import PlanError
 from tests.fakes.branch_copies import CopiedTrees
-from tests.fakes.branches import EDITS, explore, exploring, left_over, told
+from tests.fakes.branches import EDITS, explore, exploring, left_over, scripts, told
 from tests.fakes.models import USAGE, Call, End, Hold
 from tests.fakes.waiting import until
 
@@ -74,7 +74,9 @@ async def test_cancel_again_and_again_while_it_cleans_up_changes_nothing(tmp_pat
         session = bench.session(settings=EDITS)
         turn = asyncio.create_task(session.prompt("go"))
         await until(
-            lambda: len(bench.models.branches["A"].requests) + len(bench.models.branches["B"].requests) == 2
+            lambda: (
+                len(scripts(bench).branches["A"].requests) + len(scripts(bench).branches["B"].requests) == 2
+            )
         )
         working = [task for task in asyncio.all_tasks() if task.get_name().startswith("branch ")]
         assert len(working) == 2
@@ -126,12 +128,12 @@ async def test_branches_wait_for_a_place_and_are_ended_when_they_never_got_one(t
         session = bench.session(settings={**EDITS, "max_parallel": 1})
         turn = asyncio.create_task(session.prompt("go"))
         await hold.reached.wait()
-        assert bench.models.branches["B"].requests == []
+        assert scripts(bench).branches["B"].requests == []
         session.cancel()
         await turn
         ended = {event.branch_id: event.status for event in bench.events(BranchCompleted)}
         assert ended == {"A": "abandoned", "B": "abandoned", "C": "abandoned"}
-        assert bench.core._services.parallel.working == 0
+        assert session.services.parallel.working == 0
 
 
 async def test_with_one_place_branches_work_one_after_the_other(tmp_path: Path) -> None:
@@ -253,7 +255,7 @@ async def test_a_no_at_the_limit_ends_both_branches(tmp_path: Path) -> None:
         summary = session.state.children.branches["A"].summary
         assert summary is not None
         assert "Stopped at the budget" in summary
-        assert all(steps.left for steps in bench.models.branches.values())
+        assert all(steps.left for steps in scripts(bench).branches.values())
 
 
 async def test_the_same_call_again_and_again_is_asked_about_in_a_branch(tmp_path: Path) -> None:

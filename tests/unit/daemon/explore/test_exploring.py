@@ -22,7 +22,7 @@ from daemon.model.events import (
 )
 from daemon.model.messages import ToolResultPart
 from daemon.model.traces import BranchTrace
-from tests.fakes.branches import EDITS, explore, exploring, kinds, ran, told
+from tests.fakes.branches import EDITS, explore, exploring, kinds, ran, scripts, told
 from tests.fakes.models import Call, Fail, Hold
 from tests.fakes.waiting import until
 
@@ -134,17 +134,19 @@ async def test_of_the_branches_one_message_is_in_the_context_and_stays_when_thei
         assert "x = []" not in notes
 
 
-async def test_while_the_goal_above_is_open_the_result_stays_whole(tmp_path: Path) -> None:
-    done = Call("goal", {"done": "A is best"})
-    main = [[Call("goal", {"add": "find a way, use it", "focus": "1"})], MAIN[1], done, "Chosen."]
+async def test_while_the_goal_above_is_open_the_result_stays_as_one_message(tmp_path: Path) -> None:
+    more = [Call("goal", {"add": "use it"}), Call("goal", {"focus": "1"})]
+    main = [MAIN[0], MAIN[1], more, "Going on."]
     async with exploring(tmp_path, main, {"A": A, "B": B}) as bench:
         session = await ran(bench)
-        plan = session.state.plan
-        assert (plan.goals["3"].status, plan.goals["4"].status, plan.goals["1"].status) == (
-            "completed",
-            "completed",
-            "completed",
-        )
+        assert session.state.plan.goals["2"].status == "completed"
+        results = [
+            part.content
+            for entry in Assembly(session).window().entries
+            for part in entry.prompt.content
+            if isinstance(part, ToolResultPart) and part.name == "explore"
+        ]
+        assert results == [session.state.plan.goals["3"].merge_summary]
 
 
 async def test_each_branch_is_stored_and_can_be_read_when_its_copy_is_gone(tmp_path: Path) -> None:
@@ -226,7 +228,7 @@ async def test_branches_are_not_offered_to_explore_themselves(tmp_path: Path) ->
     nested = {"A": [explore("deeper", "still deeper"), "It was refused."], "B": ["Done."]}
     async with exploring(tmp_path, [explore("a", "b"), "Done."], nested) as bench:
         session = await ran(bench)
-        (request, _) = bench.models.branches["A"].requests
+        (request, _) = scripts(bench).branches["A"].requests
         assert "explore" not in {tool.name for tool in request.tools}
         assert "hand_over" not in {tool.name for tool in request.tools}
         assert "explore" in {tool.name for tool in bench.models.requests[0].tools}

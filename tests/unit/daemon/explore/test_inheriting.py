@@ -17,7 +17,7 @@ from daemon.loop.recovery import read_state
 from daemon.model.events import BranchMessageAdded
 from daemon.model.messages import NotePart, TextPart, ToolCallPart, ToolResultPart
 from daemon.model.traces import BranchTrace
-from tests.fakes.branches import explore, exploring, ran
+from tests.fakes.branches import explore, exploring, ran, scripts
 from tests.fakes.models import Call, Think
 
 OLD, NEW = Path("/home/me/my shop"), Path("/state/branches/A/my shop")
@@ -144,7 +144,7 @@ async def test_without_background_a_branch_has_the_conversation_with_the_copys_p
     }
     async with exploring(tmp_path, main, steps) as bench:
         session = await ran(bench, f"Improve {readme}, please")
-        request = bench.models.seen_by("A")[0]
+        request = scripts(bench).seen_by("A")[0]
         root = request.env["GOALWRIGHT_WORKSPACE"]
         assert root != str(bench.workspace)
         everything = repr(request.messages)
@@ -177,7 +177,7 @@ async def test_without_background_a_branch_has_the_conversation_with_the_copys_p
 async def test_the_model_is_sent_nothing_of_the_call_that_explores(tmp_path: Path) -> None:
     async with exploring(tmp_path, [explore("one", "two"), "Done."], {"A": ["1."], "B": ["2."]}) as bench:
         await ran(bench)
-        request = bench.models.seen_by("B")[0]
+        request = scripts(bench).seen_by("B")[0]
         assert [message.role for message in request.messages] == ["user", "user"]
 
 
@@ -190,7 +190,7 @@ async def test_with_background_a_branch_knows_that_and_not_the_conversation(tmp_
     edit = Call("edit", {"file_path": "README.md", "old_string": "read me", "new_string": "READ"})
     async with exploring(tmp_path, main, {"A": [edit, "Done."], "B": ["2."]}) as bench:
         session = await ran(bench, "the secret prompt")
-        request = bench.models.seen_by("A")[0]
+        request = scripts(bench).seen_by("A")[0]
         (message,) = request.messages
         text = message.content[0]
         assert isinstance(text, TextPart)

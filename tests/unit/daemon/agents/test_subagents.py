@@ -63,6 +63,7 @@ async def test_a_task_is_done_in_a_session_of_its_own_and_its_last_words_come_ba
         (request, _) = models.seen_by("s1")
         assert request.messages[0].content == (TextPart(text="Find the entry point."),)
         assert "exploring sub-agent" in request.system[0].text
+        assert (request.env["GOALWRIGHT_BRANCH"], request.env["GOALWRIGHT_AGENT"]) == ("s1", "explore")
 
 
 async def test_explore_has_only_tools_that_look_and_the_others_do_not_exist_for_it(tmp_path: Path) -> None:

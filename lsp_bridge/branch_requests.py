@@ -212,7 +212,8 @@ def _agent(agent: AgentProfile) -> p.AgentInfo:
         source=agent.source,
         file=agent.file,
         model=agent.model or None,
-        tools=agent.tools or None,
+        # It begins with none of them where only some are named: that is what a list of names says anyway.
+        tools=(agent.tools[1:] if agent.tools[0] == "!*" else agent.tools) if agent.tools else None,
         primary=agent.begins,
         serves=agent.serves,
     )

@@ -23,6 +23,15 @@ class AgentsOptions:
     json: bool = False
 
 
+def _tools(names: list[str]) -> str:
+    if not names:
+        return ""
+    without = all(name.startswith("!") for name in names)
+    return ("without " if without else "only ") + ", ".join(
+        name.removeprefix("!") if without else name for name in names
+    )
+
+
 async def agents(options: AgentsOptions, launcher: Launcher, console: Console) -> int:
     """List them, and return the exit code."""
 
@@ -38,7 +47,7 @@ async def agents(options: AgentsOptions, launcher: Launcher, console: Console) -
                 _WHOSE.get(string(agent.get("source")), ""),
                 string(agent.get("model")),
                 "" if agent.get("primary") is True else "for tasks",
-                "only " + ", ".join(strings(agent.get("tools"))) if agent.get("tools") else "",
+                _tools(strings(agent.get("tools"))),
             ]
             told = "; ".join(fact for fact in facts if fact)
             name = one_line(string(agent.get("name"))).ljust(width)

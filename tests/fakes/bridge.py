@@ -16,7 +16,7 @@ from lsp_bridge.handshake import preamble
 from lsp_bridge.listen import Listener
 from lsp_bridge.server import Bridge
 from tests.fakes.core import Bench, daemon
-from tests.fakes.models import Step
+from tests.fakes.models import FakeModels, Step
 
 TOKEN = "token-of-the-test"
 DEADLINE_S = 20.0
@@ -202,6 +202,7 @@ async def served(
     check: bool = True,
     chooser: Callable[..., Any] = choose,
     at: Path | None = None,
+    models: FakeModels | None = None,
 ) -> AsyncGenerator[Door]:
     """A daemon behind its door, over an empty workspace. Every record is checked at the end.
 
@@ -218,6 +219,7 @@ async def served(
             command_line=settings,
             editors=bridge.editors,
             check=check,
+            models=models,
         ) as bench:
             listener = Listener(bench.core, bridge, TOKEN, stop.set)
             door = Door(bench, bridge, listener, stop)

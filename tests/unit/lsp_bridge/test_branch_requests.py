@@ -1,0 +1,225 @@
+"""What clients ask about branches, over the real door: real git, real copies, a model that plays each branch."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from lsp_bridge.handshake import (
+    BUSY,
+    HISTORY_CONFLICT,
+    INVALID_PARAMS,
+    SEALED,
+    UNKNOWN_BRANCH,
+    UNKNOWN_SESSION,
+)
+from tests.fakes.branches import BranchModels, explore, repository
+from tests.fakes.bridge import Raw, served
+from tests.fakes.models import Call, Step
+
+READ = Call("read", {"file_path": "src/a.py"})
+SETTINGS: dict[str, Any] = {"test_command": ""}
+ALLOWED: dict[str, Any] = {**SETTINGS, "permission": {"edit": "allow"}}
+MAIN: tuple[Step, ...] = (explore("Make it two", "Make it three"), "Compared.")
+
+
+def edit(new: str) -> Call:
+    return Call("edit", {"file_path": "src/a.py", "old_string": "a = 1", "new_string": new})
+
+
+class Person:
+    """A client with a session that explores."""
+
+    def __init__(self, client: Raw, session_id: str, file: Path) -> None:
+        self.client, self.session_id, self.file = client, session_id, file
+
+    def ask(self, method: str, **params: Any) -> int:
+        return self.client.ask(f"goalwright/{method}", {"sessionId": self.session_id, **params})
+
+    async def get(self, method: str, **params: Any) -> dict[str, Any]:
+        return await self.client.answer(self.ask(method, **params))
+
+    async def refused(self, method: str, **params: Any) -> tuple[int, str]:
+        error = await self.client.refused(f"goalwright/{method}", {"sessionId": self.session_id, **params})
+        return error.code, str(error)
+
+    async def explored(self) -> None:
+        """The prompt, to its end."""
+        done = await self.get("session/prompt", text="try it")
+        assert done["stopReason"] == "end_turn", done
+
+
+@asynccontextmanager
+async def person(settings: dict[str, Any] = ALLOWED, main: tuple[Step, ...] = MAIN) -> AsyncGenerator[Person]:
+    folder = Path(tempfile.mkdtemp(prefix="gw-")).resolve()
+    try:
+        workspace = repository(folder)
+        models = BranchModels(
+            main,
+            {"A": (READ, edit("a = 2"), "It is two now."), "B": (READ, edit("a = 3"), "It is three now.")},
+        )
+        async with served(settings=settings, at=folder, models=models) as door:
+            client = await door.client()
+            created = await client.request("goalwright/session/new", {})
+            found = Person(client, created["session"]["trace"]["traceId"], workspace / "src/a.py")
+            await found.get("session/load")
+            yield found
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_a_session_tells_its_branches_and_what_they_changed() -> None:
+    async with person() as me:
+        assert (await me.get("explore/list"))["explorations"] == []
+        await me.explored()
+        loaded = await me.get("session/load")
+        assert {name: (b["status"], b["summary"]) for name, b in loaded["branches"].items()} == {
+            "A": ("completed", "It is two now."),
+            "B": ("completed", "It is three now."),
+        }
+        assert (loaded["awaitsChoice"], loaded["subagents"], loaded["sealed"]) == ([], {}, "")
+        (exploration,) = (await me.get("explore/list"))["explorations"]
+        assert [branch["id"] for branch in exploration["branches"]] == ["A", "B"]
+        assert (exploration["selectedBranch"], exploration["awaitsChoice"]) == (None, False)
+        assert exploration["exploreMergeId"] in {goal["id"] for goal in loaded["goalTree"]["goals"]}
+        (file,) = (await me.get("explore/files", branchId="A"))["files"]
+        assert (file["path"], file["kind"], file["added"], file["removed"]) == ("src/a.py", "update", 1, 1)
+        sides = await me.get("explore/content", branchId="B", path="src/a.py")
+        assert sides == {"base": "a = 1\n", "branch": "a = 3\n", "binary": False}
+        patch = await me.get("explore/patch", branchId="A")
+        assert patch["base64"] is False
+        assert "+a = 2" in patch["patch"]
+        assert me.file.read_text() == "a = 1\n"
+
+
+async def test_the_record_of_a_branch_is_loaded_and_takes_no_prompt() -> None:
+    async with person() as me:
+        await me.explored()
+        child = f"{me.session_id}:B"
+        record = await me.client.request("goalwright/session/load", {"sessionId": child})
+        assert record["session"]["trace"]["traceId"] == child
+        assert "record" in record["sealed"]
+        assert record["messages"][-1]["content"][0]["text"] == "It is three now."
+        prompt = await me.client.refused("goalwright/session/prompt", {"sessionId": child, "text": "go on"})
+        assert prompt.code == SEALED
+        assert "session that started it" in str(prompt)
+        compact = await me.client.refused("goalwright/session/compact", {"sessionId": child})
+        assert compact.code == SEALED
+        gone = await me.client.refused("goalwright/session/load", {"sessionId": f"{me.session_id}:Z"})
+        assert gone.code == UNKNOWN_SESSION
+
+
+async def test_requests_of_two_branches_wait_in_one_inbox_and_are_answered_in_any_order() -> None:
+    async with person(SETTINGS) as me:
+        turn = me.ask("session/prompt", text="try it")
+        await me.client.event("branch_started")
+        asked: dict[str, str] = {}
+        while len(asked) < 2:
+            await me.client.receive()
+            waiting = [
+                event["request"] for event in me.client.events() if event["event"] == "permission_asked"
+            ]
+            asked = {request["branchId"]: request["requestId"] for request in waiting}
+        listed = (await me.get("permission/list"))["requests"]
+        assert {(request["traceId"], request["branchId"]) for request in listed} == {
+            (me.session_id, "A"),
+            (me.session_id, "B"),
+        }
+        for branch in ("B", "A"):
+            params = {"requestId": asked[branch], "reply": "once"}
+            assert (await me.client.request("goalwright/permission/reply", params))["accepted"]
+            await me.client.event("branch_completed", branchId=branch)
+        assert (await me.client.answer(turn))["stopReason"] == "end_turn"
+        assert me.file.read_text() == "a = 1\n"
+
+
+async def test_the_persons_choice_is_reviewed_and_written() -> None:
+    async with person(SETTINGS) as me:
+        turn = me.ask("session/prompt", text="try it")
+        for _ in range(2):
+            await me.client.event("permission_asked")
+        answered: set[str] = set()
+        while not any(event["event"] == "explore_completed" for event in me.client.events()):
+            for event in me.client.events():
+                request = event.get("request", {}).get("requestId")
+                if event["event"] == "permission_asked" and request not in answered:
+                    answered.add(request)
+                    me.client.ask("goalwright/permission/reply", {"requestId": request, "reply": "once"})
+            await me.client.receive()
+        await me.client.answer(turn)
+        for reply, applied, text in (("reject", False, "a = 1\n"), ("once", True, "a = 3\n")):
+            choice = me.ask("explore/select", choice=["B:src"])
+            while not (listed := (await me.get("permission/list"))["requests"]):
+                pass
+            assert listed[0]["branchId"] is None
+            await me.client.request(
+                "goalwright/permission/reply", {"requestId": listed[0]["requestId"], "reply": reply}
+            )
+            assert (await me.client.answer(choice))["applied"] is applied
+            assert me.file.read_text() == text
+        (exploration,) = (await me.get("explore/list"))["explorations"]
+        assert exploration["selectedBranch"].startswith("B")
+
+
+async def test_what_cannot_be_done_is_refused_with_words_and_codes() -> None:
+    async with person() as me:
+        await me.explored()
+        for method, params, code, words in (
+            ("explore/files", {"branchId": "Q"}, UNKNOWN_BRANCH, "Branches: A, B."),
+            ("explore/select", {"choice": ["Q:a"]}, UNKNOWN_BRANCH, "no branch Q"),
+            ("explore/select", {"choice": []}, INVALID_PARAMS, "Nothing is chosen"),
+            ("explore/content", {"branchId": "A", "path": "other"}, UNKNOWN_BRANCH, "did not change other"),
+            ("explore/list", {"exploreStartId": "99"}, UNKNOWN_BRANCH, "99"),
+            ("plan/build", {}, INVALID_PARAMS, "not plan"),
+        ):
+            told = await me.refused(method, **params)
+            assert told[0] == code, told
+            assert words in told[1]
+        me.file.write_text("a = 4\n")
+        conflict = await me.refused("explore/select", choice=["A"])
+        assert conflict[0] == HISTORY_CONFLICT
+        assert "a = 4" in conflict[1]
+        assert me.file.read_text() == "a = 4\n"
+        me.file.write_text("a = 1\n")
+        await me.get("explore/remove", branchId="A")
+        assert (await me.refused("explore/files", branchId="A"))[0] == UNKNOWN_BRANCH
+        assert (await me.get("session/load"))["branches"]["A"]["removed"] is True
+        assert await me.get("explore/leave") == {"left": False}
+
+
+async def test_the_daemon_waits_for_the_person_and_says_so_until_it_is_left_to_the_model() -> None:
+    async with person({**ALLOWED, "explore_choice": "person"}) as me:
+        turn = me.ask("session/prompt", text="try it")
+        notice = await me.client.event("notice", code="explore_choice_awaited")
+        loaded = await me.get("session/load")
+        assert loaded["awaitsChoice"] == [notice["about"]]
+        (exploration,) = (await me.get("explore/list"))["explorations"]
+        assert exploration["awaitsChoice"] is True
+        assert (await me.refused("plan/build"))[0] == BUSY
+        assert await me.get("explore/leave", exploreStartId="99") == {"left": False}
+        assert await me.get("explore/leave") == {"left": True}
+        assert (await me.client.answer(turn))["stopReason"] == "end_turn"
+        assert (await me.get("session/load"))["awaitsChoice"] == []
+
+
+async def test_agents_are_listed_with_the_persons_own_and_what_is_wrong_with_files() -> None:
+    async with person() as me:
+        folder = me.file.parents[2] / "home" / "agents"
+        folder.mkdir(parents=True)
+        (folder / "review.md").write_text("---\ndescription: Reads only\ntools: [read, grep]\n---\nReview.\n")
+        (folder / "Bad Name.md").write_text("x")
+        found = await me.get("agent/list")
+        agents = {agent["name"]: agent for agent in found["agents"]}
+        assert agents["build"]["source"] == "shipped"
+        review = agents["review"]
+        assert (review["source"], review["description"], review["tools"]) == (
+            "user",
+            "Reads only",
+            ["read", "grep"],
+        )
+        assert "compaction" not in agents
+        assert any("Bad Name" in problem for problem in found["problems"])

@@ -188,8 +188,8 @@ class _Branch:
             outcome = dataclasses.replace(outcome, stats=mirror.stats, last_message=mirror.last_message)
         if copy is not None:
             try:
-                changes = tuple(await copy.changes())
-                outcome = dataclasses.replace(outcome, changes=changes, patch=await copy.patch())
+                changes, patch = await copy.outcome()
+                outcome = dataclasses.replace(outcome, changes=tuple(changes), patch=patch)
                 await self._host.keep(self._task, outcome)
             except (CopyError, OSError) as error:
                 log.warning("what %s changed is not known: %s", self._task.session_id, error)

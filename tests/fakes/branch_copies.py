@@ -47,6 +47,9 @@ class CopiedTree:
     async def patch(self) -> bytes:
         return b"patch of " + ", ".join(c.name for c in await self.changes()).encode()
 
+    async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
+        return await self.changes(), await self.patch()
+
     async def close(self) -> None:
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 

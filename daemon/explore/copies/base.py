@@ -85,6 +85,10 @@ class WorkingCopy(Protocol):
         """The same as a binary git patch against the base's tree. Raises CopyError."""
         ...
 
+    async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
+        """``changes`` and ``patch``, looked at once. Raises CopyError."""
+        ...
+
     async def close(self) -> None:
         """Remove the files and everything that belongs to them. Never raises; twice is as good as once."""
         ...

@@ -76,6 +76,15 @@ class Comparing:
             for part, private, now in self._now(stop)
         )
 
+    def outcome(self, stop: Stop) -> tuple[list[BranchChange], bytes]:
+        """Both, from one look at the files. Raises CopyError."""
+        found: list[BranchChange] = []
+        patches: list[bytes] = []
+        for part, private, now in self._now(stop):
+            found += _changes(private, part.raw_tree, now, part.prefix, self._named)
+            patches.append(diff(private, part.raw_tree, now, "--no-renames", prefix=part.prefix))
+        return sorted(found, key=lambda change: change.name), b"".join(patches)
+
     def _named(self, path: str) -> str:
         if path.startswith(self.workspace):
             return path[len(self.workspace) :]

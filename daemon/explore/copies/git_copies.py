@@ -98,6 +98,10 @@ class GitCopy:
         """The same as a binary git patch, relative to the repository's top folder. Raises CopyError."""
         return await self._ask(self._comparing.patch)
 
+    async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
+        """Both of them, from one look at the files. Raises CopyError."""
+        return await self._ask(self._comparing.outcome)
+
     async def close(self) -> None:
         """Remove everything of it. Never raises; twice is as good as once."""
         if self._closing is None:

@@ -165,6 +165,11 @@ class PlainCopy:
         """The same as a binary git patch. Raises CopyError."""
         return write_patch(await self.changes())
 
+    async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
+        """Both of them, from one look at the files. Raises CopyError."""
+        changes = await self.changes()
+        return changes, write_patch(changes)
+
     async def close(self) -> None:
         """Remove everything of it. Never raises; twice is as good as once."""
         if self._closing is None:

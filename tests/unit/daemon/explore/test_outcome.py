@@ -1,0 +1,32 @@
+"""What a working copy tells at once is what it tells one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from daemon.explore.copies.base import WorkingCopies
+from daemon.explore.copies.choice import copies_for
+from daemon.explore.copies.plain_copies import PlainCopies
+from tests.fakes.branches import repository, state_of
+
+
+@pytest.mark.parametrize("with_git", [True, False])
+async def test_changes_and_patch_at_once(tmp_path: Path, with_git: bool) -> None:
+    workspace = repository(tmp_path)
+    before = state_of(workspace)
+    folder = tmp_path / "copies"
+    copies: WorkingCopies = (
+        copies_for(workspace, folder, ()) if with_git else PlainCopies(workspace, folder, ())
+    )
+    copy = await copies.open("t:A", await copies.base())
+    (copy.root / "src/a.py").write_text("a = 2\n")
+    (copy.root / "new.txt").unlink()
+    (copy.root / "more.bin").write_bytes(b"\0\1\2")
+    changes, patch = await copy.outcome()
+    assert [change.name for change in changes] == ["more.bin", "new.txt", "src/a.py"]
+    assert list(changes) == list(await copy.changes())
+    assert patch == await copy.patch()
+    await copy.close()
+    assert state_of(workspace) == before

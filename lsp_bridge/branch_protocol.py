@@ -134,7 +134,7 @@ class AgentInfo(Wire):
     model: str | None = None
     """Its own model; null: the session's."""
     tools: tuple[str, ...] | None = None
-    """Those it may use, as wildcards; after ``!`` those of all that it may not. Null: all that its permissions let it."""
+    """Those it may use, as wildcards; after ``!`` those of all that it may not. Null: all that its rules let it."""
     primary: bool = True
     """A session may begin with it."""
     serves: bool = True

@@ -56,7 +56,6 @@ async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
         await expect(window.tab("Branch A · cart.py — proposed by Goalwright")).to_be_visible()
         row = await window.goal(re.compile("^Branch A: Whole cents.*waiting for approval"))
         await expect(row).to_be_visible()
-        await window.pictures("branches")
 
         # They are answered in another order than they came in.
         await bring_forward(window, "C")
@@ -103,7 +102,6 @@ async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
         await expect(window.chat.get_by_role("heading", level=1)).to_contain_text("Branch B")
         await expect(window.answers().last).to_contain_text("one import more")
         await expect(window.composer).to_be_hidden()
-        await window.pictures("record")
         await window.button("Back to the session").first.click()
         await expect(window.composer).to_be_visible()
 

@@ -120,7 +120,7 @@ export interface AgentInfo {
   file: string;
   /** Its own model; null: the session's. */
   model: string | null;
-  /** Those it may use, as wildcards; after `!` those of all that it may not. Null: all that its permissions let it. */
+  /** Those it may use, as wildcards; after `!` those of all that it may not. Null: all that its rules let it. */
   tools: string[] | null;
   /** A session may begin with it. */
   primary: boolean;

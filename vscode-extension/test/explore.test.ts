@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { agentRow } from "../src/explore/agent_words";
 import { asksFor, childSession } from "../src/explore/children";
+import { Glimpses } from "../src/explore/live";
 import { board, duration, UNKNOWN } from "../src/explore/score";
 import { sideAddress, sideOf, sideTitle } from "../src/explore/uris";
 import { explorationOf, explorationView, requestsOf, subagentOf } from "../src/explore/view";
@@ -209,4 +210,29 @@ test("addresses of a branch's files are read again as they were written", () => 
 test("the person's own agents are told from the shipped ones", () => {
   const agent = { name: "review", description: "Reads\nonly.", source: "user", file: "", model: "x/y", tools: null, primary: true, serves: true } as const;
   assert.deepEqual(agentRow({ ...agent, tools: null }), { label: "review", description: "yours · x/y", detail: "Reads only." });
+});
+
+test("sub-agents at work are watched, and forgotten when they end", async () => {
+  const asked: string[] = [];
+  let shown: object = {};
+  const daemon = {
+    request: (_: string, { sessionId }: { sessionId: string }) => {
+      asked.push(sessionId);
+      return Promise.resolve(loaded({ messages: [message("assistant", 1, [text("Looking.")])], session: session({ trace: { ...session().trace, messageCount: 2 } }) }));
+    },
+  } as unknown as ConstructorParameters<typeof Glimpses>[0];
+  const glimpses = new Glimpses(daemon, (live) => (shown = live));
+  const state = fromLoad(loaded({ subagents: { s1: subagent("s1"), s2: subagent("s2", { status: "completed" }) } }));
+  glimpses.follow([state, undefined]);
+  glimpses.follow([state, undefined]);
+  await new Promise(setImmediate);
+  assert.deepEqual(asked, ["s1:s1"]);
+  assert.deepEqual(shown, { "s1:s1": { line: "Looking.", messages: 2 } });
+  const added = event(9, "message_added", { message: message("assistant", 2, [call("c", "read", { file_path: "a.py" })]), affectedGoals: [] });
+  glimpses.receive({ sessionId: "s1:s1", ...added });
+  assert.deepEqual(shown, { "s1:s1": { line: "read a.py", messages: 3 } });
+  glimpses.follow([fromLoad(loaded())]);
+  shown = {};
+  glimpses.receive({ sessionId: "s1:s1", ...added });
+  assert.deepEqual(shown, {});
 });

@@ -78,13 +78,13 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"name": name, "input": arguments}
 
 
-def step(*calls: Mapping[str, Any], text: str = "", **more: Any) -> dict[str, Any]:
+def step(*calls: Mapping[str, Any], text: str = "", tokens: int = 2_400, **more: Any) -> dict[str, Any]:
     """One answer of the model. Its tokens are told, so that there is something to compare."""
-    usage = {"input": 2_400, "output": 180, "cache_read": 0, "cache_write": 0}
+    usage = {"input": tokens, "output": tokens // 12, "cache_read": 0, "cache_write": 0}
     return {"text": text, "tool_calls": list(calls), "usage": usage, **more}
 
 
-def branch(goal: str, content: str, said: str) -> list[list[dict[str, Any]]]:
+def branch(goal: str, content: str, said: str, tokens: int = 2_400) -> list[list[dict[str, Any]]]:
     """The turns of a branch that plans, writes the cart anew, and reports."""
     return [
         [
@@ -95,8 +95,9 @@ def branch(goal: str, content: str, said: str) -> list[list[dict[str, Any]]]:
             step(
                 call("write", file_path="cart.py", content=content),
                 text="The discount is a share of the sum.",
+                tokens=tokens,
             ),
-            step(text=said),
+            step(text=said, tokens=tokens),
         ]
     ]
 
@@ -118,9 +119,9 @@ def write_script(file: Path, *after: Mapping[str, Any]) -> str:
             "A": branch(
                 "Take the share in whole cents", WHOLE, "Whole cents: one expression, and a nicer receipt."
             ),
-            "B": branch("Take the share as Decimal", EXACT, "Decimal: exact, and one import more."),
+            "B": branch("Take the share as Decimal", EXACT, "Decimal: exact, and one import more.", 4_100),
             "C": branch(
-                "Take the share as float", FLOAT, "Floats: short, but the type is no integer any more."
+                "Take the share as float", FLOAT, "Floats: short, but the type is no integer any more.", 1_900
             ),
         },
     }

@@ -168,14 +168,15 @@ async def test_the_persons_choice_is_reviewed_and_written() -> None:
 async def test_what_cannot_be_done_is_refused_with_words_and_codes() -> None:
     async with person() as me:
         await me.explored()
-        for method, params, code, words in (
+        wrong: tuple[tuple[str, dict[str, Any], int, str], ...] = (
             ("explore/files", {"branchId": "Q"}, UNKNOWN_BRANCH, "Branches: A, B."),
             ("explore/select", {"choice": ["Q:a"]}, UNKNOWN_BRANCH, "no branch Q"),
             ("explore/select", {"choice": []}, INVALID_PARAMS, "Nothing is chosen"),
             ("explore/content", {"branchId": "A", "path": "other"}, UNKNOWN_BRANCH, "did not change other"),
             ("explore/list", {"exploreStartId": "99"}, UNKNOWN_BRANCH, "99"),
             ("plan/build", {}, INVALID_PARAMS, "not plan"),
-        ):
+        )
+        for method, params, code, words in wrong:
             told = await me.refused(method, **params)
             assert told[0] == code, told
             assert words in told[1]

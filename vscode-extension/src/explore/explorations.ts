@@ -5,6 +5,7 @@ import type { BranchMeta, FileDiff } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { childSession } from "./children";
 import { BranchContents } from "./contents";
+import { Glimpses } from "./live";
 import type { Records } from "./record";
 import { NOTHING_EXPLORED, outcomeKey, type Explored, type Outcome } from "./shown";
 import { brief, branchLabel } from "./words";
@@ -16,6 +17,7 @@ export class Explorations implements vscode.Disposable {
   readonly onDidChange = this.changed.event;
   shown: Explored = NOTHING_EXPLORED;
   private readonly contents: BranchContents;
+  private readonly disposables: vscode.Disposable[];
 
   constructor(
     private readonly daemon: Daemon,
@@ -23,6 +25,15 @@ export class Explorations implements vscode.Disposable {
     private readonly records: Records,
   ) {
     this.contents = new BranchContents(daemon);
+    const glimpses = new Glimpses(daemon, (live) => this.show({ live }));
+    const follow = (): void => glimpses.follow([sessions.state, records.state]);
+    this.disposables = [
+      this.changed,
+      this.contents,
+      daemon.onUpdate((update) => glimpses.receive(update)),
+      sessions.onDidChange(follow),
+      records.onDidChange(follow),
+    ];
   }
 
   /** Fetches what a branch changed, for the page. Why that cannot be told stands in the card. */
@@ -79,8 +90,7 @@ export class Explorations implements vscode.Disposable {
   }
 
   dispose(): void {
-    this.changed.dispose();
-    this.contents.dispose();
+    vscode.Disposable.from(...this.disposables).dispose();
   }
 
   private async files(sessionId: string, branchId: string): Promise<readonly FileDiff[]> {

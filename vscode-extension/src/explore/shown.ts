@@ -10,7 +10,15 @@ export interface Outcome {
   detail: string;
 }
 
+/** What a sub-agent at work does just now. */
+export interface Glimpse {
+  line: string;
+  messages: number;
+}
+
 export interface Explored {
+  /** Of sub-agents at work, by their sessions. */
+  live: Readonly<Record<string, Glimpse>>;
   /** Files that a branch changed, by its session; undefined until they were asked for. */
   files: Readonly<Record<string, readonly FileDiff[]>>;
   /** Why the files of a branch cannot be listed. */
@@ -19,7 +27,7 @@ export interface Explored {
   outcomes: Readonly<Record<string, Outcome>>;
 }
 
-export const NOTHING_EXPLORED: Explored = { files: {}, problems: {}, outcomes: {} };
+export const NOTHING_EXPLORED: Explored = { live: {}, files: {}, problems: {}, outcomes: {} };
 
 export function outcomeKey(sessionId: string, exploreStartId: string): string {
   return `${sessionId} ${exploreStartId}`;

@@ -5,6 +5,7 @@ import { stopNotice } from "../../session/read";
 import type { Level, SessionState } from "../../session/state";
 import { toolView } from "../../session/tools";
 import { handedLine } from "../handed";
+import { childSession } from "../../explore/children";
 import type { Explored } from "../../explore/shown";
 import { explorationView, requestsOf, subagentOf } from "../../explore/view";
 import type { Changes } from "../messages";
@@ -226,7 +227,8 @@ function Work({ session, call, explored }: { session: SessionState; call: ToolCa
     return view ? <Exploration sessionId={sessionId} view={view} explored={explored} /> : null;
   }
   const agent = call.name === "task" ? subagentOf(session, call) : undefined;
-  return agent ? <Task sessionId={sessionId} agent={agent} requests={requestsOf(session, agent.id)} /> : null;
+  if (!agent) return null;
+  return <Task sessionId={sessionId} agent={agent} requests={requestsOf(session, agent.id)} glimpse={explored.live[childSession(sessionId, agent.id)]} />;
 }
 
 function Reasoning({ id, part, growing }: { id: string; part: ReasoningPart; growing: boolean }): JSX.Element | null {

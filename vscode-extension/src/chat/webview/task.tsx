@@ -1,6 +1,7 @@
 /** A sub-agent below the line of its `task` call. */
 import type { JSX } from "preact";
 import { childSession } from "../../explore/children";
+import type { Glimpse } from "../../explore/shown";
 import { agentSpent, agentState } from "../../explore/words";
 import type { PermissionRequest, SubagentMeta } from "../../protocol.gen";
 import { useOpen } from "./hooks";
@@ -12,9 +13,12 @@ interface TaskProps {
   sessionId: string;
   agent: SubagentMeta;
   requests: readonly PermissionRequest[];
+  /** What it does just now. */
+  glimpse: Glimpse | undefined;
 }
 
-export function Task({ sessionId, agent, requests }: TaskProps): JSX.Element {
+export function Task({ sessionId, agent, requests, glimpse }: TaskProps): JSX.Element {
+  const steps = agent.messageCount === 0 && glimpse ? { ...agent, messageCount: glimpse.messages } : agent;
   const [open, toggle] = useOpen(`task-${sessionId}-${agent.id}`);
   const long = agent.summary.includes("\n") || agent.summary.length > 120;
   return (
@@ -22,9 +26,10 @@ export function Task({ sessionId, agent, requests }: TaskProps): JSX.Element {
       <p class="task-line">
         <span class="letter">{agent.id}</span>
         <span>{visibleLine(agent.agent)}</span>
-        <span class="dim">{[agentState(agent), agentSpent(agent)].filter(Boolean).join(" · ")}</span>
+        <span class="dim">{[agentState(agent), agentSpent(steps)].filter(Boolean).join(" · ")}</span>
         {requests.length > 0 && <span class="badge">waiting for approval</span>}
       </p>
+      {agent.status === "running" && glimpse?.line && <p class="branch-last">{visibleLine(glimpse.line)}</p>}
       {agent.summary && !open && <p class="branch-last">{visibleLine(agent.summary)}</p>}
       {agent.summary && open && <Markdown text={agent.summary} />}
       <div class="branch-actions">

@@ -153,3 +153,53 @@ async def test_goalwright_waits_for_the_persons_choice_and_a_conflict_is_told(
         await expect(window.answers().last).to_contain_text("compared above")
         await expect(branch(window, "B")).to_contain_text("used")
         assert cart.read_text() == ways.EXACT
+
+
+async def test_a_sub_agent_shows_what_it_does_and_its_record_can_be_read(
+    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+) -> None:
+    answer = "The discount is taken in cart.py, line 6."
+    script = {
+        "name": "a question",
+        "turns": [
+            [
+                ways.step(ways.call("task", agent="general", prompt="Where is the discount taken?")),
+                ways.step(text="Now I know."),
+            ]
+        ],
+        "branches": {
+            "s1": [
+                [
+                    ways.step(ways.call("read", file_path="cart.py")),
+                    ways.step(ways.call("write", file_path="found.txt", content="line 6\n")),
+                    ways.step(text=answer),
+                ]
+            ]
+        },
+    }
+    file = scratch / "task.json"
+    file.write_text(json.dumps(script))
+    async with open_vscode(settings={"goalwright.model": f"scripted/{file}"}) as window:
+        await window.show_chat()
+        await window.say("Where is the discount?")
+        while await window.chat.get_by_role("group", name="Sub-agent s1, general, done").count() == 0:
+            # Starting one may be asked about, and what it writes is.
+            accept = window.button("Accept", window.approval)
+            running = window.chat.get_by_role("group", name="Sub-agent s1, general, at work")
+            done = window.chat.get_by_role("group", name="Sub-agent s1, general, done")
+            await expect(accept.or_(done).first).to_be_visible()
+            if await window.approval.filter(has_text="found.txt").count():
+                await expect(window.approval).to_contain_text("Sub-agent s1")
+                await expect(running).to_contain_text("waiting for approval")
+                await expect(running).to_contain_text("write found.txt")
+                await window.pictures("task")
+            if await accept.count():
+                await accept.click()
+                await expect(window.approval).to_be_hidden()
+        card = window.chat.get_by_role("group", name="Sub-agent s1, general, done")
+        await expect(card).to_contain_text(answer)
+        await window.button("Open conversation of sub-agent s1").click()
+        await expect(window.chat.get_by_role("heading", level=1)).to_contain_text("Sub-agent s1")
+        await expect(window.tool("write", "done")).to_be_visible()
+        await window.button("Back to the session").first.click()
+        await expect(window.answers().last).to_contain_text("Now I know.")

@@ -26,6 +26,7 @@ from daemon.loop.restoring import PERSON
 from daemon.model.branches import BranchMeta
 from daemon.model.events import BranchRemoved
 from daemon.model.permissions import FileDiff
+from daemon.model.words import cut_line
 from daemon.permission.service import CallInfo, CallPermission
 from tools.base import FileChange, ToolError
 from tools.diff import limited, of_change, shown_name
@@ -119,7 +120,9 @@ def _tell_model(session: Session, selection: Selection, by: str) -> None:
     ]
     if any(heard):
         return
-    described = ", ".join(f"{branch.id} ({branch.description[:80]})" for branch in selection.branches)
+    described = ", ".join(
+        f"{branch.id} ({cut_line(branch.description, 80)})" for branch in selection.branches
+    )
     written = ", ".join(shown_name(name) for name in selection.written[:20])
     more = f" and {len(selection.written) - 20} more" if len(selection.written) > 20 else ""
     files = f" Written on disk: {written}{more}." if written else " Nothing had to be written."

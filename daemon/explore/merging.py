@@ -25,7 +25,8 @@ from daemon.model.goals import Goal
 from daemon.model.messages import whole_characters
 from daemon.model.words import cut_line
 from daemon.plan.tree import Change, PlanError, Updated
-from tools.base import FileChange, Permission, ToolContext, ToolError
+from tools.access import Action
+from tools.base import Approval, FileChange, Permission, PermissionAsk, ToolContext, ToolError
 from tools.change import ChangeOutcome, apply_changes
 from tools.exploring import Told
 from tools.hashing import sha256
@@ -82,8 +83,8 @@ async def merge_selected(
     )
     plan, planned = await asyncio.to_thread(_planned, picks, current, services.workspace)
     if plan.conflicts:
-        kept = await asyncio.to_thread(_kept, session, picks, branches)
-        raise ToolError(conflicts_text(plan, kept))
+        words = await asyncio.to_thread(lambda: conflicts_text(plan, _kept(session, picks, branches)))
+        raise ToolError(words)
     head = _head(parts)
     note = "\n".join(filter(None, [head, remarks(plan)]))
     if not plan.files:
@@ -95,7 +96,7 @@ async def merge_selected(
         return Selection(told, branches, ())
     outcome = await apply_changes(
         _changes(plan, services.workspace),
-        _context(session, planned, permission, tool_call_id, diagnostics),
+        _context(session, planned, _Titled(permission, branches, head), tool_call_id, diagnostics),
     )
     result = outcome.result(note)
     written = tuple(dict.fromkeys(applied.file.name for applied in outcome.files))
@@ -211,6 +212,22 @@ class _MergeFiles(UnseenFiles):
 
     def last_read(self, path: Path) -> str | None:
         return self.planned.get(path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Titled:
+    """The port ``Permission``, whose questions say that they are about a merge."""
+
+    permission: Permission
+    branches: tuple[BranchMeta, ...]
+    head: str
+
+    async def ask(self, ask: PermissionAsk) -> Approval:
+        title = f"Merge branch {_ids(self.branches)}: {ask.title}"
+        return await self.permission.ask(replace(ask, title=title, detail=ask.detail or self.head))
+
+    def decide(self, permission: str, target: str) -> Action:
+        return self.permission.decide(permission, target)
 
 
 class _NoPlan:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from daemon.explore.commands import remove_branch
 from daemon.explore.merging import select
 from daemon.explore.results import remove_result
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
-from daemon.model.events import FileChanged, GoalUpdated
+from daemon.model.branches import BranchMeta
+from daemon.model.events import BranchStarted, FileChanged, GoalUpdated
 from daemon.model.permissions import FileAnswer
 from daemon.permission.service import CallInfo, CallPermission
 from tests.fakes.core import Bench, daemon
@@ -69,6 +71,8 @@ async def test_a_branch_is_merged_as_one_reviewed_change_and_its_goal_is_done(tm
         task = selecting(session, "A")
         (request,) = await bench.asked()
         assert request.permission == "edit" and len(request.files) == 7
+        assert request.title.startswith("Merge branch A: Change 7 files")
+        assert request.detail == "Selected: branch A (Way A)."
         assert (bench.workspace / "a.py").read_text() == OLD
         assert not (bench.workspace / "new").exists()
         await bench.answer("once")
@@ -339,6 +343,14 @@ async def test_what_cannot_be_chosen_says_what_there_is(tmp_path: Path) -> None:
         assert "nothing was explored" in await refusal(session, "A")
         explored(session, {"A": [created("src/a.py", "x")], "B": [created("b.py", "x")]})
         assert "Branches: A (Way A; completed), B (Way B; completed)" in await refusal(session, "X")
+        now = session.services.now()
+        branch = BranchMeta(id="C", explore_start_id="1", description="Late")
+        session.emit(
+            BranchStarted(trace_id=session.session_id, time=now, explore_start_id="1", branch=branch)
+        )
+        assert "still exploring" in await refusal(session, "C")
+        with pytest.raises(ToolError, match="still exploring"):
+            await remove_branch(session, "C")
         assert "It changed: src/a.py" in await refusal(session, "A:src/b.py")
         assert "It changed: src/a.py" in await refusal(session, "A:rc/a.py")
         assert "not in the workspace" in await refusal(session, "A:../x")

@@ -395,6 +395,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         command_line=command_line,
         editors=bridge.editors,
         navigation=LazyNavigation(navigation),
+        own_servers=servers,
         open_eyes=branch_eyes.open,
     )
     token = new_token()

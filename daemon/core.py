@@ -70,6 +70,7 @@ class Daemon:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         editors: Editors | None = None,
         navigation: Navigation | None = None,
+        own_servers: Diagnostics | None = None,
         open_eyes: OpenEyes = NoEyes,
         copies: OpenCopies | None = None,
     ) -> None:
@@ -126,6 +127,7 @@ class Daemon:
             expect_command=self._commands.expect,
             note_write=self._commands.wrote,
             navigation=navigation or NoNavigation(),
+            own_servers=own_servers,
             open_eyes=open_eyes,
             random=random.Random(),
             sessions=self._sessions,

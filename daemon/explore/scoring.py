@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from daemon.explore.copies.base import BranchChange, WorkingCopy
 from daemon.model.branches import CheckRun, Score
-from tools.base import FileChange
+from tools.base import Diagnostics, FileChange
 from tools.diff import of_change
 from tools.language import CurrentProblems, Problem
 from tools.open_files import Editors
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MAX_LOOKED_AT = 200
 """Of more changed files nobody says how many problems are new: opening them all would take minutes."""
+_ASKED = 5
+"""How often servers are asked that have not answered in the time of an edit: nobody waits for a branch's score."""
 _LINK = 0o120000
 
 _Key = tuple[str, str, str, str]
@@ -114,9 +116,10 @@ async def _compared(
     if not await asyncio.to_thread(_unchanged, wanted, services.editors):
         return None
     asked = [path for path, _ in wanted.values()]
+    # In a copy no editor says anything, so none may be heard about the base, either: it would have other opinions.
+    base_eyes = services.own_servers or services.diagnostics
     after, before = await asyncio.gather(
-        child.services.diagnostics.current(list(now.values())),
-        services.diagnostics.current(asked) if asked else _nothing(),
+        _patiently(child.services.diagnostics, list(now.values())), _patiently(base_eyes, asked)
     )
     if not after.servers or not (_known(after, list(now.values())) and _known(before, asked)):
         return None
@@ -127,8 +130,14 @@ async def _compared(
     )
 
 
-async def _nothing() -> CurrentProblems:
-    return CurrentProblems(())
+async def _patiently(eyes: Diagnostics, paths: Sequence[Path]) -> CurrentProblems:
+    """What is wrong in these files now. A server that begins may need several times what it has for an edit."""
+    found = CurrentProblems(())
+    for _ in range(_ASKED if paths else 0):
+        found = await eyes.current(paths)
+        if not found.silent:
+            break
+    return found
 
 
 def _known(found: CurrentProblems, paths: Sequence[Path]) -> bool:

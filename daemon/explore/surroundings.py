@@ -80,6 +80,7 @@ async def surroundings(
         # No editor has files of a copy open.
         editors=NoEditors(),
         diagnostics=eyes.diagnostics,
+        own_servers=None,
         navigation=eyes.navigation,
         watch_command=commands.watch,
         expect_command=commands.expect,

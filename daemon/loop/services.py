@@ -78,10 +78,12 @@ class Services:
     navigation: Navigation = field(default_factory=NoNavigation)
     """Where things are defined and used."""
     random: random.Random = field(default_factory=random.Random)
+    own_servers: Diagnostics | None = None
+    """What our own language servers say, whatever editors are attached; None: ``diagnostics`` are no others'."""
     open_eyes: OpenEyes = NoEyes
     """Diagnostics and navigation for another folder, see ``daemon.explore``."""
     stands_for: Path | None = None
-    """In a branch: the workspace itself, of which ``workspace`` is a copy. Rules that name its files mean the copy's."""
+    """In a branch: the workspace, of which ``workspace`` is a copy. Rules that name its files mean the copy's."""
     rules: tuple[Rule, ...] = ()
     """What holds in a branch whatever its agent: see ``daemon.explore.rules``."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])

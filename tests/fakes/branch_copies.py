@@ -26,7 +26,10 @@ class CopiedTree:
         self.private.mkdir(parents=True)
         for name in ("base", "root"):
             shutil.copytree(
-                self._workspace, self.folder / name, symlinks=True, ignore=shutil.ignore_patterns(".trace", ".git")
+                self._workspace,
+                self.folder / name,
+                symlinks=True,
+                ignore=shutil.ignore_patterns(".trace", ".git"),
             )
 
     async def tree(self) -> str | None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_LOOKED_AT = 200
 """Of more changed files nobody says how many problems are new: opening them all would take minutes."""
-_ASKED = 5
+_ASKED = 12
 """How often servers are asked that have not answered in the time of an edit: nobody waits for a branch's score."""
 _LINK = 0o120000
 

@@ -18,7 +18,7 @@ from daemon.explore.copies.base import BranchChange, WorkingCopy
 from daemon.model.branches import CheckRun, Score
 from tools.base import Diagnostics, FileChange
 from tools.diff import of_change
-from tools.language import CurrentProblems, Problem
+from tools.language import CurrentProblems, Problem, Severity
 from tools.open_files import Editors
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 MAX_LOOKED_AT = 200
 """Of more changed files nobody says how many problems are new: opening them all would take minutes."""
-_ASKED = 12
-"""How often servers are asked that have not answered in the time of an edit: nobody waits for a branch's score."""
+_ASKED = 40
+"""How often servers are asked that have not answered: one that begins has a second each time, and several may begin at
+once. One that has crashed says so at once."""
 _LINK = 0o120000
 
 _Key = tuple[str, str, str, str]
@@ -118,8 +119,10 @@ async def _compared(
     asked = [path for path, _ in wanted.values()]
     # In a copy no editor says anything, so none may be heard about the base, either: it would have other opinions.
     base_eyes = services.own_servers or services.diagnostics
+    least = child.config.settings.diagnostics_severity
     after, before = await asyncio.gather(
-        _patiently(child.services.diagnostics, list(now.values())), _patiently(base_eyes, asked)
+        _patiently(child.services.diagnostics, list(now.values()), least),
+        _patiently(base_eyes, asked, least),
     )
     if not after.servers or not (_known(after, list(now.values())) and _known(before, asked)):
         return None
@@ -130,11 +133,11 @@ async def _compared(
     )
 
 
-async def _patiently(eyes: Diagnostics, paths: Sequence[Path]) -> CurrentProblems:
+async def _patiently(eyes: Diagnostics, paths: Sequence[Path], least: Severity) -> CurrentProblems:
     """What is wrong in these files now. A server that begins may need several times what it has for an edit."""
     found = CurrentProblems(())
     for _ in range(_ASKED if paths else 0):
-        found = await eyes.current(paths)
+        found = await eyes.current(paths, least)
         if not found.silent:
             break
     return found

@@ -12,7 +12,7 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from typing import Any
 from daemon.agents.loader import AgentProfile, Agents, Found, UnknownAgent, load_agent
 from daemon.bus import Bus
 from daemon.config import Config, load_config
-from daemon.explore.copies.base import WorkingCopies
 from daemon.explore.eyes import NoEyes, OpenEyes
+from daemon.explore.keeping import BranchCopies, OpenCopies, copies_of
 from daemon.files.commands import CommandWatches
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
@@ -34,7 +34,7 @@ from daemon.model.branches import branch_of
 from daemon.model.events import SessionCreated, SessionUpdated
 from daemon.model.messages import Message
 from daemon.model.permissions import Mode, Trust
-from daemon.model.traces import BranchTrace, Trace
+from daemon.model.traces import Trace
 from daemon.permission.grants import GrantStore
 from daemon.permission.service import PermissionService
 from daemon.store.base import StoreError
@@ -49,7 +49,6 @@ from tools.writing.recovery import recover
 
 log = logging.getLogger(__name__)
 
-OpenCopies = Callable[[Path, Path, Sequence[str]], WorkingCopies]
 FOREIGN = (
     "This session was not begun by you on this machine: it came with the folder. What it allowed, what waited in it "
     "and the model it names do not count, and its prompts may be anybody's."
@@ -72,9 +71,9 @@ class Daemon:
         navigation: Navigation | None = None,
         own_servers: Diagnostics | None = None,
         open_eyes: OpenEyes = NoEyes,
-        copies: OpenCopies | None = None,
+        copies: OpenCopies = copies_of,
     ) -> None:
-        """``copies``: makes the working copies of branches; None: as the workspace has it, with git or without."""
+        """``copies``: makes the working copies of branches."""
         self.workspace = workspace.resolve()
         self.state_folder = state_folder
         self.now = now
@@ -104,6 +103,7 @@ class Daemon:
         self._hooks = Hooks(self.workspace, state_folder)
         self._tools = BuiltinTools()
         self._agents = Agents(self.workspace, state_folder)
+        self._branch_copies = BranchCopies(self.workspace, state_folder, copies)
         self._services = Services(
             workspace=self.workspace,
             store=self.store,
@@ -132,10 +132,9 @@ class Daemon:
             random=random.Random(),
             sessions=self._sessions,
             agents=self._agents,
-            copies=self._copies,
+            copies=self._branch_copies.open,
         )
-        self._open_copies: OpenCopies = copies or copies_of
-        self._recovering = self._recover_copies()
+        self._branch_copies.recover(self._services)
 
     def load_tools(self) -> None:
         """What the first turn needs, before it needs it. Blocks: call it in a thread."""
@@ -294,7 +293,7 @@ class Daemon:
         """Cancel all turns, store everything, let go of everything."""
         # Main lines end their children.
         await asyncio.gather(*(session.close() for session in self.open_sessions))
-        await self._recovered()
+        await self._branch_copies.recovered()
         await self._hooks.close()
         await self._watch.close()
         await self._commands.close()
@@ -338,21 +337,9 @@ class Daemon:
             session.notice("warning", FOREIGN, "foreign")
         session.jobs_lost()
         if not foreign:
-            await self._settle_branches(session)
+            await self._branch_copies.settle(session)
         self._sessions[session_id] = session
         return session
-
-    async def _settle_branches(self, session: Session) -> None:
-        trace = session.state.trace
-        goals = session.state.plan.goals.values()
-        explores = any(
-            goal.type == "explore_start" and goal.status in ("pending", "in_progress") for goal in goals
-        )
-        if explores or (isinstance(trace, BranchTrace) and trace.status == "exploring"):
-            from daemon.explore.recovery import settle_branches
-
-            await self._recovered()
-            await settle_branches(session)
 
     def _open_store(self) -> tuple[FileTraceStore, str]:
         store = FileTraceStore(self.workspace / ".trace")
@@ -381,29 +368,6 @@ class Daemon:
             log.warning("%s", change.text)
             self.storage_notice = f"{self.storage_notice} {change.text}".lstrip()
 
-    def _recover_copies(self) -> asyncio.Task[None] | None:
-        """What branches left when the daemon was killed; looked at only when something is there."""
-        folder = self._private("branches")
-        if not folder.is_dir() or not any(folder.iterdir()):
-            return None
-        return asyncio.create_task(self._recover_branches(folder))
-
-    async def _recover_branches(self, folder: Path) -> None:
-        from daemon.explore.recovery import recover_copies
-
-        copies = await asyncio.to_thread(self._open_copies, self.workspace, folder.parent, ())
-        await recover_copies(copies, self._services)
-
-    async def _recovered(self) -> None:
-        if self._recovering is not None:
-            await asyncio.wait({self._recovering})
-
-    async def _copies(self, links: Sequence[str]) -> WorkingCopies:
-        await self._recovered()
-        return await asyncio.to_thread(
-            self._open_copies, self.workspace, self.state_folder / "branches", links
-        )
-
     def _changed_outside(self, path: Path) -> None:
         task = asyncio.create_task(self._tell_servers(path))
         self._tasks.add(task)
@@ -411,13 +375,6 @@ class Daemon:
 
     async def _tell_servers(self, path: Path) -> None:
         await self.diagnostics.changed(path)
-
-
-def copies_of(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCopies:
-    """The working copies of ``workspace``, kept in ``folder``; ``links``: ignored folders that they share with it."""
-    from daemon.explore.copies.choice import copies_for
-
-    return copies_for(workspace, folder, links)
 
 
 def memory_mb() -> float | None:

@@ -7,8 +7,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
-from daemon.context.marks import Marks
-from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM
 from daemon.context.prompt import UNTRUSTED
 from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
 from daemon.loop.assembly import Assembly
@@ -16,6 +14,7 @@ from daemon.loop.budget import keep_budget
 from daemon.loop.call_ids import unique_call_ids
 from daemon.loop.compacting import Compactor
 from daemon.loop.doom import Repeat
+from daemon.loop.history_marks import mark_history
 from daemon.loop.notes import LATE_DIAGNOSTICS, notes_text
 from daemon.loop.offered import belongs, depth, tell_of_agents
 from daemon.loop.recording import Recorder, new_message_id
@@ -24,7 +23,6 @@ from daemon.loop.step import Received, StepOutcome, run_calls, run_step
 from daemon.loop.step_diagnostics import StepDiagnostics
 from daemon.loop.tool_context import call_permission, tool_context
 from daemon.model.events import (
-    ContextMarked,
     Delta,
     MessageDiscarded,
     MessagePartAdded,
@@ -103,10 +101,9 @@ class Turn:
         ``context``: what hooks have to say to the model with it.
         """
         message = self._add_user(text, attachments, context, task=depth(self._session) > 0)
-        if (
-            self._session.parent is None
-        ):  # a child has one prompt: what stands before it is not past, but given to it
-            self._mark_history(message.sequence)
+        if self._session.parent is None:
+            # A child has one prompt: what stands before it is not past, but given to it.
+            mark_history(self._session, self._assembly, message.sequence)
 
     async def run(self) -> tuple[StopReason, str]:
         """Work on the prompt. Raises CancelledError after everything received so far is stored."""
@@ -200,30 +197,6 @@ class Turn:
         self._assembly.publish(window)
         stream = self._services.models.stream(self._model, request)
         return unique_call_ids(stream, self._state.call_ids.__contains__)
-
-    def _mark_history(self, sequence: int) -> None:
-        """At a new prompt, past turns become history where that is the agent's way, or where it costs nothing.
-
-        A provider forgets a prefix after some minutes. Then the request is paid in full anyway, and what is left
-        out saves; while the prefix is cached, changing it would cost more than it saves.
-        """
-        profile = self._assembly.profile
-        if profile.history == "cold" and not self._is_cold():
-            return
-        before = self._assembly.window().tokens
-        marks = Marks(self._state.marks.pruned, sequence)
-        freed = before - self._assembly.window(marks).tokens
-        if freed < (1 if profile.history == "always" else PRUNE_MINIMUM):
-            return
-        self._session.emit(
-            ContextMarked(
-                trace_id=self._id, time=self._services.now(), history_before=sequence, freed_tokens=freed
-            )
-        )
-
-    def _is_cold(self) -> bool:
-        last = next((m for m in reversed(self._state.messages) if m.role == "assistant"), None)
-        return last is not None and (self._services.now() - last.created_at).total_seconds() > CACHE_LASTS_S
 
     # -- StepHost --
 

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from daemon.core import Daemon, OpenCopies
+from daemon.core import Daemon
+from daemon.explore.keeping import OpenCopies, copies_of
 from daemon.loop.queue import TurnResult
 from daemon.loop.recovery import replay, waits_for_answer
 from daemon.loop.session import Session
@@ -91,7 +92,7 @@ async def daemon(
     check: bool = True,
     trusted: bool = True,
     models: FakeModels | None = None,
-    copies: OpenCopies | None = None,
+    copies: OpenCopies = copies_of,
 ) -> AsyncGenerator[Bench]:
     """A daemon over ``folder/workspace``, which the person trusts unless said otherwise.
 

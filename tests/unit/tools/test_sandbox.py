@@ -152,7 +152,7 @@ async def test_without_bwrap_nothing_is_contained_and_the_person_is_told(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(sandbox, "find_program", lambda name, workspace: None)
+    monkeypatch.setattr(sandbox, "find_program", lambda name, *folders: None)
     await bash(replace(ctx, tell_person=told.append), "true")
     assert not ctx.permission.asks[0].contained
     assert "bwrap is not installed" in told[0]

@@ -1,0 +1,203 @@
+"""Language servers look at a branch's copy: by the workspace's settings and trust, and nothing of them is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from daemon.explore.eyes import NoEyes, OpenEyes
+from lsp_bridge.branch_eyes import BranchEyes, CopyEyes
+from lsp_bridge.diagnostics import ServerDiagnostics
+from lsp_bridge.language.choice import Choice
+from lsp_bridge.language.specs import Command, ServerSpec
+from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
+from lsp_bridge.language.timing import Timing
+from lsp_bridge.language_server import LanguageServer
+from lsp_bridge.language_servers import LanguageServers
+from tests.fakes.language_workspace import FAKE, HANG_S, SOON, eventually, fake_spec, process_lives
+from tools.language import DiagnosticsReport, Position
+
+# A busy machine may be slow; what is tested is the verdict, and waiting ends when the server has answered.
+PATIENT = Timing(answer_s=30.0, cold_answer_s=60.0, around_s=5.0, quiet_s=2.0)
+CART = "def total(prices: list[int]) -> int:\n    return sum(prices)\n"
+
+Open = Callable[..., BranchEyes]
+
+
+@pytest.fixture
+async def made() -> AsyncIterator[list[BranchEyes]]:
+    opened: list[BranchEyes] = []
+    yield opened
+    for eyes in opened:
+        await asyncio.wait_for(eyes.close(), HANG_S)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """A workspace, and a copy of it with its environment linked."""
+    workspace, copy = tmp_path.resolve() / "proj", tmp_path.resolve() / "state/A/tree"
+    (workspace / ".venv/bin").mkdir(parents=True)
+    copy.mkdir(parents=True)
+    for folder in (workspace, copy):
+        (folder / "cart.py").write_text(CART)
+        (folder / "user.py").write_text("from cart import total\n\nprint(total([1, 2]))\n")
+        (folder / "a.txt").write_text("fine\n")
+    (copy / ".venv").symlink_to(workspace / ".venv")
+    return workspace, copy
+
+
+async def change(eyes: CopyEyes, path: Path, text: str) -> DiagnosticsReport:
+    run = await eyes.diagnostics.begin([path])
+    path.write_text(text)
+    return await asyncio.wait_for(run.report(), HANG_S)
+
+
+def chosen(*specs: ServerSpec, timing: Timing = SOON, trusted: bool = False) -> Callable[[], Choice]:
+    choice = Choice(specs, timing, "hint", trusted)
+    return lambda: choice
+
+
+async def ready(server: LanguageServer) -> int:
+    assert await server.ready(asyncio.get_running_loop().time() + HANG_S), server.gone_because
+    assert server.pid is not None
+    return server.pid
+
+
+async def test_a_change_in_the_copy_is_judged_there_and_the_workspaces_servers_hear_nothing_of_it(
+    folders: tuple[Path, Path], made: list[BranchEyes]
+) -> None:
+    workspace, copy = folders
+    pyright = next(spec for spec in DEFAULT_SPECS if spec.name == "pyright")
+    choose = chosen(pyright, timing=PATIENT)
+    own = LanguageServers(workspace, choose=choose)
+    at_home = ServerDiagnostics(own)
+    branches = BranchEyes(workspace, choose=choose)
+    made.append(branches)
+    eyes = branches.open(copy)
+    assert not list(eyes.servers.alive()), "nothing has been looked at yet"
+    try:
+        await at_home.begin([workspace / "user.py"])
+        report = await change(eyes, copy / "user.py", "from cart import total\n\nprint(total('x'))\n")
+        assert report.verdict == "problems"
+        assert {problem.path for problem in report.problems} == {copy / "user.py"}
+        places = await eyes.navigation.definition(Position(copy / "user.py", 3, 1))
+        assert places.servers
+        [server] = own.alive()
+        assert not any(path.is_relative_to(copy) for path in server.answers.documents)
+        now = await asyncio.wait_for(at_home.current([workspace / "user.py"], "error"), HANG_S)
+        assert now.problems == ()
+        [pid] = [pid for _, pid in eyes.servers.running()]
+        await asyncio.wait_for(eyes.close(), HANG_S)
+        assert not process_lives(pid)
+        assert not eyes.servers.for_path(copy / "cart.py").servers, "closed for good"
+        await eyes.close()
+    finally:
+        await asyncio.wait_for(at_home.close(), HANG_S)
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+async def test_a_linked_server_is_the_projects_own_only_in_a_trusted_folder(
+    folders: tuple[Path, Path],
+    made: list[BranchEyes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    trusted: bool,
+) -> None:
+    workspace, copy = folders
+    theirs = workspace / ".venv/bin/their-server"
+    theirs.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" --plan \'[["fresh"]]\'\n')
+    theirs.chmod(0o755)
+    usr = tmp_path / "usr"
+    usr.mkdir()
+    # Two ways by which it could be found without the copy's own name for it.
+    (usr / "their-server").symlink_to(theirs)
+    entries = [str(usr), str(workspace / ".venv/bin"), os.environ["PATH"]]
+    monkeypatch.setenv("PATH", os.pathsep.join(entries))
+    spec = ServerSpec("theirs", {".txt": "plain"}, (Command("theirs", ("their-server",)),))
+    branches = BranchEyes(workspace, choose=chosen(spec, trusted=trusted))
+    made.append(branches)
+    servers = branches.open(copy).servers.for_path(copy / "a.txt").servers
+    if not trusted:
+        assert not servers
+        return
+    [server] = servers
+    await ready(server)
+    assert server.root == copy
+
+
+async def test_all_copies_share_one_limit_and_the_least_recently_used_server_goes(
+    folders: tuple[Path, Path], made: list[BranchEyes]
+) -> None:
+    workspace, copy = folders
+    branches = BranchEyes(workspace, choose=chosen(fake_spec()), max_alive=2)
+    made.append(branches)
+    copies = [copy, copy.parent / "B", copy.parent / "C"]
+    pids: list[int] = []
+    for folder in copies:
+        folder.mkdir(exist_ok=True)
+        (folder / "a.txt").write_text("fine\n")
+        [server] = branches.open(folder).servers.for_path(folder / "a.txt").servers
+        pids.append(await ready(server))
+    await eventually(lambda: not process_lives(pids[0]), "the end of the first")
+    assert [process_lives(pid) for pid in pids] == [False, True, True]
+    await asyncio.wait_for(branches.close(), HANG_S)
+    assert not any(process_lives(pid) for pid in pids)
+
+
+async def test_a_closed_copy_leaves_its_place_to_others(
+    folders: tuple[Path, Path], made: list[BranchEyes]
+) -> None:
+    workspace, copy = folders
+    branches = BranchEyes(workspace, choose=chosen(fake_spec()), max_alive=1)
+    made.append(branches)
+    first = branches.open(copy)
+    await ready(first.servers.for_path(copy / "a.txt").servers[0])
+    await first.close()
+    other = copy.parent / "B"
+    shutil.copytree(copy, other, symlinks=True)
+    report = await change(branches.open(other), other / "a.txt", "BAD\n")
+    assert [problem.path for problem in report.problems] == [other / "a.txt"]
+
+
+async def test_a_close_that_is_canceled_leaves_no_process(
+    folders: tuple[Path, Path], made: list[BranchEyes]
+) -> None:
+    workspace, copy = folders
+    branches = BranchEyes(workspace, choose=chosen(fake_spec("--ignore-shutdown")))
+    made.append(branches)
+    eyes = branches.open(copy)
+    pid = await ready(eyes.servers.for_path(copy / "a.txt").servers[0])
+    closing = asyncio.create_task(eyes.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait({closing})
+    await eventually(lambda: not process_lives(pid), "the end of the server")
+
+
+async def test_nothing_that_looked_at_a_copy_outlives_a_killed_daemon(folders: tuple[Path, Path]) -> None:
+    workspace, copy = folders
+    command = [sys.executable, "-m", "tests.fakes.doomed_branch_eyes", str(workspace), str(copy)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:  # noqa: ASYNC220 - returns at once
+        assert daemon.stdout is not None
+        pid = int(await asyncio.to_thread(daemon.stdout.readline))
+        assert process_lives(pid)
+        daemon.send_signal(signal.SIGKILL)
+    await eventually(lambda: not process_lives(pid), "the end of the server")
+
+
+async def test_without_language_servers_a_copy_is_looked_at_by_nobody(tmp_path: Path) -> None:
+    for open_eyes in (NoEyes, BranchEyes(tmp_path).open):
+        opened: OpenEyes = open_eyes
+        eyes = opened(tmp_path)
+        run = await eyes.diagnostics.begin([tmp_path / "a.txt"])
+        assert (await run.report()).verdict == "no_server"
+        assert (await eyes.diagnostics.current([tmp_path / "a.txt"])).problems == ()
+        await eyes.close()

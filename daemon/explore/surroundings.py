@@ -9,7 +9,7 @@ import asyncio
 import dataclasses
 import logging
 import os
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,10 +59,11 @@ async def surroundings(
 
     def look() -> tuple[tuple[Rule, ...], tuple[Path, ...]]:
         sentinels.mkdir(parents=True, exist_ok=True, mode=0o700)
-        rules = (*branch_rules(workspace, root, copy.links, folder), *_own_output(output))
+        around = tuple(_repository_around(root, folder))
+        rules = (*branch_rules(workspace, root, copy.links, folder), *_outside(around), *_own_output(output))
         linked = (Path(os.path.realpath(link)) for link in copy.links)
         # Objects of the repository are borrowed.
-        return rules, tuple(dict.fromkeys((*linked, *git_folders(workspace))))
+        return rules, tuple(dict.fromkeys((*around, *linked, *git_folders(workspace))))
 
     rules, readable = await asyncio.to_thread(look)
     eyes = services.open_eyes(root)
@@ -122,6 +123,23 @@ def _copies_folder(state: Path, root: Path) -> Path:
     if root.is_relative_to(real) and root.parent != real:
         return real / root.relative_to(real).parts[0]
     return root.parent
+
+
+def _repository_around(root: Path, copies_folder: Path) -> Iterator[Path]:
+    """The copy's top folder, where the workspace is only a part of its repository."""
+    for folder in root.parents:
+        if folder == copies_folder or not folder.is_relative_to(copies_folder) or (root / ".git").exists():
+            return
+        if (folder / ".git").exists():
+            yield folder
+            return
+
+
+def _outside(around: Iterable[Path]) -> Iterator[Rule]:
+    """The rest of the copy is no other branch's: asked about, as the rest of the repository is in the main line."""
+    for folder in around:
+        for permission in ("read", "edit", "ls", "external_directory"):
+            yield Rule(permission=permission, pattern=f"{folder.as_posix()}/*", action="ask", source="branch")
 
 
 def _own_output(folder: Path) -> Iterator[Rule]:

@@ -6,24 +6,20 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.agents.loader import AgentProfile
-from daemon.context.tags import plain
 from daemon.explore import merging
+from daemon.explore.beginning import branch_tasks, checked_background, checked_directions
 from daemon.explore.branch import LocalRunner
 from daemon.explore.choosing import awaited_choice
 from daemon.explore.copies.base import Base, CopyError, WorkingCopies
-from daemon.explore.inheriting import Inherited, conversation
 from daemon.explore.results import ResultError, save_result
 from daemon.explore.runner import BranchOutcome, BranchRunner, BranchTask
 from daemon.explore.score_text import score_table
 from daemon.explore.testing import agree_on_test
 from daemon.explore.words import results_text, short_summary
-from daemon.loop.assembly import Assembly
 from daemon.loop.recording import Recorder
-from daemon.model.branches import BranchMeta, branch_name
+from daemon.model.branches import BranchMeta
 from daemon.model.events import (
     BranchCompleted,
     BranchStarted,
@@ -34,10 +30,8 @@ from daemon.model.events import (
     GoalUpdated,
 )
 from daemon.model.meters import Metered
-from daemon.model.permissions import Rule
 from daemon.plan.changes import one_line
 from daemon.plan.exploring import is_given_up, plan_counted, plan_exploration, plan_explored, plan_given_up
-from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import Change, PlanError
 from daemon.store.base import StoreError
 from tools.base import Permission, ToolError
@@ -48,14 +42,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_BRANCHES = 8
-MAX_DIRECTION = 4_000
-MAX_BACKGROUND = 100_000
-"""Characters."""
 RESULT_FOLDER = "result"
 """Within a branch's folder, see ``daemon.explore.results``."""
-_NOT_IN_BRANCHES = ("explore", "hand_over")
-"""Permissions: a branch neither explores itself nor passes its work on."""
 
 
 class SessionExplorer:
@@ -72,45 +60,16 @@ class SessionExplorer:
     async def explore(self, branches: Sequence[str], background: str | None) -> Told:
         """See Explorer."""
         directions = checked_directions(branches)
-        if background is not None and len(background) > MAX_BACKGROUND:
-            raise ToolError(
-                f"The background has {len(background)} characters; at most {MAX_BACKGROUND}: sum it up."
-            )
+        background = checked_background(background)
         session = self._session
         if session.parent is not None:
             raise ToolError("A branch or a sub-agent cannot explore: work on your own direction.")
         exploration = Exploration(session, self._call_id, self._runner)
-        return await exploration.run(directions, background.strip() or None if background else None)
+        return await exploration.run(directions, background)
 
     async def select(self, choice: Sequence[str]) -> Told:
         """See Explorer."""
         return await merging.select(self._session, choice, self._permission, self._call_id)
-
-
-def checked_directions(branches: Sequence[str]) -> list[str]:
-    """The directions, trimmed. Raises ToolError that says what is wrong."""
-    directions = [text.strip() for text in branches]
-    if not directions or not any(directions):
-        raise ToolError("branches is empty: give each approach to explore as one text.")
-    if not all(directions):
-        raise ToolError("One of the branches is empty: say for each what it is to try.")
-    if len(directions) > MAX_BRANCHES:
-        raise ToolError(
-            f"{len(directions)} branches are too many (at most {MAX_BRANCHES}): choose the most promising."
-        )
-    for text in directions:
-        if len(text) > MAX_DIRECTION:
-            raise ToolError(
-                f"A direction of {len(text)} characters is too long (at most {MAX_DIRECTION}): "
-                "put what all branches must know into background."
-            )
-    known = [" ".join(text.split()).casefold() for text in directions]
-    twice = next((text for text, key in zip(directions, known, strict=True) if known.count(key) > 1), None)
-    if twice is not None:
-        raise ToolError(
-            f"Two branches have the same direction ({twice[:100]!r}): make them differ, or drop one."
-        )
-    return directions
 
 
 class Exploration:
@@ -133,7 +92,7 @@ class Exploration:
         session = self._session
         self._copies, base = await self._opened()
         unsaved = self._unsaved()
-        tasks = self._tasks(directions, background, base)
+        tasks = branch_tasks(session, directions, background, base)
         self._begin(tasks)
         session.services.bus.subscribe(session.session_id, self._heard)
         try:
@@ -167,43 +126,6 @@ class Exploration:
         )
 
     # -- the beginning --
-
-    def _tasks(self, directions: Sequence[str], background: str | None, base: Base) -> list[BranchTask]:
-        session = self._session
-        state, services = session.state, session.services
-        taken = len(state.children.branches)
-        while branch_name(taken) in state.children.branches:
-            taken += 1
-        names = [branch_name(taken + at) for at in range(len(directions))]
-        named = list(zip(names, directions, strict=True))
-        inherits = background is None
-        said: tuple[Inherited, ...] = ()
-        if inherits:
-            without = {call_id for _, call_id, _ in state.open_tool_calls()}
-            said = conversation(Assembly(session).window().entries, without)
-        return [
-            BranchTask(
-                trace_id=session.session_id,
-                branch_id=name,
-                explore_start_id="",
-                base=base,
-                direction=direction,
-                others=tuple(other for other in named if other[0] != name),
-                background=None if background is None else plain(background),
-                workspace=str(services.workspace),
-                conversation=said,
-                seen=dict(state.seen_files) if inherits else {},
-                instructions=dict(state.instructions) if inherits else {},
-                untrusted_instructions=dict(state.untrusted_instructions) if inherits else {},
-                mission=state.plan.mission,
-                plan=plan_to_prompt(state.plan) if inherits and state.plan.goals else "",
-                agent=_within_branch(session.agent),
-                model=session.model,
-                settings=session.config.settings,
-                home=str(Path.home()),
-            )
-            for name, direction in named
-        ]
 
     def _begin(self, tasks: list[BranchTask]) -> None:
         """The goal, and all branches: whoever looks at it sees what there will be."""
@@ -388,12 +310,3 @@ class Exploration:
     def _change(self, changes: Sequence[Change]) -> None:
         for change in changes:
             self._record.goal(change)
-
-
-def _within_branch(agent: AgentProfile) -> AgentProfile:
-    words = "a branch works on its own direction, to its end."
-    denied = tuple(
-        Rule(permission=name, pattern="*", action="deny", source="agent", words=words)
-        for name in _NOT_IN_BRANCHES
-    )
-    return dataclasses.replace(agent, rules=(*agent.rules, *denied))

@@ -197,7 +197,7 @@ async def main() -> None:
         async with installed(workspace) as goalwright:
             events = await explore(goalwright, script)
             print("\n".join(_lines(events)))
-            left = [str(p) for p in (goalwright.home / "gw" / "copies").rglob("*")]
+            left = [str(p) for p in (goalwright.home / "gw" / "branches").glob("*/*")]
         status = await asyncio.to_thread(changed, workspace)
         print(
             f"\n.git as before: {repository(workspace) == before}; copies left: {left}; git status:\n{status}"

@@ -15,6 +15,7 @@ from daemon.model.events import PermissionForgotten
 from daemon.model.permissions import Grant, Rule, StoredGrant, Trust
 from daemon.permission.explain import asked_about
 from daemon.permission.judging import insistence
+from daemon.permission.modes import LOOKS
 from daemon.permission.rules import RuleSet
 from daemon.trust import mode_in_force
 from lsp_bridge import protocol as p
@@ -133,7 +134,11 @@ class PermissionRequests:
         else:
             session = await self._client.at_hand(params.session_id)
             config, trust, mode = session.config, session.trust, session.mode
-            agent = (*session.limits, *map(insistence, sorted(session.insists)))
+            # All of them, also those of the agents above that sent this one.
+            bounds = (rule for layer in session.bounds for rule in layer)
+            looks = LOOKS.values() if session.looks else ()
+            every = (*session.limits, *bounds, *session.services.rules, *looks)
+            agent = (*dict.fromkeys((*every, *map(insistence, sorted(session.insists)))),)
             grants += _session_grants(session)
         return p.PermissionRulesResult(
             grants=tuple(grants),

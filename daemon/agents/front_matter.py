@@ -21,6 +21,8 @@ _DEPTH = 8
 # What YAML, too, reads as a key and the text behind it.
 _FLAT = re.compile(r"([A-Za-z_]\w*): +([A-Za-z](?:[\w ,.;()/!-]*[\w,.;()/!-])?) *")
 _FENCE = re.compile(r"---[ \t]*")
+# Nobody sees what stands before it: blank lines, spaces, marks of an encoding.
+_UNSEEN = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*")
 
 Value = str | list["Value"] | dict[str, "Value"]
 
@@ -43,29 +45,48 @@ class Document:
 
     head: Mapping[str, Entry]
     body: str
+    body_line: int = 1
+    """Of the file, from 1, in which the body begins."""
 
 
 def read_document(text: str) -> Document:
     """Take a file apart. One without a head is all body. Raises BadHead."""
-    lines = text.removeprefix("\ufeff").splitlines()
-    if not lines or _FENCE.fullmatch(lines[0]) is None:
-        return Document({}, "\n".join(lines).strip())
-    end = next((at for at, line in enumerate(lines[1:], 1) if _FENCE.fullmatch(line)), None)
+    lines = text.splitlines()
+    start = next((at for at, line in enumerate(lines) if not _UNSEEN.fullmatch(line)), None)
+    if start is None:
+        return Document({}, "")
+    lines[start] = lines[start][_unseen(lines[start]) :]
+    if _FENCE.fullmatch(lines[start]) is None:
+        return Document({}, "\n".join(lines[start:]).strip(), start + 1)
+    end = next((at for at in range(start + 1, len(lines)) if _FENCE.fullmatch(lines[at])), None)
     if end is None:
-        raise BadHead("line 1: the front matter that begins here has no end; put --- on a line behind it")
-    head = lines[1:end]
+        raise BadHead(
+            f"line {start + 1}: the front matter that begins here has no end; put --- on a line behind it"
+        )
+    head = lines[start + 1 : end]
     if sum(map(len, head)) > MAX_HEAD:
-        raise BadHead(f"line 1: the front matter has more than {MAX_HEAD:,} characters; make it shorter")
-    entries = _flat(head)
+        raise BadHead(
+            f"line {start + 1}: the front matter has more than {MAX_HEAD:,} characters; make it shorter"
+        )
+    entries = _flat(head, start + 2)
+    body = next((at for at in range(end + 1, len(lines)) if not _UNSEEN.fullmatch(lines[at])), len(lines))
     return Document(
-        _yaml("\n".join(head)) if entries is None else entries, "\n".join(lines[end + 1 :]).strip()
+        # Lines above the head are empty for YAML, which counts them.
+        _yaml("\n" * start + "\n".join(head)) if entries is None else entries,
+        "\n".join(lines[body:]).strip(),
+        body + 1,
     )
 
 
-def _flat(lines: list[str]) -> dict[str, Entry] | None:
+def _unseen(line: str) -> int:
+    found = _UNSEEN.match(line)
+    return 0 if found is None else found.end()
+
+
+def _flat(lines: list[str], first: int) -> dict[str, Entry] | None:
     """Plain ``key: text`` lines, without the 20 ms that it takes to import YAML; None when there is more to it."""
     found: dict[str, Entry] = {}
-    for number, line in enumerate(lines, 2):
+    for number, line in enumerate(lines, first):
         match = _FLAT.fullmatch(line)
         if match is None or match[1] in found:
             return None
@@ -122,6 +143,8 @@ class _Reader:
             if not isinstance(key, ScalarNode):
                 raise BadHead(f"line {line}: a key must be a text")
             name = str(key.value)
+            if name == "<<":
+                raise BadHead(f"line {line}: merges (<<) are not read; write it out")
             if name in found:
                 raise BadHead(f"line {line}: {name!r} stands there twice; keep one of them")
             found[name] = (name, self._value(value, depth + 1), line)

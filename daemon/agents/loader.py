@@ -10,7 +10,7 @@ import functools
 import importlib.resources
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from daemon.agents.profile import COMPACTION as COMPACTION
@@ -82,16 +82,8 @@ class Agents:
 
     def find(self, name: str, trust: Trust) -> AgentProfile:
         """The agent with this name. Raises UnknownAgent, also when its file cannot be read: the message says why."""
-        if NAME.fullmatch(name):
-            for folder, source in self._folders(trust):
-                read = self._file(folder / f"{name}.md", source)
-                if read is not None and read.agent is not None:
-                    return read.agent
-                if read is not None:
-                    # Not the next one: its limits may be others.
-                    raise UnknownAgent(f"The agent {name} cannot be used: {read.problem}")
-            if name in SHIPPED_AGENTS:
-                return load_agent(name)
+        if NAME.fullmatch(name) and (agent := self._layered(name, trust)) is not None:
+            return agent
         known = ", ".join(agent.name for agent in self.all(trust).agents if agent.name != COMPACTION)
         raise UnknownAgent(f"There is no agent {name!r}; there are: {known}.")
 
@@ -99,6 +91,7 @@ class Agents:
         """Every agent there is, and what is wrong with the files of others."""
         found = {name: load_agent(name) for name in SHIPPED_AGENTS}
         problems: list[str] = []
+        broken: set[str] = set()
         for folder, source in reversed(self._folders(trust)):
             for path in _files(folder):
                 read = self._file(path, source) if NAME.fullmatch(path.stem) else None
@@ -109,11 +102,25 @@ class Agents:
                     )
                 elif read.agent is None:
                     problems.append(read.problem)
-                    found.pop(path.stem, None)
+                    broken.add(path.stem)
                 else:
-                    found[path.stem] = read.agent
+                    found[path.stem] = standing_for(read.agent, found.get(path.stem))
                     problems += [f"{path}, {text}" for text in read.agent.problems]
+        for name in broken:
+            found.pop(name, None)
         return Found(tuple(found.values()), tuple(problems), self._left_out(trust))
+
+    def _layered(self, name: str, trust: Trust) -> AgentProfile | None:
+        """The nearest, with those that it stands for; None when there is none. Raises UnknownAgent."""
+        agent = load_agent(name) if name in SHIPPED_AGENTS else None
+        for folder, source in reversed(self._folders(trust)):
+            read = self._file(folder / f"{name}.md", source)
+            if read is not None and read.agent is None:
+                # Not another one of this name: its limits may be others, and those of the person hold in a folder, too.
+                raise UnknownAgent(f"The agent {name} cannot be used: {read.problem}")
+            if read is not None and read.agent is not None:
+                agent = standing_for(read.agent, agent)
+        return agent
 
     def _folders(self, trust: Trust) -> list[tuple[Path, AgentSource]]:
         """The nearest first."""
@@ -155,6 +162,11 @@ class Agents:
                 read = _Read(stamp, problem=f"{path}: {error}")
             self._read[path] = read
             return read
+
+
+def standing_for(agent: AgentProfile, other: AgentProfile | None) -> AgentProfile:
+    """``agent`` in the place of ``other`` with the same name: see ``AgentProfile.replaces``."""
+    return agent if other is None else replace(agent, replaces=other)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -38,6 +38,10 @@ class AgentProfile:
     """Tokens. Both: instead of those of the context profile, where the person's settings say nothing."""
     insists: tuple[str, ...] = ()
     """Permissions that are asked about each time, whatever is allowed; the front matter's ``insist``."""
+    read_only: bool | None = None
+    """It only looks, whatever mode and rules allow; None: nothing is said about it. See ``only_looks``."""
+    replaces: AgentProfile | None = None
+    """The agent of the same name that it stands for: the person's own, or the shipped one."""
     source: AgentSource = "shipped"
     file: str = ""
     """Where it stands, for the person; empty for a shipped one."""
@@ -46,6 +50,8 @@ class AgentProfile:
 
     def has_tool(self, name: str) -> bool:
         """Whether it works with a tool at all; rules have their say besides."""
+        if self._bound is not None and not self._bound.has_tool(name):
+            return False
         has = True
         for pattern in self.tools:
             if fnmatchcase(name, pattern.removeprefix("!")):
@@ -68,6 +74,27 @@ class AgentProfile:
         return () if self.source == "workspace" else self.rules
 
     @property
-    def limits(self) -> tuple[Rule, ...]:
-        """Rules that only tighten: what they allow is as the others say."""
-        return self.rules if self.source == "workspace" else ()
+    def limits(self) -> tuple[tuple[Rule, ...], ...]:
+        """Rules that only tighten, a layer each: what they allow is as the others say."""
+        if self.source != "workspace":
+            return ()
+        return (*(() if self._bound is None else (*self._bound.limits, self._bound.rules)), self.rules)
+
+    @property
+    def all_insists(self) -> frozenset[str]:
+        """What it insists on, with what the agent did that it stands for."""
+        return frozenset((*self.insists, *(() if self._bound is None else self._bound.all_insists)))
+
+    @property
+    def only_looks(self) -> bool:
+        """Whether it changes nothing: as its file says, else as the agent that it stands for."""
+        if self._bound is not None and self._bound.only_looks:
+            return True
+        if self.read_only is not None:
+            return self.read_only
+        return self.replaces is not None and self.replaces.only_looks
+
+    @property
+    def _bound(self) -> AgentProfile | None:
+        """Whose limits hold besides its own: a file that came with a workspace takes nothing of them away."""
+        return self.replaces if self.source == "workspace" else None

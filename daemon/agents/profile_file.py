@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from daemon.agents import head_words as words
 from daemon.agents.front_matter import BadHead, Entry, Value, read_document
 from daemon.agents.profile import COMPACTION, AgentMode, AgentProfile, AgentSource
 from daemon.model.permissions import Rule
@@ -18,21 +19,11 @@ MAX_DESCRIPTION = 1_000
 """Characters of a description; it goes into requests."""
 
 _MODES: tuple[AgentMode, ...] = ("primary", "subagent", "all")
+_LIMITS = ("permission", "deny", "tools", "insist", "read_only")
 _MODEL = re.compile(r"[\w.-]+/\S+")
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off", "")
-# How other programs call tools that are ours, too.
-_TOOL_NAMES = {
-    "multiedit": "edit",
-    "list": "ls",
-    "todowrite": "goal",
-    "todoread": "read_progress",
-    "agent": "task",
-}
 _ELSEWHERE = ("temperature", "top_p", "color", "hidden", "license", "version", "author", "metadata")
 """Keys that others' files have, which mean nothing here."""
-_KEYS = (
-    "description", "mode", "model", "tools", "permission", "permissions", "deny", "context", "insist", "name",
-)  # fmt: skip
 
 
 class BadAgent(Exception):
@@ -70,6 +61,13 @@ def parse_agent(name: str, text: str, source: AgentSource = "shipped", file: str
         raise BadAgent(str(error)) from error
     if not document.body and name != COMPACTION:
         raise BadAgent("it has no text: write the agent's prompt below the front matter")
+    unread = words.head_without_fence(document.body.splitlines())
+    if unread is not None:
+        line = document.body.splitlines()[unread].strip()[:60]
+        raise BadAgent(
+            f"line {document.body_line + unread}: {line!r} looks like front matter and does not stand in it: all of it "
+            "goes between two lines of just ---, at the top of the file"
+        )
     return _Head(document.head, name, file).profile(document.body, source)
 
 
@@ -77,10 +75,15 @@ class _Head:
     """One front matter on its way to a profile."""
 
     def __init__(self, head: Mapping[str, Entry], name: str, file: str) -> None:
-        self._head = head
+        self._head: dict[str, Entry] = {}
         self._name = name
         self._file = file
         self._problems: list[str] = []
+        for written, entry in head.items():
+            key = words.key_of(written)
+            if key in self._head:
+                raise BadAgent(f"line {entry.line}: {key} stands there twice; keep one of them")
+            self._head[key] = entry
 
     def profile(self, body: str, source: AgentSource) -> AgentProfile:
         self._strangers()
@@ -98,7 +101,8 @@ class _Head:
             tools=self._tools(),
             keep_steps=keep_steps,
             compact_at=compact_at,
-            insists=tuple(self._words("insist")),
+            insists=self._insists(),
+            read_only=self._read_only(),
             source=source,
             file=self._file,
             problems=tuple(self._problems),
@@ -114,8 +118,15 @@ class _Head:
         for key in self._head:
             if key in _ELSEWHERE:
                 self._problem(key, f"{key} is not used here")
-            elif key not in _KEYS:
-                self._problem(key, f"{key} is not known; known are {', '.join(_KEYS[:-1])}")
+            elif key in (*words.KEYS, words.TAKES_TOOLS):
+                continue
+            elif words.may_limit(key):
+                # Without it the agent would do what its file may forbid.
+                raise self._bad(
+                    key, f"{key} is not known, and may be meant as a limit; limits are {', '.join(_LIMITS)}"
+                )
+            else:
+                self._problem(key, f"{key} is not known; known are {', '.join(words.KEYS[:-1])}")
         if "name" in self._head and self._text("name") != self._name:
             self._problem("name", f"name is not used: an agent goes by its file's name, {self._name}")
 
@@ -155,15 +166,60 @@ class _Head:
             return ""
         return model
 
+    def _read_only(self) -> bool | None:
+        if "read_only" not in self._head:
+            return None
+        text = self._text("read_only").lower()
+        if text not in (*_TRUE, *_FALSE[:-1]):
+            raise self._bad("read_only", "read_only must be true or false")
+        return text in _TRUE
+
+    def _insists(self) -> tuple[str, ...]:
+        """Permissions by their names: what is asked about is compared with them, and not with wildcards."""
+        found: dict[str, None] = {}
+        for word in self._words("insist"):
+            found |= dict.fromkeys(words.permissions_of(self._permission("insist", word)))
+        return tuple(found)
+
+    def _permission(self, key: str, word: str) -> str:
+        name, known = words.permission_of(word)
+        if not known:
+            near = words.likely(word, words.PERMISSIONS)
+            raise self._bad(
+                key,
+                f"{key}: there is no permission {word!r}{near}; there are {', '.join(sorted(words.PERMISSIONS))}",
+            )
+        return name
+
+    def _tool(self, key: str, word: str) -> str:
+        name, known = words.tool_of(word)
+        near = words.likely(name, words.TOOLS)
+        if not known and name.startswith("!") and (near or key == words.TAKES_TOOLS):
+            raise self._bad(key, f"{key}: there is no tool {word.lstrip('!')!r}{near}")
+        if not known:
+            self._problem(key, f"there is no tool {word.lstrip('!')!r}{near}")
+        return name
+
     def _tools(self) -> tuple[str, ...]:
+        taken: list[str] = []
+        for word in self._words(words.TAKES_TOOLS):
+            if "(" in word:
+                raise self._bad(
+                    words.TAKES_TOOLS, f"{word!r} is no tool: say by permission what a tool may not do"
+                )
+            taken.append(self._tool(words.TAKES_TOOLS, f"!{word}"))
+        # Last, so that nothing in the same file gives them back.
+        return (*self._tools_named(), *taken)
+
+    def _tools_named(self) -> tuple[str, ...]:
         if "tools" not in self._head:
             return ()
         value = self._head["tools"].value
         if not isinstance(value, dict):
-            words = self._words("tools")
-            if any("(" in word for word in words):
+            listed = self._words("tools")
+            if any("(" in word for word in listed):
                 self._problem("tools", "tools only names tools: what they may do is said by permission")
-            named = [_tool(word) for word in words]
+            named = [self._tool("tools", word) for word in listed]
             # A list names what there is; what it takes away ("!bash") it takes from that, or from all.
             return (
                 ("!*", *named)
@@ -175,13 +231,19 @@ class _Head:
             on = wanted.lower() if isinstance(wanted, str) else "?"
             if on not in (*_TRUE, *_FALSE):
                 raise self._bad("tools", f"tools: {word} must be true or false")
-            found.append(_tool(word) if on in _TRUE else f"!{_tool(word)}")
+            found.append(self._tool("tools", word if on in _TRUE else f"!{word}"))
         return tuple(found)
 
     def _rules(self) -> list[Rule]:
         denied = [
-            Rule(permission=permission, pattern="*", action="deny", source="agent", file=self._file)
-            for permission in self._words("deny")
+            Rule(
+                permission=self._permission("deny", word),
+                pattern="*",
+                action="deny",
+                source="agent",
+                file=self._file,
+            )
+            for word in self._words("deny")
         ]
         rules: list[Rule] = []
         for key in ("permission", "permissions"):
@@ -195,7 +257,10 @@ class _Head:
             )
             if wrong:
                 raise self._bad(key, f"{key}: {wrong[0]}")
-            rules += found
+            rules += [
+                rule.model_copy(update={"permission": self._permission(key, rule.permission)})
+                for rule in found
+            ]
         # Last, so that nothing in the same file takes it back.
         return [*rules, *denied]
 
@@ -226,10 +291,3 @@ class _Head:
         if not least <= number <= most:
             raise self._bad("context", f"context: {key} must be a number from {least:,} to {most:,}")
         return number
-
-
-def _tool(word: str) -> str:
-    sign = "!" if word.startswith("!") else ""
-    # "Bash(git *)" of others names a tool and what it may do; here rules say the latter.
-    name = word.strip("! ").casefold().partition("(")[0]
-    return sign + _TOOL_NAMES.get(name, name)

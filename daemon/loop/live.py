@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from daemon.agents.hands import HANDS_OVER, NO_HAND_OVER
-from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, Found, load_agent
+from daemon.agents.loader import AgentProfile, Found
 from daemon.config import Config
 from daemon.context.pacing import Vain
 from daemon.context.prompt import Layer
@@ -120,6 +120,8 @@ class LiveSession:
         self.window_cache = WindowCache()
         self.budget_lock = asyncio.Lock()
         """Of a main line: one question about money at a time, however many children reach the limit."""
+        self.starting = asyncio.Lock()
+        """Held by a sub-agent that is about to begin."""
         self.budget_refused: tuple[str | None, str] | None = None
         """The turn in which the person refused to go on over a limit, and what was said then."""
         self.compacted_in_vain: Vain | None = None
@@ -275,18 +277,28 @@ class LiveSession:
         """Rules that only tighten, a layer each: of an agent that came with the workspace, and of the agents that sent
         this one. A sub-agent of one that changes nothing changes nothing, either.
         """
-        sender = None if self.handed_over else self.parent
-        above = () if sender is None else (*sender.bounds, sender.agent.own_rules)
-        return tuple(rules for rules in (*above, self.design, self.agent.limits) if rules)
+        own, *above = self._bound_by()
+        layers = [own.design, *own.agent.limits]
+        for session in above:
+            layers += [session.design, *session.agent.limits, session.agent.own_rules]
+        return tuple(rules for rules in layers if rules)
 
     @property
     def insists(self) -> frozenset[str]:
         """Permissions that are asked about each time; what an agent insists on holds for whom it sends, too."""
-        inherited = self.parent.insists if self.parent is not None and not self.handed_over else ()
-        # A file of the workspace with the name of a shipped agent takes nothing of that from the person.
-        replaced = self.agent.source == "workspace" and self.agent.name in SHIPPED_AGENTS
-        shipped = load_agent(self.agent.name).insists if replaced else ()
-        return frozenset((*self.agent.insists, *shipped, *inherited))
+        return frozenset[str]().union(*(session.agent.all_insists for session in self._bound_by()))
+
+    @property
+    def looks(self) -> bool:
+        """Whether nothing is changed here: the agent only looks, or one that sent it."""
+        return any(session.agent.only_looks for session in self._bound_by())
+
+    def _bound_by(self) -> list[LiveSession]:
+        """The sessions whose agents' limits hold here: its own, and those above. Who was handed the work of its parent
+        over has none of that one's limits, but all of those further up.
+        """
+        above = [] if self.parent is None else self.parent._bound_by()
+        return [self, *(above[1:] if self.handed_over else above)]
 
     @property
     def rules(self) -> RuleSet:
@@ -295,7 +307,7 @@ class LiveSession:
         # What is allowed for the session is allowed to the main line and all its branches alike.
         config, session, mode = self.config, tuple(self.root.state.granted), self.mode
         # Searches ask for each file they find, so the same set is kept while nothing of it changes.
-        agents = (self.agent, self.bounds, self.insists)
+        agents = (self.agent, self.bounds, self.insists, self.looks)
         made_of = (config, session, granted, granted_here, mode, self.trust, agents)
         if self._rules is None or self._rules[0] != made_of:
             rules = RuleSet(
@@ -304,6 +316,7 @@ class LiveSession:
                 session,
                 self.limits,
                 insists=self.insists,
+                looks=self.looks,
                 bounds=self.bounds,
                 branch=self.services.rules,
                 trusted=config.trusted,

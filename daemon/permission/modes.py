@@ -24,6 +24,14 @@ def _rule(permission: str, what: str, action: Action) -> Rule:
 
 RESTRICTED = {p: _rule(p, "a folder that is not trusted", "deny") for p in ("edit", "bash")}
 PLAN = {p: _rule(p, "mode plan", "deny") for p in ("edit", "bash")}
+LOOKS = {
+    permission: Rule(permission=permission, pattern="*", action="deny", source="agent", words=words)
+    for permission, words in {
+        "edit": "this agent only looks (read_only), and so does whom it sends",
+        "bash": "this agent only looks (read_only), so it runs only commands that are known to change nothing",
+    }.items()
+}
+"""What an agent that only looks may not do, in whatever mode: as in mode plan."""
 ACCEPT_EDITS = _rule("edit", "mode accept-edits", "allow")
 AUTO = _rule("*", "mode auto", "allow")
 SANDBOX = _rule("*", "the sandbox", "allow")
@@ -32,27 +40,31 @@ DEVICE = _rule("*", "a device that keeps nothing", "allow")
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Of one call. ``contained``, ``read_only`` and ``warned``: see ``tools.base.PermissionAsk``."""
+    """Of one call. ``contained``, ``read_only`` and ``warned``: see ``tools.base.PermissionAsk``; ``looks``: the agent
+    only looks."""
 
     mode: Mode = "ask"
     trust: Trust = "unknown"
+    looks: bool = False
     contained: bool = False
     read_only: bool = False
     warned: bool = False
 
     def forbids(self, permission: str) -> Rule | None:
-        """What the mode denies whatever rules say."""
+        """What the mode or the agent denies whatever rules say."""
         if self.trust == "restricted":
             return RESTRICTED.get(permission)
-        if self.mode != "plan" or (permission == "bash" and self.read_only):
+        if permission == "bash" and self.read_only:
             return None
-        return PLAN.get(permission)
+        if self.mode == "plan":
+            return PLAN.get(permission)
+        return LOOKS.get(permission) if self.looks else None
 
     def offers(self, permission: str) -> bool:
         """Whether some use of it is possible. In mode plan, commands that change nothing are."""
         if self.trust == "restricted":
             return permission not in RESTRICTED
-        return self.mode != "plan" or permission != "edit"
+        return not (self.mode == "plan" or self.looks) or permission != "edit"
 
     @property
     def boxed(self) -> bool:

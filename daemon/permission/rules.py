@@ -108,6 +108,7 @@ class RuleSet:
         root: str = "",
         stands_for: str = "",
         insists: Iterable[str] = (),
+        looks: bool = False,
     ) -> None:
         """From weak to strong: ``base`` (shipped, the user's, the editor's), ``granted`` by the person everywhere,
         ``workspace`` (its own file: it can only tighten unless it is ``trusted``), ``granted_here`` and in this
@@ -120,6 +121,7 @@ class RuleSet:
         by its path there holds for the copy's, and the other way round; a prohibition by either name counts.
         ``insists``: permissions (``edit``, ``bash``) that are asked about each time, whatever mode, sandbox, rules or
         grants allow; of commands only those that may change something. What is denied stays so.
+        ``looks``: the agent, or one that sent it, only looks: what mode plan denies is denied in every mode.
         """
         self._base = tuple(base)
         self._workspace = tuple(workspace)
@@ -134,7 +136,7 @@ class RuleSet:
         self._stands_for = matching.tidy(stands_for)
         self._insists = frozenset(insists)
         self._copy = re.compile(rf"{re.escape(self._root)}(?![\w.-])") if self._root and stands_for else None
-        self._now = Circumstances(mode, trust)
+        self._now = Circumstances(mode, trust, looks)
         layers = Layers(
             base=self._base,
             granted=self._granted,
@@ -167,6 +169,7 @@ class RuleSet:
             root=self._root,
             stands_for=self._stands_for,
             insists=self._insists,
+            looks=self._now.looks,
         )
 
     def decide(self, permission: str, target: str) -> Rule:

@@ -1,0 +1,143 @@
+"""The words in an agent's front matter: which of them are ours, and which may be meant as a limit. Pure.
+
+Agent files are written by hand, and for other programs, too. A word that limits nothing here and was meant to would be
+a limit lost in silence, so what resembles one is understood or refused, and never passed over.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+KEYS = (
+    "description", "mode", "model", "tools", "permission", "permissions", "deny", "context", "insist", "read_only",
+    "name",
+)  # fmt: skip
+TAKES_TOOLS = "disallowed_tools"
+"""Key of other programs: tools that the agent has not."""
+TOOLS = frozenset(
+    {
+        "goal", "read_progress", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "patch", "write",
+        "bash", "job", "task", "explore", "hand_over",
+    }
+)  # fmt: skip
+PERMISSIONS = frozenset(
+    {
+        "goal", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "bash", "job", "task", "explore",
+        "hand_over", "external_directory", "doom_loop", "budget",
+    }
+)  # fmt: skip
+TOOL_NAMES = {
+    "multiedit": "edit",
+    "list": "ls",
+    "todowrite": "goal",
+    "todoread": "read_progress",
+    "agent": "task",
+}
+"""How other programs call tools that are ours, too."""
+_EDITING = frozenset({"write", "patch", "multiedit"})
+"""Names that rules know for ``edit``; what one of them allows is not all of it, so that they stay as they are."""
+_RULE_NAMES = {
+    "list": "ls",
+    "todowrite": "goal",
+    "todoread": "goal",
+    "read_progress": "goal",
+    "agent": "task",
+}
+_ELSEWHERE = frozenset(
+    {
+        "askuserquestion", "bashoutput", "codesearch", "exitplanmode", "killshell", "lsp", "notebookedit",
+        "notebookread", "plan_enter", "plan_exit", "question", "skill", "slashcommand", "webfetch", "websearch",
+    }
+)  # fmt: skip
+"""Tools of other programs for what there is none here: who may not use them loses nothing."""
+_SAME_KEYS = {
+    "readonly": "read_only",
+    "disallowedtools": TAKES_TOOLS,
+    **{key.replace("_", ""): key for key in KEYS},
+}
+_LIMITING_KEYS = ("deny", "permission", "permissions", "tools", "insist", "read_only")
+_LIMITS = tuple(key.replace("_", "") for key in _LIMITING_KEYS)
+_LIMITING = re.compile(
+    "access|allow|approv|ask|block|confine|confirm|den[iy]|disabl|exclu|except|forbid|insist|limit|never|perm|polic|"
+    "prohibit|readonly|restrict|rule|safe|sandbox|secur|tool|trust"
+)
+_KEY_LINE = re.compile(r"\s*[\"']?([A-Za-z][\w -]{0,40})[\"']?\s*:(?:\s|$)")
+_FENCE_LIKE = re.compile(r"\s*(?:[-\u2010-\u2015\u2212=_*+;~`]{2,}|[\u2013\u2014])\s*[\w{}]*\s*")
+
+
+def key_of(written: str) -> str:
+    """The key that is meant, whatever its case and hyphens; else as it is written."""
+    return _SAME_KEYS.get(_squeezed(written), written)
+
+
+def may_limit(key: str) -> bool:
+    """Whether an unknown key may be meant as a limit: by what it says, or as one of ours mistyped."""
+    word = _squeezed(key)
+    return _LIMITING.search(word) is not None or _is_mistyped(word)
+
+
+def _is_mistyped(key: str) -> bool:
+    return bool(difflib.get_close_matches(_squeezed(key), _LIMITS, 1, 0.7))
+
+
+def head_without_fence(lines: Iterable[str]) -> int | None:
+    """The number of a line, from 0, in a text that begins like a front matter which is none; None: it is just a text.
+
+    It does where a limit stands among keys in its first paragraph, or behind a line like a fence.
+    """
+    fenced = False
+    for number, line in enumerate(lines):
+        if not line.strip():
+            if number and not fenced:
+                return None
+            continue
+        if _FENCE_LIKE.fullmatch(line):
+            fenced = True
+            continue
+        match = _KEY_LINE.match(line)
+        if match is not None:
+            key = key_of(match[1])
+            if key in (*_LIMITING_KEYS, TAKES_TOOLS) or (may_limit(key) if fenced else _is_mistyped(key)):
+                return number
+        elif not line.startswith(("#", "<!--", "//")) and not (fenced and line[0].isspace()):
+            return None
+        if match is not None and not fenced and key_of(match[1]) not in KEYS:
+            return None
+    return None
+
+
+def permission_of(word: str) -> tuple[str, bool]:
+    """A permission as rules name it, and whether there is such a one anywhere. Wildcards stay as they are."""
+    name = word.strip().casefold()
+    name = _RULE_NAMES.get(name, name)
+    known = name in (PERMISSIONS | _EDITING | _ELSEWHERE) or name.startswith("mcp__")
+    return name, known or (("*" in name or "?" in name) and bool(permissions_of(name)))
+
+
+def permissions_of(pattern: str) -> list[str]:
+    """Our permissions that a name or wildcard means."""
+    pattern = "edit" if pattern in _EDITING else pattern
+    return [name for name in sorted(PERMISSIONS) if fnmatchcase(name, pattern)]
+
+
+def tool_of(word: str) -> tuple[str, bool]:
+    """A tool as it is called here, with its ``!``; and whether there is such a one anywhere."""
+    sign = "!" if word.strip().startswith("!") else ""
+    # "Bash(git *)" of others names a tool and what it may do; here rules say the latter.
+    name = word.strip("! ").casefold().partition("(")[0].strip()
+    name = TOOL_NAMES.get(name, name)
+    known = name in _ELSEWHERE or name.startswith("mcp__") or any(fnmatchcase(tool, name) for tool in TOOLS)
+    return sign + name, known
+
+
+def likely(word: str, known: Iterable[str]) -> str:
+    """What may be meant, in words; empty when nothing is near."""
+    near = difflib.get_close_matches(word.casefold().lstrip("!"), list(known), 1, 0.6)
+    return f" (do you mean {near[0]}?)" if near else ""
+
+
+def _squeezed(key: str) -> str:
+    return re.sub(r"[\s_-]", "", key).casefold()

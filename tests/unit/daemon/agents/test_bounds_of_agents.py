@@ -1,0 +1,134 @@
+"""Limits of agents hold for everybody they send, and no file of a folder takes those of the same name away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from daemon.agents.loader import Agents, UnknownAgent, load_agent
+from daemon.loop.children import close_child, open_child
+from tests.fakes.core import ALLOW_ALL, daemon
+from tests.fakes.models import Call
+from tests.fakes.subagents import results, task, with_subagents
+
+AUTO = {**ALLOW_ALL, "mode": "auto"}
+LINES = ("python3 s.py", "make", "git stash")
+RUNS = [Call("bash", {"command": line, "description": "x"}) for line in LINES]
+LOOK = Call("bash", {"command": "ls", "description": "look"})
+
+
+def put(folder: Path, name: str, head: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(f"---\n{head}\n---\nWork.\n")
+
+
+def local(folder: Path) -> Path:
+    return folder / "workspace" / ".goalwright" / "agents"
+
+
+def programs(workspace: Path) -> None:
+    (workspace / "s.py").write_text("open('by_program.txt', 'w').write('x')\n")
+    (workspace / "Makefile").write_text("all:\n\ttouch by_program.txt\n")
+
+
+async def test_plan_runs_nothing_that_may_change_something_in_any_mode(tmp_path: Path) -> None:
+    async with daemon(tmp_path, [*RUNS, LOOK], "Planned.", command_line=AUTO) as bench:
+        programs(bench.workspace)
+        session = bench.session(agent="plan")
+        assert (await session.prompt("go")).stop == "end_turn"
+        *denied, looked = results(session)
+        assert [result.content.startswith("Permission denied.") for result in denied] == [True] * len(LINES)
+        assert "this agent only looks (read_only)" in denied[0].content
+        assert "s.py" in looked.content
+        assert not (bench.workspace / "by_program.txt").exists()
+
+
+async def test_neither_does_who_is_sent_by_plan(tmp_path: Path) -> None:
+    agents = {"s1": [[*RUNS, LOOK], "Not possible."]}
+    async with with_subagents(tmp_path, ([task("Do it.")], "Planned."), agents, command_line=AUTO) as (
+        bench,
+        _,
+    ):
+        programs(bench.workspace)
+        session = bench.session(agent="plan")
+        await session.prompt("go")
+        *denied, looked = results(await bench.opened(f"{session.session_id}:s1"))
+        assert all(result.content.startswith("Permission denied.") for result in denied)
+        assert not looked.is_error
+        assert not (bench.workspace / "by_program.txt").exists()
+
+
+async def test_handing_over_drops_the_own_limits_and_none_of_those_above(tmp_path: Path) -> None:
+    async with daemon(tmp_path, command_line=AUTO) as bench:
+        session = bench.session(agent="plan")
+        designer = open_child(session, "s1", load_agent("init"))
+        worker = open_child(designer, "s1", load_agent("execute"))
+        worker.handed_over = True
+        assert designer.insists == {"edit", "bash"}
+        assert worker.insists == frozenset()
+        assert worker.looks
+        assert [
+            rule.action for rule in (worker.rules.decide("edit", "a"), worker.rules.decide("bash", "make"))
+        ] == ["deny"] * 2
+        branch = open_child(session, "A", load_agent("build"))
+        assert branch.rules.decide("bash", "make").action == "deny"
+        for child in (worker, designer, branch):
+            await close_child(child)
+
+
+@pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
+async def test_a_folders_agent_keeps_the_limits_of_the_shipped_one_of_its_name(
+    tmp_path: Path, mode: str
+) -> None:
+    loose = "permission: allow\nread_only: false\ntools: [read, write, edit, bash]\ninsist: []"
+    for name in ("plan", "explore", "init"):
+        put(local(tmp_path), name, loose)
+    async with daemon(tmp_path, command_line={**ALLOW_ALL, "mode": mode}) as bench:
+        plan, explore, init = (bench.session(agent=name) for name in ("plan", "explore", "init"))
+        assert plan.agent.source == "workspace"
+        assert [plan.rules.decide(*what).action for what in (("edit", "a"), ("bash", "make"))] == [
+            "deny",
+            "deny",
+        ]
+        assert not plan.rules.offered("edit")
+        assert explore.rules.decide("bash", "ls").action == "deny"
+        assert [explore.agent.has_tool(name) for name in ("read", "bash", "write", "grep")] == [
+            True, False, False, False,
+        ]  # fmt: skip
+        assert init.rules.decide("edit", "a").action == "ask"
+
+
+def test_a_folders_agent_keeps_the_limits_of_the_persons_own_of_its_name(tmp_path: Path) -> None:
+    own = tmp_path / "home" / "agents"
+    put(own, "review", "deny: bash\ntools: [read, bash]\ninsist: edit\nread_only: true")
+    put(own, "plan", "description: mine\nread_only: false")
+    put(local(tmp_path), "review", "permission: allow\nread_only: false")
+    put(local(tmp_path), "plan", "description: theirs")
+    agents = Agents(tmp_path / "workspace", tmp_path / "home")
+    review, plan = agents.find("review", "trusted"), agents.find("plan", "trusted")
+    assert [(rule.permission, rule.action) for layer in review.limits for rule in layer] == [
+        ("bash", "deny"),
+        ("*", "allow"),
+    ]
+    assert (review.has_tool("write"), review.only_looks, review.all_insists) == (False, True, {"edit"})
+    # The person has replaced the shipped one: theirs is the one that holds.
+    assert not plan.only_looks
+    assert {agent.name: agent for agent in agents.all("trusted").agents}["review"] == review
+    put(own, "review", "mode: x")
+    with pytest.raises(UnknownAgent, match="cannot be used"):
+        agents.find("review", "trusted")
+    assert "review" not in [agent.name for agent in agents.all("trusted").agents]
+
+
+def test_the_persons_own_agent_of_a_shipped_name_looks_unless_its_file_says_otherwise(tmp_path: Path) -> None:
+    own = tmp_path / "home" / "agents"
+    put(own, "explore", "tools: [read, bash]")
+    put(own, "plan", "read_only: no")
+    put(own, "critic", "readOnly: true")
+    agents = Agents(tmp_path / "workspace", tmp_path / "home")
+    explore = agents.find("explore", "unknown")
+    assert (explore.only_looks, explore.has_tool("bash"), explore.limits) == (True, True, ())
+    assert not agents.find("plan", "unknown").only_looks
+    assert agents.find("critic", "unknown").only_looks
+    assert not agents.find("build", "unknown").only_looks

@@ -1,0 +1,77 @@
+"""An agent that only looks: what mode plan denies is denied to it in every mode, whatever rules allow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from daemon.model.permissions import Action, Mode, Rule
+from daemon.permission.rules import SHIPPED, RuleSet, reason_words
+from tools.base import PermissionAsk
+from tools.shell.place import real_place
+from tools.shell.question import question
+
+ALL = (Rule(permission="*", pattern="*", action="allow", source="user"),)
+NAMED = (Rule(permission="bash", pattern="make*", action="allow", source="user"),)
+MODES: tuple[Mode, ...] = ("ask", "accept-edits", "auto", "plan")
+
+
+def ask(line: str, root: Path) -> PermissionAsk:
+    return question(line, real_place(root), title=line)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("contained", [False, True])
+@pytest.mark.parametrize("rules", [(), ALL, NAMED, (*ALL, *NAMED)])
+@pytest.mark.parametrize(
+    ("line", "action"),
+    [
+        ("make", "deny"),
+        ("python3 s.py", "deny"),
+        ("git stash", "deny"),
+        ("git commit -qam y", "deny"),
+        ("npm install", "deny"),
+        ("./run", "deny"),
+        ("ls; make", "deny"),
+        ("cat f.txt", "allow"),
+        ("git log -3", "allow"),
+    ],
+)
+def test_only_commands_that_are_known_to_change_nothing_pass(
+    line: str, action: Action, rules: tuple[Rule, ...], mode: Mode, contained: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "f.txt").write_text("x")
+    found = RuleSet(
+        (*SHIPPED, *rules, Rule(permission="bash", pattern="cat *", action="allow", source="user")),
+        session=(Rule(permission="bash", pattern="git log*", action="allow", source="session"),),
+        agent=ALL,
+        mode=mode,
+        trust="trusted",
+        root=tmp_path.as_posix(),
+        looks=True,
+    ).with_session((Rule(permission="bash", pattern="git log*", action="allow", source="session"),))
+    assert found.judge(replace(ask(line, tmp_path), contained=contained)).action == action
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_changes_no_file_and_is_offered_no_tool_for_it(mode: Mode) -> None:
+    found = RuleSet((*SHIPPED, *ALL), agent=ALL, mode=mode, trust="trusted", root="/w", looks=True)
+    assert found.decide("edit", "a.py").action == "deny"
+    assert found.decide("read", "a.py").action == "allow"
+    assert found.decide("edit", "/dev/null").action == "allow"
+    assert (found.offered("edit"), found.offered("bash"), found.offered("read")) == (False, True, True)
+
+
+def test_what_rules_say_of_looking_holds(tmp_path: Path) -> None:
+    secret = Rule(permission="bash", pattern="cat *", action="deny", source="user")
+    asks = RuleSet((*SHIPPED, secret), root=tmp_path.as_posix(), looks=True)
+    assert asks.judge(ask("cat a", tmp_path)).action == "deny"
+    assert asks.judge(ask("ls", tmp_path)).action == "ask"
+
+
+def test_the_reason_says_what_denies_it(tmp_path: Path) -> None:
+    found = RuleSet((*SHIPPED, *ALL), mode="auto", trust="trusted", root=tmp_path.as_posix(), looks=True)
+    (reason,) = found.judge(ask("make", tmp_path)).reasons[:1]
+    assert "this agent only looks (read_only)" in reason_words(reason)

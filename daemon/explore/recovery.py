@@ -9,7 +9,6 @@ among them was missing: it is added.
 from __future__ import annotations
 
 import asyncio
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,14 +22,12 @@ from daemon.model.messages import Usage
 from daemon.model.traces import BranchTrace
 from daemon.model.words import cut_line
 from daemon.plan.counting import counted
-from daemon.plan.exploring import is_given_up, plan_counted, plan_explored, plan_given_up
+from daemon.plan.exploring import is_given_up, merge_of, plan_counted, plan_explored, plan_given_up
 
 if TYPE_CHECKING:
-    from daemon.explore.copies.base import WorkingCopies
+    from daemon.explore.copies.base import LeftBehind, WorkingCopies
     from daemon.loop.services import Services
     from daemon.loop.session import Session
-
-log = logging.getLogger(__name__)
 
 STOPPED = "Goalwright was stopped in the middle of this branch"
 WHY = "Goalwright was stopped before the branches had ended."
@@ -38,16 +35,15 @@ _WORDS = 1_000
 
 
 async def recover_copies(copies: WorkingCopies, services: Services) -> None:
-    """Remove the copies that a crash left, and store what had been done in them. Never raises."""
+    """Store what had been done in copies that a crash left, and remove each once that is stored. Never raises."""
     from daemon.explore.results import save_result
 
-    for left in await copies.recover():
-        try:
-            folder = services.trace_folder(left.session_id)
-            if folder.is_dir():  # else the person has removed the session
-                await asyncio.to_thread(save_result, folder / "result", left.changes, left.patch)
-        except Exception as error:  # one branch's record must not keep those of others from being recovered
-            log.warning("what the branch %s had changed is lost: %s", left.session_id, error)
+    def keep(left: LeftBehind) -> None:
+        folder = services.trace_folder(left.session_id)
+        if folder.is_dir():  # else the person has removed the session
+            save_result(folder / "result", left.changes, left.patch)
+
+    await copies.recover(keep)
 
 
 async def settle_branches(session: Session) -> None:
@@ -76,12 +72,15 @@ async def settle_branches(session: Session) -> None:
         for change in plan_counted(session.state.plan, branch.explore_start_id, branch.cumulative_stats):
             Recorder(session).goal(change)
     broken = {branch.explore_start_id for branch in branches}
-    for goal in list(session.state.plan.goals.values()):
-        if goal.type == "explore_start" and not is_given_up(session.state.plan, goal.id):
+    plan = session.state.plan
+    for goal in list(plan.goals.values()):
+        if goal.type == "explore_start" and not is_given_up(plan, goal.id):
             _end(session, goal, whole=goal.id not in broken)
-    for start_id in broken:
-        if start_id not in session.state.plan.goals:
-            _completed(session, start_id, WHY)
+    for start_id in session.state.children.unended():
+        # Its goal had ended, or was taken away; only to say so was missing.
+        merge, goal = merge_of(plan, start_id), plan.goals.get(start_id)
+        text = (merge.merge_summary if merge else None) or (goal.summary if goal else None) or WHY
+        _completed(session, start_id, text)
 
 
 def _end(session: Session, start: Goal, *, whole: bool) -> None:
@@ -101,13 +100,13 @@ def _end(session: Session, start: Goal, *, whole: bool) -> None:
 
 
 def _completed(session: Session, start_id: str, text: str) -> None:
-    merges = [goal.id for goal in session.state.plan.goals.values() if goal.explore_start_id == start_id]
+    merge = merge_of(session.state.plan, start_id)
     session.emit(
         ExploreCompleted(
             trace_id=session.session_id,
             time=session.services.now(),
             explore_start_id=start_id,
-            explore_merge_id=merges[-1] if merges else None,
+            explore_merge_id=merge.id if merge is not None else None,
             merge_summary=text,
         )
     )

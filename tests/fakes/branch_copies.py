@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from daemon.explore.copies.base import Base, BranchChange, CopyError, LeftBehind, WorkingCopies, WorkingCopy
+from daemon.explore.copies.base import Base, BranchChange, CopyError, Keep, WorkingCopies, WorkingCopy
 
 
 class CopiedTree:
@@ -65,6 +65,7 @@ class CopiedTrees:
         self._folder = folder.resolve()
         self.fails = fails
         self.opened: list[str] = []
+        self.let_go: list[Base] = []
 
     async def base(self) -> Base:
         return Base(None, None, b"")
@@ -77,8 +78,11 @@ class CopiedTrees:
         await asyncio.to_thread(copy.make)
         return copy
 
-    async def recover(self) -> Sequence[LeftBehind]:
-        return ()
+    async def done(self, base: Base) -> None:
+        self.let_go.append(base)
+
+    async def recover(self, keep: Keep) -> None:
+        pass
 
 
 def copied_trees(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCopies:

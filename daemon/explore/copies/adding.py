@@ -9,6 +9,7 @@ from pathlib import Path
 
 from daemon.explore.copies import private_git
 from daemon.explore.copies.base import CopyError
+from daemon.explore.copies.limits import MOST_BYTES
 from daemon.explore.copies.programs import Git, GitFailed, Stop
 
 INDEX = "index"
@@ -86,7 +87,12 @@ def _explained(error: GitFailed) -> CopyError:
         return CopyError(
             f"The working tree cannot be copied: {what}. Make the file readable, or name it in .gitignore."
         )
-    if "No space left" in error.errors:
+    if "File too large" in error.errors:
+        return CopyError(
+            f"What is not committed has more than {MOST_BYTES >> 30} GB, too much to be copied. "
+            "Name what is not needed in .gitignore."
+        )
+    if any(words in error.errors for words in ("No space left", "Out of diskspace", "Disk quota exceeded")):
         return CopyError("The disk is full: free some space, then try again.")
     said = "; ".join(lines) or error.errors.strip()[-500:]
     return CopyError(

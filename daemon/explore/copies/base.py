@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -16,8 +16,11 @@ class Base:
     """The commit that HEAD named; None without a repository or a first commit."""
     tree: str | None
     """Git's hash of the working tree with everything uncommitted and untracked; None without the git program."""
-    patch: bytes
-    """From ``commit`` (or nothing) to ``tree``, as ``git diff --binary --full-index`` writes it; empty when clean."""
+    patch: bytes | None
+    """From ``commit`` (or nothing) to ``tree``, as ``git diff --binary --full-index`` writes it; empty when clean.
+
+    None: larger than ``limits.MOST_PATCH``. Copies here do not need it; elsewhere the tree has to be fetched.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class WorkingCopy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:
-    """A copy that a crash left: it is gone now."""
+    """A copy that a crash left."""
 
     session_id: str
     """Of the branch it belonged to."""
@@ -104,17 +107,34 @@ class LeftBehind:
     patch: bytes
 
 
+Keep = Callable[[LeftBehind], None]
+"""Stores what a crash left. Blocking; raises anything when it could not."""
+
+
 class WorkingCopies(Protocol):
     """Makes copies of one workspace."""
 
     async def base(self) -> Base:
-        """The workspace as it is now; branches of one exploration share it. Raises CopyError."""
+        """The workspace as it is now; branches of one exploration share it. Raises CopyError.
+
+        It takes space until ``done`` is called. Canceled or failed, it leaves nothing.
+        """
         ...
 
     async def open(self, session_id: str, base: Base) -> WorkingCopy:
-        """A copy for the branch ``session_id``. Canceled or failed, it leaves nothing. Raises CopyError."""
+        """A copy for the branch ``session_id``. Canceled or failed, it leaves nothing. Raises CopyError.
+
+        It is of ``base``, whatever became of the workspace since, also when all other copies of it are closed.
+        """
         ...
 
-    async def recover(self) -> Sequence[LeftBehind]:
-        """Remove what a crash left, and tell what had been done in it. Never raises."""
+    async def done(self, base: Base) -> None:
+        """No more copies of ``base`` will be opened; those that are open stay. Never raises; may be called twice."""
+        ...
+
+    async def recover(self, keep: Keep) -> None:
+        """Remove what a crash left, each copy after ``keep`` stored what had been done in it. Never raises.
+
+        A copy that could not be read or stored stays for the next time, but not for ever (``places.TRIES``).
+        """
         ...

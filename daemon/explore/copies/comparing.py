@@ -12,6 +12,7 @@ from daemon.explore.copies import private_git
 from daemon.explore.copies.adding import INDEX, Private
 from daemon.explore.copies.base import BranchChange, CopyError
 from daemon.explore.copies.index_file import GITLINK, read
+from daemon.explore.copies.limits import MOST_CHANGED, MOST_PATCH
 from daemon.explore.copies.programs import Git, Stop
 
 _AT_ONCE = 100
@@ -71,10 +72,7 @@ class Comparing:
 
     def patch(self, stop: Stop) -> bytes:
         """Raises CopyError."""
-        return b"".join(
-            diff(private, part.raw_tree, now, "--no-renames", prefix=part.prefix)
-            for part, private, now in self._now(stop)
-        )
+        return self.outcome(stop)[1]
 
     def outcome(self, stop: Stop) -> tuple[list[BranchChange], bytes]:
         """Both, from one look at the files. Raises CopyError."""
@@ -136,36 +134,79 @@ def diff(private: Private, before: str, after: str, *options: str, prefix: str =
     return private.run("diff", *fixed, "--ignore-submodules=all", *options, *prefixes, before, after, "--")
 
 
+def small_patch(private: Private, before: str, after: str) -> bytes | None:
+    """The same; None when its files have more than ``MOST_PATCH``: they would be in memory. Raises CopyError."""
+    if before == after:
+        return b""
+    _, sizes = _differences(private, before, after)
+    return None if sum(sizes.values()) > MOST_PATCH else diff(private, before, after)
+
+
 @dataclass(frozen=True, slots=True)
 class _Difference:
     name: bytes
     modes: tuple[int | None, int | None]
     oids: tuple[bytes, bytes]
 
+    @property
+    def contents(self) -> set[bytes]:
+        """Ids of what there is."""
+        return {oid for oid, mode in zip(self.oids, self.modes, strict=True) if mode is not None}
 
-def _changes(
-    private: Private, before: str, after: str, prefix: str, named: Callable[[str], str]
-) -> Iterator[BranchChange]:
+
+def _differences(private: Private, before: str, after: str) -> tuple[list[_Difference], dict[bytes, int]]:
+    """The files that differ, and the sizes of their contents by id; one that is missing is left out."""
     if before == after:
-        return
-    fields = private.run("diff-tree", "-r", "-z", "--no-renames", before, after).split(b"\0")
+        return [], {}
+    # Short calls: nothing is looked at but trees, and objects' heads.
+    fields = private.run("diff-tree", "-r", "-z", "--no-renames", before, after, long=False).split(b"\0")
     found: list[_Difference] = []
     for head, name in zip(fields[0::2], fields[1::2], strict=False):
         old_mode, new_mode, old, new, _ = head.lstrip(b":").split(b" ")
         modes = _mode(old_mode), _mode(new_mode)
         if modes != (None, None):
             found.append(_Difference(name, modes, (old, new)))
+    oids = sorted({oid for one in found for oid in one.contents})
+    given = b"".join(oid + b"\n" for oid in oids)
+    sizes: dict[bytes, int] = {}
+    if given:
+        listing = private.run(
+            "cat-file", "--batch-check=%(objectname) %(objectsize)", given=given, long=False
+        )
+        for line in listing.splitlines():
+            oid, _, size = line.partition(b" ")
+            if size.isdigit():
+                sizes[oid] = int(size)
+    return found, sizes
+
+
+def _changes(
+    private: Private, before: str, after: str, prefix: str, named: Callable[[str], str]
+) -> Iterator[BranchChange]:
+    found, sizes = _differences(private, before, after)
+    check_size(
+        {prefix + os.fsdecode(one.name): sum(sizes.get(oid, 0) for oid in one.contents) for one in found}
+    )
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]
-        wanted = {
-            oid for one in some for oid, mode in zip(one.oids, one.modes, strict=True) if mode is not None
-        }
-        contents = blobs(private, wanted)
+        contents = blobs(private, {oid for one in some for oid in one.contents})
         for one in some:
             sides = [
                 None if mode is None else contents[oid] for oid, mode in zip(one.oids, one.modes, strict=True)
             ]
             yield BranchChange(named(prefix + os.fsdecode(one.name)), sides[0], sides[1], *one.modes)
+
+
+def check_size(changed: Mapping[str, int]) -> None:
+    """Bytes of the changed files by name. Raises CopyError when they are too much to be kept in memory and stored."""
+    if sum(changed.values()) <= MOST_CHANGED:
+        return
+    largest = sorted(changed, key=lambda name: changed[name], reverse=True)[:3]
+    raise CopyError(
+        f"The files that the branch changed have more than {MOST_CHANGED >> 20} MB, too much to be kept: the largest "
+        f"are {', '.join(f'{name} ({changed[name] >> 20} MB)' for name in largest)}. "
+        "Have such files ignored (.gitignore), or made outside of the working tree."
+    )
 
 
 def _mode(raw: bytes) -> int | None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ from typing import Any, cast
 
 from daemon.explore.copies import linked, opening, snapshot
 from daemon.explore.copies.adding import Private
-from daemon.explore.copies.base import Base, BranchChange, CopyError, LeftBehind
-from daemon.explore.copies.comparing import EMPTY_TREE, Comparing, Part, diff
+from daemon.explore.copies.base import Base, BranchChange, CopyError, Keep, LeftBehind
+from daemon.explore.copies.bases import Bases, kept_base, let_go
+from daemon.explore.copies.comparing import EMPTY_TREE, Comparing, Part, small_patch
 from daemon.explore.copies.places import Place, Places
-from daemon.explore.copies.programs import Git, Stop, Stopped, in_thread, told
+from daemon.explore.copies.programs import Git, Stop, in_thread, told
 from daemon.explore.copies.repository import Repository
 from daemon.explore.copies.snapshot import Snapshot
 from tools.shielding import finish
@@ -26,16 +26,12 @@ from tools.shielding import finish
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Kept:
-    """A base, with what it takes to open copies of it."""
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What it takes to open copies of a base."""
 
-    base: Base
     snapshot: Snapshot
-    folder: Path
     links: tuple[bytes, ...]
-    free: Callable[[], None]
-    opening: int = 0
 
 
 class GitCopy:
@@ -137,21 +133,19 @@ class GitCopies:
         self._git = Git(program)
         self._in_repository = repository
         self._pool = ThreadPoolExecutor(max(2, os.cpu_count() or 1), "copies")
-        self._lock = threading.Lock()
-        self._kept: list[_Kept] = []
-        self._open: set[GitCopy] = set()
+        self._bases: Bases[_Taken] = Bases(self._places)
 
     async def base(self) -> Base:
         """The workspace as it is now. Raises CopyError."""
-        kept = await in_thread(self._pool, told(self._look))
-        return kept.base
+        return await kept_base(self._pool, self._bases, self._taken)
 
     async def open(self, session_id: str, base: Base) -> GitCopy:
         """A copy for the branch ``session_id``. Canceled or failed, it leaves nothing. Raises CopyError."""
         made: list[GitCopy] = []
 
         def work(stop: Stop) -> GitCopy:
-            copy = self._make(stop, session_id, base)
+            with self._bases.use(base) as taken:
+                copy = self._opened(stop, session_id, base, taken)
             made.append(copy)
             return copy
 
@@ -163,27 +157,19 @@ class GitCopies:
                 await copy.close()
             raise
 
-    async def recover(self) -> Sequence[LeftBehind]:
-        """Remove what a crash left, and tell what had been done in it. Never raises."""
-        return await in_thread(self._pool, self._recover)
+    async def done(self, base: Base) -> None:
+        """No more copies of ``base`` will be opened. Never raises; may be called twice."""
+        await let_go(self._pool, self._bases, base)
+
+    async def recover(self, keep: Keep) -> None:
+        """Remove what a crash left, each copy after ``keep`` stored what had been done in it. Never raises."""
+        await in_thread(
+            self._pool, lambda stop: self._places.recover(lambda place: self._read(stop, place), keep)
+        )
 
     # -- in threads --
 
-    def _look(self, stop: Stop) -> _Kept:
-        folder, free = self._places.kept_scratch()
-        try:
-            kept = self._looked(stop, folder, free)
-        except BaseException:
-            free()
-            self._places.remove(folder)
-            raise
-        with self._lock:
-            old = [one for one in self._kept if not one.opening]
-            self._kept = [one for one in self._kept if one.opening] + [kept]
-        self._forget(old)
-        return kept
-
-    def _looked(self, stop: Stop, folder: Path, free: Callable[[], None]) -> _Kept:
+    def _taken(self, stop: Stop, folder: Path) -> tuple[Base, _Taken]:
         repository = None
         if self._in_repository:
             repository = Repository.of(self._git, stop, self._workspace)
@@ -195,36 +181,10 @@ class GitCopies:
         links = opening.links_of(self._git, stop, taken, self._links, self._workspace, bool(repository))
         commit = taken.state.commit if taken.state else None
         private = Private(self._git, stop, taken.git_dir, source)
-        patch = diff(private, commit or EMPTY_TREE[taken.hash_size], taken.tree)
-        base = Base(commit, taken.tree, patch)
-        return _Kept(base, taken, folder, tuple(links), free)
+        patch = small_patch(private, commit or EMPTY_TREE[taken.hash_size], taken.tree)
+        return Base(commit, taken.tree, patch), _Taken(taken, tuple(links))
 
-    def _make(self, stop: Stop, session_id: str, base: Base) -> GitCopy:
-        kept = self._of(stop, base)
-        try:
-            return self._opened(stop, session_id, kept)
-        finally:
-            with self._lock:
-                kept.opening -= 1
-
-    def _of(self, stop: Stop, base: Base) -> _Kept:
-        """The kept base that is meant; looked for anew after it was let go, if the files are still the same."""
-        with self._lock:
-            for kept in reversed(self._kept):
-                if (kept.base.commit, kept.base.tree) == (base.commit, base.tree):
-                    kept.opening += 1
-                    return kept
-        kept = self._look(stop)
-        if kept.base.tree != base.tree:
-            raise CopyError(
-                "The workspace has changed since the exploration began, and its first state is no longer kept. "
-                "Start a new exploration."
-            )
-        with self._lock:
-            kept.opening += 1
-        return kept
-
-    def _opened(self, stop: Stop, session_id: str, kept: _Kept) -> GitCopy:
+    def _opened(self, stop: Stop, session_id: str, base: Base, kept: _Taken) -> GitCopy:
         place = self._places.new(session_id)
         try:
             taken = kept.snapshot
@@ -254,36 +214,13 @@ class GitCopies:
             place.free()
             self._places.remove(place.folder)
             raise
-        copy = GitCopy(place, kept.base, comparing, environment, links, self._pool, self._closed)
-        with self._lock:
-            self._open.add(copy)
-        return copy
+        return GitCopy(place, base, comparing, environment, links, self._pool, self._closed)
 
     def _closed(self, copy: GitCopy) -> None:
-        with self._lock:
-            self._open.discard(copy)
-            old = [] if self._open else [kept for kept in self._kept if not kept.opening]
-            self._kept = [kept for kept in self._kept if kept not in old]
         try:
             copy.discard(self._places)
         except OSError as error:
             log.warning("a working copy was not removed completely: %s", error)
-        self._forget(old)
-
-    def _forget(self, old: Sequence[_Kept]) -> None:
-        for kept in old:
-            kept.free()
-            self._places.remove(kept.folder)
-
-    def _recover(self, stop: Stop) -> list[LeftBehind]:
-        found: list[LeftBehind] = []
-        for place in self._places.left_behind():
-            try:
-                found.append(self._read(stop, place))
-            except (CopyError, Stopped, OSError, ValueError, KeyError, TypeError) as error:
-                log.warning("what a branch did before the crash cannot be read: %s", error)
-        self._places.tidy()
-        return found
 
     def _read(self, stop: Stop, place: Place) -> LeftBehind:
         record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
@@ -293,4 +230,5 @@ class GitCopies:
         comparing = Comparing(
             self._git, place.root(str(record["name"])), place.ours, parts, str(record["workspace"])
         )
-        return LeftBehind(str(record["session"]), tuple(comparing.changes(stop)), comparing.patch(stop))
+        changes, patch = comparing.outcome(stop)
+        return LeftBehind(str(record["session"]), tuple(changes), patch)

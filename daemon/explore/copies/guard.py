@@ -1,7 +1,8 @@
-"""``python -I -S guard.py <pid> <program> …``: become a program that the kernel kills when its parent dies (Linux).
+"""``python -I -S guard.py <pid> <bytes> <program> …``: become a program that dies with its parent (Linux).
 
 It also loses the right to change times of files: git renews that of an object it would have written and finds in a
-store that it borrows from, and those stores are the person's. (It then writes the object to its own.)
+store that it borrows from, and those stores are the person's. (It then writes the object to its own.) And it can write
+no file of more than ``bytes``: a data set that nobody ignored fills no disk.
 
 Standard library only, and little of it: it starts before each long call of git.
 """
@@ -46,7 +47,17 @@ def keep_times() -> None:
     library.prctl(_PR_SET_SECCOMP, 2, ctypes.c_void_p(ctypes.addressof(program)), 0, 0)
 
 
+def limit_files(most: int) -> None:
+    """Let writing more to one file fail ("File too large": Python ignores the signal, and so does what it becomes)."""
+    import resource  # not on Windows, where this module is only imported
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if soft == resource.RLIM_INFINITY or soft > most:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+
+
 if __name__ == "__main__":
     die_with(int(sys.argv[1]))
     keep_times()
-    os.execv(sys.argv[2], sys.argv[2:])  # the program is the git that find_program found
+    limit_files(int(sys.argv[2]))
+    os.execv(sys.argv[3], sys.argv[3:])  # the program is the git that find_program found

@@ -5,7 +5,11 @@ from __future__ import annotations
 MOST_FILES = 200_000
 """More are not copied: nobody waits that long, and something that should be ignored is not."""
 MOST_BYTES = 10 << 30
-"""Of a folder that is in no repository."""
+"""Of all files of a copy; and of what is uncommitted, which is stored once more for comparing."""
+MOST_PATCH = 64 << 20
+"""Bytes of the files in ``Base.patch``, before and after: it is kept in memory while its branches work."""
+MOST_CHANGED = 512 << 20
+"""Bytes of the files that a branch changed, before and after: they are in memory while they are stored."""
 HEAVY = (
     *(
         ".trace",

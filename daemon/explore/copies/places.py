@@ -10,20 +10,28 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import logging
 import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from daemon import lock
-from daemon.explore.copies.base import CopyError
+from daemon.explore.copies.base import CopyError, Keep, LeftBehind
+
+log = logging.getLogger(__name__)
 
 _NEW = ".new-"
 _ROUNDS = 20
+TRIES = 5
+"""At so many starts what a crash left is tried to be stored; then it is removed."""
+MOST_AGE_S = 30 * 24 * 3600.0
+"""Older, it is tried once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +113,58 @@ class Places:
             except OSError:
                 return
 
-    def left_behind(self) -> Iterator[Place]:
+    def recover(self, read: Callable[[Place], LeftBehind], keep: Keep) -> None:
+        """Remove what nobody uses: a complete copy after what was done in it is read and stored. Never raises."""
+        for place in self._left_behind():
+            may_go = self._kept(place, read, keep)
+            try:
+                if may_go:
+                    # Still locked: from now on nobody takes it for work that is to be stored.
+                    (place.ours / "ready").unlink(missing_ok=True)
+                place.free()
+                if may_go:
+                    remove(place.folder, self.folder)
+            except OSError as error:
+                log.warning("a working copy of a crash was not removed completely: %s", error)
+        self.tidy()
+
+    def _kept(self, place: Place, read: Callable[[Place], LeftBehind], keep: Keep) -> bool:
+        """Whether it may go now: it is stored, or has been tried often enough."""
+        tries = place.ours / "tries"
+        try:
+            # Counted before: what kills the daemon, too, must not do so at each start for ever.
+            with tries.open("ab") as file:
+                file.write(b".")
+            count = tries.stat().st_size
+            age_s = time.time() - (place.ours / "ready").stat().st_mtime
+        except OSError as error:
+            log.warning("the disk does not take anything now, so %s stays: %s", place.folder, error)
+            return False
+        if count > TRIES:
+            log.error(
+                "what was done in %s could not be stored in %d tries: it is removed", place.folder, TRIES
+            )
+            return True
+        try:
+            keep(read(place))
+            return True
+        except Exception as error:  # one branch's record must not keep those of others from being recovered
+            last = age_s > MOST_AGE_S or count == TRIES
+            log.warning(
+                "what a branch did before the crash cannot be stored (%s); its copy %s %s (try %d of %d)",
+                error,
+                place.folder,
+                "is removed" if last else "stays for the next start",
+                count,
+                TRIES,
+            )
+            return last
+
+    def _left_behind(self) -> Iterator[Place]:
         """Complete copies that nobody uses, locked now. Everything else that nobody uses is removed."""
         try:
-            found = sorted(os.scandir(self.folder), key=lambda entry: entry.name)
+            with os.scandir(self.folder) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
         except OSError:
             return
         for entry in found:
@@ -123,6 +179,7 @@ class Places:
                 continue
             if (path / ".copy" / "ready").exists():
                 yield Place(path, free)
+                continue
             free()
             remove(path, self.folder)
 

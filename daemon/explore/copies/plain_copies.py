@@ -12,7 +12,6 @@ import logging
 import os
 import shutil
 import stat
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,17 +20,21 @@ from pathlib import Path
 from typing import Any, cast
 
 from daemon.explore.copies import copier, linked
-from daemon.explore.copies.base import Base, BranchChange, CopyError, LeftBehind
+from daemon.explore.copies.base import Base, BranchChange, CopyError, Keep, LeftBehind
+from daemon.explore.copies.bases import Bases, kept_base, let_go
+from daemon.explore.copies.comparing import check_size
 from daemon.explore.copies.copying import Plan
 from daemon.explore.copies.limits import HEAVY, MOST_BYTES, MOST_FILES
 from daemon.explore.copies.places import Place, Places
-from daemon.explore.copies.programs import Stop, Stopped, in_thread, told
+from daemon.explore.copies.programs import Stop, in_thread, told
 from daemon.explore.copies.written_patch import write_patch
 from tools.shielding import finish
 
 log = logging.getLogger(__name__)
 
 _BASE = "base"
+_LINK = 0o120000
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +97,13 @@ def ignored_names(workspace: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-@dataclass(slots=True)
-class _Kept:
-    base: Base
-    folder: Path
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What it takes to open copies of a base."""
+
+    top: Path
     links: tuple[bytes, ...]
     left_out: tuple[str, ...]
-    free: Callable[[], None]
-    opening: int = 0
 
 
 class PlainCopy:
@@ -184,20 +186,20 @@ class PlainCopy:
 
 
 def differences(stop: Stop, place: Place, root: Path, left_out: Sequence[str]) -> list[BranchChange]:
-    """What differs between the base copy and the branch's. Raises OSError."""
-    found: list[BranchChange] = []
+    """What differs between the base copy and the branch's. Raises OSError and CopyError."""
     before = dict(_contents(stop, place.ours / _BASE, left_out))
     after = dict(_contents(stop, root, left_out))
+    found: list[BranchChange] = []
+    sizes: dict[str, int] = {}
     for name in sorted(before.keys() | after.keys()):
         stop.check()
         old, new = before.get(name), after.get(name)
-        if old and new and old[0] == new[0] and old[1].lstat().st_size == new[1].lstat().st_size:
-            sides = _bytes(old), _bytes(new)
-            if sides[0] == sides[1]:
-                continue
-        else:
-            sides = _bytes(old), _bytes(new)
+        if old and new and old[0] == new[0] and _is_same(stop, old, new):
+            continue
         shown = os.fsdecode(name)
+        sizes[shown] = sum(one[1].lstat().st_size for one in (old, new) if one)
+        check_size(sizes)
+        sides = _bytes(old), _bytes(new)
         found.append(BranchChange(shown, *sides, old[0] if old else None, new[0] if new else None))
     return sorted(found, key=lambda change: change.name)
 
@@ -213,13 +215,27 @@ def _contents(stop: Stop, top: Path, left_out: Sequence[str]) -> Iterator[tuple[
             there = top / os.fsdecode(path)
             mode = there.lstat().st_mode
             is_link = stat.S_ISLNK(mode)
-            yield path, (0o120000 if is_link else 0o100755 if mode & 0o100 else 0o100644, there)
+            yield path, (_LINK if is_link else 0o100755 if mode & 0o100 else 0o100644, there)
+
+
+def _is_same(stop: Stop, old: _File, new: _File) -> bool:
+    """Whether two files of the same kind hold the same."""
+    if old[0] == _LINK:
+        return old[1].readlink() == new[1].readlink()
+    if old[1].lstat().st_size != new[1].lstat().st_size:
+        return False
+    with old[1].open("rb") as one, new[1].open("rb") as other:
+        while data := one.read(_PIECE):
+            stop.check()
+            if data != other.read(_PIECE):
+                return False
+    return True
 
 
 def _bytes(file: _File | None) -> bytes | None:
     if file is None:
         return None
-    return os.fsencode(file[1].readlink()) if file[0] == 0o120000 else file[1].read_bytes()
+    return os.fsencode(file[1].readlink()) if file[0] == _LINK else file[1].read_bytes()
 
 
 class PlainCopies:
@@ -230,20 +246,19 @@ class PlainCopies:
         self._places = Places(folder, workspace)
         self._links = tuple(links)
         self._pool = ThreadPoolExecutor(2, "copies")
-        self._lock = threading.Lock()
-        self._kept: list[_Kept] = []
-        self._open: set[PlainCopy] = set()
+        self._bases: Bases[_Taken] = Bases(self._places)
 
     async def base(self) -> Base:
         """The workspace as it is now. Raises CopyError."""
-        return (await in_thread(self._pool, told(self._look))).base
+        return await kept_base(self._pool, self._bases, self._taken)
 
     async def open(self, session_id: str, base: Base) -> PlainCopy:
         """A copy for the branch ``session_id``. Canceled or failed, it leaves nothing. Raises CopyError."""
         made: list[PlainCopy] = []
 
         def work(stop: Stop) -> PlainCopy:
-            made.append(copy := self._make(stop, session_id, base))
+            with self._bases.use(base) as taken:
+                made.append(copy := self._opened(stop, session_id, base, taken))
             return copy
 
         try:
@@ -253,51 +268,30 @@ class PlainCopies:
                 await copy.close()
             raise
 
-    async def recover(self) -> Sequence[LeftBehind]:
-        """Remove what a crash left, and tell what had been done in it. Never raises."""
-        return await in_thread(self._pool, self._recover)
+    async def done(self, base: Base) -> None:
+        """No more copies of ``base`` will be opened. Never raises; may be called twice."""
+        await let_go(self._pool, self._bases, base)
 
-    def _look(self, stop: Stop) -> _Kept:
-        folder, free = self._places.kept_scratch()
-        try:
-            left_out = ignored_names(self._workspace)
-            plan, links = _Walk(self._workspace, left_out, self._links).plan(stop)
-            names = dict.fromkeys((*left_out, *(os.fsdecode(link.rpartition(b"/")[2]) for link in links)))
-            _copy(stop, self._workspace, folder / _BASE, plan)
-        except BaseException:
-            free()
-            self._places.remove(folder)
-            raise
+    async def recover(self, keep: Keep) -> None:
+        """Remove what a crash left, each copy after ``keep`` stored what had been done in it. Never raises."""
+        await in_thread(self._pool, lambda stop: self._places.recover(lambda place: _read(stop, place), keep))
+
+    def _taken(self, stop: Stop, folder: Path) -> tuple[Base, _Taken]:
+        left_out = ignored_names(self._workspace)
+        plan, links = _Walk(self._workspace, left_out, self._links).plan(stop)
+        names = dict.fromkeys((*left_out, *(os.fsdecode(link.rpartition(b"/")[2]) for link in links)))
+        _copy(stop, self._workspace, folder / _BASE, plan)
         # Two bases may not be mixed up, and nothing names one: so each is an object of its own.
-        base = Base(None, None, b"")
-        kept = _Kept(base, folder, tuple(links), tuple(names), free)
-        with self._lock:
-            old = [one for one in self._kept if not one.opening]
-            self._kept = [one for one in self._kept if one.opening] + [kept]
-        self._forget(old)
-        return kept
+        return Base(None, None, b""), _Taken(folder / _BASE, tuple(links), tuple(names))
 
-    def _make(self, stop: Stop, session_id: str, base: Base) -> PlainCopy:
-        with self._lock:
-            kept = next((one for one in self._kept if one.base is base), None)
-            if kept:
-                kept.opening += 1
-        if kept is None:
-            raise CopyError("The first state of the workspace is no longer kept. Start a new exploration.")
-        try:
-            return self._opened(stop, session_id, kept)
-        finally:
-            with self._lock:
-                kept.opening -= 1
-
-    def _opened(self, stop: Stop, session_id: str, kept: _Kept) -> PlainCopy:
+    def _opened(self, stop: Stop, session_id: str, base: Base, kept: _Taken) -> PlainCopy:
         place = self._places.new(session_id)
         try:
             root = place.root(self._workspace.name or "copy")
-            plan, _ = _Walk(kept.folder / _BASE, kept.left_out).plan(stop)
-            _copy(stop, kept.folder / _BASE, root, plan)
+            plan, _ = _Walk(kept.top, kept.left_out).plan(stop)
+            _copy(stop, kept.top, root, plan)
             # Between copies of ours, nobody writes either: so links of the same files will do.
-            shutil.copytree(kept.folder / _BASE, place.ours / _BASE, symlinks=True, copy_function=os.link)
+            shutil.copytree(kept.top, place.ours / _BASE, symlinks=True, copy_function=os.link)
             for link in kept.links:
                 there = root / os.fsdecode(link)
                 there.parent.mkdir(parents=True, exist_ok=True)
@@ -312,40 +306,21 @@ class PlainCopies:
         environment = linked.environment(self._workspace, root, kept.links, os.environ.get("PYTHONPATH", ""))
         environment["GIT_CEILING_DIRECTORIES"] = str(place.folder)
         links = [root / os.fsdecode(link) for link in kept.links]
-        copy = PlainCopy(place, root, kept.base, kept.left_out, environment, links, self._pool, self._closed)
-        with self._lock:
-            self._open.add(copy)
-        return copy
+        return PlainCopy(place, root, base, kept.left_out, environment, links, self._pool, self._closed)
 
     def _closed(self, copy: PlainCopy) -> None:
-        with self._lock:
-            self._open.discard(copy)
-            old = [] if self._open else [kept for kept in self._kept if not kept.opening]
-            self._kept = [kept for kept in self._kept if kept not in old]
         try:
             copy.place.free()
             self._places.remove(copy.place.folder)
         except OSError as error:
             log.warning("a working copy was not removed completely: %s", error)
-        self._forget(old)
 
-    def _forget(self, old: Sequence[_Kept]) -> None:
-        for kept in old:
-            kept.free()
-            self._places.remove(kept.folder)
 
-    def _recover(self, stop: Stop) -> list[LeftBehind]:
-        found: list[LeftBehind] = []
-        for place in self._places.left_behind():
-            try:
-                record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
-                root = place.root(str(record["name"]))
-                changes = differences(stop, place, root, [str(name) for name in record["leftOut"]])
-                found.append(LeftBehind(str(record["session"]), tuple(changes), write_patch(changes)))
-            except (CopyError, Stopped, OSError, ValueError, KeyError, TypeError) as error:
-                log.warning("what a branch did before the crash cannot be read: %s", error)
-        self._places.tidy()
-        return found
+def _read(stop: Stop, place: Place) -> LeftBehind:
+    record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
+    root = place.root(str(record["name"]))
+    changes = differences(stop, place, root, [str(name) for name in record["leftOut"]])
+    return LeftBehind(str(record["session"]), tuple(changes), write_patch(changes))
 
 
 def _copy(stop: Stop, source: Path, target: Path, plan: Plan) -> None:

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from daemon.explore.copies import guard
 from daemon.explore.copies.base import CopyError
+from daemon.explore.copies.limits import MOST_BYTES
 from tools.process import scrubbed_environment
 from tools.shielding import finish
 
@@ -179,7 +180,7 @@ class Git:
         settings = [part for setting in config for part in ("-c", setting)]
         argv: list[str | bytes] = [self.program, *_SAFE, *settings, *args]
         if long and sys.platform.startswith("linux"):
-            argv = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), *argv]
+            argv = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), str(MOST_BYTES), *argv]
         code, out, errors = stop.run(argv, cwd=work_tree, env=env, given=given)
         if code != 0:
             raise GitFailed(os.fsdecode(args[0]), code, errors.decode("utf-8", "replace"))

@@ -19,7 +19,7 @@ from daemon.explore.copies import index_file, private_git
 from daemon.explore.copies.adding import INDEX, Private
 from daemon.explore.copies.base import CopyError
 from daemon.explore.copies.index_file import FILE, GITLINK, LINK, Entry, Index
-from daemon.explore.copies.limits import MOST_FILES
+from daemon.explore.copies.limits import MOST_BYTES, MOST_FILES
 from daemon.explore.copies.programs import Git, Stop
 from daemon.explore.copies.repository import Repository, State, state_of
 
@@ -119,6 +119,11 @@ class _Taking:
             raise CopyError(
                 f"{self._source} has more than {MOST_FILES} files that are not ignored. "
                 "Name what is not needed in .gitignore."
+            )
+        if sum(entry.stat[8] for entry in index.entries) > MOST_BYTES:
+            raise CopyError(
+                f"The files of {self._source} that are not ignored have more than {MOST_BYTES >> 30} GB, too much to "
+                "be copied. Name what is not needed in .gitignore."
             )
         raw_tree, raw_data = tree, data
         again = self._to_hash_again(index, state)

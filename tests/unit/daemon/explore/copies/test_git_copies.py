@@ -41,6 +41,8 @@ async def test_copy_has_the_tree_and_the_bytes_of_the_workspace_and_leaves_no_tr
     assert (change.name, change.before, change.after) == ("a branch/file.txt", None, b"made\n")
     await copy.close()
     await copy.close()
+    await copies.done(base)
+    await copies.done(base)
     assert not (tmp_path / "state").exists() or not list((tmp_path / "state").iterdir())
     assert fingerprint(top.parent) == before
 

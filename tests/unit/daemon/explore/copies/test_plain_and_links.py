@@ -73,6 +73,7 @@ async def test_folder_without_repository(with_git: bool, tmp_path: Path) -> None
     assert fingerprint(top) == before
     await copy.close()
     await other.close()
+    await copies.done(base)
     assert not state.exists() or not list(state.iterdir())
 
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+from daemon.permission.matching import matches
+
 KEYS = (
     "description", "mode", "model", "tools", "permission", "permissions", "deny", "context", "insist", "read_only",
     "name",
@@ -120,7 +122,7 @@ def permission_of(word: str) -> tuple[str, bool]:
 def permissions_of(pattern: str) -> list[str]:
     """Our permissions that a name or wildcard means."""
     pattern = "edit" if pattern in _EDITING else pattern
-    return [name for name in sorted(PERMISSIONS) if fnmatchcase(name, pattern)]
+    return [name for name in sorted(PERMISSIONS) if matches(pattern, name)]
 
 
 def tool_of(word: str) -> tuple[str, bool]:

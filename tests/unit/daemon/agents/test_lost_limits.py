@@ -1,0 +1,145 @@
+"""What may be meant as a limit in an agent's file is understood, or the file is no agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from daemon.agents.head_words import PERMISSIONS, TOOLS
+from daemon.agents.profile import AgentProfile
+from daemon.agents.profile_file import BadAgent, parse_agent
+from daemon.permission.rules import SHIPPED
+from tools.registry import builtin_tools
+
+
+def said(agent: AgentProfile) -> list[tuple[str, str, str]]:
+    return [(rule.permission, rule.pattern, rule.action) for rule in agent.rules]
+
+
+def test_the_known_names_are_those_there_are() -> None:
+    tools = builtin_tools()
+    assert set(tools) == TOOLS
+    own = {tool.permission for tool in tools.values()} | {rule.permission for rule in SHIPPED}
+    assert own | {"budget"} == PERMISSIONS
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["", "\n", "\n \n\t\n", "\ufeff", "\ufeff\n\ufeff", " ", "\t ", "\u200b", "\u00a0", "\r\n"],
+)
+@pytest.mark.parametrize("after", ["", "  ", "\t", "\r"])
+@pytest.mark.parametrize("head", ["deny: edit", "deny: [edit]", "# all\ndeny: edit", "  deny: edit"])
+def test_what_nobody_sees_before_the_head_hides_nothing(before: str, after: str, head: str) -> None:
+    agent = parse_agent("x", f"{before}---{after}\n{head}\n---{after}\n\nHi.\n")
+    assert said(agent) == [("edit", "*", "deny")]
+    assert agent.prompt == "Hi."
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("----\ndeny: edit\n----\nHi.", "line 2: 'deny: edit' looks like front matter"),
+        ("--\ndeny: edit\n--\nHi.", "line 2"),
+        ("—\ndeny: edit\n—\nHi.", "line 2"),
+        ("- - -\nHi.\n", ""),
+        ("+++\ndeny: edit\n+++\nHi.", "line 2"),
+        ("```yaml\ndeny: edit\n```\nHi.", "line 2"),
+        ("deny: edit\n---\nHi.", "line 1"),
+        ("description: a\ndeny: edit\n---\nHi.", "line 2"),
+        ("# Title\n---\ndeny: edit\n---\nHi.", "line 3"),
+        ("\n\n----\ndescription: a\ndisallowedTools: Bash\n----\nHi.", "line 5"),
+        ("---\ndescription: a\n---\ndeny: edit\n---\nHi.", "line 4"),
+        ("---\ndescription: a\n---\n\n---\ndeny: edit\n---\nHi.", "line 6"),
+        ("---\ndescription: a\n----\nHi.", "line 1: .*no end"),
+        ("\n\n---\nmode: x\n---\nHi.", "line 4: mode must be"),
+        ("\n---\ntools: [a\n---\nHi.", "line [34]: "),
+        ("---\ndescription: a\n...\ndeny: edit\n---\nHi.", "line 4: expected"),
+        # Texts, and no head at all.
+        ("You review.\n\nTools: all.\n", ""),
+        ("Rules: never lie.\n\ndeny: edit\n", ""),
+        ("# Reviewer\n\nNote: be short.\n---\nMore.", ""),
+        ("----\n\nYou review.\n----\n", ""),
+    ],
+)
+def test_a_head_that_looks_like_one_is_read_or_refused(text: str, message: str) -> None:
+    if not message:
+        assert parse_agent("x", text).rules == ()
+        return
+    with pytest.raises(BadAgent, match=message):
+        parse_agent("x", text)
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ("deny: bsah", r"deny: there is no permission 'bsah' \(do you mean bash\?\)"),
+        ("deny: edit bash", "there is no permission 'edit bash'"),
+        ("deny: Edit(src/**)", "there is no permission"),
+        ("deny: bsh*", "there is no permission"),
+        ("permission: {bsh: deny}", r"permission: there is no permission 'bsh' \(do you mean bash\?\)"),
+        ("permission: {bsh: {'git push*': deny}}", "there is no permission 'bsh'"),
+        ("permissions:\n- {permission: edits, pattern: '*', action: deny}", "there is no permission 'edits'"),
+        ("insist: edits", r"insist: there is no permission 'edits' \(do you mean edit\?\)"),
+        ("tools: {bsah: false}", r"tools: there is no tool 'bsah' \(do you mean bash\?\)"),
+        ("tools: ['!wirte']", "there is no tool 'wirte'"),
+        ("disallowedTools: bsah", "there is no tool"),
+        ("disallowedTools: Bash(git push *)", "say by permission"),
+        ("read_only: perhaps", "read_only must be true or false"),
+        ("read_only:", "read_only must be true or false"),
+        ("permision: {bash: deny}", "permision is not known, and may be meant as a limit"),
+        ("dney: edit", "dney is not known"),
+        ("tolls: [read]", "tolls is not known"),
+        ("isnist: edit", "isnist is not known"),
+        ("allowed-tools: Read", "allowed-tools is not known"),
+        ("allowedTools: [Read]", "allowedTools is not known"),
+        ("permissionMode: plan", "permissionMode is not known"),
+        ("sandbox: read-only", "sandbox is not known"),
+        ("approval_policy: on-request", "approval_policy is not known"),
+        ("forbid: bash", "forbid is not known"),
+        ("<<: {deny: edit}", "merges"),
+        ("permission:\n  <<: {bash: deny}\n  edit: ask", "line 3: merges"),
+        ("deny: edit\nDeny: bash", "line 3: deny stands there twice"),
+    ],
+)
+def test_what_may_be_a_limit_and_is_not_understood_makes_no_agent(head: str, message: str) -> None:
+    with pytest.raises(BadAgent, match=message):
+        parse_agent("x", f"---\n{head}\n---\nHi.")
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("Deny: edit", {"rules": [("edit", "*", "deny")]}),
+        ("DENY: Edit, BASH", {"rules": [("edit", "*", "deny"), ("bash", "*", "deny")]}),
+        ("Permissions: {Bash: deny}", {"rules": [("bash", "*", "deny")]}),
+        ("deny: '*'", {"rules": [("*", "*", "deny")]}),
+        ("permission: {'ba*': deny, list: ask}", {"rules": [("ba*", "*", "deny"), ("ls", "*", "ask")]}),
+        ("deny: write", {"rules": [("write", "*", "deny")]}),
+        # No tools of ours: who may not use them loses nothing.
+        ("permission: {webfetch: deny}", {"rules": [("webfetch", "*", "deny")], "problems": ()}),
+        ("insist: write", {"insists": ("edit",)}),
+        ("insist: 'e[x]*'", None),
+        ("insist: ba*", {"insists": ("bash",)}),
+        ("read-only: true", {"read_only": True}),
+        ("readonly: Yes", {"read_only": True}),
+        ("disallowedTools: Write, Bash", {"tools": ("!write", "!bash")}),
+        ("disallowed-tools: [Bash]\ntools: [read, bash]", {"tools": ("!*", "read", "bash", "!bash")}),
+        (
+            "tools: {webfetch: false, mcp__x__y: false}",
+            {"problems": (), "tools": ("!webfetch", "!mcp__x__y")},
+        ),
+        ("tools: [raed]", {"problems": ("line 2: there is no tool 'raed' (do you mean read?)",)}),
+        ("color: red\nmaxTurns: 3", {"problems": None}),
+    ],
+)
+def test_what_is_meant_is_understood(head: str, expected: dict[str, Any] | None) -> None:
+    text = f"---\n{head}\n---\nHi."
+    if expected is None:
+        with pytest.raises(BadAgent):
+            parse_agent("x", text)
+        return
+    agent = parse_agent("x", text)
+    for name, value in expected.items():
+        found = said(agent) if name == "rules" else getattr(agent, name)
+        assert found if value is None else found == value

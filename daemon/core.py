@@ -219,6 +219,14 @@ class Daemon:
         """The session when it is open."""
         return self._sessions.get(session_id)
 
+    def cancel(self, session_id: str) -> bool:
+        """Stop what a session does, also a branch whose copy is being made. False when nothing runs."""
+        live = self._sessions.get(session_id)
+        if live is not None and live.cancel():
+            return True
+        end = self._services.cancel_branch.get(session_id)
+        return end is not None and end()
+
     def is_foreign(self, session_id: str) -> bool:
         """Whether a stored session came with the workspace instead of being begun here."""
         return session_id not in self._own

@@ -106,12 +106,14 @@ class BranchRequests:
 
     async def leave(self, params: p.ExploreLeaveParams) -> p.ExploreLeaveResult:
         """The person does not choose."""
+        from daemon.explore.choosing import leavable
         from daemon.explore.commands import choose_none, leave_to_model
 
         session = await self._core.session(params.session_id)
-        waiting = awaiting(session)
-        start = params.explore_start_id or next(iter(waiting), "")
-        if start not in waiting:
+        # That none is wanted only a call can be told that waits; the model may be let choose at any time.
+        theirs = awaiting(session) if params.none else leavable(session)
+        start = params.explore_start_id or next(iter(theirs), "")
+        if start not in theirs:
             return p.ExploreLeaveResult(left=False)
         (choose_none if params.none else leave_to_model)(session, start, self._client_name())
         return p.ExploreLeaveResult(left=True)

@@ -28,6 +28,7 @@ from daemon.store.base import StoreError
 
 log = logging.getLogger(__name__)
 
+_NOTHING_TO_TEST = CheckRun(command="", detail="it changed no files")
 _SUMMARY = 8_000
 """Characters of a branch's report that are kept as its summary; its record has the whole."""
 
@@ -63,8 +64,10 @@ class _Branch:
             if self._canceled:
                 self._stop, self._detail = "canceled", ""
             await self._step(self._keep(kept))
-            if not self._canceled:
+            if not self._was_canceled:
                 await self._step(self._score(kept), interruptible=True)
+            if kept and kept[-1].score is None:
+                await self._step(self._measure(kept))
             outcome = kept[-1] if kept else self._unknown()
             ended = dataclasses.replace(outcome, duration_ms=self._elapsed())
             self._host.ended(self._task, ended, self._child)
@@ -222,15 +225,36 @@ class _Branch:
         if child is None or copy is None or around is None or not kept:
             return
         outcome, worked = kept[-1], self._elapsed()
-        test: CheckRun | None = None
         try:
-            if outcome.changes and (command := await self._host.test_command()) is not None:
-                test = await run_test(command, copy, around.services, self._task.settings.test_timeout_s)
+            test = _NOTHING_TO_TEST
+            if outcome.changes:
+                agreed = await self._host.test_command(self._task)
+                test = CheckRun(command="", detail=agreed.why_not)
+                if (command := agreed.command) is not None:
+                    limit = self._task.settings.test_timeout_s
+                    test = await run_test(command, copy, around.services, limit)
             score = await score_branch(child, copy, outcome.changes, test=test, duration_ms=worked)
         except Exception:  # the branch is done, and its score is only what is known about it
             log.exception("%s could not be scored", outcome.session_id)
             return
         kept.append(dataclasses.replace(outcome, score=score))
+
+    async def _measure(self, kept: list[BranchOutcome]) -> None:
+        """Add what costs nothing to know: whoever canceled it waits neither for tests nor for language servers."""
+        from daemon.explore.scoring import measured
+
+        if self._child is None:
+            return
+        outcome = kept[-1]
+        why = "it was canceled" if self._was_canceled else "its copy could not be tested"
+        test = CheckRun(command="", detail=why)
+        score = await measured(self._child, outcome.changes, test=test, duration_ms=self._elapsed())
+        kept.append(dataclasses.replace(outcome, score=score))
+
+    @property
+    def _was_canceled(self) -> bool:
+        """By its exploration, or this one by itself."""
+        return self._canceled or self._stop == "canceled"
 
     async def _close(self) -> None:
         if self._mirror is not None:

@@ -1,24 +1,25 @@
 """The person chooses among the branches (setting ``explore_choice: person``).
 
 While a tool call waits for it the session's status is ``waiting``, and two notices frame it: ``CHOICE_AWAITED`` and
-``CHOICE_MADE``, both about the goal that started the exploration. Nothing of it is stored: after a restart the call
-has ended like every interrupted one, and the person may still choose.
+``CHOICE_MADE``, both about the goal that started the exploration. After a restart the call has ended like every
+interrupted one; that the choice is the person's is in the log, so it stays theirs until they leave it to the model.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from daemon.loop.notes import CHOICE_AWAITED as CHOICE_AWAITED
+from daemon.loop.notes import CHOICE_LEFT
 from tools.errors import ToolError
 
 if TYPE_CHECKING:
     from daemon.loop.live import LiveSession
 
-CHOICE_AWAITED = "explore_choice_awaited"
-"""Code of the notice that the person is to choose; ``about`` is the explore_start goal's id."""
 CHOICE_MADE = "explore_choice_made"
 """Code of the notice that this is over, however it ended."""
 
@@ -96,9 +97,36 @@ def settle(session: LiveSession, explore_start_id: str, told: str) -> bool:
 
 
 def leave_to_model(session: LiveSession, explore_start_id: str, by: str = "") -> None:
-    """The person lets the model choose. Raises ToolError when nothing waits for the person."""
-    told = f"{by or 'The person'} leaves the choice to you: choose with explore(select=[…]), or go on without any."
-    _settled(session, explore_start_id, told)
+    """The person lets the model choose, also when no call waits for it any more. Raises ToolError when it already is
+    the model's."""
+    who = by or "The person"
+    theirs = explore_start_id in session.state.children.persons_choice
+    told = f"{who} leaves the choice to you: choose with explore(select=[…]), or go on without any."
+    if not theirs:
+        _settled(session, explore_start_id, told)
+    else:
+        settle(session, explore_start_id, told)
+    session.notice("info", f"{who} leaves the choice to the model.", CHOICE_LEFT, about=explore_start_id)
+
+
+def leavable(session: LiveSession) -> tuple[str, ...]:
+    """Explorations whose choice the person may leave to the model: those that are waited for first, then the newest."""
+    theirs = reversed(session.state.children.persons_choice)
+    return tuple(dict.fromkeys((*awaited(session), *theirs)))
+
+
+def refuse_model(session: LiveSession, explore_start_ids: Iterable[str]) -> None:
+    """Raises ToolError when the model may not choose among the branches of one of these explorations."""
+    theirs = session.state.children.persons_choice
+    if session.config.settings.explore_choice != "person" or not any(
+        start_id in theirs for start_id in explore_start_ids
+    ):
+        return
+    raise ToolError(
+        "The person chooses among the branches of this exploration (setting explore_choice), so nothing was merged. "
+        "They do it in the editor or with `goalwright explore pick`, and may leave it to you there. Go on without it; "
+        "say at the end that the branches wait for a choice."
+    )
 
 
 def choose_none(session: LiveSession, explore_start_id: str, by: str = "") -> None:

@@ -70,8 +70,9 @@ async def branch_patch(session: Session, branch_id: str) -> bytes:
 async def select_for_person(session: Session, choice: Sequence[str], by: str = "") -> Told:
     """The person's own choice: ``A``, or parts like ``A:src/a.py``; also while the model goes on.
 
-    The rules hold as for every edit, so what is written is shown for review. The model is told: by the tool call that
-    waits for the choice, or by a note. Raises PermissionDenied when the review ends with a no.
+    What is written is always shown for review, also where edits pass unasked: a branch was chosen by what is said of
+    it, nobody has looked at its change. The model is told: by the tool call that waits for the choice, or by a note.
+    Raises PermissionDenied when the review ends with a no.
     """
     call_id = f"select_{uuid.uuid4().hex[:12]}"
     info = CallInfo(
@@ -80,13 +81,15 @@ async def select_for_person(session: Session, choice: Sequence[str], by: str = "
         goal_id=session.state.plan.current_id,
         timeout_s=session.config.settings.permission_timeout_s,
         alone=True,
+        review=True,
     )
     permission = CallPermission(session.services.permissions, session, info)
     async with contextlib.AsyncExitStack() as stack:
         if not session.running:
             await stack.enter_async_context(session.files_lock)  # a turn that begins now waits for it
         # In a running turn it is one more writer beside its tools: each write compares the disk with what it plans on.
-        selection = await merge_selected(session, choice, permission, call_id, session.services.diagnostics)
+        eyes = session.services.diagnostics
+        selection = await merge_selected(session, choice, permission, call_id, eyes, by_person=True)
     _tell_model(session, selection, by or PERSON)
     return selection.told
 

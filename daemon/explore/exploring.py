@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from daemon.explore import merging
@@ -14,7 +16,7 @@ from daemon.explore.branch import LocalRunner
 from daemon.explore.choosing import awaited_choice
 from daemon.explore.copies.base import Base, CopyError, WorkingCopies
 from daemon.explore.results import ResultError, save_result
-from daemon.explore.runner import BranchOutcome, BranchRunner, BranchTask
+from daemon.explore.runner import Agreed, BranchOutcome, BranchRunner, BranchTask
 from daemon.explore.score_text import score_table
 from daemon.explore.testing import agree_on_test
 from daemon.explore.words import results_text, short_summary
@@ -31,11 +33,19 @@ from daemon.model.events import (
 )
 from daemon.model.meters import Metered
 from daemon.plan.changes import one_line
-from daemon.plan.exploring import is_given_up, plan_counted, plan_exploration, plan_explored, plan_given_up
+from daemon.plan.exploring import (
+    is_given_up,
+    merge_of,
+    plan_counted,
+    plan_exploration,
+    plan_explored,
+    plan_given_up,
+)
 from daemon.plan.tree import Change, PlanError
 from daemon.store.base import StoreError
 from tools.base import Permission, ToolError
 from tools.exploring import Told
+from tools.shielding import finish
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -82,7 +92,9 @@ class Exploration:
         self._record = Recorder(session)
         self._start_id = ""
         self._copies: WorkingCopies | None = None
-        self._test: asyncio.Task[str | None] | None = None
+        self._test: asyncio.Task[Agreed] | None = None
+        """Whether the branches may be tested: asked while they work, so that a slow answer delays none of them."""
+        self._places: dict[str, contextlib.AsyncExitStack] = {}
         self._working: dict[str, asyncio.Task[None]] = {}
         self._open: dict[str, BranchTask] = {}
         """Branches that were announced and have not ended."""
@@ -91,17 +103,20 @@ class Exploration:
         """Work on all directions; returns when all have ended. Canceled, it ends them first. Raises ToolError."""
         session = self._session
         self._copies, base = await self._opened()
-        unsaved = self._unsaved()
-        tasks = branch_tasks(session, directions, background, base)
-        self._begin(tasks)
-        session.services.bus.subscribe(session.session_id, self._heard)
         try:
-            canceled = await self._work(tasks)
+            unsaved = self._unsaved()
+            tasks = branch_tasks(session, directions, background, base)
+            self._begin(tasks)
+            session.services.bus.subscribe(session.session_id, self._heard)
+            try:
+                canceled = await self._work(tasks)
+            finally:
+                session.services.bus.unsubscribe(self._heard)
+                withdrawn_late = await self._withdraw()
         finally:
-            session.services.bus.unsubscribe(self._heard)
-            if self._test is not None:
-                self._test.cancel()
-        if canceled:
+            # A cancel in this moment is one of the exploration, too: its goal must end.
+            canceled_late = await finish(asyncio.ensure_future(self._copies.done(base)))
+        if canceled or canceled_late or withdrawn_late:
             self._break_off("Canceled before its branches had ended.")
             raise asyncio.CancelledError
         if is_given_up(session.state.plan, self._start_id):
@@ -143,6 +158,7 @@ class Exploration:
         for at, task in enumerate(tasks):
             tasks[at] = task = dataclasses.replace(task, explore_start_id=self._start_id)
             self._open[task.branch_id] = task
+            session.services.cancel_branch[task.session_id] = partial(self._cancel_one, task.branch_id)
             branch = BranchMeta(
                 id=task.branch_id, explore_start_id=self._start_id, description=task.direction
             )
@@ -160,6 +176,7 @@ class Exploration:
     async def _work(self, tasks: Sequence[BranchTask]) -> bool:
         """Returns when all branches have ended; True when we were canceled. Raises StoreError."""
         limit = self._session.config.settings.max_parallel
+        self._test = asyncio.create_task(agree_on_test(self._session, self._call_id))
         self._working = {
             task.branch_id: asyncio.create_task(self._branch(task, limit), name=f"branch {task.session_id}")
             for task in tasks
@@ -167,7 +184,8 @@ class Exploration:
         canceled = False
         while waiting := [work for work in self._working.values() if not work.done()]:
             try:
-                await asyncio.wait(waiting)
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                self._finish_unstarted()
             except asyncio.CancelledError:
                 if not canceled:  # a second cancel must not interrupt the cleaning up of the first
                     self._cancel_all()
@@ -179,8 +197,21 @@ class Exploration:
         return canceled
 
     async def _branch(self, task: BranchTask, limit: int) -> None:
-        async with self._session.services.parallel.place(limit):
+        async with contextlib.AsyncExitStack() as place:
+            await place.enter_async_context(self._session.services.parallel.place(limit))
+            self._places[task.branch_id] = place
             await self._runner.run(task, self)
+
+    def _cancel_one(self, branch_id: str) -> bool:
+        work = self._working.get(branch_id)
+        return work is not None and work.cancel()
+
+    async def _withdraw(self) -> bool:
+        """Nobody needs to know any more whether tests may run. Returns whether we were canceled meanwhile."""
+        if self._test is None:
+            return False
+        self._test.cancel()
+        return await finish(self._test)
 
     def _cancel_all(self) -> None:
         for work in self._working.values():
@@ -189,8 +220,10 @@ class Exploration:
     def _finish_unstarted(self) -> None:
         """Branches that never got a place, or whose runner failed, end here."""
         for task in list(self._open.values()):
-            work = self._working.get(task.branch_id)
-            failed = work is not None and not work.cancelled() and work.exception() is not None
+            work = self._working[task.branch_id]
+            if not work.done():
+                continue
+            failed = not work.cancelled() and work.exception() is not None
             how = "It failed; see Goalwright's log." if failed else "Canceled before it had begun."
             self.ended(task, BranchOutcome(task.session_id, "abandoned", how, "canceled"), None)
 
@@ -217,10 +250,11 @@ class Exploration:
     def began(self, task: BranchTask, child: Session) -> None:
         """See BranchHost."""
 
-    async def test_command(self) -> str | None:
-        """See BranchHost. Agreed on once, when the first branch is there to be tested."""
-        if self._test is None:
-            self._test = asyncio.create_task(agree_on_test(self._session, self._call_id))
+    async def test_command(self, task: BranchTask) -> Agreed:
+        """See BranchHost. Who waits for the person's answer holds up no branch that waits for a place."""
+        assert self._test is not None, "branches begin when the question is asked"
+        if not self._test.done():
+            await self._places[task.branch_id].aclose()
         return await asyncio.shield(self._test)
 
     async def keep(self, task: BranchTask, outcome: BranchOutcome) -> None:
@@ -234,6 +268,7 @@ class Exploration:
     def ended(self, task: BranchTask, outcome: BranchOutcome, child: Session | None) -> None:
         """See BranchHost."""
         self._open.pop(task.branch_id, None)
+        self._session.services.cancel_branch.pop(task.session_id, None)
         for session in (self._session, child):
             if session is None:
                 continue
@@ -291,14 +326,13 @@ class Exploration:
 
     def _completed(self, text: str) -> None:
         session = self._session
-        goals = session.state.plan.goals.values()
-        merges = [goal.id for goal in goals if goal.explore_start_id == self._start_id]
+        merge = merge_of(session.state.plan, self._start_id)
         session.emit(
             ExploreCompleted(
                 trace_id=session.session_id,
                 time=session.services.now(),
                 explore_start_id=self._start_id,
-                explore_merge_id=merges[-1] if merges else None,
+                explore_merge_id=merge.id if merge is not None else None,
                 merge_summary=text,
             )
         )

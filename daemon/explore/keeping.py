@@ -56,7 +56,7 @@ class BranchCopies:
     async def settle(self, session: Session) -> None:
         """A session is opened: bring an exploration to rest that the end of an earlier daemon broke off."""
         trace = session.state.trace
-        explores = any(
+        explores = bool(session.state.children.unended()) or any(
             goal.type == "explore_start" and goal.status in ("pending", "in_progress")
             for goal in session.state.plan.goals.values()
         )

@@ -16,13 +16,14 @@ _MAX_WIDTH = 160
 _MAX_NAMED = 20
 
 
-def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]]) -> str:
-    """Why nothing was written. ``kept``: by name of a file, where the branches' versions of it can be read."""
+def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]], *, by_person: bool = False) -> str:
+    """Why nothing was written. ``kept``: by name of a file, where the branches' versions of it can be read; for a
+    person, with which commands."""
     conflicts = plan.conflicts
     count = "1 file" if len(conflicts) == 1 else f"{len(conflicts)} files"
     lines = [f"Nothing was written: {count} cannot be merged, and a merge is all or nothing."]
     for conflict in conflicts[:_MAX_CONFLICTS]:
-        lines += _conflict(conflict, kept.get(conflict.name, ()))
+        lines += _conflict(conflict, kept.get(conflict.name, ()), by_person)
     lines += [
         f"- {shown_name(conflict.name)}: {conflict.reason}"
         for conflict in conflicts[_MAX_CONFLICTS : _MAX_CONFLICTS + _MAX_NAMED]
@@ -33,7 +34,12 @@ def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]]) -> str:
         lines.append(
             f"The others can be merged by themselves, select them by name: {names([f.name for f in plan.files])}."
         )
-    lines.append("Then bring in by hand what is missing (read the branch's version, edit the file).")
+    if by_person:
+        lines.append(
+            "Show changes in the editor shows what each branch did; bring in by hand what is missing."
+        )
+    else:
+        lines.append("Then bring in by hand what is missing (read the branch's version, edit the file).")
     return "\n".join(lines)
 
 
@@ -56,7 +62,7 @@ def names(files: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _conflict(conflict: Conflict, kept: Sequence[str]) -> list[str]:
+def _conflict(conflict: Conflict, kept: Sequence[str], by_person: bool) -> list[str]:
     lines = [f"- {shown_name(conflict.name)}: {conflict.reason}"]
     for clash in conflict.clashes[:_MAX_CLASHES]:
         place = f"line {clash.line}, " if len(clash.base) + len(clash.ours) else ""
@@ -65,7 +71,7 @@ def _conflict(conflict: Conflict, kept: Sequence[str]) -> list[str]:
     if (more := len(conflict.clashes) - _MAX_CLASHES) > 0:
         lines.append(f"  and {more} more places")
     if kept:
-        lines.append(f"  To be read at {', '.join(kept)}")
+        lines.append(f"  {'See' if by_person else 'To be read at'} {', '.join(kept)}")
     return lines
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.explore.choosing import refuse_model
 from daemon.explore.merge_plan import ABSENT, MergePlan, Pick, State, plan_merge
 from daemon.explore.merge_text import conflicts_text, names, remarks
 from daemon.explore.stored import FOREIGN, find_branch, result_folder, stored_result
@@ -24,10 +27,12 @@ from daemon.model.branches import BranchMeta
 from daemon.model.goals import Goal
 from daemon.model.messages import whole_characters
 from daemon.model.words import cut_line
+from daemon.plan.exploring import merge_of
 from daemon.plan.tree import Change, PlanError, Updated
 from tools.access import Action
 from tools.base import Approval, FileChange, Permission, PermissionAsk, ToolContext, ToolError
 from tools.change import ChangeOutcome, apply_changes
+from tools.diff import shown_name
 from tools.exploring import Told
 from tools.hashing import sha256
 from tools.language import Diagnostics
@@ -60,7 +65,11 @@ class Selection:
 
 
 async def select(session: Session, choice: Sequence[str], permission: Permission, tool_call_id: str) -> Told:
-    """Apply branches (``A``) or parts of them (``A:src/a.py``, ``B:docs``). Raises ToolError, PermissionDenied."""
+    """The model's choice: apply branches (``A``) or parts of them (``A:src/a.py``, ``B:docs``).
+
+    Raises ToolError, also where the choice is the person's, and PermissionDenied.
+    """
+    refuse_model(session, {part.branch.explore_start_id for part in parse_choice(session, choice)})
     return (await merge_selected(session, choice, permission, tool_call_id, session.eyes)).told
 
 
@@ -70,8 +79,10 @@ async def merge_selected(
     permission: Permission,
     tool_call_id: str,
     diagnostics: Diagnostics,
+    *,
+    by_person: bool = False,
 ) -> Selection:
-    """The same, told in full."""
+    """The same, told in full, whoever has chosen; ``by_person``: the words are for people."""
     if session.foreign:
         raise ToolError(FOREIGN)
     parts = parse_choice(session, choice)
@@ -83,7 +94,8 @@ async def merge_selected(
     )
     plan, planned = await asyncio.to_thread(_planned, picks, current, services.workspace)
     if plan.conflicts:
-        words = await asyncio.to_thread(lambda: conflicts_text(plan, _kept(session, picks, branches)))
+        kept = _shown_by if by_person else partial(_kept, session, branches=branches)
+        words = await asyncio.to_thread(lambda: conflicts_text(plan, kept(picks), by_person=by_person))
         raise ToolError(words)
     head = _head(parts)
     note = "\n".join(filter(None, [head, remarks(plan)]))
@@ -268,6 +280,15 @@ def _context(
     )
 
 
+def _shown_by(picks: Sequence[Pick]) -> dict[str, list[str]]:
+    """With what a person looks at the versions of the branches, by name of the file."""
+    found: dict[str, list[str]] = {}
+    for pick in picks:
+        name = shlex.quote(shown_name(pick.change.name))
+        found.setdefault(pick.change.name, []).append(f"goalwright explore diff {pick.branch} {name}")
+    return found
+
+
 def _kept(session: Session, picks: Sequence[Pick], branches: Sequence[BranchMeta]) -> dict[str, list[str]]:
     """Where the versions of the branches lie, by name of the file: the model may read them."""
     folders = {branch.id: result_folder(session, branch) / "contents" for branch in branches}
@@ -288,7 +309,7 @@ def _kept(session: Session, picks: Sequence[Pick], branches: Sequence[BranchMeta
 def _choose(session: Session, branches: Sequence[BranchMeta], summary: str) -> None:
     """The goal of each exploration knows what was selected, and is done."""
     for start_id in dict.fromkeys(branch.explore_start_id for branch in branches):
-        goal = merge_goal(session, start_id)
+        goal = merge_of(session.state.plan, start_id)
         if goal is None:
             continue
         before = [name for name in (goal.selected_branch or "").split(", ") if name]
@@ -296,19 +317,6 @@ def _choose(session: Session, branches: Sequence[BranchMeta], summary: str) -> N
         selected = ", ".join(dict.fromkeys([*before, *chosen]))
         for change in _chosen(session, goal, summary, selected):
             session.emit(goal_event(change, session.session_id, session.services.now()))
-
-
-def merge_goal(session: Session, explore_start_id: str) -> Goal | None:
-    """The goal that stands for the choice among the branches of an exploration."""
-    goals = session.state.plan.goals.values()
-    return next(
-        (
-            goal
-            for goal in goals
-            if goal.type == "explore_merge" and goal.explore_start_id == explore_start_id
-        ),
-        None,
-    )
 
 
 def _chosen(session: Session, goal: Goal, summary: str, selected: str) -> list[Change]:

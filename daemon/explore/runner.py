@@ -81,6 +81,16 @@ class BranchOutcome:
     duration_ms: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """What tests the branches of an exploration."""
+
+    command: str | None
+    """None: nothing does."""
+    why_not: str = ""
+    """For whoever compares the branches, in a few words."""
+
+
 class BranchHost(Protocol):
     """The exploration around a branch, in the process that the person talks to."""
 
@@ -98,8 +108,8 @@ class BranchHost(Protocol):
         """The branch's session is ready; what happens in it from now on is its own work."""
         ...
 
-    async def test_command(self) -> str | None:
-        """What tests the branches, once somebody needs it and it is allowed; None: nothing does."""
+    async def test_command(self, task: BranchTask) -> Agreed:
+        """What tests the branches; it may be that the person has not said yet whether they may be tested."""
         ...
 
     async def keep(self, task: BranchTask, outcome: BranchOutcome) -> None:

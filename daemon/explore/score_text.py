@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from daemon.explore.check_words import NOT_RUN, duration_words, ended_words
 from daemon.model.branches import BranchMeta, CheckRun, Score
 from daemon.model.words import cut_line
 
 _UNKNOWN = "unknown"
 _MAX_DESCRIPTION = 60
-_MAX_WHY = 80
+_MAX_CHECKS = 120
 _COLUMNS = ("Branch", "Direction", "Problems", "Tests", "Files", "Tokens", "Cost", "Time")
 
 
@@ -49,30 +50,10 @@ def problems_words(score: Score) -> str:
 def checks_words(test: CheckRun | None) -> str:
     """How the tests went, in a few words."""
     if test is None:
-        return "not run"
-    if test.exit_code is None:
-        how = "not ended" if test.duration_ms else "not run"
-        return f"{how}: {_cell(test.detail, _MAX_WHY)}" if test.detail else how
-    counted = [
-        f"{count} {what}"
-        for count, what in ((test.passed, "passed"), (test.failed, "failed"))
-        if count is not None
-    ]
-    outcome = "" if test.ok and counted else "ok" if test.ok else f"exit code {test.exit_code}"
-    if test.ok is False and test.failed:
-        outcome = ""
-    return ", ".join(filter(None, [*counted, outcome]))
-
-
-def duration_words(milliseconds: int) -> str:
-    """A time, as people say it."""
-    seconds = milliseconds / 1000
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+        return NOT_RUN
+    return _cell(
+        ended_words(test.exit_code, test.passed, test.failed, test.duration_ms, test.detail), _MAX_CHECKS
+    )
 
 
 def _tokens(count: int) -> str:

@@ -43,14 +43,21 @@ async def score_branch(
     duration_ms: int,
 ) -> Score:
     """The facts of a branch that has ended, while its copy is still there. Never raises for what is not known."""
-    counted, problems = await asyncio.gather(
-        asyncio.to_thread(diff_size, changes), _compared(child, copy, changes)
+    known, problems = await asyncio.gather(
+        measured(child, changes, test=test, duration_ms=duration_ms), _compared(child, copy, changes)
     )
-    files, added, removed = counted
+    if problems is None:
+        return known
+    return known.model_copy(update={"new_problems": problems[0], "fixed_problems": problems[1]})
+
+
+async def measured(
+    child: Session, changes: Sequence[BranchChange], *, test: CheckRun | None, duration_ms: int
+) -> Score:
+    """What is known without asking anybody or running anything: the size of the change, and what it took."""
+    files, added, removed = await asyncio.to_thread(diff_size, changes)
     trace = child.state.trace
     return Score(
-        new_problems=None if problems is None else problems[0],
-        fixed_problems=None if problems is None else problems[1],
         test=test,
         files=files,
         added=added,

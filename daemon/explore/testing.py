@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 from daemon.explore.check_command import find_test_command
 from daemon.explore.check_output import counted, last_lines
 from daemon.explore.copies.base import WorkingCopy
+from daemon.explore.runner import Agreed
 from daemon.loop.parallel import Parallel
 from daemon.loop.services import Services
 from daemon.model.branches import CheckRun
@@ -44,20 +45,24 @@ _places: WeakKeyDictionary[Parallel, Parallel] = WeakKeyDictionary()
 """For the test runs of each daemon, by what its children work at."""
 
 
-async def agree_on_test(session: Session, call_id: str) -> str | None:
-    """The command that checks the branches of the exploration ``call_id``, once it is allowed; None: none is.
+async def agree_on_test(session: Session, call_id: str) -> Agreed:
+    """The command that checks the branches of the exploration ``call_id``, once it is allowed.
 
     Call it as a task at the start of an exploration and await it at its end: the person may take time.
     """
-    if session.trust != "trusted" or session.foreign:
-        return None
+    if session.foreign:
+        return Agreed(None, "this session was not begun by you")
+    if session.trust != "trusted":
+        return Agreed(None, "this folder is not trusted")
     services = session.services
     command = session.config.settings.test_command
+    if command == "":
+        return Agreed(None, "test_command is set to nothing")
     if command is None:
         command = await asyncio.to_thread(find_test_command, services.workspace)
     command = (command or "").strip()
     if not command or "\0" in command:
-        return None
+        return Agreed(None, "no test command is known (setting test_command)")
     ask = await _question(session, command)
     call = CallInfo(
         call_id,
@@ -71,14 +76,17 @@ async def agree_on_test(session: Session, call_id: str) -> str | None:
     except PermissionDenied as denied:
         words = denied.feedback or denied.reason
         session.notice("info", f"The branches are not tested: {words}", NOT_RUN, about=call_id)
-        return None
+        if denied.by_rule:
+            return Agreed(None, denied.reason)
+        said = f": {denied.feedback}" if denied.feedback else ""
+        return Agreed(None, f"refused by the person{said}")
     if approval.asked:
         again = await _question(session, command)
         if not set(again.all_accesses) <= set(ask.all_accesses):
-            text = "The branches are not tested: what the command would read or write changed while you were asked."
-            session.notice("warning", text, NOT_RUN, about=call_id)
-            return None
-    return command
+            why = "what the command would read or write changed while you were asked"
+            session.notice("warning", f"The branches are not tested: {why}.", NOT_RUN, about=call_id)
+            return Agreed(None, why)
+    return Agreed(command)
 
 
 async def run_test(command: str, copy: WorkingCopy, services: Services, timeout_s: float) -> CheckRun:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from daemon.loop.live import LiveSession
 
 TASK = "task"
-_NOT_FOR_SUBAGENTS = ("explore", "hand_over")
+EXPLORE = "explore"
+_NOT_FOR_SUBAGENTS = (EXPLORE, "hand_over")
 _MOST_NAMED = 20
 _DESCRIPTION = 200
 """Characters."""
@@ -31,7 +32,13 @@ def belongs(session: LiveSession, name: str) -> bool:
         return False
     if name == TASK:
         return depth(session) < session.config.settings.max_depth
+    if name == EXPLORE and _is_subagent(session):
+        return False  # also who was handed the work over: only a main line has branches
     return name not in _NOT_FOR_SUBAGENTS or depth(session) == 0
+
+
+def _is_subagent(session: LiveSession) -> bool:
+    return session.parent is not None and (session.branch_id or "").rpartition(".")[2].startswith("s")
 
 
 def is_offered(session: LiveSession, tool: Tool[Any]) -> bool:

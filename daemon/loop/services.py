@@ -96,5 +96,7 @@ class Services:
     """Who there is to begin with, and to give tasks to."""
     sessions: dict[str, Session] = field(default_factory=dict[str, "Session"])
     """Those at hand, by id, children among them."""
+    cancel_branch: dict[str, Callable[[], bool]] = field(default_factory=dict[str, Callable[[], bool]])
+    """Ends one branch, by session id: from its announcement on, when it has no session yet, until it has ended."""
     parallel: Parallel = field(default_factory=lambda: Parallel())
     """How many children work at the same time."""

@@ -208,6 +208,8 @@ class SessionState:
             branch_usage=dict(self.children.usage),
             branch_cost=dict(self.children.cost),
             subagents=tuple(self.children.subagents.values()),
+            explored=tuple(self.children.explored),
+            persons_choice=tuple(self.children.persons_choice),
         )
         return self.trace.model_copy(update={"carried": carried})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from daemon.loop.notes import CHOICE_AWAITED, CHOICE_LEFT
 from daemon.model.branches import BranchMeta, SubagentMeta
 from daemon.model.events import (
     BranchCompleted,
@@ -12,6 +13,8 @@ from daemon.model.events import (
     BranchRemoved,
     BranchStarted,
     Event,
+    ExploreCompleted,
+    Notice,
     SubagentCompleted,
     SubagentStarted,
 )
@@ -32,6 +35,10 @@ class Children:
     usage: dict[str, Usage] = field(default_factory=dict[str, Usage])
     cost: dict[str, float] = field(default_factory=dict[str, float])
     """What of the session's totals a branch took so far, by branch id."""
+    explored: dict[str, None] = field(default_factory=dict[str, None])
+    """Explorations whose end is in the log, by the goal that started them."""
+    persons_choice: dict[str, None] = field(default_factory=dict[str, None])
+    """Those among whose branches the person is to choose; one that they leave to the model is none any more."""
 
     @classmethod
     def carried(cls, carried: Carried) -> Children:
@@ -41,11 +48,22 @@ class Children:
             {agent.id: agent for agent in carried.subagents},
             dict(carried.branch_usage),
             dict(carried.branch_cost),
+            dict.fromkeys(carried.explored),
+            dict.fromkeys(carried.persons_choice),
         )
+
+    def unended(self) -> list[str]:
+        """Explorations whose end is not in the log: they are under way, or broke off."""
+        started = dict.fromkeys(branch.explore_start_id for branch in self.branches.values())
+        return [start_id for start_id in started if start_id not in self.explored]
 
     def of(self, explore_start_id: str) -> list[BranchMeta]:
         """The branches of one exploration."""
         return [branch for branch in self.branches.values() if branch.explore_start_id == explore_start_id]
+
+    def began(self, call_id: str) -> bool:
+        """Whether a call started a sub-agent."""
+        return any(meta.tool_call_id == call_id for meta in self.subagents.values())
 
     def apply(self, event: Event) -> Spent | None:
         """Take one event into account; returns what it adds to the session's totals, None for other events."""
@@ -58,6 +76,15 @@ class Children:
         if isinstance(event, SubagentCompleted):
             self.subagents[event.subagent.id] = event.subagent
             return event.subagent.usage, event.subagent.cost
+        if isinstance(event, ExploreCompleted):
+            self.explored[event.explore_start_id] = None
+            return Usage(), 0.0
+        if isinstance(event, Notice):
+            if event.code == CHOICE_AWAITED:
+                self.persons_choice[event.about] = None
+            elif event.code == CHOICE_LEFT:
+                self.persons_choice.pop(event.about, None)
+            return None
         if isinstance(event, BranchMessageAdded):
             return self._message(event)
         if isinstance(event, BranchCompleted):

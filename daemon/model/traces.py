@@ -76,6 +76,10 @@ class Carried(Model):
     branch_cost: dict[str, Cost] = Field(default_factory=dict[str, Cost])
     """What of the session's totals its branches took, by branch id."""
     subagents: tuple[SubagentMeta, ...] = ()
+    explored: tuple[str, ...] = ()
+    """Goals of the explorations whose end is in the log."""
+    persons_choice: tuple[str, ...] = ()
+    """Those among whose branches the person is to choose, and has not left it to the model."""
 
 
 class Trace(Model):

@@ -109,6 +109,8 @@ class CallInfo:
     """After how long a question that nobody answers is refused; None: never."""
     alone: bool = False
     """A no to it says nothing about the session's other questions."""
+    review: bool = False
+    """The person is asked whatever would let it pass: rules, mode, what they always allow."""
 
 
 @dataclass(slots=True)
@@ -120,6 +122,7 @@ class _Pending:
     by: str = ""
     timer: asyncio.TimerHandle | None = None
     alone: bool = False
+    review: bool = False
 
 
 @dataclass(slots=True)
@@ -154,7 +157,7 @@ class PermissionService:
         the person.
         """
         verdict = asker.rules.judge(ask)
-        if verdict.action == "allow":
+        if verdict.action == "allow" and not call.review:
             return Approval()
         if verdict.action == "deny":
             raise PermissionDenied(denial(ask, verdict), by_rule=True)
@@ -170,14 +173,14 @@ class PermissionService:
             title=ask.title,
             detail=ask.detail,
             files=tuple(_shown(file) for file in ask.proposal),
-            suggestions=_grants(asker.rules.lasting(ask.suggestions, verdict)),
+            suggestions=() if call.review else _grants(asker.rules.lasting(ask.suggestions, verdict)),
             rule=verdict.rule,
             reasons=tuple(reason for reason in verdict.reasons if reason.action != "allow"),
             warnings=ask.warnings,
             created_at=self.now(),
         )
         loop = asyncio.get_running_loop()
-        pending = _Pending(request, asker, ask, loop.create_future(), alone=call.alone)
+        pending = _Pending(request, asker, ask, loop.create_future(), alone=call.alone, review=call.review)
         self._pending[request.request_id] = pending
         try:
             asker.asked(request)
@@ -256,7 +259,7 @@ class PermissionService:
     def release(self, session_id: str | None, by: str) -> None:
         """Answer what waits and is allowed by now, of one session or of all: rules, mode or trust have changed."""
         for other in self._of(session_id):
-            if other.asker.rules.judge(other.ask).action == "allow":
+            if not other.review and other.asker.rules.judge(other.ask).action == "allow":
                 self._settle_too(other, "once", by)
 
     def pending(self, session_id: str | None = None) -> list[PermissionRequest]:

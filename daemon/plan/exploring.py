@@ -34,13 +34,14 @@ def plan_exploration(tree: PlanTree, description: str, branch_ids: Sequence[str]
 def plan_explored(tree: PlanTree, start_id: str, summary: str, merge_summary: str) -> list[Change]:
     """The branches have ended: ``explore_start`` is completed, and a goal of type ``explore_merge`` follows it.
 
-    That one gets the focus, unless the person has moved the focus elsewhere meanwhile. Raises PlanError when the
-    exploration was given up.
+    That one gets the focus, unless the person has moved the focus elsewhere meanwhile. It may be there already, when a
+    crash came in between. Raises PlanError when the exploration was given up.
     """
     start = tree.goal(start_id)
     if tree.ended_root(start_id) is not None:
         raise PlanError(f"Goal {tree.title(start_id)} has ended already.")
-    merge = Goal(
+    there = merge_of(tree, start_id)
+    merge = there or Goal(
         id=str(tree.last_id + 1),
         parent_id=start.parent_id,
         type="explore_merge",
@@ -49,7 +50,7 @@ def plan_explored(tree: PlanTree, start_id: str, summary: str, merge_summary: st
         merge_summary=merge_summary,
     )
     # First the goal that follows: with none open beside it, completing the first would complete those above it.
-    changes: list[Change] = [Added(merge, tree.index_behind(start_id))]
+    changes: list[Change] = [] if there else [Added(merge, tree.index_behind(start_id))]
     takes_focus = tree.current_id in (start_id, None)
     focus = merge.id if takes_focus else tree.current_id
     done = {"status": "completed", "summary": summary[:MAX_SUMMARY]}
@@ -57,6 +58,18 @@ def plan_explored(tree: PlanTree, start_id: str, summary: str, merge_summary: st
     if takes_focus:
         changes.append(Updated(merge.id, {"status": "in_progress"}, merge.id))
     return changes
+
+
+def merge_of(tree: PlanTree, start_id: str) -> Goal | None:
+    """The goal that stands for the choice among the branches of an exploration."""
+    return next(
+        (
+            goal
+            for goal in tree.goals.values()
+            if goal.type == "explore_merge" and goal.explore_start_id == start_id
+        ),
+        None,
+    )
 
 
 def plan_counted(tree: PlanTree, goal_id: str, stats: GoalStats) -> list[Change]:

@@ -344,6 +344,10 @@ export interface Carried {
   /** What of the session's totals its branches took, by branch id. */
   branchCost: Record<string, Cost>;
   subagents: SubagentMeta[];
+  /** Goals of the explorations whose end is in the log. */
+  explored: string[];
+  /** Those among whose branches the person is to choose, and has not left it to the model. */
+  personsChoice: string[];
 }
 
 /** How the test command ended in a branch. */

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from daemon.explore import commands
-from daemon.explore.choosing import CHOICE_AWAITED, CHOICE_MADE, awaited, awaited_choice
+from daemon.explore import commands, merging
+from daemon.explore.choosing import CHOICE_AWAITED, CHOICE_MADE, awaited, awaited_choice, leavable
 from daemon.loop.notes import notes_text
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
 from daemon.model.events import BranchRemoved, Notice
+from daemon.permission.service import CallInfo, CallPermission
 from tests.fakes.core import Bench, daemon, finish, prompted
 from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
 from tests.fakes.models import Hold
@@ -101,7 +102,7 @@ async def test_a_cancellation_ends_the_waiting(tmp_path: Path) -> None:
             await task
         assert not awaited(session) and codes(bench) == [CHOICE_AWAITED, CHOICE_MADE]
         with pytest.raises(ToolError, match="Nobody waits"):
-            commands.leave_to_model(session, "1")
+            commands.choose_none(session, "1")
 
 
 async def test_nobody_in_time_means_that_nothing_is_chosen(tmp_path: Path) -> None:
@@ -111,6 +112,108 @@ async def test_nobody_in_time_means_that_nothing_is_chosen(tmp_path: Path) -> No
         told = await awaited_choice(session, "1")
         assert "Nobody chose within 0.05 s" in told and "do not select a branch yourself" in told
         assert not (bench.workspace / "a.py").exists()
+
+
+async def model_picks(session: Session, *choice: str) -> Told:
+    permission = CallPermission(session.services.permissions, session, CallInfo("call_1", "explore"))
+    return await merging.select(session, choice, permission, "call_1")
+
+
+@pytest.mark.parametrize("how", ["nobody", "none", "canceled", "picked", "restarted"])
+async def test_a_choice_that_is_the_persons_stays_theirs_until_they_leave_it(
+    tmp_path: Path, how: str
+) -> None:
+    settings = {**PERSON, "permission": {"edit": "allow"}}
+    async with daemon(tmp_path) as bench:
+        session = bench.session(
+            settings={**settings, "permission_timeout_s": 0.05} if how == "nobody" else settings
+        )
+        explored(session, {"A": [created("a.py", "a\n")], "B": [created("b.py", "b\n")]})
+        task = (
+            await waiting(session) if how != "nobody" else asyncio.create_task(awaited_choice(session, "1"))
+        )
+        if how == "none":
+            commands.choose_none(session, "1")
+        elif how == "picked":
+            pick = picking(session, "B")
+            await bench.answer("once")
+            await pick
+        elif how != "nobody":
+            task.cancel()
+        await asyncio.wait({task})
+    async with daemon(tmp_path) as bench:
+        session = await bench.opened(session.session_id)
+        session.config = session.config.overlaid(settings, "editor", "test")
+        with pytest.raises(ToolError, match="goalwright explore pick"):
+            await model_picks(session, "A")
+        with pytest.raises(ToolError, match="The person chooses"):
+            await model_picks(session, "A:a.py")
+        assert not (bench.workspace / "a.py").exists()
+        assert leavable(session) == ("1",)
+        commands.leave_to_model(session, "1", "VS Code")
+        assert leavable(session) == ()
+        assert "a.py" in (await model_picks(session, "A")).content
+        with pytest.raises(ToolError, match="Nobody waits"):
+            commands.leave_to_model(session, "1")
+    async with daemon(tmp_path) as bench:
+        assert leavable(await bench.opened(session.session_id)) == ()
+
+
+async def test_where_nobody_was_asked_or_the_setting_is_another_now_the_model_may_choose(
+    tmp_path: Path,
+) -> None:
+    edits = {"permission": {"edit": "allow"}}
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings={**PERSON, **edits})  # it broke off before anybody was asked
+        explored(session, {"A": [created("a.py", "a\n")]})
+        explored(session, {"B": [created("b.py", "b\n")]}, start="3", merge="4")
+        assert "a.py" in (await model_picks(session, "A")).content
+        task = await waiting(session, "3")
+        commands.choose_none(session, "3")
+        await task
+        assert "a.py" in (await model_picks(session, "A")).content  # the other exploration is none of that
+        with pytest.raises(ToolError, match="The person chooses"):
+            await model_picks(session, "A", "B")
+        session.config = session.config.overlaid({"explore_choice": "model"}, "editor", "test")
+        assert "b.py" in (await model_picks(session, "B")).content
+
+
+@pytest.mark.parametrize(
+    "settings", [{"mode": "accept-edits"}, {"mode": "auto"}, {"permission": {"edit": "allow", "*": "allow"}}]
+)
+async def test_the_persons_own_choice_is_reviewed_whatever_passes_unasked(
+    tmp_path: Path, settings: dict[str, object]
+) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings=settings)
+        explored(session, {"A": [created("a.py", "a\n")], "B": [created("b.py", "b\n")]})
+        pick = picking(session, "A")
+        (request,) = await bench.asked()
+        assert ([file.path for file in request.files], request.suggestions) == (["a.py"], ())
+        bench.core.permissions.release(None, "test")  # other rules hold now, which would let it pass, too
+        assert bench.core.permissions.pending() == [request]
+        await bench.answer("reject")
+        with pytest.raises(PermissionDenied):
+            await pick
+        assert not (bench.workspace / "a.py").exists()
+        # What the model selects is an edit like any other.
+        assert "b.py" in (await model_picks(session, "B")).content
+
+
+async def test_a_conflict_is_told_to_people_with_what_they_can_use(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        explored(session, {"A": [updated("my file.py", "1\n", "2\n")]})
+        (bench.workspace / "my file.py").write_text("3\n")
+        with pytest.raises(ToolError) as people:
+            await picking(session, "A")
+        assert "See goalwright explore diff A 'my file.py'" in str(people.value)
+        assert "Show changes" in str(people.value)
+        assert ".trace" not in str(people.value)
+        with pytest.raises(ToolError) as model:
+            await model_picks(session, "A")
+        assert "To be read at .trace/" in str(model.value)
+        assert "goalwright explore" not in str(model.value)
 
 
 async def test_a_choice_about_another_exploration_does_not_answer_this_one(tmp_path: Path) -> None:

@@ -46,7 +46,9 @@ async def agreed(bench: Bench, session: Session) -> tuple[str | None, bool]:
     asked = not task.done()
     if asked:
         await bench.answer("once")
-    return await task, asked
+    told = await task
+    assert (told.command is None) == bool(told.why_not)
+    return told.command, asked
 
 
 def copy_of(tmp_path: Path, **environment: str) -> FolderCopy:
@@ -99,7 +101,7 @@ async def test_the_person_is_asked_once_for_the_command_as_for_any(tmp_path: Pat
         assert "make test" in request.title and "copy of each branch" in request.detail
         assert session.status == "waiting"
         await bench.answer("once")
-        assert await task == "make test"
+        assert (await task).command == "make test"
 
 
 async def test_the_setting_counts_more_than_the_files_and_may_switch_it_off(tmp_path: Path) -> None:
@@ -126,7 +128,7 @@ async def test_a_no_is_no_failure_and_the_person_is_told(tmp_path: Path) -> None
         session = bench.session(settings={"test_command": "make x"})
         task = asyncio.create_task(agree_on_test(session, "call_2"))
         await bench.answer("reject", "too slow")
-        assert await task is None
+        assert (await task).why_not == "refused by the person: too slow"
         notices = [event for event in bench.events(Notice) if event.code == NOT_RUN]
         assert len(notices) == 2
         assert "too slow" in notices[1].text and notices[1].about == "call_2"
@@ -145,7 +147,7 @@ async def test_a_plain_no_to_the_tests_refuses_nothing_else(tmp_path: Path) -> N
         task = asyncio.create_task(agree_on_test(session, "call_1"))
         request = (await bench.asked(2))[1]
         bench.core.permissions.reply(request.request_id, "reject", None, "test")
-        assert await task is None
+        assert (await task).why_not == "refused by the person"
         await bench.answer("once")
         assert (await other).asked
         await close_child(child)

@@ -163,19 +163,29 @@ class _Branch:
         child.state.calibration = parent.state.calibration
 
     async def _talk(self, child: Session, prompt: str) -> TurnResult:
-        turn = asyncio.create_task(child.prompt(prompt))
+        """All turns of the branch: what people say to it while it works is part of its work. Then it is sealed, so that
+        tests and scores are about exactly what is kept of it."""
+        name = self._task.branch_id
+        turns = asyncio.create_task(self._turns(child, prompt))
         canceled = False
-        while not turn.done():
+        while not turns.done():
             try:
-                # Canceled before the turn has begun, it begins and is canceled then.
-                await asyncio.wait({turn}, timeout=0.05 if canceled else None)
+                await asyncio.wait({turns}, timeout=0.05 if canceled else None)
             except asyncio.CancelledError:
                 canceled = True
             if canceled:
-                child.cancel()
+                child.break_off(f"Branch {name} was canceled: go on in the session that started it.")
         if canceled:
+            turns.exception()  # it is sealed before its first turn when it is canceled that early
             raise asyncio.CancelledError
-        return turn.result()
+        return turns.result()
+
+    async def _turns(self, child: Session, prompt: str) -> TurnResult:
+        first = await child.prompt(prompt)
+        await child.seal(
+            f"Branch {self._task.branch_id} has ended its work: go on in the session that started it."
+        )
+        return child.last_result or first
 
     # -- what came of it --
 
@@ -260,7 +270,7 @@ class _Branch:
         if self._mirror is not None:
             self._mirror.close()
         if self._child is not None:
-            self._child.sealed = (
+            self._child.sealed = self._child.sealed or (
                 f"Branch {self._task.branch_id} has ended: go on in the session that started it."
             )
             await close_child(self._child)

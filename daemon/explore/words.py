@@ -66,6 +66,7 @@ def unfinished_summary(stop: StopReason, detail: str, last_words: str) -> str:
         "permission_denied": "Stopped by a refusal",
         "max_tokens": "Its last answer was cut off",
         "error": "Failed",
+        "end_turn": "It ended without a report",
     }.get(stop, "Stopped")
     detail = detail.strip()
     why = f": {detail}" if detail and detail not in ("Canceled.",) else ""

@@ -198,6 +198,7 @@ class Restorer:
         async with session.files_lock:  # a turn that begins now waits for it
             if session.running:
                 raise Busy(BUSY)
+            session.check_sealed()  # a branch may have ended meanwhile, and what came of it is fixed
             yield
 
     async def _record(self) -> Record:

@@ -77,6 +77,8 @@ class Session(LiveSession):
         self._turn: asyncio.Task[tuple[StopReason, str]] | None = None
         self._compaction: asyncio.Task[Compacted] | None = None
         self._canceling = False
+        self.last_result: TurnResult | None = None
+        """Of the newest turn that worked on a prompt; one that hooks refused was never worked on."""
         self.wish: Wish | None = None
         """For another plan; the turn under way takes it between two steps."""
 
@@ -111,8 +113,7 @@ class Session(LiveSession):
         Raises Busy when a turn is running and ``when_busy`` is ``refuse``, and Sealed for the record of a child that
         has ended. Cancelling the caller does not cancel the turn: a window may close while the agent works.
         """
-        if self.sealed:
-            raise Sealed(self.sealed)
+        self.check_sealed()
         if self._closing:
             return TurnResult(prompt_id or "", "canceled", "Goalwright was stopped.")
         if self.running and when_busy == "refuse":
@@ -141,13 +142,13 @@ class Session(LiveSession):
 
     async def compact(self, instructions: str = "") -> Compacted:
         """Compact the context at the person's wish. Raises Busy while a turn runs; ``cancel`` ends it."""
-        if self.sealed:
-            raise Sealed(self.sealed)
+        self.check_sealed()
         if self.running or waits_for_answer(self.state):
             raise Busy("The session is at work. Cancel the turn or wait for its end, then compact.")
         assembly = Assembly(self)
         await assembly.prepare()
         async with self.files_lock:  # a prompt that comes now waits
+            self.check_sealed()  # it may have ended meanwhile
             self._compaction = asyncio.create_task(Compactor(self, assembly).compact("manual", instructions))
             try:
                 return await self._compaction
@@ -185,6 +186,25 @@ class Session(LiveSession):
         """Wait until nothing runs and nothing waits to run. Cancelling the caller does not cancel the turn."""
         while self._worker is not None and not self._worker.done():
             await asyncio.wait({self._worker})
+
+    def check_sealed(self) -> None:
+        """Raises Sealed when nothing of the session may be changed any more."""
+        if self.sealed:
+            raise Sealed(self.sealed)
+
+    async def seal(self, why: str) -> None:
+        """Work on all that waits, then take nothing more, in one go: no prompt is accepted whose work would be lost."""
+        while not self.sealed:
+            await self.rest()
+            async with self.files_lock:  # what takes changes back between two turns comes to its end first
+                if not self.running:
+                    self.sealed = self.sealed or why
+
+    def break_off(self, why: str) -> None:
+        """Take nothing more, drop what waits, and cancel what runs."""
+        self.sealed = self.sealed or why
+        self._queue.clear(why)
+        self.cancel()
 
     async def close(self) -> None:
         """Cancel what runs, drop what waits, and write the last snapshot."""
@@ -282,6 +302,8 @@ class Session(LiveSession):
                     "error",
                     f"Goalwright has a bug ({error.__class__.__name__}); its log has the details.",
                 )
+            if self.last_result is None or self.state.turn_has_prompt:
+                self.last_result = TurnResult(waiting.prompt.prompt_id, stop, detail)
             waiting.settle(stop, detail)
             self._queue.settle_steered(stop, detail)
             if self.wish is not None:

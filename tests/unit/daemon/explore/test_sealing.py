@@ -1,0 +1,145 @@
+"""What people say to a branch while it works is part of its work; from the moment its outcome is fixed nothing is."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from daemon.explore.results import load_result
+from daemon.loop.restoring import Restorer
+from daemon.loop.session import Sealed, Session
+from tests.fakes.branches import EDITS, explore, exploring, scripts
+from tests.fakes.core import Bench
+from tests.fakes.models import Call, Hold
+from tests.fakes.waiting import until
+
+
+def write(name: str) -> Call:
+    return Call("write", {"file_path": name, "content": "x\n"})
+
+
+async def branch(bench: Bench, session: Session, name: str) -> Session:
+    known = session.services.sessions
+    await until(
+        lambda: f"{session.session_id}:{name}" in known and known[f"{session.session_id}:{name}"].running
+    )
+    child = known[f"{session.session_id}:{name}"]
+    assert isinstance(child, Session)
+    return child
+
+
+def kept(bench: Bench, session: Session, name: str) -> list[str]:
+    result = load_result(bench.core.store.folder(f"{session.session_id}:{name}") / "result")
+    assert result is not None
+    return [change.name for change in result.changes]
+
+
+async def test_a_branch_goes_on_until_nothing_waits_and_its_last_report_counts(tmp_path: Path) -> None:
+    hold, later = Hold(), Hold()
+    steps = {
+        "A": [
+            write("one.txt"),
+            [hold, "First."],
+            [later, write("two.txt")],
+            "Second.",
+            write("3.txt"),
+            "Third.",
+        ]
+    }
+    async with exploring(tmp_path, [explore("only"), "Done."], steps) as bench:
+        session = bench.session(settings=EDITS)
+        turn = asyncio.create_task(session.prompt("go"))
+        child = await branch(bench, session, "A")
+        await hold.reached.wait()
+        queued = asyncio.create_task(child.prompt("also two"))
+        await until(lambda: bool(child.queued()))
+        hold.go.set()
+        await later.reached.wait()
+        more = asyncio.create_task(child.prompt("also three"))
+        await until(lambda: bool(child.queued()))
+        later.go.set()
+        await turn
+        assert [(await task).stop for task in (queued, more)] == ["end_turn", "end_turn"]
+        meta = session.state.children.branches["A"]
+        assert (meta.status, meta.summary) == ("completed", "Third.")
+        assert kept(bench, session, "A") == ["3.txt", "one.txt", "two.txt"]
+        assert meta.score is not None and meta.score.files == 3
+
+
+async def test_while_a_branch_is_tested_nothing_is_taken_and_tests_see_what_is_kept(tmp_path: Path) -> None:
+    tree, go = tmp_path / "tree", tmp_path / "go"
+    check = f"ls *.txt > {tree}.new; mv {tree}.new {tree}; while [ ! -e {go} ]; do sleep 0.01; done"
+    settings = {**EDITS, "permission": "allow", "test_command": check}
+    async with exploring(tmp_path, [explore("only"), "Done."], {"A": [write("one.txt"), "First."]}) as bench:
+        session = bench.session(settings=settings)
+        turn = asyncio.create_task(session.prompt("go"))
+        child = await branch(bench, session, "A")
+        await until(tree.exists)
+        for change in (
+            child.prompt("more"),
+            child.prompt("more", when_busy="steer"),
+            child.compact(),
+            Restorer(child).undo(),
+            Restorer(child).redo(),
+            Restorer(child).restore(message_id="x"),
+        ):
+            with pytest.raises(Sealed, match="Branch A has ended its work"):
+                await change
+        go.touch()
+        await turn
+        meta = session.state.children.branches["A"]
+        assert meta.summary == "First." and kept(bench, session, "A") == ["one.txt"]
+        assert tree.read_text().split() == ["new.txt", "one.txt"]
+        assert meta.score is not None and meta.score.test is not None and meta.score.test.ok
+
+
+async def test_a_prompt_in_the_moment_of_the_end_is_worked_on_or_refused(tmp_path: Path) -> None:
+    outcomes: set[str] = set()
+    for steps in range(12):
+        hold = Hold()
+        script = {"A": [[hold, "First."], write("two.txt"), "Second."]}
+        async with exploring(tmp_path / str(steps), [explore("only"), "Done."], script) as bench:
+            session = bench.session(settings=EDITS)
+            turn = asyncio.create_task(session.prompt("go"))
+            child = await branch(bench, session, "A")
+            await hold.reached.wait()
+            hold.go.set()
+            await until(lambda child=child: not child.running or child.state.turn is None)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            try:
+                result = await child.prompt("also two")
+                assert result.stop == "end_turn"
+                outcome = "done"
+            except Sealed:
+                outcome = "refused"
+            outcomes.add(outcome)
+            await turn
+            assert kept(bench, session, "A") == (["two.txt"] if outcome == "done" else [])
+            scripts(bench).branches["A"].exhausted = False
+    assert "refused" in outcomes
+
+
+async def test_a_canceled_branch_drops_what_waits(tmp_path: Path) -> None:
+    hold = Hold()
+    async with exploring(tmp_path, [explore("only"), "Done."], {"A": [[hold, "First."], "Second."]}) as bench:
+        session = bench.session(settings=EDITS)
+        turn = asyncio.create_task(session.prompt("go"))
+        child = await branch(bench, session, "A")
+        await hold.reached.wait()
+        queued = asyncio.create_task(child.prompt("more"))
+        await until(lambda: bool(child.queued()))
+        assert bench.core.cancel(child.session_id)
+        assert (await queued).stop == "canceled"
+        await turn
+        assert session.state.children.branches["A"].status == "abandoned"
+        assert len(scripts(bench).seen_by("A")) == 1
+
+
+async def test_a_branch_without_a_report_says_so(tmp_path: Path) -> None:
+    async with exploring(tmp_path, [explore("only"), "Done."], {"A": [" "]}) as bench:
+        session = bench.session(settings=EDITS)
+        await session.prompt("go")
+        assert session.state.children.branches["A"].summary == "It ended without a report."

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from daemon.agents.agent_files import WORKSPACE_FOLDER, Stamp, agent_files, leads_out, read_agent, stamp_of
 from daemon.agents.profile import COMPACTION as COMPACTION
 from daemon.agents.profile import AgentProfile as AgentProfile
 from daemon.agents.profile import AgentSource
-from daemon.agents.profile_file import NAME, BadAgent, parse_agent, read_agent
+from daemon.agents.profile_file import NAME, BadAgent, parse_agent
 from daemon.model.permissions import Trust
 
 BUILTIN = ("build", "plan", "init", "execute")
@@ -24,9 +26,6 @@ BUILTIN = ("build", "plan", "init", "execute")
 HELPERS = ("general", "explore", COMPACTION)
 """Shipped agents that work for others."""
 SHIPPED_AGENTS = (*BUILTIN, *HELPERS)
-WORKSPACE_FOLDER = Path(".goalwright") / "agents"
-MAX_AGENTS = 200
-"""Files of a folder; a workspace may hold any number."""
 
 
 class UnknownAgent(Exception):
@@ -64,7 +63,7 @@ class Found:
 class _Read:
     """A file as it was read: an agent, or what is wrong."""
 
-    stamp: tuple[int, int]
+    stamp: Stamp
     agent: AgentProfile | None = None
     problem: str = ""
 
@@ -93,13 +92,20 @@ class Agents:
         problems: list[str] = []
         broken: set[str] = set()
         for folder, source in reversed(self._folders(trust)):
-            for path in _files(folder):
-                read = self._file(path, source) if NAME.fullmatch(path.stem) else None
-                if read is None:
+            if source == "workspace" and os.path.lexists(folder) and leads_out(folder, self.workspace):
+                problems.append(
+                    f"{folder}: it leads out of the workspace: put the files of agents themselves there"
+                )
+            for path in agent_files(folder, source, self.workspace):
+                named = NAME.fullmatch(path.stem) is not None
+                read = self._file(path, source) if named else None
+                if not named:
                     problems.append(
                         f"{path}: an agent goes by its file's name, which must be small letters, digits and hyphens: "
                         "rename it"
                     )
+                elif read is None:
+                    continue  # it has just gone
                 elif read.agent is None:
                     problems.append(read.problem)
                     broken.add(path.stem)
@@ -134,7 +140,9 @@ class Agents:
     def _left_out(self, trust: Trust) -> str:
         if self.workspace is None or trust == "trusted":
             return ""
-        names = [path.stem for path in _files(self.workspace / WORKSPACE_FOLDER)]
+        names = [
+            path.stem for path in agent_files(self.workspace / WORKSPACE_FOLDER, "workspace", self.workspace)
+        ]
         if not names:
             return ""
         return (
@@ -144,17 +152,15 @@ class Agents:
 
     def _file(self, path: Path, source: AgentSource) -> _Read | None:
         """None when there is no such file."""
-        try:
-            status = path.stat()
-        except OSError:
+        stamp = stamp_of(path)
+        if stamp is None:
             return None
-        stamp = (status.st_mtime_ns, status.st_size)
         with self._lock:
             known = self._read.get(path)
             if known is not None and known.stamp == stamp:
                 return known
             try:
-                agent = parse_agent(path.stem, read_agent(path), source, str(path))
+                agent = parse_agent(path.stem, read_agent(path, source, self.workspace), source, str(path))
                 read = _Read(stamp, agent)
             except FileNotFoundError:
                 return None
@@ -167,12 +173,3 @@ class Agents:
 def standing_for(agent: AgentProfile, other: AgentProfile | None) -> AgentProfile:
     """``agent`` in the place of ``other`` with the same name: see ``AgentProfile.replaces``."""
     return agent if other is None else replace(agent, replaces=other)
-
-
-def _files(folder: Path) -> list[Path]:
-    """Markdown files of a folder, in the order of their names; none when there is no such folder."""
-    try:
-        found = [path for path in folder.iterdir() if path.suffix == ".md"]
-    except OSError:
-        return []
-    return sorted(found)[:MAX_AGENTS]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 from daemon.agents import head_words as words
 from daemon.agents.front_matter import BadHead, Entry, Value, read_document
@@ -28,25 +27,6 @@ _ELSEWHERE = ("temperature", "top_p", "color", "hidden", "license", "version", "
 
 class BadAgent(Exception):
     """The file is no agent; the message says why, in which line, and what to do."""
-
-
-def read_agent(path: Path) -> str:
-    """The text of an agent's file. Blocks. Raises BadAgent, FileNotFoundError."""
-    if path.exists() and not path.is_file():
-        # A workspace may hold a link to a device or a pipe: reading it would never end.
-        raise BadAgent("it is not a file")
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-        if len(data) > MAX_FILE:
-            raise BadAgent(f"it has more than {MAX_FILE:,} bytes: make it shorter")
-        return data.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise BadAgent(f"it cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise BadAgent("it is not UTF-8 text: save it as UTF-8") from error
 
 
 def parse_agent(name: str, text: str, source: AgentSource = "shipped", file: str = "") -> AgentProfile:

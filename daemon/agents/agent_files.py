@@ -1,0 +1,116 @@
+"""The files of agents on the disk: which of them may be read, and their text. All functions block.
+
+What an agent's file says goes to the model. So a workspace's file must be the workspace's own, wherever links lead: a
+repository may hold ``review.md -> ../../.env``, and nobody looks there before he trusts it. The person's own folder may
+hold links, as dotfiles are often kept elsewhere; but none to a secret, which he did not mean to tell anybody.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from daemon.agents.profile import AgentSource
+from daemon.agents.profile_file import MAX_FILE, BadAgent
+from daemon.permission.matching import fold
+from daemon.permission.protected import protected
+
+WORKSPACE_FOLDER = Path(".goalwright") / "agents"
+MAX_AGENTS = 200
+"""Files of a folder; a workspace may hold any number."""
+
+Stamp = tuple[object, ...]
+"""Another one means that a file, or what a link leads to, is another one."""
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """None when there is nothing of this name; a link that leads nowhere is something."""
+    try:
+        link = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return ("unreadable", error.errno)
+    try:
+        file = path.stat()
+    except OSError as error:
+        return ("nowhere", error.errno, link.st_mtime_ns)
+    # Who puts a link in a folder's place changes neither time nor size of a file.
+    return (file.st_mtime_ns, file.st_size, file.st_ino, file.st_dev, link.st_ino, os.path.realpath(path))
+
+
+def read_agent(path: Path, source: AgentSource, workspace: Path | None = None) -> str:
+    """The text of an agent's file. Raises BadAgent, FileNotFoundError.
+
+    ``workspace``: its root, for a file of ``source`` workspace.
+    """
+    real = _allowed(path, source, workspace)
+    try:
+        # Never through a link that was put there meanwhile, and without waiting for a pipe.
+        number = os.open(real, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(number, "rb") as file:
+            if not stat.S_ISREG(os.fstat(number).st_mode):
+                raise BadAgent("it is not a file")
+            data = file.read(MAX_FILE + 1)
+        if len(data) > MAX_FILE:
+            raise BadAgent(f"it has more than {MAX_FILE:,} bytes: make it shorter")
+        return data.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BadAgent(f"it cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise BadAgent("it is not UTF-8 text: save it as UTF-8") from error
+
+
+def _allowed(path: Path, source: AgentSource, workspace: Path | None) -> Path:
+    """Where the file really is. Raises BadAgent, FileNotFoundError."""
+    try:
+        real = path.resolve(strict=True)
+        folder = path.parent.resolve(strict=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, in Python below 3.13
+        if not os.path.lexists(path):
+            raise FileNotFoundError(path) from error
+        raise BadAgent("it is a link that leads nowhere") from error
+    if not real.is_file():
+        # A workspace may hold a link to a device or a pipe: reading it would never end.
+        raise BadAgent("it is not a file")
+    if source == "workspace" and not leads_out(path.parent, workspace) and real.parent != folder:
+        raise BadAgent("it is a link that leads out of the folder of agents: put the file itself there")
+    if source == "workspace" and leads_out(path.parent, workspace):
+        raise BadAgent("its folder leads out of the workspace: put the files themselves there")
+    if real != path and (kinds := _secrets(real, folder, workspace)):
+        raise BadAgent(f"it is a link to what is protected ({kinds}): put a text of its own there")
+    return real
+
+
+def leads_out(folder: Path, workspace: Path | None) -> bool:
+    """Whether the folder of a workspace's agents is somewhere else."""
+    if workspace is None:
+        return True
+    try:
+        return not folder.resolve().is_relative_to(workspace.resolve())
+    except (OSError, RuntimeError):
+        return True
+
+
+def _secrets(real: Path, folder: Path, workspace: Path | None) -> str:
+    """What is protected about a file that a link leads to, in words."""
+    name, root = real.as_posix(), "" if workspace is None else workspace.resolve().as_posix()
+    inside = name.removeprefix(f"{root}/") if root else name
+    kinds = protected("read", inside, fold(inside), root)
+    # Agents are kept in our own state, here and where a person keeps the dotfiles that are linked from here.
+    ours = real.parent == folder or real.parent.parts[-2:] == WORKSPACE_FOLDER.parts
+    return ", ".join(kind.what for kind in kinds if not (ours and kind.what == "Goalwright's own state"))
+
+
+def agent_files(folder: Path, source: AgentSource, workspace: Path | None = None) -> list[Path]:
+    """Markdown files of a folder, in the order of their names; none when there is no such folder, or it leads out."""
+    if source == "workspace" and leads_out(folder, workspace):
+        return []
+    try:
+        found = [path for path in folder.iterdir() if path.suffix == ".md"]
+    except OSError:
+        return []
+    return sorted(found)[:MAX_AGENTS]

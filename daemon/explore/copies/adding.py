@@ -10,7 +10,7 @@ from pathlib import Path
 from daemon.explore.copies import private_git
 from daemon.explore.copies.base import CopyError
 from daemon.explore.copies.limits import MOST_BYTES
-from daemon.explore.copies.programs import Git, GitFailed, Stop
+from daemon.explore.copies.programs import DISK_FULL, Git, GitFailed, Stop
 
 INDEX = "index"
 _TRIES = 3
@@ -89,11 +89,12 @@ def _explained(error: GitFailed) -> CopyError:
         )
     if "File too large" in error.errors:
         return CopyError(
-            f"What is not committed has more than {MOST_BYTES >> 30} GB, too much to be copied. "
+            f"A file that is not committed is too large to be copied: for git ({MOST_BYTES >> 30} GB together), for a "
+            "limit of your account (ulimit -f), or for the file system of Goalwright's folder. "
             "Name what is not needed in .gitignore."
         )
-    if any(words in error.errors for words in ("No space left", "Out of diskspace", "Disk quota exceeded")):
-        return CopyError("The disk is full: free some space, then try again.")
+    if any(words in error.errors for words in ("No space left", "Out of diskspace", "quota exceeded")):
+        return CopyError(DISK_FULL)
     said = "; ".join(lines) or error.errors.strip()[-500:]
     return CopyError(
         f"The working tree changes while it is copied, or git cannot read it: {said}. Try again."

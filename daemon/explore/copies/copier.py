@@ -14,7 +14,7 @@ from daemon.explore.copies import copying
 from daemon.explore.copies.base import CopyError
 from daemon.explore.copies.copying import Plan, Result, Stat, Wanted
 from daemon.explore.copies.index_file import Entry
-from daemon.explore.copies.programs import Stop
+from daemon.explore.copies.programs import DISK_FULL, Stop
 from tools.process import scrubbed_environment
 
 _FEW = 1500
@@ -44,6 +44,8 @@ def copy(stop: Stop, source: Path, target: Path, plan: Plan) -> tuple[dict[bytes
     stats: dict[bytes, Stat] = {}
     moved: list[bytes] = []
     for copied, changed, error in results:
+        if error == copying.FULL:
+            raise CopyError(DISK_FULL)
         if error:
             raise CopyError(f"The working tree cannot be copied to {target.parent.parent}: {error}.")
         stats.update(copied)

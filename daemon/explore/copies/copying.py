@@ -31,6 +31,8 @@ Stat = tuple[int, int, int, int, int, int, int, int, int]
 Result = tuple[dict[bytes, Stat], list[bytes], str]
 """Stats of the copied files; those that were not as the plan says; what went wrong, or empty."""
 
+FULL = "full"
+"""What went wrong: the disk takes no more."""
 _FICLONE = 0x40049409
 _CHUNK = 1 << 20
 _CUT = 0xFFFFFFFF
@@ -80,6 +82,8 @@ def copy(source: bytes, target: bytes, plan: Plan, check: Callable[[], None]) ->
         except _Moved:
             moved += [prefix + name for name, *_ in files]
         except OSError as error:
+            if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
+                return stats, moved, FULL
             return stats, moved, f"{os.fsdecode(folder) or '.'}: {error.strerror or error}"
     return stats, moved, ""
 

@@ -19,7 +19,7 @@ from daemon.explore.copies.copying import Stat, index_stat
 from daemon.explore.copies.index_file import LINK, Entry
 from daemon.explore.copies.limits import HEAVY
 from daemon.explore.copies.programs import Git, Stop
-from daemon.explore.copies.snapshot import Snapshot
+from daemon.explore.copies.snapshot import KEPT, Snapshot
 
 _AT_ONCE = 200
 
@@ -96,6 +96,11 @@ def _fill_one(git: Git, stop: Stop, taken: Snapshot, top: Path, ours: Path, excl
         (ours / "raw.git" / INDEX).write_bytes(index_file.restat(taken.raw_data, taken.raw, size, by_path))
     if taken.repository and taken.state:
         private_git.make_for_agent(top / ".git", taken.repository, taken.state, stores, exclude)
+        if (kept := taken.git_dir.parent / KEPT).is_dir():
+            # No links: what happens to the agent's files must not happen to those that we compare with.
+            shutil.copytree(
+                kept, top / ".git/objects/pack", dirs_exist_ok=True, copy_function=shutil.copyfile
+            )
         if taken.user_data:
             (top / ".git" / INDEX).write_bytes(_users_index(taken, entries, stats))
 

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 _NEW = ".new-"
 _ROUNDS = 20
+_TICKS = 20
+"""Milliseconds: that clock ticks every 1 to 10 on Linux; where it takes longer, that race stays."""
 TRIES = 5
 """At so many starts what a crash left is tried to be stored; then it is removed."""
 MOST_AGE_S = 30 * 24 * 3600.0
@@ -55,8 +57,18 @@ class Place:
         (self.ours / "record.json").write_text(json.dumps(record), encoding="ascii")
 
     def set_ready(self) -> None:
-        """The copy is complete. Raises OSError."""
-        (self.ours / "ready").touch()
+        """The copy is complete; its record is written. Raises OSError.
+
+        Returns when the clock of files is past the times of the copy's files. Else a change at once after, of the same
+        size and with its old time put back, would look like the file that was copied.
+        """
+        ready = self.ours / "ready"
+        written_ns = (self.ours / "record.json").stat().st_ctime_ns
+        for _ in range(_TICKS):
+            ready.touch()
+            if ready.stat().st_ctime_ns > written_ns:
+                return
+            time.sleep(0.001)
 
 
 class Places:

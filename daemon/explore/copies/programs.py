@@ -25,6 +25,7 @@ from tools.shielding import finish
 
 T = TypeVar("T")
 
+DISK_FULL = "The disk is full: free some space, then try again."
 TIMEOUT_S = 300.0
 """Of one call of git. Only a broken disk or file system takes that long."""
 
@@ -122,7 +123,7 @@ def told(work: Callable[[Stop], T]) -> Callable[[Stop], T]:
             return work(stop)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise CopyError("The disk is full: free some space, then try again.") from error
+                raise CopyError(DISK_FULL) from error
             raise CopyError(
                 f"The working tree cannot be copied: {error.filename or ''} {error.strerror or error}."
             ) from error

@@ -18,11 +18,14 @@ from pathlib import Path
 from daemon.explore.copies import index_file, private_git
 from daemon.explore.copies.adding import INDEX, Private
 from daemon.explore.copies.base import CopyError
+from daemon.explore.copies.comparing import EMPTY_TREE
 from daemon.explore.copies.index_file import FILE, GITLINK, LINK, Entry, Index
 from daemon.explore.copies.limits import MOST_BYTES, MOST_FILES
 from daemon.explore.copies.programs import Git, Stop
 from daemon.explore.copies.repository import Repository, State, state_of
 
+KEPT = "kept"
+"""In the folder of a snapshot: a pack of what a git of the person's may remove."""
 _ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 
 
@@ -131,6 +134,7 @@ class _Taking:
             raw_data = self._hash_again(again)
             raw_tree = self._raw_git.write_tree()
             index = index_file.read(raw_data, self._hash_size)
+        self._own(state, {tree, raw_tree}, user_data, tree_index)
         parts, folders = self._inner(index)
         return Snapshot(
             repository=self._repository,
@@ -151,6 +155,47 @@ class _Taking:
             folders=tuple(folders),
             parts=tuple(parts),
         )
+
+    def _own(self, state: State | None, trees: set[str], user_data: bytes, index: Index) -> None:
+        """Take what no commit holds into our own store: the person's ``git gc`` may remove it from theirs.
+
+        That is what the working tree or the index alone needs, and was in their store already (staged once, say). The
+        cost follows the changes. Raises CopyError.
+        """
+        if self._repository is None:
+            return
+        run = self._raw_git.run
+        known = {entry.oid for entry in index.entries}
+        staged = index_file.read(user_data, self._hash_size).entries
+        wanted = {entry.oid.hex() for entry in staged if entry.kind != GITLINK and entry.oid not in known}
+        before = state.commit if state and state.commit else EMPTY_TREE[self._hash_size]
+        for tree in trees:
+            wanted.add(tree)
+            fields = run("diff-tree", "-r", "-t", "-z", "--no-renames", before, tree, long=False).split(b"\0")
+            heads = [field.split(b" ") for field in fields[0::2] if field]
+            wanted |= {head[3].decode("ascii") for head in heads if int(head[1], 8) not in (0, GITLINK)}
+        stores = self._repository.stores()
+        ours = self._tree_dir / "objects"
+        private_git.write_stores(self._tree_dir, ())
+        private_git.write_stores(self._raw_dir, [ours])
+        foreign = wanted - self._there(wanted)
+        private_git.write_stores(self._tree_dir, stores)
+        private_git.write_stores(self._raw_dir, [ours, *stores])
+        # Of a partial clone, some are nowhere.
+        if there := self._there(foreign):
+            given = "".join(f"{oid}\n" for oid in sorted(there)).encode("ascii")
+            kept = self._place / KEPT
+            kept.mkdir()
+            run("pack-objects", "-q", "--window=0", str(kept / "pack"), given=given)
+            for file in sorted(kept.iterdir(), key=lambda path: path.suffix, reverse=True):  # the index last
+                shutil.copyfile(file, ours / "pack" / file.name)
+
+    def _there(self, oids: set[str]) -> set[str]:
+        given = "".join(f"{oid}\n" for oid in sorted(oids)).encode("ascii")
+        if not given:
+            return set()
+        said = self._raw_git.run("cat-file", "--batch-check=%(objectname)", given=given, long=False)
+        return {line.decode("ascii") for line in said.splitlines() if b" " not in line}
 
     def _make(self, state: State | None) -> None:
         repository = self._repository

@@ -22,12 +22,21 @@ def branch_commands(commands: _Commands) -> None:
     leave = actions.add_parser("leave", help="do not choose: the model is to")
     remove = actions.add_parser("remove", help="delete what a branch changed")
     patch = actions.add_parser("patch", help="the changes of a branch for `git apply`, on stdout")
-    for action in (show, diff, pick, remove, patch):
+    for action in (show, remove, patch):
         action.add_argument("branch", metavar="BRANCH", help="its letter, e.g. A")
     for action in (diff, pick):
         action.add_argument(
-            "paths", metavar="PATH", nargs="*", help="a file or folder, relative to the folder"
+            "branch",
+            metavar="BRANCH[:PATH]",
+            help="its letter, e.g. A, or a file or folder of it: A:src/a.py",
         )
+    diff.add_argument("paths", metavar="PATH", nargs="*", help="a file or folder, relative to the folder")
+    pick.add_argument(
+        "paths",
+        metavar="PATH|BRANCH[:PATH]",
+        nargs="*",
+        help="a file or folder of the branch before it, or one more branch or part: B:docs",
+    )
     pick.add_argument("--yes", action="store_true", help="write it without a review")
     leave.add_argument("--none", action="store_true", help="none of the branches is wanted")
     for action in set(actions.choices.values()):

@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from daemon.explore.check_words import NOT_RUN, duration_words, ended_words
 from lsp_bridge.terminal.amounts import money, tokens
 from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string
 from lsp_bridge.terminal.text import Style, one_line
 
 _SUBAGENT = re.compile(r"s[0-9]+")
 UNKNOWN = "–"
+CHOICE_AWAITED = "explore_choice_awaited"
+"""Code of the notice that the person is to choose (``daemon/loop/notes.py``, which costs more to import)."""
+CHOOSING = (
+    "`goalwright explore pick A` (or parts: `pick A:src/a.py B:docs`), or `goalwright explore leave`: "
+    "the model chooses."
+)
+"""How a person chooses among branches at a terminal."""
 
 
 def asker(branch_id: str) -> str:
@@ -58,7 +66,7 @@ def score_lines(branches: list[dict[str, Any]]) -> list[str]:
                 f"{integer(score.get('files'))} ({lines})",
                 tokens(integer(score.get("tokens"))),
                 money(number(score.get("cost"))),
-                f"{integer(score.get('durationMs')) / 1000:.1f} s",
+                duration_words(integer(score.get("durationMs"))),
             )
         )
     if len(rows) == 1:
@@ -76,11 +84,15 @@ def _problems(score: dict[str, Any]) -> str:
 
 def _tests(score: dict[str, Any]) -> str:
     test = mapping(score.get("test"))
-    code = test.get("exitCode")
-    if code is None:
-        return UNKNOWN
-    counts = [f"{integer(test[key])} {key}" for key in ("passed", "failed") if test.get(key)]
-    return ", ".join(counts) or ("pass" if code == 0 else f"exit {integer(code)}")
+    if not test:
+        return NOT_RUN
+    code, passed, failed = (_count(test.get(key)) for key in ("exitCode", "passed", "failed"))
+    words = ended_words(code, passed, failed, integer(test.get("durationMs")), string(test.get("detail")))
+    return one_line(words)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 class BranchLines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -60,14 +60,25 @@ class Console:
 
     def write(self, text: str) -> None:
         """To ``out``, at once."""
-        if self._gone:
-            return
-        try:
+        with self._until_gone():
             self.out.write(text)
             self.out.flush()
+
+    def write_bytes(self, data: bytes) -> None:
+        """To ``out`` as they are, at once: for programs, never for a screen."""
+        with self._until_gone():
+            self.out.buffer.write(data)
+            self.out.flush()
+
+    @contextlib.contextmanager
+    def _until_gone(self) -> Generator[None]:
+        try:
+            yield
         except BrokenPipeError:
+            if self._gone:
+                return
             self._gone = True
-            # Else the interpreter fails once more when it flushes at exit.
+            # What is still written goes nowhere; the interpreter would fail once more when it flushes at exit.
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
             self.on_gone()

@@ -6,8 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
-import sys
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,11 +15,12 @@ from lsp_bridge.client import Client
 from lsp_bridge.launch import Launcher
 from lsp_bridge.terminal.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
 from lsp_bridge.terminal.asking import Asked, Failed, about_session
-from lsp_bridge.terminal.branch_lines import exploration_lines, score_lines
+from lsp_bridge.terminal.branch_lines import CHOOSING, exploration_lines, score_lines
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.history import show_diffs, show_files
+from lsp_bridge.terminal.history import CHANGED, show_diffs, show_files
 from lsp_bridge.terminal.loose import mapping, mappings, string
 from lsp_bridge.terminal.parts import edited, editor
+from lsp_bridge.terminal.picking import Wanted, branch_named, is_in, no_branch, parts_wanted
 from lsp_bridge.terminal.text import fit, one_line, shown, shown_line
 from lsp_bridge.terminal.view import TextView
 
@@ -38,7 +38,7 @@ class ExploreOptions:
     session: str | None = None
     branch: str = ""
     paths: tuple[str, ...] = ()
-    """Of ``diff`` and ``pick``; none: the whole branch."""
+    """Of ``diff`` and ``pick``: paths in the branch, or further ``BRANCH[:PATH]``; none: the whole branch."""
     none: bool = False
     """Of ``leave``: no branch is wanted, instead of the model's choice."""
     yes: bool = False
@@ -77,12 +77,7 @@ async def _list(options: ExploreOptions, asked: Asked, console: Console) -> None
         _lines(console, exploration_lines(exploration))
         _lines(console, score_lines(mappings(exploration.get("branches"))))
         if exploration.get("awaitsChoice") is True:
-            console.write(
-                console.style.yellow(
-                    "Goalwright waits for your choice: `goalwright explore pick A`, or `leave`."
-                )
-                + "\n"
-            )
+            console.write(console.style.yellow(f"Goalwright waits for your choice: {CHOOSING}") + "\n")
 
 
 async def _show(options: ExploreOptions, asked: Asked, console: Console) -> None:
@@ -100,31 +95,33 @@ async def _show(options: ExploreOptions, asked: Asked, console: Console) -> None
     if summary := string(branch.get("summary")).strip():
         console.write(shown(summary) + "\n")
     _lines(console, score_lines([branch]))
-    show_files(console, files)
+    show_files(console, files, CHANGED)
 
 
 async def _diff(options: ExploreOptions, asked: Asked, console: Console) -> None:
-    branch = await _branch(options, asked)
-    found = await asked.request("goalwright/explore/files", branchId=branch["id"])
+    wanted = await _wanted(options, asked)
+    if len(wanted) > 1:
+        raise Failed("`diff` shows one branch at a time, or files of one.")
+    ((branch, paths),) = ((one.branch, one.paths) for one in wanted)
+    found = await asked.request("goalwright/explore/files", branchId=branch)
     files = mappings(found.get("files"))
-    if options.paths:
-        known = [string(file.get("path")) for file in files]
-        files = [file for file in files if _wanted(string(file.get("path")), options.paths)]
-        missing = [path for path in options.paths if not any(_wanted(name, (path,)) for name in known)]
+    if paths:
+        known = [(string(file.get("path")), string(file.get("movedFrom"))) for file in files]
+        missing = [path for path in paths if not any(_touches(names, (path,)) for names in known)]
         if missing:
-            there = ", ".join(known[:20]) or "none"
-            raise Failed(f"Branch {branch['id']} did not change {', '.join(missing)}. Its files: {there}.")
+            there = ", ".join(shown_line(name) for name, _ in known[:20]) or "none"
+            raise Failed(f"Branch {branch} did not change {', '.join(missing)}. Its files: {there}.")
+        files = [file for file, names in zip(files, known, strict=True) if _touches(names, paths)]
     if options.json:
         console.write(json.dumps({"files": files}) + "\n")
         return
     if not files:
-        console.write(f"Branch {branch['id']} changed no file.\n")
+        console.write(f"Branch {branch} changed no file.\n")
     show_diffs(console, files)
 
 
 async def _pick(options: ExploreOptions, asked: Asked, console: Console) -> None:
-    branch = await _branch(options, asked)
-    choice = [f"{branch['id']}:{path}" for path in options.paths] or [branch["id"]]
+    choice = [item for one in await _wanted(options, asked) for item in one.choice()]
     async with _answering(asked.client, options, console):
         await asked.load()
         done = await asked.request("goalwright/explore/select", _PICK_S, choice=choice)
@@ -165,34 +162,51 @@ async def _patch(options: ExploreOptions, asked: Asked, console: Console) -> Non
     text = string(found.get("patch"))
     patch = base64.b64decode(text) if found.get("base64") is True else text.encode("utf-8")
     # Its bytes as they are, for `git apply`: nothing is made harmless, so it is not for a screen.
-    if console.live:
+    if console.out.isatty():
         console.write(shown(patch.decode("utf-8", "replace")) + "\n")
-        return
-    sys.stdout.buffer.write(patch)
-    sys.stdout.buffer.flush()
+    else:
+        console.write_bytes(patch)
+
+
+async def _branches(asked: Asked) -> dict[str, dict[str, Any]]:
+    """All branches of the session, by their letters."""
+    found = await asked.request("goalwright/explore/list")
+    return {
+        string(branch.get("id")): branch
+        for one in mappings(found.get("explorations"))
+        for branch in mappings(one.get("branches"))
+    }
 
 
 async def _branch(options: ExploreOptions, asked: Asked) -> dict[str, Any]:
     """The branch that is meant, in either case. Raises Failed with those there are."""
-    found = await asked.request("goalwright/explore/list")
-    branches = [
-        branch for one in mappings(found.get("explorations")) for branch in mappings(one.get("branches"))
-    ]
-    wanted = options.branch.strip()
-    for name in (wanted, wanted.upper()):
-        for branch in branches:
-            if branch.get("id") == name:
-                return branch
-    known = ", ".join(string(branch.get("id")) for branch in branches)
-    raise Failed(
-        f"There is no branch {shown_line(wanted)}. "
-        + (f"Branches: {known}." if known else "Nothing was explored in this session.")
-    )
+    branches = await _branches(asked)
+    found = branch_named(options.branch, list(branches))
+    if found is None:
+        raise Failed(no_branch(options.branch, list(branches)))
+    return branches[found]
 
 
-def _wanted(name: str, paths: tuple[str, ...]) -> bool:
-    """Whether a file is one of ``paths``, or in a folder that is."""
-    return any(name == path.rstrip("/") or name.startswith(path.rstrip("/") + "/") for path in paths)
+async def _wanted(options: ExploreOptions, asked: Asked) -> tuple[Wanted, ...]:
+    """The parts of branches that are meant. Raises Failed."""
+    words = (options.branch, *options.paths)
+    branches = await _branches(asked)
+    wanted, doubts = parts_wanted(words, list(branches), options.workspace)
+    for doubt in doubts:
+        if (
+            branches[doubt.before].get("removed") is True
+            or branches[doubt.before].get("status") == "exploring"
+        ):
+            continue
+        found = await asked.request("goalwright/explore/files", branchId=doubt.before)
+        if any(is_in(string(file.get("path")), (doubt.word,)) for file in mappings(found.get("files"))):
+            raise Failed(doubt.words())
+    return wanted
+
+
+def _touches(names: tuple[str, str], paths: Sequence[str]) -> bool:
+    """A file that was renamed is found by both its names."""
+    return any(name and is_in(name, paths) for name in names)
 
 
 @contextlib.asynccontextmanager

@@ -36,6 +36,8 @@ class GoalLines:
         self._style = style
         self._goals: list[dict[str, Any]] = []
         self._current: str | None = None
+        self._told: dict[str, str] = {}
+        """The last line of each goal, by id."""
 
     def load(self, tree: dict[str, Any]) -> None:
         """Begin with the tree of a session (``GoalTree`` of the wire)."""
@@ -47,6 +49,15 @@ class GoalLines:
         by = one_line(string(event.get("by")), 40)
         # When a person did it, the model's work is not what changed the plan.
         return [line + self._style.dim(f"  ({by})") if by else line for line in self._lines(event)]
+
+    def _new(self, goal: dict[str, Any], numbers: dict[str, str]) -> list[str]:
+        """Its line, unless it reads as the last one did: several events may tell of one change, e.g. the focus that
+        moves on and the goal that is in progress by it."""
+        line = self._line(goal, numbers)
+        if self._told.get(goal["id"]) == line:
+            return []
+        self._told[goal["id"]] = line
+        return [line]
 
     def numbers(self) -> dict[str, str]:
         """The number people see for each goal now."""
@@ -60,7 +71,7 @@ class GoalLines:
                 return []
             index = event.get("index")
             self._goals.insert(index if isinstance(index, int) else len(self._goals), goal)
-            return [self._line(goal, display_numbers(self._goals))]
+            return self._new(goal, display_numbers(self._goals))
         if event["event"] == "goal_removed":
             gone = self._find(event.get("goalId"))
             self._goals = [goal for goal in self._goals if goal is not gone]
@@ -69,11 +80,11 @@ class GoalLines:
         if event["event"] == "goal_moved":
             moved = self._move(event)
             self._update({"affectedGoals": event.get("affectedGoals"), "currentId": self._current})
-            return [self._line(moved, display_numbers(self._goals))] if moved else []
+            return self._new(moved, display_numbers(self._goals)) if moved else []
         changed = self._update(event)
         # An abandoned goal has lost its number; it is told by the one it had.
         numbers = {**before, **display_numbers(self._goals)}
-        return [self._line(goal, numbers) for goal in changed]
+        return [line for goal in changed for line in self._new(goal, numbers)]
 
     def _move(self, event: dict[str, Any]) -> dict[str, Any] | None:
         """The list order is the order of siblings: the goal goes before ``beforeId``, or to the end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -116,9 +117,18 @@ def show_diffs(console: Console, files: list[dict[str, Any]]) -> None:
         console.write(console.style.diff(string(file.get("diff"))) + "\n")
 
 
-def show_files(console: Console, files: list[dict[str, Any]]) -> None:
-    """What happened to each file, one a line."""
+RESTORED = {"create": "restored", "update": "changed", "delete": "deleted"}
+"""Words of undo, redo and restore: what comes back was there before."""
+CHANGED = {"create": "created", "update": "changed", "delete": "deleted"}
+"""Words of a change that somebody makes."""
+
+
+def show_files(console: Console, files: list[dict[str, Any]], words: Mapping[str, str] = RESTORED) -> None:
+    """What happened to each file, one a line. ``words``: for the kinds of changes."""
     for file in files:
-        what = {"create": "restored", "delete": "deleted"}.get(string(file.get("kind")), "changed")
+        what = words.get(string(file.get("kind")), "changed")
         counts = f"+{integer(file.get('added'))} -{integer(file.get('removed'))}"
-        console.write(f"  {what}  {shown_line(string(file.get('path')))}  {counts}\n")
+        line = f"  {what}  {shown_line(string(file.get('path')))}  {counts}"
+        if source := string(file.get("movedFrom")):
+            line = f"  renamed  {shown_line(source)} → {shown_line(string(file.get('path')))}"
+        console.write(line + "\n")

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from lsp_bridge.terminal.branch_lines import BranchLines, asked_title
+from lsp_bridge.terminal.branch_lines import CHOICE_AWAITED, CHOOSING, BranchLines, asked_title
 from lsp_bridge.terminal.goal_lines import GoalLines
 from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string, strings
+from lsp_bridge.terminal.plan_answers import asks_for_plan, is_plan
 from lsp_bridge.terminal.questions import question_lines, warning_lines
 from lsp_bridge.terminal.text import Cleaner, Style, clean, fit, one_line, shown, shown_line
 from lsp_bridge.terminal.totals import Outcome as Outcome
@@ -122,6 +123,8 @@ class TextView:
         self._shown: dict[tuple[str, int], str] = {}
         self._cleaners: dict[tuple[str, int], Cleaner] = {}
         self._calls: dict[str, str] = {}
+        self._planning = False
+        """The model was asked for a plan, and its answer is coming."""
         self._events: dict[str, Callable[[dict[str, Any]], None]] = {
             "message_added": self._message,
             "message_part_added": self._part_event,
@@ -155,7 +158,9 @@ class TextView:
     def delta(self, session_id: str, delta: dict[str, Any]) -> None:
         """Text as it comes; live output and the rest in the status line."""
         kind, text = delta.get("kind"), string(delta.get("text"))
-        if kind == "text" or (kind == "reasoning" and self._reasoning):
+        if kind == "text" and self._planning:
+            self.status("planning …")
+        elif kind == "text" or (kind == "reasoning" and self._reasoning):
             self._grow((string(delta.get("messageId")), integer(delta.get("index"))), text, kind != "text")
         elif kind == "reasoning":
             self.status("thinking …")
@@ -220,8 +225,11 @@ class TextView:
         parts = mappings(message.get("content"))
         if any(part.get("type") == "compaction" for part in parts):
             return  # said to the model, not to the person, whom notices tell (``goalwright context`` shows it)
+        answers, self._planning = self._planning, role == "user" and asks_for_plan(parts)
         for index, part in enumerate(parts):
             if role == "assistant":
+                if answers and part.get("type") == "text" and is_plan(string(part.get("text"))):
+                    continue  # the lines of the tree tell it
                 self._part(message_id, index, part)
             elif part.get("type") == "tool_result":
                 self._tool_result(part)
@@ -229,7 +237,7 @@ class TextView:
                 self.line(self._style.bold(f"› {clean(string(part.get('text')))}"))
 
     def _part_event(self, event: dict[str, Any]) -> None:
-        if event.get("role") == "assistant":
+        if event.get("role") == "assistant" and not self._planning:
             self._part(
                 string(event.get("messageId")), integer(event.get("index")), mapping(event.get("part"))
             )
@@ -319,6 +327,9 @@ class TextView:
 
     def _notice(self, event: dict[str, Any]) -> None:
         text, level = clean(string(event.get("text"))), event.get("level")
+        if event.get("code") == CHOICE_AWAITED:
+            # A person at a terminal has no button to press: the commands are for another one.
+            text, level = f"{text}\n  In another terminal: {CHOOSING}", "warning"
         style = self._style if self._tell is None else self._tell_style
         paint = {"error": style.red, "warning": style.yellow}.get(string(level), style.dim)
         if self._tell is None:

@@ -123,17 +123,33 @@ test("the scoreboard has a row for each fact and says what is not known", () => 
   const texts = Object.fromEntries(rows.map(({ name, cells }) => [name, cells.map((cell) => cell.text)]));
   assert.deepEqual(texts, {
     Problems: ["none new", "+2 −1", UNKNOWN],
-    Tests: ["3 pass", "2 fail", UNKNOWN],
+    Tests: ["3 passed, 0 failed", "3 passed, 2 failed", UNKNOWN],
     Files: ["1 · +2 −1", "1 · +2 −1", UNKNOWN],
     Tokens: ["12k", "12k", UNKNOWN],
     Cost: ["$0.040", "$0.040", UNKNOWN],
     Time: ["65 s", "65 s", UNKNOWN],
   });
-  assert.match(rows[1]?.cells[1]?.hover ?? "", /\$ pytest\n2 failed/);
+  assert.match(rows[1]?.cells[1]?.hover ?? "", /\$ pytest\nexit code 1\n2 failed/);
   assert.deepEqual(board([branch("A")]), [], "nothing is known yet");
-  const [problems, tests] = board([branch("A", { score: score({ test: { ...check, exitCode: null, detail: "It did not end in 300 s." } }) })]);
+  const [problems] = board([branch("A", { score: score() })]);
   assert.equal(problems?.cells[0]?.text, UNKNOWN);
-  assert.deepEqual([tests?.cells[0]?.text, tests?.cells[0]?.hover], [UNKNOWN, "$ pytest\nIt did not end in 300 s."]);
+});
+
+test("a test command that failed never looks like a good one", () => {
+  const check = { command: "pytest", exitCode: 0, passed: 5, failed: 0, durationMs: 10, detail: "" };
+  const cell = (change: object): [string | undefined, string | undefined] => {
+    const found = board([branch("A", { score: score({ test: { ...check, ...change } }) })])[1]?.cells[0];
+    return [found?.text, found?.tone];
+  };
+  assert.deepEqual(cell({}), ["5 passed, 0 failed", "good"]);
+  assert.deepEqual(cell({ exitCode: 1 }), ["5 passed, 0 failed, exit code 1", "bad"]);
+  assert.deepEqual(cell({ exitCode: 0, failed: 2 }), ["5 passed, 2 failed, exit code 0", "bad"]);
+  assert.deepEqual(cell({ exitCode: 1, failed: 2 }), ["5 passed, 2 failed", "bad"]);
+  assert.deepEqual(cell({ exitCode: 127, passed: null, failed: null }), ["exit code 127", "bad"]);
+  assert.deepEqual(cell({ passed: null, failed: null }), ["ok", "good"]);
+  assert.deepEqual(cell({ exitCode: null, durationMs: 600_000, detail: "it did not end within 600 s" }), ["not ended in 10 min 0 s", "bad"]);
+  assert.deepEqual(cell({ exitCode: null, durationMs: 0, detail: "no shell was found\non PATH" }), ["not run: no shell was found on PATH", ""]);
+  assert.equal(board([branch("A", { score: score({ test: null }) })])[1]?.cells[0]?.text, "not run");
 });
 
 test("times are read at a glance", () => {

@@ -395,3 +395,20 @@ def test_numbers_are_those_of_the_daemon(spec: list[tuple[int, str]]) -> None:
     ]
     tree = GoalTree(goals=goals)
     assert display_numbers([g.wire() for g in goals]) == PlanTree(tree).numbers()
+
+
+def test_a_goal_of_which_several_events_tell_the_same_has_one_line() -> None:
+    screen = Screen()
+    goal = {"id": "1", "description": "Explore"}
+    screen.event("goal_added", goal=goal, parentId=None)
+    screen.event("goal_updated", goalId="1", updates={}, currentId="1")
+    screen.event("goal_updated", goalId="1", updates={"status": "in_progress"}, currentId="1")
+    screen.event("goal_updated", goalId="1", updates={"status": "completed", "summary": "ok"})
+    assert screen.lines == ["  ○ 1. Explore", "  → 1. Explore", "  ✓ 1. Explore → ok"]
+
+
+def test_a_choice_that_is_awaited_names_the_commands() -> None:
+    screen = Screen()
+    screen.event("notice", level="info", text="Choose.", code="explore_choice_awaited", about="1")
+    assert "`goalwright explore pick A`" in screen.raw
+    assert "`goalwright explore leave`" in screen.raw

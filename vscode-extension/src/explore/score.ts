@@ -16,6 +16,8 @@ export interface Row {
 }
 
 export const UNKNOWN = "–";
+const NOT_RUN = "not run";
+const MOST_WHY = 80;
 
 /** One row for each fact, one cell for each branch. Empty while no branch has a score. */
 export function board(branches: readonly BranchMeta[]): Row[] {
@@ -50,12 +52,27 @@ function problems({ newProblems, fixedProblems }: Score): Cell {
 }
 
 function tests(test: CheckRun | null): Cell {
-  if (!test) return unknown("Not run: no test command is set or was found, or you did not allow it");
-  const { command, exitCode, passed, failed, detail } = test;
-  const hover = [`$ ${command}`, detail].filter(Boolean).join("\n");
-  if (exitCode === null) return unknown(hover);
-  if (exitCode === 0) return { text: passed === null ? "pass" : `${passed} pass`, hover, tone: "good" };
-  return { text: failed === null ? `exit ${exitCode}` : `${failed} fail`, hover, tone: "bad" };
+  if (!test) return { text: NOT_RUN, hover: "No test command is set or was found, you did not allow it, or the branch was given up", tone: "" };
+  const { command, exitCode, failed, durationMs, detail } = test;
+  const hover = [`$ ${command}`, exitCode === null ? "" : `exit code ${exitCode}`, detail].filter(Boolean).join("\n");
+  const good = exitCode === 0 && !failed;
+  const unknownYet = exitCode === null && !durationMs;
+  return { text: ended(test), hover, tone: unknownYet ? "" : good ? "good" : "bad" };
+}
+
+/** How a test command ended, in the words of `daemon/explore/check_words.py`: the model and the terminal read the same. */
+function ended({ exitCode, passed, failed, durationMs, detail }: CheckRun): string {
+  if (exitCode === null && durationMs) return `not ended in ${duration(durationMs)}`;
+  if (exitCode === null) return detail.trim() ? `${NOT_RUN}: ${cut(detail)}` : NOT_RUN;
+  const counts = [passed === null ? "" : `${passed} passed`, failed === null ? "" : `${failed} failed`].filter(Boolean);
+  if (counts.length === 0) return exitCode === 0 ? "ok" : `exit code ${exitCode}`;
+  const told = (exitCode !== 0) === Boolean(failed);
+  return [...counts, ...(told ? [] : [`exit code ${exitCode}`])].join(", ");
+}
+
+function cut(text: string): string {
+  const line = text.split(/\s+/).filter(Boolean).join(" ");
+  return line.length <= MOST_WHY ? line : `${line.slice(0, MOST_WHY - 1).trimEnd()}…`;
 }
 
 function files({ files: count, added, removed }: Score): Cell {
@@ -70,11 +87,12 @@ function unknown(hover: string): Cell {
   return { text: UNKNOWN, hover, tone: "" };
 }
 
-/** `0.4 s`, `12 s`, `3 min 5 s`. */
+/** `0.4 s`, `12 s`, `3 min 5 s`, `2 h 5 min`. */
 export function duration(milliseconds: number): string {
   const seconds = milliseconds / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 90) return `${Math.round(seconds)} s`;
   const whole = Math.round(seconds);
-  return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  const minutes = Math.floor(whole / 60);
+  return minutes < 60 ? `${minutes} min ${whole % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }

@@ -50,13 +50,16 @@ def test_the_table_tells_facts_and_says_what_is_unknown() -> None:
         (CheckRun(command="t", detail="the person said no"), "not run: the person said no"),
         (
             CheckRun(command="t", detail="it did not end within 3 s\n…", duration_ms=3000),
-            "not ended: it did not end",
+            "not ended in 3.0 s |",
         ),
         (CheckRun(command="t", exit_code=0, passed=3, failed=0), "3 passed, 0 failed |"),
         (CheckRun(command="t", exit_code=0), "ok"),
         (CheckRun(command="t", exit_code=2), "exit code 2"),
         (CheckRun(command="t", exit_code=1, passed=3, failed=0), "3 passed, 0 failed, exit code 1"),
         (CheckRun(command="t", exit_code=0, failed=0), "0 failed |"),
+        (CheckRun(command="t", exit_code=0, passed=3, failed=2), "3 passed, 2 failed, exit code 0"),
+        (CheckRun(command="t", exit_code=1, passed=3, failed=2), "3 passed, 2 failed |"),
+        (CheckRun(command="t", exit_code=1, passed=3), "3 passed, exit code 1"),
     ],
 )
 def test_how_the_tests_went_is_said_in_words(test: CheckRun | None, words: str) -> None:

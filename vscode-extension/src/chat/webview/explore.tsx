@@ -32,6 +32,9 @@ export function Exploration({ sessionId, view, explored }: ExplorationProps): JS
   );
 }
 
+/** Letters; a longer cell, e.g. why the tests were not run, has several lines, or the board would be as wide as that. */
+const LONG = 24;
+
 /** Facts as rows, branches as columns: what is compared stands side by side. */
 function Scoreboard({ view: { branches } }: { view: ExplorationView }): JSX.Element | null {
   const rows = board(branches.map(({ branch }) => branch));
@@ -57,7 +60,7 @@ function Scoreboard({ view: { branches } }: { view: ExplorationView }): JSX.Elem
                 {name}
               </th>
               {cells.map(({ text, hover: words, tone }, index) => (
-                <td key={index} class={`${tone} ${branches[index]?.chosen ? "chosen" : ""}`} title={visible(words)}>
+                <td key={index} class={`${tone} ${branches[index]?.chosen ? "chosen" : ""} ${text.length > LONG ? "long" : ""}`} title={visible(words)}>
                   {text}
                   {text === "–" && <span class="only-spoken">not known</span>}
                 </td>

@@ -1,0 +1,146 @@
+"""``goalwright explore`` against a daemon without a mind: what is asked of it, and how its answers read."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lsp_bridge.terminal.branch_lines import score_lines
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.explore import ExploreOptions, explore
+from tests.fakes.daemon_server import FakeDaemon
+from tests.fakes.terminal import Terminal
+
+FILES = [
+    {"path": "src/cart.py", "kind": "update", "diff": "-a\n+b", "added": 1, "removed": 1, "movedFrom": None},
+    {"path": "docs/new.md", "kind": "create", "diff": "+n", "added": 1, "removed": 0, "movedFrom": None},
+    {"path": "src/gone.py", "kind": "delete", "diff": "-g", "added": 0, "removed": 1, "movedFrom": None},
+    {
+        "path": "src/here.py",
+        "kind": "update",
+        "diff": "Moved from src/there.py\n",
+        "added": 0,
+        "removed": 0,
+        "movedFrom": "src/there.py",
+    },
+]
+
+
+def branch(name: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "description": f"Way {name}", "status": "completed", "summary": "done", **more}
+
+
+@pytest.fixture
+async def terminal(tmp_path: Path) -> AsyncGenerator[Terminal]:
+    async with FakeDaemon(tmp_path, tmp_path / "home") as fake:
+        terminal = Terminal(fake, tmp_path / "home")
+        fake.sessions.append({"trace": {"traceId": "s1"}, "foreign": False})
+        branches = [branch("A"), branch("B"), branch("C")]
+        terminal.answer("goalwright/explore/list", {"explorations": [{"branches": branches}]})
+        terminal.answer("goalwright/explore/files", {"files": FILES})
+        terminal.answer("goalwright/explore/select", {"applied": True, "title": "ok", "detail": ""})
+        yield terminal
+
+
+async def ran(terminal: Terminal, action: Any, *words: str, **more: Any) -> int:
+    branch, *paths = words or ("",)
+    options = ExploreOptions(action, terminal.workspace, branch=branch, paths=tuple(paths), **more)
+    return await explore(options, terminal.launcher, terminal.console)
+
+
+@pytest.mark.parametrize(
+    ("words", "choice"),
+    [
+        (["A"], ["A"]),
+        (["a"], ["A"]),
+        (["A", "src/cart.py", "docs/"], ["A:src/cart.py", "A:docs"]),
+        (["A:src/cart.py", "B:docs"], ["A:src/cart.py", "B:docs"]),
+        (["a:./src//cart.py", "b"], ["A:src/cart.py", "B"]),
+        (["A:src", "docs", "C:docs"], ["A:src", "A:docs", "C:docs"]),
+        (["A", "B", "src"], ["A", "B:src"]),
+        (["A:"], ["A"]),
+        (["A:C:odd.txt"], ["A:C:odd.txt"]),
+        (["A", "{workspace}/src/cart.py"], ["A:src/cart.py"]),
+        (["A", "{workspace}"], ["A"]),
+        (["A", "-dash.txt"], ["A:-dash.txt"]),
+    ],
+)
+async def test_what_is_picked_is_said_in_one_word_or_in_several(
+    terminal: Terminal, words: list[str], choice: list[str]
+) -> None:
+    words = [word.format(workspace=terminal.workspace) for word in words]
+    assert await ran(terminal, "pick", *words, yes=True) == 0, terminal.told
+    assert terminal.fake.params("goalwright/explore/select")[0]["choice"] == choice
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["Q:src"], "There is no branch Q. Branches: A, B, C."),
+        (["A", "Q:src"], "There is no branch Q. Branches: A, B, C."),
+        (["A", "b"], "b is a file of branch A, and names branch B, too: say A:b for the file, or say B: for"),
+    ],
+)
+async def test_what_cannot_be_meant_is_not_guessed(terminal: Terminal, words: list[str], said: str) -> None:
+    terminal.answer("goalwright/explore/files", {"files": [*FILES, {**FILES[0], "path": "b"}]})
+    assert await ran(terminal, "pick", *words, yes=True) == 1
+    assert said in terminal.told
+    assert terminal.fake.params("goalwright/explore/select") == []
+
+
+async def test_a_branch_shows_what_it_did_to_each_file(terminal: Terminal) -> None:
+    await ran(terminal, "show", "a")
+    assert terminal.lines[-4:] == [
+        "  changed  src/cart.py  +1 -1",
+        "  created  docs/new.md  +1 -0",
+        "  deleted  src/gone.py  +0 -1",
+        "  renamed  src/there.py → src/here.py",
+    ]
+
+
+@pytest.mark.parametrize("words", [("A", "src/there.py"), ("a:src/here.py",), ("A", "./src/here.py")])
+async def test_the_diff_of_a_file_is_found_by_its_names(terminal: Terminal, words: tuple[str, ...]) -> None:
+    assert await ran(terminal, "diff", *words) == 0
+    assert terminal.lines == ["Moved from src/there.py"]
+
+
+async def test_a_diff_is_of_one_branch(terminal: Terminal) -> None:
+    assert await ran(terminal, "diff", "A:src", "B:src") == 1
+    assert "one branch at a time" in terminal.told
+
+
+def outcome(**check: Any) -> str:
+    known = {"command": "t", "exitCode": 0, "passed": 5, "failed": 0, "durationMs": 900, "detail": "…"}
+    score = {"test": {**known, **check}, "files": 1, "durationMs": 5}
+    header, row = score_lines([branch("A", score=score)])
+    start, end = header.index("tests"), header.index("files")
+    return row[start:end].strip()
+
+
+def test_a_test_command_that_failed_never_looks_like_a_good_one() -> None:
+    assert outcome() == "5 passed, 0 failed"
+    assert outcome(exitCode=3) == "5 passed, 0 failed, exit code 3"
+    assert outcome(failed=2, exitCode=1) == "5 passed, 2 failed"
+    assert outcome(failed=2) == "5 passed, 2 failed, exit code 0"
+    assert outcome(passed=None, failed=None) == "ok"
+    assert outcome(passed=None, failed=None, exitCode=127) == "exit code 127"
+    assert outcome(exitCode=None, durationMs=600_000) == "not ended in 10 min 0 s"
+    assert outcome(exitCode=None, durationMs=0, detail="no\nshell") == "not run: no shell"
+    (_, row) = score_lines([branch("A", score={"test": None, "files": 1})])
+    assert "not run" in row
+
+
+async def test_a_reader_that_has_gone_away_ends_a_patch_and_a_diff_quietly(terminal: Terminal) -> None:
+    terminal.answer("goalwright/explore/patch", {"patch": "+x\n" * 100_000, "base64": False})
+    for action in ("patch", "diff"):
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "w") as out:
+            console = Console(out=out, err=io.StringIO())
+            options = ExploreOptions(action, terminal.workspace, branch="A")
+            assert await explore(options, terminal.launcher, console) == 0

@@ -11,7 +11,8 @@ from typing import Any
 from daemon.explore.copies import private_git
 from daemon.explore.copies.adding import INDEX, Private
 from daemon.explore.copies.base import BranchChange, CopyError
-from daemon.explore.copies.index_file import GITLINK, read
+from daemon.explore.copies.copying import index_stat
+from daemon.explore.copies.index_file import GITLINK, read, restat
 from daemon.explore.copies.limits import MOST_CHANGED, MOST_PATCH
 from daemon.explore.copies.programs import Git, Stop
 
@@ -59,6 +60,7 @@ class Comparing:
     def tree(self, stop: Stop) -> str:
         """What ``git add -A`` and ``write-tree`` say of the outermost repository. Raises CopyError."""
         private = Private(self.git, stop, self.ours / self.parts[0].folder / "tree.git", self.top)
+        self._doubt(private, self.top, self.parts[0].hash_size)
         private.add_all()
         return private.write_tree()
 
@@ -101,6 +103,7 @@ class Comparing:
                 yield part, private, EMPTY_TREE[part.hash_size]
                 continue
             private = Private(self.git, stop, git_dir, work_tree)
+            self._doubt(private, work_tree, part.hash_size)
             private.add_all("--sparse")
             yield part, private, private.write_tree()
             for name in _repositories(private, part.hash_size):
@@ -109,6 +112,33 @@ class Comparing:
                 if prefix not in known and (inner / ".git").exists() and not inner.is_symlink():
                     known.add(prefix)
                     waiting.append(self._new_part(prefix, len(known)))
+
+    def _doubt(self, private: Private, work_tree: Path, hash_size: int) -> None:
+        """Have git look at files that changed within the second in which they were copied, or looked at last.
+
+        Most builds of git compare whole seconds only. A change of the same size that puts the old time back
+        (``cp -p``, unpacking) would be none for them.
+        """
+        path = private.git_dir / INDEX
+        try:
+            data, ready_s = path.read_bytes(), int((self.ours / "ready").stat().st_mtime)
+        except FileNotFoundError:
+            return
+        index = read(data, hash_size)
+        top = os.fsencode(work_tree) + b"/"
+        doubtful: set[bytes] = set()
+        for entry in index.entries:
+            if entry.kind != GITLINK and entry.stat[0] >= ready_s:
+                try:
+                    now = index_stat(os.lstat(top + entry.path))
+                except OSError:
+                    continue  # gone: git sees that
+                if now[:4] != entry.stat[:4]:
+                    doubtful.add(entry.path)
+        if doubtful:
+            path.write_bytes(
+                restat(data, index, hash_size, lambda one: None if one.path in doubtful else one.stat)
+            )
 
     def _new_part(self, prefix: str, number: int) -> Part:
         """A repository that the branch made: all its files are new."""

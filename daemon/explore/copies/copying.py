@@ -124,8 +124,6 @@ class _Copier:
         done = False
         try:
             self._content(descriptor, to, before.st_size)
-            if os.fstat(to).st_mode & 0o777 != mode and hasattr(os, "fchmod"):
-                os.fchmod(to, mode)
             if os.utime in os.supports_fd:
                 os.utime(to, ns=(before.st_atime_ns, before.st_mtime_ns))
             after = os.fstat(descriptor)
@@ -135,8 +133,12 @@ class _Copier:
                 before.st_size,
             ):
                 raise _Moved
+            made = os.fstat(to)
+            if made.st_mode & 0o777 != mode and hasattr(os, "fchmod"):  # the umask, or rules of the folder
+                os.fchmod(to, mode)
+                made = os.fstat(to)
             done = True
-            return index_stat(os.fstat(to))
+            return index_stat(made)
         finally:
             os.close(to)
             if not done:

@@ -92,8 +92,9 @@ def _fill_one(git: Git, stop: Stop, taken: Snapshot, top: Path, ours: Path, excl
     if taken.tree_data:
         data = index_file.restat(taken.tree_data, taken.tree_index, size, by_path)
         (ours / "tree.git" / INDEX).write_bytes(data)
-    if taken.raw_data:
-        (ours / "raw.git" / INDEX).write_bytes(index_file.restat(taken.raw_data, taken.raw, size, by_path))
+        if taken.raw is not taken.tree_index:
+            data = index_file.restat(taken.raw_data, taken.raw, size, by_path)
+        (ours / "raw.git" / INDEX).write_bytes(data)
     if taken.repository and taken.state:
         private_git.make_for_agent(top / ".git", taken.repository, taken.state, stores, exclude)
         if (kept := taken.git_dir.parent / KEPT).is_dir():
@@ -116,8 +117,7 @@ def _users_index(taken: Snapshot, entries: dict[bytes, Entry], stats: dict[bytes
         racy = entry.stat[2] * 10**9 + entry.stat[3] >= taken.user_mtime_ns
         return None if racy else stats.get(entry.path)
 
-    index = index_file.read(taken.user_data, taken.hash_size)
-    return index_file.restat(taken.user_data, index, taken.hash_size, stat_of)
+    return index_file.restat(taken.user_data, taken.user, taken.hash_size, stat_of)
 
 
 def _from_objects(raw: Private, entries: Iterable[Entry], top: Path) -> dict[bytes, Stat]:

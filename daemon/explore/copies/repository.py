@@ -82,17 +82,20 @@ class Repository:
             "--git-path=objects",
             "--git-path=index",
         )
-        found: list[Path] = []
-        for name in asked:
-            # One at a time: any of the paths may hold a line end.
-            args = name.split("=")
-            said = git.ask(stop, folder, "rev-parse", "--path-format=absolute", *args, fails=True)
-            if not said:
+        args = [part for name in (*asked, "--show-object-format") for part in name.split("=")]
+        lines = git.ask(stop, folder, "rev-parse", "--path-format=absolute", *args, fails=True).split(b"\n")
+        if len(lines) != len(asked) + 2:
+            # A path holds a line end (or it is no repository): then one at a time.
+            lines = [
+                git.ask(stop, folder, "rev-parse", "--path-format=absolute", *name.split("="), fails=True)
+                for name in (*asked, "--show-object-format")
+            ]
+            if not all(lines[:-1]):
                 return None
-            found.append(Path(os.path.realpath(os.fsdecode(said.removesuffix(b"\n")))))
-        kind = (
-            git.ask(stop, folder, "rev-parse", "--show-object-format", fails=True).decode().strip() or "sha1"
-        )
+        found = [
+            Path(os.path.realpath(os.fsdecode(line.removesuffix(b"\n")))) for line in lines[: len(asked)]
+        ]
+        kind = lines[len(asked)].decode().strip() or "sha1"
         top, git_dir, common, objects, index = found
         if not folder.is_relative_to(top):
             return None  # its configuration says that the files are elsewhere

@@ -52,6 +52,7 @@ class Snapshot:
     raw_data: bytes
     user_data: bytes
     """The person's index."""
+    user: Index
     user_mtime_ns: int
     folders: tuple[bytes, ...]
     """Empty folders of submodules that are not initialised."""
@@ -113,7 +114,7 @@ class _Taking:
     def take(self) -> Snapshot:
         state = state_of(self._git, self._stop, self._repository) if self._repository else None
         self._make(state)
-        user_data, user_mtime_ns = self._take_index()
+        user_data, user, user_mtime_ns = self._take_index()
         self._tree_git.add_all()
         tree = self._tree_git.write_tree()
         data = (self._tree_dir / INDEX).read_bytes() if (self._tree_dir / INDEX).exists() else b""
@@ -134,7 +135,7 @@ class _Taking:
             raw_data = self._hash_again(again)
             raw_tree = self._raw_git.write_tree()
             index = index_file.read(raw_data, self._hash_size)
-        self._own(state, {tree, raw_tree}, user_data, tree_index)
+        self._own(state, {tree, raw_tree}, user, tree_index)
         parts, folders = self._inner(index)
         return Snapshot(
             repository=self._repository,
@@ -151,12 +152,13 @@ class _Taking:
             tree_data=data,
             raw_data=raw_data,
             user_data=user_data,
+            user=user,
             user_mtime_ns=user_mtime_ns,
             folders=tuple(folders),
             parts=tuple(parts),
         )
 
-    def _own(self, state: State | None, trees: set[str], user_data: bytes, index: Index) -> None:
+    def _own(self, state: State | None, trees: set[str], user: Index, index: Index) -> None:
         """Take what no commit holds into our own store: the person's ``git gc`` may remove it from theirs.
 
         That is what the working tree or the index alone needs, and was in their store already (staged once, say). The
@@ -166,8 +168,7 @@ class _Taking:
             return
         run = self._raw_git.run
         known = {entry.oid for entry in index.entries}
-        staged = index_file.read(user_data, self._hash_size).entries
-        wanted = {entry.oid.hex() for entry in staged if entry.kind != GITLINK and entry.oid not in known}
+        wanted = {one.oid.hex() for one in user.entries if one.kind != GITLINK and one.oid not in known}
         before = state.commit if state and state.commit else EMPTY_TREE[self._hash_size]
         for tree in trees:
             wanted.add(tree)
@@ -212,22 +213,24 @@ class _Taking:
         both = [self._tree_dir / "objects", *stores]
         private_git.make_for_us(self._raw_dir, kind, both, neutral, files, self._exclude, as_they_are=True)
 
-    def _take_index(self) -> tuple[bytes, int]:
+    def _take_index(self) -> tuple[bytes, Index, int]:
         """Copy the person's index, with its time: by it git tells what may have changed without a trace in its stat."""
         if self._repository is None or not self._repository.index.exists():
-            return b"", 0
+            return b"", index_file.read(b"", self._hash_size), 0
         source, target = self._repository.index, self._tree_dir / INDEX
         data = source.read_bytes()
         found = source.stat()
         target.write_bytes(data)
-        if index_file.read(data, self._hash_size).is_split:
+        index = index_file.read(data, self._hash_size)
+        if index.is_split:
             for shared in source.parent.glob("sharedindex.*"):
                 shutil.copy2(shared, self._tree_dir / shared.name)
             os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
             self._tree_git.run("update-index", "--no-split-index", "--force-write-index")
             data = target.read_bytes()
+            index = index_file.read(data, self._hash_size)
         os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
-        return data, found.st_mtime_ns
+        return data, index, found.st_mtime_ns
 
     def _to_hash_again(self, index: Index, state: State | None) -> list[tuple[Entry, bool]]:
         """Entries whose blob may not be the bytes of the file, and whether there is a file."""

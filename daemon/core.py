@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from daemon.agents.interrupted import read_interrupted
 from daemon.agents.loader import AgentProfile, Agents, Found, UnknownAgent, load_agent
 from daemon.bus import Bus
 from daemon.config import Config, load_config
@@ -333,6 +334,8 @@ class Daemon:
         except UnknownAgent:
             agent = load_agent("build")  # until a client with more trust prompts, or its file is back
         session = Session(state, agent, self._services, foreign=foreign)
+        if not foreign:
+            session.interrupted = await asyncio.to_thread(read_interrupted, self.store, state)
         child = branch_of(session_id)
         if foreign or child or not waits_for_answer(state):
             close_what_is_open(session)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from daemon.agents.design import guard, unasked_words
 from daemon.agents.loader import UnknownAgent
 from daemon.agents.shared_history import SharedHistory
 from daemon.context.compaction import open_goals
@@ -24,7 +25,6 @@ from daemon.loop.state import SessionState
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.events import SessionUpdated, SubagentCompleted, SubagentStarted
 from daemon.model.messages import Message, NotePart, StopReason
-from daemon.model.permissions import Rule
 from daemon.permission.service import CallPermission
 from daemon.store.base import StoreError
 from tools.base import PermissionAsk, ToolError
@@ -46,7 +46,6 @@ _STOPS: dict[StopReason, str] = {
     "max_tokens": "Its last answer was cut off",
 }
 _BY_PERSON: frozenset[StopReason] = frozenset({"canceled", "permission_denied"})
-_DESIGN = "it is part of the design: changes of that need your approval"
 _DETAIL = 5_000
 """Characters."""
 
@@ -148,8 +147,8 @@ async def iterate(session: Session, permission: CallPermission, report: str) -> 
 
 async def _carried_out(
     session: Session, call_id: str, number: int, report: str, text: str
-) -> tuple[SubagentMeta, SessionState, str]:
-    """Run one iteration to its end, however it ends; returns it, the state of its session, and why it stopped."""
+) -> tuple[SubagentMeta, Session, str]:
+    """Run one iteration to its end, however it ends; returns it, its session, and why it stopped."""
     taken = [int(name[1:]) for name in session.state.children.subagents if name[1:].isdigit()]
     state, now = session.state, session.services.now
     meta = SubagentMeta(
@@ -174,7 +173,7 @@ async def _carried_out(
         _completed(session, meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
         raise
     child.handed_over = True
-    child.design = tuple(_guard(path) for path in changed_paths(state.messages))
+    child.design = tuple(guard(path) for path in changed_paths(state.messages))
     child.keeper = SharedHistory(child.history, session.keeper, call_id)
     stop: StopReason = "canceled"
     detail = ""
@@ -192,12 +191,7 @@ async def _carried_out(
         _completed(session, meta)
         if canceled:
             raise asyncio.CancelledError
-    return meta, child.state, detail
-
-
-def _guard(path: str) -> Rule:
-    """A file of the design, which execute carries out and does not change without a word from the person."""
-    return Rule(permission="edit", pattern=path, action="ask", source="agent", words=_DESIGN)
+    return meta, child, detail
 
 
 def _completed(session: Session, meta: SubagentMeta) -> None:
@@ -300,12 +294,13 @@ def _share(meta: SubagentMeta) -> str:
     return f"{meta.success_rate or 0:.4g}"
 
 
-def _told(session: Session, meta: SubagentMeta, state: SessionState, detail: str) -> Told:
+def _told(session: Session, meta: SubagentMeta, child: Session, detail: str) -> Told:
     facts = [f"Iteration: {meta.iteration} of at most {session.config.settings.max_iterations}.", _rate(meta)]
     stopped = "" if meta.stop_reason is None else _STOPS.get(meta.stop_reason, "")
     if stopped:
         facts.append(f"{stopped}: what follows is how far it came. {detail}".strip())
-    giving = replace(giving_of(state, report=meta.summary), facts=facts)
+    facts += unasked_words(child)
+    giving = replace(giving_of(child.state, report=meta.summary), facts=facts)
     text = handover_text(giving, "init", RESULT_TOKENS)
     rate = "" if meta.success_rate is None else f", success rate {_share(meta)}"
     return Told(

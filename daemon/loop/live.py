@@ -11,7 +11,9 @@ import logging
 from collections.abc import Sequence
 from typing import Literal
 
+from daemon.agents.design import note_approval, note_changes
 from daemon.agents.hands import HANDS_OVER, NO_HAND_OVER
+from daemon.agents.interrupted import Took
 from daemon.agents.loader import AgentProfile, Found
 from daemon.config import Config
 from daemon.context.pacing import Vain
@@ -84,10 +86,16 @@ class LiveSession:
         self.sealed = ""
         """Why no prompt is taken; empty when one is. A child takes none but its parent's."""
         self.agent = agent
+        self.interrupted: dict[str, Took] = {}
+        """What sub-agents took that a killed daemon left at work, by their id."""
         self.handed_over = False
         """Of a child: its parent handed its work over to it, and keeps none of its own duties in it."""
         self.design: tuple[Rule, ...] = ()
         """Ask about the files of what was handed over to it: carrying a design out is not changing it."""
+        self.approved: dict[str, set[str]] = {}
+        """Files that the person let a call change, by the call's id."""
+        self.changed_unasked: dict[str, None] = {}
+        """Files of ``design`` that were changed all the same, see ``daemon.agents.design``."""
         self.leaves = False
         """The agent has handed its work over: the turn ends with this step."""
         self.services = services
@@ -221,12 +229,19 @@ class LiveSession:
             self.notice("info", NOT_TRUSTED, "trust")
 
     def _files_written(self, versions: Sequence[Version]) -> None:
+        written: list[tuple[str, Version]] = []
         for version in versions:
             self.services.note_write(version.path)
             try:
-                self.emit(file_changed(self.session_id, self.services, version))
+                event = file_changed(self.session_id, self.services, version)
+                written.append((event.path, version))
+                self.emit(event)
             except StoreError as error:
                 log.warning("a change of %s is not in the log: %s", version.path, error)
+        try:
+            note_changes(self, written)
+        except StoreError as error:
+            log.warning("what was changed of the design is not in the log: %s", error)
 
     def snapshot(self) -> None:
         """Write metadata and goal tree as they are now. A failure is logged: the event log has everything."""
@@ -277,7 +292,7 @@ class LiveSession:
         """Rules that only tighten, a layer each: of an agent that came with the workspace, and of the agents that sent
         this one. A sub-agent of one that changes nothing changes nothing, either.
         """
-        own, *above = self._bound_by()
+        own, *above = self.bound_by()
         layers = [own.design, *own.agent.limits]
         for session in above:
             layers += [session.design, *session.agent.limits, session.agent.own_rules]
@@ -286,18 +301,18 @@ class LiveSession:
     @property
     def insists(self) -> frozenset[str]:
         """Permissions that are asked about each time; what an agent insists on holds for whom it sends, too."""
-        return frozenset[str]().union(*(session.agent.all_insists for session in self._bound_by()))
+        return frozenset[str]().union(*(session.agent.all_insists for session in self.bound_by()))
 
     @property
     def looks(self) -> bool:
         """Whether nothing is changed here: the agent only looks, or one that sent it."""
-        return any(session.agent.only_looks for session in self._bound_by())
+        return any(session.agent.only_looks for session in self.bound_by())
 
-    def _bound_by(self) -> list[LiveSession]:
+    def bound_by(self) -> list[LiveSession]:
         """The sessions whose agents' limits hold here: its own, and those above. Who was handed the work of its parent
         over has none of that one's limits, but all of those further up.
         """
-        above = [] if self.parent is None else self.parent._bound_by()
+        above = [] if self.parent is None else self.parent.bound_by()
         return [self, *(above[1:] if self.handed_over else above)]
 
     @property
@@ -344,6 +359,8 @@ class LiveSession:
 
     def replied(self, request: PermissionRequest, settled: Settled) -> None:
         """See Asker."""
+        if settled.answer in ("once", "always"):
+            note_approval(self, request)
         for session in self._recorders():
             session.emit(
                 PermissionReplied(

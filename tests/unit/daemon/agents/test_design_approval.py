@@ -10,9 +10,10 @@ import pytest
 from daemon.agents.loader import load_agent
 from daemon.loop.children import close_child, open_child
 from daemon.loop.restoring import Restorer
+from daemon.model.events import Notice
 from daemon.model.permissions import Grant
 from daemon.permission.rules import reason_words
-from tests.fakes.core import daemon, finish, prompted
+from tests.fakes.core import Bench, daemon, finish, prompted
 from tests.fakes.iterations import designing, over
 from tests.fakes.models import Call, Step
 
@@ -103,3 +104,57 @@ async def test_the_design_is_not_changed_by_who_carries_it_out_without_a_yes(tmp
         assert (await finish(turn)).stop == "end_turn"
         assert (bench.workspace / "design/rules.md").read_text() == "one\n"
         assert (bench.workspace / "out/a.py").exists()
+
+
+WRITES_DESIGN = Call("bash", {"command": "python3 gen.py", "description": "generate"})
+
+
+def told_of_design(bench: Bench) -> list[str]:
+    """Once for each record that has it: the worker's own, and the main line's."""
+    return [event.text for event in bench.events(Notice) if event.code == "design"]
+
+
+async def designed_and_carried_out(folder: Path, *steps: Step, answers: int = 0) -> tuple[list[str], str]:
+    """What the main line tells of the design, and the result of init's hand-over."""
+    rules = Call("write", {"file_path": "design/rules.md", "content": "one\n"})
+    async with daemon(folder, rules, over(), *steps, "I see.") as bench:
+        (bench.workspace / "gen.py").write_text("open('design/rules.md', 'a').write('more\\n')\n")
+        session = designing(bench, mode="auto")
+        turn = prompted(session, "design it")
+        for _ in range(1 + answers):
+            await bench.answer("once")
+        assert (await finish(turn)).stop == "end_turn"
+        result = next(
+            found
+            for message in session.state.messages
+            if (found := message.tool_result()) is not None and found.name == "hand_over"
+        )
+        return told_of_design(bench), result.content
+
+
+async def test_a_change_of_the_design_that_did_not_show_is_told_to_the_person_and_to_init(
+    tmp_path: Path,
+) -> None:
+    told, result = await designed_and_carried_out(tmp_path, WRITES_DESIGN, over("Done."))
+    assert len(told) == 1
+    assert told[0].startswith(
+        "design/rules.md is part of the design, and a command of the execute agent changed it"
+    )
+    assert "changed by commands, without the person's approval: design/rules.md." in result
+
+
+async def test_it_is_told_too_when_a_sub_agent_of_the_worker_did_it(tmp_path: Path) -> None:
+    sent = Call("task", {"agent": "general", "prompt": "generate"})
+    told, result = await designed_and_carried_out(tmp_path, sent, WRITES_DESIGN, "Generated.", over("Done."))
+    assert [text.partition(" changed it")[0].rpartition(" command of ")[2] for text in told] == [
+        "the general agent"
+    ]
+    assert "without the person's approval: design/rules.md." in result
+
+
+async def test_what_the_person_let_pass_or_is_no_design_is_not_told(tmp_path: Path) -> None:
+    shown = Call("bash", {"command": "echo two >> design/rules.md", "description": "x"})
+    other = Call("bash", {"command": "python3 -m compileall -q gen.py; echo 1 > out.txt", "description": "x"})
+    told, result = await designed_and_carried_out(tmp_path, shown, other, over("Done."), answers=1)
+    assert told == []
+    assert "without the person's approval" not in result

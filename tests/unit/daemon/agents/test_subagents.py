@@ -286,6 +286,41 @@ async def test_no_more_work_at_the_same_time_than_the_setting_says(tmp_path: Pat
         assert (await finish(turn)).stop == "end_turn"
 
 
+async def test_the_numbers_follow_the_calls_whichever_begins_first(tmp_path: Path) -> None:
+    calls = [task("One."), task("Two.", "nobody"), task("Three.", "explore"), task("Four.", "explore")]
+    agents = {"s1": ["I am one."], "s3": ["I am three."], "s4": ["I am four."], "s5": ["I am five."]}
+    rules = {"permission": {"task": {"general": "ask"}}}
+    main = (calls, [task("Five.", "explore")], "Done.")
+    async with with_subagents(tmp_path, main, agents, command_line=rules) as (bench, _):
+        session = bench.session()
+        turn = prompted(session, "go")
+        await bench.asked()
+        # The third and the fourth work while the person thinks about the first.
+        await until(lambda: [m.status for m in subagents(session).values()] == ["completed", "completed"])
+        assert list(subagents(session)) == ["s3", "s4"]
+        await bench.answer("once")
+        assert (await finish(turn)).stop == "end_turn"
+        said = [result.content for result in results(session)]
+        assert (said[0], said[2:]) == ("I am one.", ["I am three.", "I am four.", "I am five."])
+        assert "Tasks go to" in said[1]
+
+
+async def test_of_a_task_that_waited_for_a_place_it_is_told_that_nothing_was_done(tmp_path: Path) -> None:
+    hold = Hold()
+    calls = [task("One."), task("Two.")]
+    async with with_subagents(
+        tmp_path, (calls,), {"s1": [[hold, "Never."]]}, command_line={"max_parallel": 1}
+    ) as (bench, _):
+        session = bench.session()
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        session.cancel()
+        assert (await finish(turn)).stop == "canceled"
+        one, two = (result.content for result in results(session))
+        assert "not known how far" in one
+        assert two == "Canceled by the person. It had not begun: nothing of it was done."
+
+
 async def test_questions_of_several_wait_side_by_side_and_a_no_to_one_leaves_the_other(
     tmp_path: Path,
 ) -> None:
@@ -394,7 +429,6 @@ async def test_what_was_at_work_when_the_daemon_died_is_closed_with_what_it_took
         turn = prompted(session, "go")
         await hold.reached.wait()
         await bench.asked()
-        child_of(bench, session).snapshot()
         shutil.copytree(folder, copy)
         session.cancel()
         await turn

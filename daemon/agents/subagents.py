@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,7 +58,9 @@ class SessionSubagents:
                 "This session came with the folder, so its words may be anybody's: no sub-agents are started from it. "
                 "Tell the person to begin a new session."
             )
-        profile = await self._profile(agent)
+        # One after the other, as the calls stand: else whose file is read first would take the first free place.
+        async with session.starting:
+            profile = await self._profile(agent)
         async with contextlib.AsyncExitStack() as stack:
             # Who works for another one waits for nobody: that one waits for him, and holds a place.
             if session.parent is None:
@@ -81,7 +83,7 @@ class SessionSubagents:
     async def _work(self, profile: AgentProfile, prompt: str) -> Told:
         session = self.session
         meta = SubagentMeta(
-            id=_next_name(session.state.children.subagents),
+            id=_name(session, self.call_id),
             agent=profile.name,
             prompt=prompt,
             tool_call_id=self.call_id,
@@ -176,9 +178,31 @@ def last_words(messages: Sequence[Message]) -> str:
     return ""
 
 
-def _next_name(known: dict[str, SubagentMeta]) -> str:
-    taken = (int(name[1:]) for name in known if name[1:].isdigit())
-    return f"s{max(taken, default=0) + 1}"
+def _name(session: Session, call_id: str) -> str:
+    """The number follows the place of the call in its message, whichever of several calls begins first.
+
+    It is read from what is stored, so that nothing has to be given back: the number of a call that never began stays
+    unused when one behind it began, and the next message goes on after the last one used.
+    """
+    calls: list[str] = []
+    for message in reversed(session.state.messages):
+        if call_id in (found := _starting(message)):
+            calls = found
+            break
+    known = session.state.children.subagents
+    before = (meta for meta in known.values() if meta.tool_call_id not in calls)
+    number = _last(before) + calls.index(call_id) + 1 if calls else 0
+    # A call that runs again after a restart has used its number already.
+    return f"s{_last(known.values()) + 1}" if not number or f"s{number}" in known else f"s{number}"
+
+
+def _starting(message: Message) -> list[str]:
+    """Ids of the calls of a message that may start a sub-agent each, in order."""
+    return [call.id for call in message.tool_calls() if call.name in ("task", "hand_over")]
+
+
+def _last(metas: Iterable[SubagentMeta]) -> int:
+    return max((int(meta.id[1:]) for meta in metas if meta.id[1:].isdigit()), default=0)
 
 
 def _ended(meta: SubagentMeta, child: Session, stop: StopReason) -> SubagentMeta:

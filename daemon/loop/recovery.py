@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from daemon.agents.interrupted import close_interrupted
 from daemon.loop.state import SessionState
+from daemon.loop.together import HOW_FAR, NOT_BEGUN, TOGETHER
 from daemon.loop.turn import Turn
 from daemon.model.events import QueueChanged, TurnEnded
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
@@ -145,11 +146,12 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
             state.streaming.pop(message_id)
     for message, call_id, name in state.open_tool_calls():
         turn.for_goal(message.goal_id)
+        how_far = HOW_FAR if name != TOGETHER or state.children.began(call_id) else NOT_BEGUN
         turn.add_result(
             ToolResultPart(
                 tool_call_id=call_id,
                 name=name,
-                content=f"Interrupted: {why} It is not known how far the tool came; look before you repeat it.",
+                content=f"Interrupted: {why} {how_far}",
                 is_error=True,
                 metadata={"not_run": True},
                 title="interrupted",

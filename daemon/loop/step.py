@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from daemon.loop.doom import Repeat
 from daemon.loop.step_diagnostics import StepDiagnostics
-from daemon.loop.together import run_together, together
+from daemon.loop.together import HOW_FAR, NOT_BEGUN, TOGETHER, run_together, together
 from daemon.model.messages import (
     FilePart,
     Message,
@@ -65,6 +65,7 @@ class StepHost(Protocol):
         model: str | None = None,
     ) -> Message: ...
     def add_result(self, result: ToolResultPart) -> None: ...
+    def begun(self, call_id: str) -> bool: ...
     def tool_started(self, call: ToolCallPart) -> None: ...
     def repeats(self, call: ToolCallPart) -> Repeat: ...
     def tool_context(self, call: ToolCallPart) -> ToolContext: ...
@@ -212,7 +213,7 @@ async def run_calls(host: StepHost, calls: list[ToolCallPart]) -> StepOutcome:
             result = await _answer(host, call)
         except asyncio.CancelledError:
             host.eyes.leave()
-            host.add_result(_canceled(call))
+            host.add_result(_canceled(host, call))
             for rest in calls[position:]:
                 host.add_result(_refused(rest, _NOT_RUN))
             raise
@@ -232,7 +233,7 @@ async def _run_group(
             lambda call, again: _answer(host, call, again=again),
             host.add_result,
             refused=lambda call, no: _refused(call, _denial(no), denied=True),
-            canceled=_canceled,
+            canceled=lambda call: _canceled(host, call),
         )
     except asyncio.CancelledError:
         host.eyes.leave()
@@ -314,12 +315,13 @@ def _outcome(denied: PermissionDenied) -> StepOutcome:
     return StepOutcome("tool_use") if denied.feedback else StepOutcome("permission_denied", denied.reason)
 
 
-def _canceled(call: ToolCallPart) -> ToolResultPart:
-    """The call under way: part of it may have happened."""
+def _canceled(host: StepHost, call: ToolCallPart) -> ToolResultPart:
+    """The call under way: part of it may have happened, unless it is known that it waited for its turn."""
+    how_far = HOW_FAR if call.name != TOGETHER or host.begun(call.id) else NOT_BEGUN
     return ToolResultPart(
         tool_call_id=call.id,
         name=call.name,
-        content="Canceled by the person. It is not known how far the tool came; look before you repeat it.",
+        content=f"Canceled by the person. {how_far}",
         is_error=True,
         metadata={"canceled": True},
         title="canceled",

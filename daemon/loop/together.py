@@ -15,6 +15,9 @@ from tools.base import PermissionDenied
 from tools.shielding import finish
 
 TOGETHER = "task"
+HOW_FAR = "It is not known how far the tool came; look before you repeat it."
+NOT_BEGUN = "It had not begun: nothing of it was done."
+"""What the model is told of a call that was broken off."""
 
 
 def together(calls: Sequence[ToolCallPart], position: int) -> Sequence[ToolCallPart]:

@@ -306,6 +306,10 @@ class Turn:
             duration_ms=self._elapsed(self._began.pop(result.tool_call_id, None)),
         )
 
+    def begun(self, call_id: str) -> bool:
+        """See StepHost. Of a task."""
+        return self._state.children.began(call_id)
+
     def tool_started(self, call: ToolCallPart) -> None:
         """See StepHost."""
         if self._asking:

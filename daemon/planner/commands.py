@@ -16,7 +16,8 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
 
     At rest a turn of its own asks for the plan and ends. While a turn runs the plan is made between two steps of it,
     and the work goes on by it; a later wish replaces one that still waits. Returns when the plan was made: ``detail``
-    says it, or why there is none. Raises Sealed for the record of a child.
+    says it, or why there is none. Cancelling the caller withdraws a wish that still waits; a turn that was begun for
+    it goes on, as turns do. Raises Sealed for the record of a child.
     """
     if session.sealed:
         raise Sealed(session.sealed)
@@ -27,4 +28,11 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
     wish = session.wish = Wish("" if at_rest else instructions, asyncio.get_running_loop().create_future())
     if at_rest:
         await session.prompt(f"{REPLAN} {instructions}".strip(), planner="replan")
-    return await asyncio.shield(wish.result)
+    try:
+        return await asyncio.shield(wish.result)
+    except asyncio.CancelledError:
+        # Whoever wished does not wait any more. A plan that is being made already is made.
+        if not at_rest and session.wish is wish:
+            session.wish = None
+            wish.settle(session.state.turn or "", "canceled", "The wish for a plan was withdrawn.")
+        raise

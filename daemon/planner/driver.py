@@ -34,6 +34,7 @@ from daemon.planner.words import (
     again_text,
     ask_text,
     asks,
+    other_mode_notice,
     planned_notice,
     unplanned_notice,
     where_it_stands,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 MADE = "plan_made"
 """Code of the notice that a plan was made."""
 NOT_MADE = "plan_not_made"
+OTHER_MODE = "plan_other_mode"
 PAUSED: StopReason = "tool_use"
 """How ``TurnRuns.steps`` ends when ``pause`` said so: the loop could go on."""
 
@@ -88,23 +90,30 @@ class Driver:
         self._session = session
         self._tree = session.state.plan
         self._recorder = Recorder(session)
-        self._course = Course(planner or self._of_settings())
+        self._wanted = planner
+        self._course = Course(self._mode(planner))
         self._failures = Failures(len(session.state.messages))
         self._given_up: set[str] = set()
         self._circle = _Circle()
         self._failing = ""
 
-    def _of_settings(self) -> PromptPlanner:
+    def _mode(self, planner: PromptPlanner | None) -> PromptPlanner:
         session = self._session
+        mode = planner or session.config.settings.planner
         # A child works on one step of somebody's plan already; and who only plans must not go on to do the steps.
         plans_only = any(
             rule.permission in ("*", "edit") and rule.pattern == "*" and rule.action == "deny"
             for rule in session.agent.rules
         )
-        return "in_loop" if session.parent is not None or plans_only else session.config.settings.planner
+        # A wish for a plan ends with the plan, whoever makes it.
+        return "in_loop" if (session.parent is not None or plans_only) and mode != "replan" else mode
 
     async def run(self) -> tuple[StopReason, str]:
         """The turn, from its prompt. Raises as the loop does."""
+        if self._wanted is not None and self._wanted != self._course.mode:
+            self._session.notice(
+                "info", other_mode_notice(self._session.agent.name, self._wanted), OTHER_MODE
+            )
         return await self._go(Began())
 
     async def resume(self) -> tuple[StopReason, str]:
@@ -216,7 +225,7 @@ class Driver:
         has_open = next_step(self._tree) is not None
         text = ask_text(ask, light=light, has_open=has_open, by_person=by_person, instructions=instructions)
         problem = ""
-        for _ in range(2):
+        for once_more in (False, True):
             if over := await self._turn.between():
                 return NotPlanned(over, "permission_denied")
             self._turn.tell(text)
@@ -224,18 +233,18 @@ class Driver:
             if outcome.stop in ("error", "permission_denied", "canceled"):
                 return NotPlanned(outcome.detail, outcome.stop)
             try:
-                return self._planned(ask, light=light)
+                return self._planned(ask, light=light, any_list=once_more)
             except (BadPlan, PlanError) as error:
                 problem = str(error)
                 text = again_text(problem)
         return NotPlanned(problem)
 
-    def _planned(self, ask: Ask, *, light: bool) -> Planned:
+    def _planned(self, ask: Ask, *, light: bool, any_list: bool) -> Planned:
         """The answer as goals of the tree. Raises BadPlan and PlanError, with the tree unchanged."""
         messages = self._session.state.messages
         answer = next(m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None)
         most = MAX_SIGNPOSTS if light else MAX_LAYERED
-        steps = read_plan(answer.text(), answer.tool_calls(), most=most, nested=not light)
+        steps = read_plan(answer.text(), answer.tool_calls(), most=most, nested=not light, any_list=any_list)
         why = f"Given up with a new plan. {ask.why}" if ask.why else ""
         revision = revised(self._tree, steps, revise=ask.revise, why=why, failed=ask.failed)
         self._record(revision.changes)

@@ -1,7 +1,7 @@
 """What the model answered when it was asked for steps. Pure.
 
 Asked for is JSON; read is what models make of that: fenced or not, with words around it, a bare list, other names for
-the fields, a numbered or bulleted list, or a call of the ``goal`` tool that adds goals.
+the fields, a numbered or bulleted list (``listing``), or a call of the ``goal`` tool that adds goals.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import cast
 
 from daemon.model.messages import ToolCallPart
 from daemon.plan.changes import MAX_DESCRIPTION, one_line
+from daemon.planner.listing import listed, plain
 
 MAX_LAYERED = 12
 MAX_SIGNPOSTS = 5
@@ -31,12 +32,8 @@ _BELOW = ("steps", "substeps", "sub_steps", "goals", "children")
 _KEEPS = ("keep", "number")
 
 _FENCE = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
-_ITEM = re.compile(
-    r"^([ \t]*)(?:#{1,6}[ \t]+)?(?:(?:step|goal)[ \t]+)?"
-    r"(?:(\d+(?:\.\d+)*)(?:[.):]|(?<=\.\d)|(?<=\.\d\d))|[-*•+])[ \t]+(\S.*)$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_BOX = re.compile(r"^\[[ xX→✓]?\][ \t]+")
+_NUMBERED = re.compile(r"\D{0,10}(\d{1,3})\D{0,2}")
+"""A field that stands for a step: ``1``, ``step_1``."""
 
 
 class BadPlan(Exception):
@@ -61,13 +58,20 @@ class PlanStep:
 
 
 def read_plan(
-    text: str, calls: Sequence[ToolCallPart] = (), *, most: int = MAX_LAYERED, nested: bool = True
+    text: str,
+    calls: Sequence[ToolCallPart] = (),
+    *,
+    most: int = MAX_LAYERED,
+    nested: bool = True,
+    any_list: bool = False,
 ) -> tuple[PlanStep, ...]:
     """The steps of an answer; none when the model says that none are needed. Raises BadPlan.
 
     ``most``: steps at most, those with steps below them not counted. ``nested``: whether steps may stand below steps.
+    ``any_list``: the model was told that its first answer was no plan, so a list in this one is meant as one. Else a
+    list counts only where it can hardly be anything else: the task may be a question, answered at once with a list.
     """
-    steps = _read(text[:_MAX_ANSWER], calls)
+    steps = _read(text[:_MAX_ANSWER], calls, any_list=any_list)
     leaves = sum(len(step.steps) or 1 for step in steps)
     if leaves > most:
         raise BadPlan(f"There were {leaves} steps; at most {most} are allowed: make them coarser.")
@@ -79,16 +83,22 @@ def read_plan(
     return steps
 
 
-def _read(text: str, calls: Sequence[ToolCallPart]) -> tuple[PlanStep, ...]:
+def _read(text: str, calls: Sequence[ToolCallPart], *, any_list: bool) -> tuple[PlanStep, ...]:
     problem = ""
     for value in _json_values(text):
         items = _items(value)
         if items is not None:
             return tuple(_step(item) for item in items)
-    if re.search(r"[{\[]\s*[\"'](?:steps|goal)\b", text):
+        problem = problem or _no_list(value)
+    if problem:
+        pass
+    elif re.search(r"[{\[]\s*[\"'](?:steps|goal)\b", text):
         problem = 'The JSON could not be read: answer with one complete object {"steps": [...]}.'
-    elif steps := _listed(text):
-        return steps
+    elif rows := listed(text, strict=not any_list):
+        return tuple(
+            _checked(PlanStep(words, steps=tuple(_checked(PlanStep(one)) for one in below)))
+            for words, below in rows
+        )
     if goals := _added(calls):
         return tuple(_step(goal) for goal in goals)
     raise BadPlan(problem or 'There was no plan in the answer: answer with JSON, {"steps": [...]}.')
@@ -126,7 +136,9 @@ def _items(value: object) -> list[object] | None:
                 # A step by itself, met because the object around it is damaged, is no plan.
                 return None if _text(fields, _GOALS) else cast("list[object]", found)
             if isinstance(found, dict):
-                return _items(cast("object", found))
+                inner = cast("dict[str, object]", found)
+                items = _items(cast("object", inner))
+                return _by_number(inner) if items is None else items
         return None
     if isinstance(value, list):
         items = cast("list[object]", value)
@@ -137,6 +149,33 @@ def _items(value: object) -> list[object] | None:
     return None
 
 
+def _by_number(fields: dict[str, object]) -> list[object] | None:
+    """Steps that stand under their numbers: ``{"1": {"goal": …}, "2": …}``."""
+    numbers = [_NUMBERED.fullmatch(name) for name in fields]
+    found = [(int(number[1]), step) for number, step in zip(numbers, fields.values(), strict=True) if number]
+    if len(found) != len(fields) or not all(_may_be_step(step) for _, step in found):
+        return None
+    return [step for _, step in sorted(found, key=lambda one: one[0])]
+
+
+def _may_be_step(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, dict) and _is_step(cast("object", value)))
+
+
+def _no_list(value: object) -> str:
+    """What is wrong with an object whose steps are no list; empty for anything else."""
+    if not isinstance(value, dict):
+        return ""
+    fields = cast("dict[str, object]", value)
+    if "steps" not in fields or isinstance(fields["steps"], list) or _text(fields, _GOALS):
+        return ""
+    steps = fields["steps"]
+    kind = "null" if steps is None else "an object" if isinstance(steps, dict) else f"{str(steps)[:60]!r}"
+    return (
+        f'"steps" was {kind}; it must be a list, {{"steps": [...]}}, and an empty one when no plan is needed.'
+    )
+
+
 def _is_step(item: object) -> bool:
     fields = cast("dict[str, object]", item)
     return bool(_text(fields, _GOALS) or _text(fields, _KEEPS))
@@ -144,7 +183,7 @@ def _is_step(item: object) -> bool:
 
 def _step(item: object) -> PlanStep:
     if isinstance(item, str):
-        return _checked(PlanStep(_plain(item)))
+        return _checked(PlanStep(plain(item)))
     if not isinstance(item, dict):
         raise BadPlan(f"A step was {str(item)[:80]!r}; each must be an object with a goal.")
     fields = cast("dict[str, object]", item)
@@ -154,7 +193,7 @@ def _step(item: object) -> PlanStep:
             below = cast("list[object]", found)
             break
     step = PlanStep(
-        goal=_plain(_text(fields, _GOALS)),
+        goal=plain(_text(fields, _GOALS)),
         reason=_text(fields, _REASONS)[:_MAX_WORDS],
         check=_text(fields, _CHECKS)[:_MAX_WORDS],
         steps=_steps_below(below),
@@ -205,32 +244,6 @@ def _text(fields: dict[str, object], names: Sequence[str]) -> str:
         if isinstance(value, list) and name not in _BELOW and value:
             return "; ".join(str(one) for one in cast("list[object]", value))
     return ""
-
-
-def _plain(text: str) -> str:
-    """Without marks of a list and of emphasis: the numbers are the tree's own."""
-    text = re.sub(r"^(?:(?:step|goal)\s+)?\d+(?:\.\d+)*[.):]\s+", "", text.strip(), flags=re.IGNORECASE)
-    text = _BOX.sub("", text)
-    return re.sub(r"(\*\*|__)(.+?)\1", r"\2", text).strip()
-
-
-def _listed(text: str) -> tuple[PlanStep, ...]:
-    """The steps of a list in Markdown: what stands further in, or has a number with a dot, stands below."""
-    rows = [(len(m[1].expandtabs(4)), m[2] or "", _plain(m[3])) for m in _ITEM.finditer(text)]
-    # In a numbered list the bullets at its own level are remarks, not steps.
-    tops: list[tuple[str, list[str]]] = []
-    numbered = any(number and "." not in number for _, number, _ in rows)
-    least = min((indent for indent, _, _ in rows), default=0)
-    for indent, number, words in rows:
-        below = "." in number or indent > least + 1
-        if below and tops:
-            tops[-1][1].append(words)
-        elif number or not numbered:
-            tops.append((words, []))
-    return tuple(
-        _checked(PlanStep(words, steps=tuple(_checked(PlanStep(one)) for one in below)))
-        for words, below in tops
-    )
 
 
 def _added(calls: Sequence[ToolCallPart]) -> list[str]:

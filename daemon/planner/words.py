@@ -64,7 +64,11 @@ def ask_text(
 
 def again_text(problem: str) -> str:
     """The question once more."""
-    return within(TAG, f"That plan cannot be used. {problem}\nAnswer once more, with JSON only: {_FORMAT}")
+    return within(
+        TAG,
+        f"That plan cannot be used. {problem}\nAnswer once more, with JSON only: {_FORMAT}\n"
+        'If no plan is needed: {"steps": []}',
+    )
 
 
 def work_text(work: Work, tree: PlanTree) -> str:
@@ -142,6 +146,14 @@ def planned_notice(steps: int, *, again: bool) -> str:
             else "The new plan has nothing left to do."
         )
     return f"Planned: {_steps(steps)}."
+
+
+def other_mode_notice(agent: str, wanted: str) -> str:
+    """For the person, who asked for a mode that is not for this session."""
+    return (
+        f"Not planned as {wanted}: {agent} carries out no plan of its own here. It works as in_loop; whoever carries "
+        "its plan out can work by it."
+    )
 
 
 def unplanned_notice(why: str) -> str:

@@ -34,17 +34,55 @@ TWO = ["Read it", "Fix it"]
         '{"thought": {"a": 1}, "goals": [{"title": "**Read it**"}, {"title": "Fix\\nit"}]}',
         "1. Read it\n2. Fix it",
         "The plan:\n\n1) **Read it**\n\n   - carefully\n2) Fix it\n",
-        "- Read it\n- Fix it",
         "* [ ] Read it\n* [x] Fix it",
         "### 1. Read it\nwords\n### 2. Fix it",
         "Step 1: Read it\nStep 2: Fix it",
+        "**Step 1:** Read it\n**Step 2:** Fix it",
+        "一、Read it\n二、Fix it",
+        "第一步：Read it\n第二步：Fix it",
+        "计划如下：\n\n第1步 Read it\n第2步 Fix it",
+        "步骤一：Read it\n步骤 2: Fix it",
+        "1、Read it\n2、Fix it",
+        "（1）Read it\n（2）Fix it",
+        "① Read it\n② Fix it",
+        '{"steps": ["第一步：Read it", "二、Fix it"]}',
+        '{"steps": {"1": {"goal": "Read it"}, "2": {"goal": "Fix it"}}}',
+        '{"steps": {"step_2": "Fix it", "step_1": "Read it"}}',
     ],
 )
 def test_however_it_is_written_the_steps_are_found(text: str) -> None:
     assert goals(text) == TWO
 
 
-@pytest.mark.parametrize("text", ['{"steps": []}', 'No plan needed.\n```json\n{ "steps" : [ ] }\n```'])
+ANSWERS = [
+    "- Read it\n- Fix it",
+    "It reads three files:\n\n- `a.py`\n- `b.py`\n- `c.py`\n\nDo you want more?",
+    "1. Only one thing.",
+    f"The cause is this. {'It is long. ' * 30}\n\n1. The first is in a.py.\n2. The second is in b.py.\n",
+    "没有问题：\n- 甲\n- 乙",
+]
+
+
+@pytest.mark.parametrize("text", ANSWERS)
+def test_a_question_that_is_answered_with_a_list_is_no_plan(text: str) -> None:
+    with pytest.raises(BadPlan, match="no plan in the answer"):
+        read_plan(text)
+
+
+@pytest.mark.parametrize("text", ANSWERS)
+def test_when_a_plan_was_asked_for_once_more_any_list_is_one(text: str) -> None:
+    assert read_plan(text, any_list=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"steps": []}',
+        '{"steps": {}}',
+        '{"plan": {"steps": []}}',
+        'No plan needed.\n```json\n{ "steps" : [ ] }\n```',
+    ],
+)
 def test_no_steps_is_an_answer(text: str) -> None:
     assert read_plan(text) == ()
 
@@ -61,10 +99,14 @@ def test_reason_and_check_become_the_goals_reason() -> None:
         "1. A\n   1. a one\n   2. a two\n2. B",
         "1. A\n1.1 a one\n1.2 a two\n2. B",
         "- A\n  - a one\n  - a two\n- B",
+        "一、A\n1. a one\n2. a two\n二、B",
+        "一、A\n（1）a one\n（2）a two\n二、B",
+        "1、A\n（1）a one\n（2）a two\n2、B",
+        "第一步：A\n1.a one\n   2. a two\n第二步：B".replace("1.a", "1、a"),
     ],
 )
 def test_one_level_below_a_step_is_read(text: str) -> None:
-    first, second = read_plan(text)
+    first, second = read_plan(text, any_list=True)
     assert (first.goal, [below.goal for below in first.steps], second.goal, second.steps) == (
         "A",
         ["a one", "a two"],
@@ -97,6 +139,13 @@ def test_a_call_that_adds_goals_is_an_answer_when_the_text_has_none() -> None:
         ('{"steps": [{"reason": "x"}]}', "had no goal"),
         ('{"steps": [{"goal": "\\u200b"}]}', "had no goal"),
         ('{"steps": [7]}', "must be an object"),
+        ('{"steps": null}', '"steps" was null; it must be a list'),
+        ('{"steps": "Read it, then fix it"}', '"steps" was .* it must be a list'),
+        ('{"steps": {"goal": "Read it"}}', '"steps" was an object; it must be a list'),
+        (
+            '{"steps": {"goal": "Read it", "1": {"goal": "Fix it"}}}',
+            '"steps" was an object; it must be a list',
+        ),
         ('{"steps": ["' + "a" * 501 + '"]}', "501 characters"),
         (json.dumps({"steps": [f"Step no {n}" for n in range(13)]}), "13 steps; at most 12"),
         ('{"steps": [{"goal": "A", "steps": [{"goal": "B", "steps": ["C"]}]}]}', "nested"),
@@ -128,7 +177,7 @@ def test_what_is_asked_for_is_read_as_it_was_meant(names: list[str]) -> None:
 @given(st.text(st.sampled_from('{}[]":,\n -*1.2)steps goal`\\'), max_size=200))
 def test_no_answer_breaks_the_reader(text: str) -> None:
     try:
-        found = read_plan(text)
+        found = read_plan(text, any_list=True)
     except BadPlan as problem:
         assert str(problem)
     else:

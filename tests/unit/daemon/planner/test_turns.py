@@ -13,14 +13,16 @@ import pytest
 from daemon.context.window import build_window
 from daemon.loop.session import Session
 from daemon.model.events import GoalAdded, GoalUpdated, Notice, TurnEnded, TurnStarted
-from daemon.model.messages import NotePart
+from daemon.model.messages import NotePart, Usage
+from daemon.model.traces import PromptPlanner
 from daemon.planner.commands import REPLAN, replan
 from daemon.planner.core import MAX_REPLANS
+from daemon.planner.driver import OTHER_MODE
 from daemon.provider import anthropic_wire, openai_wire
 from daemon.provider.base import ModelRequest
 from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.fakes.model_messages import check_anthropic, check_openai
-from tests.fakes.models import USAGE, Call, Fail, Hold, Step
+from tests.fakes.models import USAGE, Call, End, Fail, Hold, Step
 from tests.fakes.waiting import until
 
 
@@ -625,6 +627,101 @@ async def test_a_wish_ends_with_a_turn_that_is_canceled(tmp_path: Path) -> None:
         assert (await finish(second)).stop == "canceled"
         assert (await finish(turn)).stop == "canceled"
         assert session.wish is None
+
+
+async def test_a_wish_is_withdrawn_by_who_does_not_wait_for_it(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, [hold, Call("ls", {"path": "."})], "Done.") as bench:
+        session = planned(bench, "in_loop")
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        wish = asyncio.create_task(replan(session))
+        await until(lambda: session.wish is not None)
+        wish.cancel()
+        await asyncio.wait({wish})
+        assert wish.cancelled()
+        hold.go.set()
+        assert (await finish(turn)).stop == "end_turn"
+        assert (notes(session), tree(session)) == ([], [])
+
+
+async def test_an_earlier_wish_that_is_ended_does_not_take_the_later_one_with_it(tmp_path: Path) -> None:
+    hold = Hold()
+    async with daemon(tmp_path, [hold, Call("ls", {"path": "."})], plan("A"), "Done.") as bench:
+        session = planned(bench, "in_loop")
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        first = asyncio.create_task(replan(session))
+        await until(lambda: session.wish is not None)
+        earlier = session.wish
+        second = asyncio.create_task(replan(session, "so"))
+        await until(lambda: session.wish is not earlier)
+        first.cancel()
+        hold.go.set()
+        assert (await finish(second)).stop == "end_turn"
+        assert (await finish(turn)).stop == "end_turn"
+        assert tree(session) == ["  1 A"]
+
+
+@pytest.mark.parametrize("mode", ["layered", "signposts", "on_demand"])
+async def test_the_plan_agent_does_not_go_through_its_plan_when_the_prompt_says_so_either(
+    tmp_path: Path, mode: PromptPlanner
+) -> None:
+    add = Call("goal", {"add": "A, B"})
+    async with daemon(tmp_path, [add], "That is the plan.") as bench:
+        session = bench.session(agent="plan", settings=ALLOW_ALL)
+        assert (await session.prompt("plan it", planner=mode)).stop == "end_turn"
+        assert (notes(session), tree(session)) == ([], ["  1 A", "  2 B"])
+        (told,) = [event.text for event in bench.events(Notice) if event.code == OTHER_MODE]
+        assert told.startswith(f"Not planned as {mode}: plan carries out no plan")
+
+
+async def test_the_plan_agent_makes_its_plan_anew_at_the_persons_wish(tmp_path: Path) -> None:
+    async with daemon(tmp_path, plan("A")) as bench:
+        session = bench.session(agent="plan", settings=ALLOW_ALL)
+        assert (await replan(session)).stop == "end_turn"
+        assert tree(session) == ["  1 A"]
+        assert not [event for event in bench.events(Notice) if event.code == OTHER_MODE]
+
+
+@pytest.mark.parametrize("mode", ["layered", "signposts"])
+async def test_a_question_that_is_answered_with_a_list_becomes_no_plan(tmp_path: Path, mode: str) -> None:
+    answer = "Three files matter:\n\n- `a.py` reads it\n- `b.py` writes it\n- `c.py` tests it"
+    async with daemon(tmp_path, answer, plan(), "As I said: three.") as bench:
+        session = planned(bench, mode)
+        assert (await session.prompt("Which files matter?")).stop == "end_turn"
+        assert tree(session) == []
+        assert notes(session)[1].startswith("That plan cannot be used. There was no plan in the answer")
+
+
+async def test_a_list_that_is_given_when_asked_once_more_is_the_plan(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "I shall see.", "- A\n- B", [done()], "…", [done()], "Done.") as bench:
+        session = planned(bench, "layered")
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert tree(session) == ["x 1 A", "x 2 B"]
+
+
+async def test_a_compaction_in_the_middle_of_a_step_leaves_plan_and_place(tmp_path: Path) -> None:
+    lists = ("requests_and_rulings", "decisions", "findings", "files_changed", "failed_attempts")
+    summary = {"current_work": "A.", **{name: [] for name in lists}, "pending_actions": ["A"], "key_paths": {}}
+    free = End(usage=Usage())
+    reads: list[Step] = [[Call("read", {"file_path": f"f{n}.txt"}), free] for n in range(4)]
+    overflow: list[Step] = [Fail("overflow", "prompt is too long"), [json.dumps(summary), free]]
+    steps: list[Step] = [plan("A", "B"), *reads, *overflow, [done("A did")], "…", [done()], "Both."]
+    async with daemon(tmp_path, *steps) as bench:
+        for n in range(4):
+            (bench.workspace / f"f{n}.txt").write_text(f"file {n}: some words\n" * 350)
+        session = planned(bench, "layered", compact_at_tokens=100_000, keep_steps=2)
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert {mark.reason for m in session.state.messages if (mark := m.compaction())} == {"overflow"}
+        assert tree(session) == ["x 1 A", "x 2 B"]
+        assert [note for note in notes(session) if note.startswith("Work on goal")] == [
+            "Work on goal 1 A",
+            "Work on goal 2 B",
+        ]
+        assert bench.models.left == 0
+        one_turn(bench)
+        check_requests(bench)
 
 
 async def test_a_wish_that_brings_no_plan_says_why(tmp_path: Path) -> None:

@@ -362,9 +362,8 @@ def _result(
     lines.append(text or "(no output)")
     if sandbox is not None and ended.exit_code != 0 and _LIMITS.search(text):
         lines.append(
-            f"It ran in a sandbox ({sandbox.policy.words}; /tmp its own, secrets hidden, settings of git and editors "
-            "read-only), which may be why. If it has to be outside, call again with unsandboxed: true and a "
-            "reason: the person is asked."
+            f"It ran in a sandbox ({sandbox.words}; /tmp its own, secrets hidden{settings}), which may be why. If it "
+            "has to be outside, call again with unsandboxed: true and a reason: the person is asked."
         )
     if ready.own:
         lines.append(
@@ -382,7 +381,7 @@ def _result(
         "timed_out": ended.timed_out,
     }
     if sandbox is not None:
-        metadata["sandbox"] = sandbox.policy.words
+        metadata["sandbox"] = sandbox.words
     if changed:
         metadata["files"] = _changed_metadata(changed, workspace)
         metadata["files_changed"] = len(changed)

@@ -22,19 +22,27 @@ def read_rate(value: object) -> object:
     """
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
-    rate = math.nan
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        rate = float(value)
-    elif isinstance(value, str):
-        if hit := _PERCENT.fullmatch(value):
-            rate = float(hit[1]) / 100
-        elif (hit := _OF.fullmatch(value)) and int(hit[2]) > 0:
-            rate = int(hit[1]) / int(hit[2])
-        elif hit := _NUMBER.fullmatch(value):
-            rate = float(hit[1])
+    try:
+        rate = _rate(value)
+    except (ValueError, OverflowError):  # hundreds of digits
+        rate = math.nan
     if not 0 <= rate <= 1:
         raise ValueError("give a number from 0 to 1 (0.85 for 85 %)")
     return rate
+
+
+def _rate(value: object) -> float:
+    """NaN for what is no number. Raises ValueError and OverflowError for one that no computer can hold."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str):
+        if hit := _PERCENT.fullmatch(value):
+            return float(hit[1]) / 100
+        if (hit := _OF.fullmatch(value)) and int(hit[2]) > 0:
+            return int(hit[1]) / int(hit[2])
+        if hit := _NUMBER.fullmatch(value):
+            return float(hit[1])
+    return math.nan
 
 
 class HandOverInput(ToolInput):

@@ -83,6 +83,16 @@ class Sandbox:
     """Looks after what it makes; None where it can make nothing."""
     earlier: tuple[str, ...] = ()
     """What was taken away of earlier commands and nobody was told of, in words."""
+    writable: tuple[Path, ...] = ()
+    """Folders that the command can write, besides the workspace. What rules forbid is less than the policy allows."""
+
+    @property
+    def words(self) -> str:
+        """What the command really got, for the model and the person: the policy is only what it may get at most."""
+        places = ["workspace"] if self.guard is not None else []
+        places += [folder.as_posix() for folder in self.writable]
+        disk = f"{', '.join(places)} writable, rest read-only" if places else "disk read-only"
+        return f"{disk}, {'with' if self.policy.network else 'no'} network"
 
     def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Without the ways to agents and daemons outside."""
@@ -193,7 +203,8 @@ def prepare(
             guard = Guard(workspace, outer, found.known, decide, (scratch, outer), limited=limited)
         except OSError as error:
             raise Unavailable(f"the sandbox could not be prepared ({error})") from error
-    return Sandbox(tuple(argv), policy, guard, tuple(earlier))
+    others = tuple(folder for folder, written in shown.items() if written and folder != workspace)
+    return Sandbox(tuple(argv), policy, guard, tuple(earlier), others)
 
 
 def _private(wanted: Path, workspace: Path, policy: SandboxPolicy) -> Path:

@@ -48,8 +48,13 @@ async def test_what_is_said_goes_to_the_other_and_its_answer_comes_back(tmp_path
         ({}, "report: is required"),
         ({"report": " "}, "report is empty"),
         ({"report": "x", "success_rate": 85}, "0.85 for"),
+        ({"report": "x", "success_rate": 10**400}, "0.85 for"),
+        ({"report": "x", "success_rate": "9" * 400}, "0.85 for"),
+        ({"report": "x", "success_rate": f"{'9' * 400}/1"}, "0.85 for"),
+        ({"report": "x", "success_rate": f"1/{'9' * 5_000}"}, "0.85 for"),
+        ({"report": "x", "success_rate": f"{'9' * 400} %"}, "0.85 for"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:60],
 )
 async def test_what_means_nothing_is_refused_in_words(
     tmp_path: Path, arguments: dict[str, object], words: str

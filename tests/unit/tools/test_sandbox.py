@@ -132,6 +132,20 @@ async def test_read_only_changes_nothing(ctx: FakeToolContext) -> None:
     result = await bash(ctx, "echo x > plain; cat plain")
     assert (ctx.workspace / "plain").read_text() == "a\n"
     assert "Read-only file system" in result.content
+    result = await bash(ctx, "touch plain")
+    assert "(disk read-only, no network; /tmp its own, secrets hidden), which" in result.content
+    assert result.metadata["sandbox"] == "disk read-only, no network"
+
+
+async def test_the_words_say_what_the_rules_left_of_the_policy(ctx: FakeToolContext) -> None:
+    more = ctx.workspace.parent / "cache"
+    more.mkdir()
+    ctx.permission.rules.append(("edit", "*", "deny"))
+    result = await bash(ctx, "touch plain; touch new")
+    assert "(disk read-only, no network;" in result.content
+    ctx = replace(ctx, sandbox=replace(ctx.sandbox, writable=(more,)))
+    result = await bash(ctx, "touch plain")
+    assert f"({more.as_posix()} writable, rest read-only, no network;" in result.content
 
 
 async def test_more_folders_may_be_writable(ctx: FakeToolContext) -> None:

@@ -28,6 +28,7 @@ from lsp_bridge.goal_requests import GoalRequests
 from lsp_bridge.history_requests import HistoryRequests
 from lsp_bridge.permission_requests import PermissionRequests
 from lsp_bridge.request_error import RequestError
+from lsp_bridge.sealed import check_sealed
 from lsp_bridge.settable import check_budget, check_mode, check_model, mode_notice
 
 
@@ -98,6 +99,7 @@ class Requests:
         model = p.REQUESTS[method][0]
         parsed = model.model_validate({} if params is None else params)
         try:
+            await check_sealed(self._core, method, parsed)
             return (await self.handlers[method](parsed)).wire()
         except UnknownTrace as error:
             raise RequestError(

@@ -289,13 +289,13 @@ class _Run:
     def _follow(self, event: dict[str, Any]) -> None:
         name, own = event.get("event"), event.get("promptId") == self._prompt_id
         if name == "turn_started" and own:
+        if self._started:
+            self._totals.count(event)
             self._started = True
             if self._interrupts:
                 self._spawn(self._cancel())  # it began just when it was to be taken from the queue
         elif name == "turn_ended" and own:
             self._ended.set()
-        elif name == "message_added" and self._started:
-            self._totals.count(mapping(event.get("message")))
         elif name == "permission_asked":
             self._asked(mapping(event.get("request")))
         elif name == "permission_replied" and self._approver is not None:

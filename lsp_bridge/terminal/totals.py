@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lsp_bridge.terminal.amounts import share
-from lsp_bridge.terminal.loose import integer, mapping, number
+from lsp_bridge.terminal.loose import integer, mapping, number, string
 
 
 @dataclass(slots=True)
 class Totals:
-    """What the model calls of this run took."""
+    """What the model calls of this run took, those of its branches and sub-agents among them."""
 
     input: int = 0
     output: int = 0
@@ -21,17 +21,38 @@ class Totals:
     """US dollars."""
     priced: bool = False
     """At least one call had a known price."""
+    _branches: dict[str, Totals] = field(default_factory=dict[str, "Totals"])
+    """What of this was counted by the messages of a branch."""
 
-    def count(self, message: dict[str, Any]) -> None:
-        """Add the usage of a stored message, if it has one."""
-        usage = mapping(message.get("usage"))
-        self.input += integer(usage.get("input"))
-        self.output += integer(usage.get("output"))
-        self.cache_read += integer(usage.get("cacheRead"))
-        self.cache_write += integer(usage.get("cacheWrite"))
-        if message.get("cost") is not None:
+    def count(self, event: dict[str, Any]) -> None:
+        """Add what an event of the session says was taken, by itself, a branch or a sub-agent.
+
+        As the daemon counts (``daemon.loop.state_of_children``): a branch by its messages, and when it has ended the
+        rest of it (its sub-agents); a sub-agent when it has ended.
+        """
+        name = event.get("event")
+        if name == "message_added":
+            self._add(mapping(event.get("message")))
+        elif name == "branch_message_added":
+            message = mapping(event.get("message"))
+            self._add(message)
+            self._branches.setdefault(string(event.get("branchId")), Totals())._add(message)
+        elif name == "branch_completed":
+            self._add(event, self._branches.pop(string(event.get("branchId")), None))
+        elif name == "subagent_completed":
+            self._add(mapping(event.get("subagent")))
+
+    def _add(self, what: dict[str, Any], counted: Totals | None = None) -> None:
+        """The ``usage`` and ``cost`` of something, without what of it was counted already."""
+        usage, counted = mapping(what.get("usage")), counted or Totals()
+        self.input += max(0, integer(usage.get("input")) - counted.input)
+        self.output += max(0, integer(usage.get("output")) - counted.output)
+        self.cache_read += max(0, integer(usage.get("cacheRead")) - counted.cache_read)
+        self.cache_write += max(0, integer(usage.get("cacheWrite")) - counted.cache_write)
+        # The total of several calls is 0 where no price is known, and null for a single one.
+        if (cost := what.get("cost")) is not None and ("content" in what or number(cost) > 0):
             self.priced = True
-            self.cost += number(message["cost"])
+            self.cost += max(0.0, number(cost) - counted.cost)
 
     def to_json(self) -> dict[str, Any]:
         """For the result line of ``--json``; ``cost`` is null when no price is known."""

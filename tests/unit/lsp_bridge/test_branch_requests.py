@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lsp_bridge.handshake import (
     BUSY,
     HISTORY_CONFLICT,
@@ -17,6 +19,8 @@ from lsp_bridge.handshake import (
     UNKNOWN_BRANCH,
     UNKNOWN_SESSION,
 )
+from lsp_bridge.protocol import REQUESTS
+from lsp_bridge.sealed import CHANGES
 from tests.fakes.branches import BranchModels, explore, repository
 from tests.fakes.bridge import Raw, served
 from tests.fakes.models import Call, Step
@@ -111,6 +115,64 @@ async def test_the_record_of_a_branch_is_loaded_and_takes_no_prompt() -> None:
         assert compact.code == SEALED
         gone = await me.client.refused("goalwright/session/load", {"sessionId": f"{me.session_id}:Z"})
         assert gone.code == UNKNOWN_SESSION
+
+
+READS = {
+    "session/load", "session/messages", "session/events", "session/context", "history/list", "permission/list",
+    "permission/rules", "permission/explain", "explore/list", "explore/files", "explore/content", "explore/patch",
+    "job/list", "agent/list",
+}  # fmt: skip
+ELSEWHERE = {
+    "daemon/status", "daemon/stop", "session/new", "session/list",
+    # They name a question, which is the main line's, too.
+    "permission/content", "permission/reply",
+    # Ends what runs: a node may be canceled by itself.
+    "session/cancel",
+    # Begins another session, and leaves this one as it is.
+    "session/handover",
+}  # fmt: skip
+MORE: dict[str, dict[str, Any]] = {
+    "session/prompt": {"text": "go on"},
+    "session/set": {"title": "another"},
+    "queue/edit": {"promptId": "x", "text": None},
+    "goal/add": {"description": "x"},
+    "goal/rename": {"goalId": "1", "description": "x"},
+    "goal/move": {"goalId": "1"},
+    "goal/focus": {"goalId": "1"},
+    "goal/done": {"goalId": "1", "summary": "x"},
+    "goal/abandon": {"goalId": "1", "reason": "x"},
+    "history/restore": {"goalId": "1"},
+    "permission/forget": {"grantIds": []},
+    "explore/select": {"choice": ["A"]},
+    "explore/remove": {"branchId": "A"},
+    "job/kill": {"jobId": "job1"},
+}
+
+
+def test_of_each_request_it_is_known_whether_it_changes_the_session_it_names() -> None:
+    known = {f"goalwright/{name}" for name in READS | ELSEWHERE}
+    assert set(REQUESTS) - known == CHANGES
+
+
+async def test_nothing_changes_the_record_of_a_branch() -> None:
+    async with person() as me:
+        await me.explored()
+        child = f"{me.session_id}:B"
+        before = await me.client.request("goalwright/session/load", {"sessionId": child})
+        for method in sorted(CHANGES):
+            more = MORE.get(method.removeprefix("goalwright/"), {})
+            error = await me.client.refused(method, {"sessionId": child, **more})
+            assert (method, error.code) == (method, SEALED)
+            assert "session that started it" in str(error)
+        after = await me.client.request("goalwright/session/load", {"sessionId": child})
+        assert after == before
+        await me.client.request("goalwright/history/list", {"sessionId": child})
+
+
+@pytest.mark.parametrize("method", ["goal/add", "session/set"])
+async def test_the_main_line_is_changed_as_before(method: str) -> None:
+    async with person() as me:
+        assert await me.get(method, **MORE[method])
 
 
 async def test_requests_of_two_branches_wait_in_one_inbox_and_are_answered_in_any_order() -> None:

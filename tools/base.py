@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 from pydantic import BaseModel, ConfigDict
 
 from tools.access import Access, Action, Suggestion
+from tools.confinement import Confinement
 from tools.errors import PermissionDenied as PermissionDenied
 from tools.errors import ToolError as ToolError
 from tools.exploring import Alone, Explorer, HandOver, Subagents
@@ -143,6 +144,10 @@ class PermissionAsk:
     """A command that is known to change nothing."""
     contained: bool = False
     """It would run in a sandbox, which keeps it from what is protected."""
+    fenced: bool | None = None
+    """A command of a branch: whether mounts keep it from the workspace. None: of no branch."""
+    unread: frozenset[str] = frozenset()
+    """Of ``targets``, those that run code which rules cannot read (``make``, ``pytest``)."""
 
     @property
     def all_accesses(self) -> tuple[Access, ...]:
@@ -322,6 +327,8 @@ class ToolContext:
     hand_over: HandOver = field(default_factory=Alone)
     copy_of: Path | None = None
     """The workspace itself, when this one is a branch's copy of it."""
+    confinement: Confinement = field(default_factory=Confinement)
+    """What keeps a branch's commands from it."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables that commands get on top of the daemon's."""
     tell_person: Callable[[str], None] = lambda text: None
@@ -334,8 +341,8 @@ InputT = TypeVar("InputT", bound=ToolInput)
 class Tool(Generic[InputT]):
     """A tool: a name, a description (the ``.md`` beside the module), typed arguments, and ``run``.
 
-    A subclass sets the three class attributes and implements ``run``. It raises ToolError for expected
-    failures and PermissionDenied passes through; asyncio.CancelledError must pass through after clean-up.
+    A subclass sets the three class attributes and implements ``run``. It raises ToolError for expected failures;
+    PermissionDenied passes through, and asyncio.CancelledError must, after clean-up.
     """
 
     name: ClassVar[str]

@@ -115,7 +115,7 @@ class BashTool(Tool[BashInput]):
         except BaseException:
             await _left(ready.sandbox, ctx)
             raise
-        return _result(args, ended, output, changed, ctx.workspace, ready, taken)
+        return _result(args, ended, output, changed, ctx, ready, taken)
 
     async def _approved(self, args: BashInput, ctx: ToolContext) -> _Ready:
         command = args.command.strip()
@@ -149,11 +149,15 @@ class BashTool(Tool[BashInput]):
                     detail=f"{ask.detail}\n\nRuns outside of the sandbox, as it writes {', '.join(beyond)}.",
                 )
         sandbox = None if outside else await _sandbox(ctx, args)
+        if ctx.confinement.lacking and sandbox is None:
+            ctx.tell_person(ctx.confinement.warning)
         if sandbox is not None and own:
             ask = replace(ask, accesses=tuple(access for access in ask.accesses if access not in own))
         began = time.monotonic()
         try:
-            approval = await ctx.permission.ask(replace(ask, contained=sandbox is not None))
+            # In a branch's sandbox the workspace is read-only, too.
+            fenced = ctx.confinement.fenced if sandbox is None else ctx.copy_of is not None or None
+            approval = await ctx.permission.ask(replace(ask, contained=sandbox is not None, fenced=fenced))
             if approval.asked:
                 # Links and names may have changed while the person thought: what was approved is what runs.
                 again = await self._question(command, args, ctx)
@@ -172,7 +176,7 @@ class BashTool(Tool[BashInput]):
                 raise ToolError("The sandbox cannot be made any more. Nothing was run: try again.")
         env = process.scrubbed_environment(os.environ) | dict(ctx.environment)
         if sandbox is None:
-            return _Ready(argv, env, None)
+            return _Ready((*ctx.confinement.prefix, *argv), env, None)
         return _Ready((*sandbox.prefix, *argv), sandbox.environment(env), sandbox, bool(own))
 
     async def _question(self, command: str, args: BashInput, ctx: ToolContext) -> PermissionAsk:
@@ -342,11 +346,11 @@ def _result(
     ended: process.Ended,
     output: Output,
     changed: Sequence[CommandChange],
-    workspace: Path,
+    ctx: ToolContext,
     ready: _Ready,
     taken: Sequence[str],
 ) -> ToolResult:
-    sandbox = ready.sandbox
+    sandbox, workspace = ready.sandbox, ctx.workspace
     if ended.timed_out:
         first = f"Timed out after {args.timeout} s and was stopped, with all its processes."
     elif ended.exit_code < 0:
@@ -361,10 +365,14 @@ def _result(
     text = output.text()
     lines.append(text or "(no output)")
     if sandbox is not None and ended.exit_code != 0 and _LIMITS.search(text):
+        # Where the whole workspace is read-only, its settings are no case of their own.
+        settings = ", settings of git and editors read-only" if sandbox.guard is not None else ""
         lines.append(
             f"It ran in a sandbox ({sandbox.words}; /tmp its own, secrets hidden{settings}), which may be why. If it "
             "has to be outside, call again with unsandboxed: true and a reason: the person is asked."
         )
+    elif sandbox is None and (hint := ctx.confinement.hint(text)):
+        lines.append(hint)
     if ready.own:
         lines.append(
             "It ran in a sandbox, whose /tmp is the session's own: only commands there see those files."

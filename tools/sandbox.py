@@ -123,15 +123,21 @@ def usable(program: str) -> tuple[str, ...] | str:
 
 def available(workspace: Path, origin: Path | None = None) -> tuple[str, tuple[str, ...]]:
     """The program and its options. Raises Unavailable. Blocking the first time. ``origin``: see ``find_program``."""
+    program = bwrap(workspace, origin)
+    options = usable(program)
+    if isinstance(options, str):
+        raise Unavailable(options)
+    return program, options
+
+
+def bwrap(workspace: Path, origin: Path | None = None) -> str:
+    """The program, whether it works here or not. Raises Unavailable."""
     if not sys.platform.startswith("linux"):
         raise Unavailable("the sandbox needs Linux and bwrap")
     program = find_program("bwrap", workspace, origin)
     if program is None:
         raise Unavailable("bwrap is not installed (on Debian and Ubuntu: apt-get install bubblewrap)")
-    options = usable(program)
-    if isinstance(options, str):
-        raise Unavailable(options)
-    return program, options
+    return program
 
 
 def own_places() -> tuple[str, ...]:

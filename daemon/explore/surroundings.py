@@ -20,6 +20,7 @@ from daemon.files.commands import CommandWatches
 from daemon.files.watch import FileWatch
 from daemon.loop.services import Services
 from daemon.model.permissions import Rule
+from tools.confinement import Confinement, confine
 from tools.open_files import NoEditors
 
 log = logging.getLogger(__name__)
@@ -57,15 +58,21 @@ async def surroundings(
     folder = copies_folder or _copies_folder(services.user_folder, root)
     output = services.trace_folder(session_id)
 
-    def look() -> tuple[tuple[Rule, ...], tuple[Path, ...]]:
+    def look() -> tuple[tuple[Rule, ...], tuple[Path, ...], Confinement]:
         sentinels.mkdir(parents=True, exist_ok=True, mode=0o700)
         around = tuple(_repository_around(root, folder))
         rules = (*branch_rules(workspace, root, copy.links, folder), *_outside(around), *_own_output(output))
-        linked = (Path(os.path.realpath(link)) for link in copy.links)
+        linked = [Path(os.path.realpath(link)) for link in copy.links]
         # Objects of the repository are borrowed.
-        return rules, tuple(dict.fromkeys((*around, *linked, *git_folders(workspace))))
+        readable = tuple(dict.fromkeys((*around, *linked, *git_folders(workspace))))
+        origins = [place for place in (workspace, services.stands_for) if place is not None]
+        theirs = [folder, *origins, *linked, *(git for place in origins for git in git_folders(place))]
+        # Commits are made in the copy's own git directory, beside it.
+        own = [git for git in git_folders(root) if git.is_relative_to(folder)]
+        confinement = confine(root, services.stands_for or workspace, theirs, (root, *around, *own))
+        return rules, readable, confinement
 
-    rules, readable = await asyncio.to_thread(look)
+    rules, readable, confinement = await asyncio.to_thread(look)
     eyes = services.open_eyes(root)
     told = _Told(eyes)
     commands = CommandWatches(root, sentinels, private / "baseline", told, origin=workspace)
@@ -78,6 +85,7 @@ async def surroundings(
         rules=(*services.rules, *rules),
         environment={**services.environment, **copy.environment},
         readable=readable,
+        confinement=confinement,
         # No editor has files of a copy open.
         editors=NoEditors(),
         diagnostics=eyes.diagnostics,

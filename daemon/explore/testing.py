@@ -161,6 +161,8 @@ async def _run(command: str, copy: WorkingCopy, services: Services, timeout_s: f
         sandbox = await _sandboxed(services, root)
         if sandbox is not None:
             argv, env = (*sandbox.prefix, *argv), sandbox.environment(env)
+        else:
+            argv = (*services.confinement.prefix, *argv)
         began = time.monotonic()
         ended = await process.run(
             argv, cwd=root, env=env, on_output=tail.feed, timeout_s=timeout_s, merge_stderr=True

@@ -23,6 +23,7 @@ from daemon.permission.service import PermissionService
 from daemon.provider.base import ModelRequest, ProviderEvent
 from daemon.store.base import TraceStore
 from tools.base import Diagnostics, Tool
+from tools.confinement import Confinement
 from tools.language import Navigation, NoNavigation
 from tools.open_files import Editors
 
@@ -90,6 +91,8 @@ class Services:
     """Variables that commands need on top."""
     readable: tuple[Path, ...] = ()
     """Folders outside of ``workspace`` that commands in a sandbox must see, and cannot write."""
+    confinement: Confinement = field(default_factory=Confinement)
+    """In a branch: what keeps its commands from the workspace."""
     copies: Callable[[Sequence[str]], Awaitable[WorkingCopies]] | None = None
     """Working copies for branches, in which these ignored folders are links. What a crash left is gone by then."""
     agents: Agents = field(default_factory=Agents)

@@ -62,6 +62,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         jobs=session.jobs,
         sandbox=sandbox_policy(session),
         copy_of=services.stands_for,
+        confinement=services.confinement,
         environment=services.environment,
         tell_person=session.tell_once,
         hand_over=SessionHandOver(session, permission),

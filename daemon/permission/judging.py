@@ -110,6 +110,9 @@ class Judge:
         if name.permission in PATHS and is_device(name.exact):
             now = Circumstances()  # whatever the mode: ``2>/dev/null`` changes nothing
         rule, part = self._rule(access, name)
+        if part is not None and part.source == "branch" and part.action == "deny" and now.fenced:
+            # Which files it means shows only at run time; that they are not the workspace's, the mounts see to.
+            part = None
         rule = self._meant(access, name, rule)
         silent = False
         forbidden = now.forbids(name.permission)
@@ -121,7 +124,8 @@ class Judge:
             decision = _decision(access, "ask", part)
         elif rule.action == "ask":
             silent = access.implied and matching.is_general(rule.pattern)
-            lifted = now.lifts(rule, name.permission, outside=name.outside, opaque=bool(access.opaque))
+            opaque = bool(access.opaque) or now.runs_free(access.target)
+            lifted = now.lifts(rule, name.permission, outside=name.outside, opaque=opaque)
             if is_device(name.exact) and matching.is_general(rule.pattern):
                 lifted = DEVICE
             if not silent and lifted is None:

@@ -40,8 +40,8 @@ DEVICE = _rule("*", "a device that keeps nothing", "allow")
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Of one call. ``contained``, ``read_only`` and ``warned``: see ``tools.base.PermissionAsk``; ``looks``: the agent
-    only looks."""
+    """Of one call. ``contained``, ``read_only``, ``warned``, ``fenced`` and ``unread``: see
+    ``tools.base.PermissionAsk``; ``looks``: the agent only looks."""
 
     mode: Mode = "ask"
     trust: Trust = "unknown"
@@ -49,6 +49,12 @@ class Circumstances:
     contained: bool = False
     read_only: bool = False
     warned: bool = False
+    fenced: bool | None = None
+    unread: frozenset[str] = frozenset()
+
+    def runs_free(self, target: str) -> bool:
+        """Whether a command of a branch runs code that nobody can read and nothing keeps from the workspace."""
+        return self.fenced is False and target in self.unread
 
     def forbids(self, permission: str) -> Rule | None:
         """What the mode or the agent denies whatever rules say."""

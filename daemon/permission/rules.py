@@ -196,7 +196,10 @@ class RuleSet:
 
     def judge(self, ask: PermissionAsk) -> Verdict:
         """The decision about everything that a call would do: the strictest of all."""
-        now = replace(self._now, contained=ask.contained, read_only=ask.read_only, warned=bool(ask.warnings))
+        now = replace(
+            self._now, contained=ask.contained, read_only=ask.read_only, warned=bool(ask.warnings),
+            fenced=ask.fenced, unread=ask.unread,
+        )  # fmt: skip
         said = ask.all_accesses
         accesses = tuple(map(self._at_home, said))
         decisions = [decision for access in accesses for decision in self._judge.decide(access, now)]

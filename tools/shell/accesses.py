@@ -102,6 +102,8 @@ class Paths:
         if use.unless is not None and not self._missing(use.unless, base):
             return
         for spot in self._spots(use.word, base, look=not use.made):
+            if use.elsewhere and spot.path is not None and self._is_inside(spot.path):
+                continue
             yield from self._accesses(use, spot, why)
             if use.use == "list" and use.word.text.strip("./"):
                 # Its names are no secret, but whoever forbids reading a thing may mean that too.
@@ -255,6 +257,9 @@ class Paths:
             # A loop of links, or a name that no file can have: as it is written.
             pass
         return Path(os.path.normpath(path))
+
+    def _is_inside(self, path: Path) -> bool:
+        return self._real(path).is_relative_to(self._place.workspace)
 
     def _others(self, path: Path) -> Iterator[str]:
         if path not in self._known_others:

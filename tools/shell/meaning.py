@@ -35,6 +35,8 @@ _READERS: dict[str, Reader] = {
     **packages.FETCHERS,
     "git": git.read,
 }
+_TOLD = frozenset((*files.READERS, *copies.READERS, "git", "awk", "sed", "tr"))
+"""Programs of which the words say all that they change, where they are not opaque."""
 
 
 def meaning(command: Simple) -> Meaning:
@@ -79,6 +81,7 @@ def _completed(call: Call, found: Meaning, elsewhere: bool) -> Meaning:
     prefix, more = ("", "") if elsewhere else general.limits(call)
     return replace(
         found,
+        told=not elsewhere and (bool(found.inner) or found.read_only or call.name in _TOLD),
         opaque=found.opaque or reason,
         read_only=found.read_only and plain and not reason and not found.opaque and not more,
         warning=found.warning or harm.warning(call),

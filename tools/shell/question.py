@@ -47,6 +47,7 @@ def question(command: str, place: Place, *, title: str = "") -> PermissionAsk:
         accesses=found.all_accesses(),
         warnings=tuple(found.warnings),
         read_only=found.read_only and bool(found.targets),
+        unread=frozenset(found.unread),
     )
 
 
@@ -58,6 +59,7 @@ class _Question:
         self.accesses: dict[Access, None] = {}
         self.warnings: dict[str, None] = {}
         self.read_only = True
+        self.unread: set[str] = set()
         self._hidden = False
         self._inside: set[Path] = set()
 
@@ -85,6 +87,8 @@ class _Question:
             previous = self.targets.get(text, known.general)
             self.targets[text] = known.general if previous == known.general else ""
         self.read_only = self.read_only and known.read_only
+        if command.words and not known.told:
+            self.unread.add(text)
         self._judge(command, text, known)
         if command.words and (known.plain or known.glue) and not known.opaque:
             self.accesses.setdefault(Access("bash", text, plain=known.plain, glue=known.glue))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tools.shell.commands.words import (
     HERE,
     UNKNOWN,
@@ -62,8 +64,12 @@ def _copy(call: Call) -> Meaning:
     # What is moved or linked takes along what lies below it, and nothing in the line says that it is a folder.
     perhaps = call.name in ("mv", "ln")
     moved = call.name == "mv" or parsed.has(("--remove-source-files",))
+    linked = _links_hard(call)
     for word in local_sources:
         found.append(PathUse(word, "read", below=whole or perhaps, maybe=not whole))
+        if linked:
+            # By its other name whoever may write here changes the file there.
+            found.append(PathUse(word, "write", below=whole, elsewhere=True))
         if moved:
             found.append(PathUse(word, "write", below=True, maybe=True))
     for folder in last:
@@ -81,6 +87,17 @@ def _copy(call: Call) -> Meaning:
     return Meaning(
         paths=tuple(found), opaque=f"an option of {call.name} names a program that it runs" if runs else ""
     )
+
+
+def _links_hard(call: Call) -> bool:
+    """Whether files get another name, and no copy."""
+    texts = [word.text for word in call.args]
+    letters = "".join(text for text in texts if re.fullmatch(r"-[A-Za-z]+", text))
+    if call.name == "ln":
+        return "s" not in letters and not any(
+            len(text) > 3 and "--symbolic".startswith(text) for text in texts
+        )
+    return call.name == "cp" and ("l" in letters or any(len(t) > 3 and "--link".startswith(t) for t in texts))
 
 
 def _is_remote(call: Call, word: Word) -> bool:

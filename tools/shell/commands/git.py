@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tools.shell.commands.git_paths import Where, in_revisions, looks_like_revision, pathspecs
+from tools.shell.commands.git_places import changed
 from tools.shell.commands.words import (
     HERE,
     UNKNOWN,
@@ -105,6 +106,8 @@ def read(call: Call) -> Meaning:
         paths.append(PathUse(part(lines, lines.text.rpartition(":")[2]), "read", base=base))
     writes = parsed.values(row.writes)
     paths += [PathUse(word, "write", full=True, base=base) for word in writes]
+    shows = not writes and not parsed.unsure and _shows(name.text, args, parsed)
+    paths += changed(name.text, call, before, parsed.operands, shows=shows)
     also = (
         (" ".join(["git", name.text, *([join(args)] if args else [])]),) if len(rest) < len(call.args) else ()
     )
@@ -112,7 +115,7 @@ def read(call: Call) -> Meaning:
         paths=tuple(paths),
         inner=_inner(name.text, args),
         opaque=reason,
-        read_only=not reason and not writes and not parsed.unsure and _shows(name.text, args, parsed),
+        read_only=shows and not reason,
         also=also,
     )
 

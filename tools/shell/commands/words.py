@@ -36,6 +36,8 @@ class PathUse:
     """Of what lies below, only what ends so: a wildcard whose ``*`` goes through folders (``find -name '*.pyc'``)."""
     unless: Word | None = None
     """It counts only where one can look, and does not find this file (``git grep x main`` searches everything)."""
+    elsewhere: bool = False
+    """It counts only outside of the workspace (``git -C /other commit``): inside it is what such a command does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Meaning:
     """Why more cannot be told: "python -c runs code that rules cannot read"."""
     read_only: bool = False
     """It is known to change nothing, with these options."""
+    told: bool = False
+    """Its words say all that it changes; other programs (``make``, ``pytest``) run code that rules cannot read."""
     warning: str = ""
     """What it destroys, in words for the person; empty when nothing."""
     general: str = ""

@@ -1,0 +1,225 @@
+"""What a branch runs cannot change the workspace, whatever rules can read of it, though there is no sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from daemon.explore.rules import git_folders
+from daemon.jobs import SessionJobs
+from tests.fakes.branch_place import BranchPlace, branch_place, copy_of
+from tests.fakes.tool_context import FakeToolContext, fake_context
+from tests.fakes.waiting import until
+from tools import confinement as module
+from tools.base import ToolResult
+from tools.bash import BashInput, BashTool
+from tools.confinement import Confinement, confine
+from tools.jobs import Job
+
+needs_bwrap = pytest.mark.skipif(
+    shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"
+)
+
+
+@dataclass
+class Fenced:
+    place: BranchPlace
+    other: Path
+    ctx: FakeToolContext
+
+    async def bash(self, command: str) -> ToolResult:
+        return await BashTool().run(BashInput(command=command), self.ctx)
+
+    async def script(self, line: str) -> ToolResult:
+        """The line from a file, where no rule sees it."""
+        names = {"ws": self.place.workspace, "other": self.other, "me": os.getpid()}
+        (self.place.copy.root / "script").write_text(line.format(**names))
+        return await self.bash("sh script")
+
+
+@pytest.fixture
+def fenced(tmp_path: Path) -> Fenced:
+    place = branch_place(tmp_path)
+    other = copy_of(place.workspace, place.copies / "k/B").root
+    root, workspace = place.copy.root, place.workspace
+    (workspace / "sub").mkdir()
+    theirs = (place.copies, workspace, *(Path(os.path.realpath(link)) for link in place.copy.links))
+    confinement = confine(root, workspace, (*theirs, *git_folders(workspace)), (root, *git_folders(root)))
+    ctx = replace(
+        fake_context(root),
+        journal=place.copy.private / "journal",
+        scratch=place.folder / "scratch",
+        copy_of=workspace,
+        confinement=confinement,
+        environment={"BRANCH_OF": "proj"},
+    )
+    return Fenced(place, other, ctx)
+
+
+def everything(folder: Path) -> dict[str, object]:
+    return {
+        path.relative_to(folder).as_posix(): (
+            path.read_bytes() if path.is_file() else None,
+            path.lstat().st_mode,
+        )
+        for path in folder.rglob("*")
+    }
+
+
+@needs_bwrap
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo x > {ws}/src/a.py",
+        "touch {ws}/new {ws}/sub/new",
+        "mkdir -p .venv/cache; echo x > .venv/cache/x",
+        "rm .venv/bin/tool",
+        "chmod 0 .venv/bin/tool",
+        "mv {ws} {ws}-away",
+        "ln .venv/bin/tool hard; echo x >> hard",
+        "ln {ws}/src/a.py hard; echo x >> hard",
+        "ln -s {ws} soft; echo x > soft/new",
+        "git -C {ws} -c user.name=a -c user.email=a@b commit --allow-empty -qm x",
+        "git --git-dir={ws}/.git update-ref refs/heads/evil HEAD",
+        "GIT_DIR={ws}/.git git update-ref refs/heads/evil HEAD",
+        "python3 -c \"open('{ws}/src/a.py', 'w')\"",
+        "printf 'x:\\n\\ttouch {ws}/made\\n' > Makefile; make",
+        "echo x > {other}/src/a.py",
+        "touch ../x ../private/x",
+        "mount -o remount,rw,bind {ws} {ws}; umount {ws}; touch {ws}/new",
+        "unshare -Urm sh -c 'mount -o remount,rw,bind {ws} {ws}; umount {ws}; touch {ws}/new'",
+        "echo x > /proc/{me}/root{ws}/src/a.py",
+        "nsenter -t {me} -m touch {ws}/new",
+    ],
+)
+async def test_nothing_that_a_command_runs_changes_the_workspace_or_another_copy(
+    fenced: Fenced, line: str
+) -> None:
+    own = fenced.place.copy.root.parent
+    before = everything(fenced.place.workspace), everything(fenced.other.parent), sorted(own.iterdir())
+    await fenced.script(line)
+    after = everything(fenced.place.workspace), everything(fenced.other.parent), sorted(own.iterdir())
+    assert after == before
+
+
+@needs_bwrap
+async def test_all_else_is_as_it_is_without(fenced: Fenced) -> None:
+    outside = fenced.place.folder / "outside"
+    outside.mkdir()
+    line = (
+        "echo 2 > src/a.py && git -c user.name=a -c user.email=a@b commit -qam two && git log --format=%s && "
+        f"echo $BRANCH_OF $$ && pwd && id -u && touch {outside}/new && cat {fenced.place.workspace}/src/a.py && "
+        ".venv/bin/tool && test -w /dev/null && readlink /proc/self/ns/net /proc/self/ns/pid"
+    )
+    result = await fenced.script(line)
+    said = result.content.splitlines()
+    assert said[:3] == ["Exit code: 0", "two", "first"]
+    assert said[3].startswith("proj ")
+    here = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "pid")]  # noqa: PTH115
+    assert said[4:] == [str(fenced.place.copy.root), str(os.getuid()), "A = 1", "tool", *here]
+    assert (outside / "new").exists()
+
+
+@needs_bwrap
+async def test_what_is_mounted_below_the_workspace_is_read_only_too(fenced: Fenced, tmp_path: Path) -> None:
+    below, elsewhere = fenced.place.workspace / "sub", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    # A mount of another place, within a namespace of its own: the confinement is made in there.
+    inner = [*fenced.ctx.confinement.prefix, "sh", "-c", f"touch {below}/new; touch {tmp_path}/written"]
+    bwrap = shutil.which("bwrap") or "bwrap"
+    subprocess.run(  # noqa: ASYNC221 - short
+        [bwrap, "--dev-bind", "/", "/", "--bind", str(elsewhere), str(below), "--cap-add", "ALL", "--", *inner],
+        check=False, capture_output=True,
+    )  # fmt: skip
+    assert (tmp_path / "written").exists() and list(elsewhere.iterdir()) == []
+
+
+@needs_bwrap
+async def test_the_model_is_told_why_a_write_failed(fenced: Fenced) -> None:
+    failed = await fenced.script("mkdir .venv/cache")
+    assert "Read-only file system" in failed.content
+    assert "copy what you must change" in failed.content
+    assert "copy what you must change" not in (await fenced.bash("echo fine")).content
+
+
+@needs_bwrap
+async def test_jobs_are_confined_and_nothing_of_them_is_left(fenced: Fenced) -> None:
+    jobs = SessionJobs(
+        fenced.place.folder / "output", lambda: datetime.now(UTC), on_end=_nothing, kill_grace_s=0.2
+    )
+    ctx = replace(fenced.ctx, jobs=jobs)
+    pids = fenced.place.copy.root / "pids"
+    begin = f"touch {fenced.place.workspace}/new; trap 'touch tidied; exit' TERM"
+    line = f"{begin}; setsid sleep 300 & echo $! $$ > pids; wait"
+    await BashTool().run(BashInput(command=line, background=True), ctx)
+    await until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    await jobs.close()
+    assert not any(_alive(int(pid)) for pid in pids.read_text().split())
+    assert (fenced.place.copy.root / "tidied").exists(), "it was told to end first"
+    assert not (fenced.place.workspace / "new").exists()
+
+
+@needs_bwrap
+async def test_a_canceled_command_is_stopped_with_all_that_it_started(fenced: Fenced) -> None:
+    pids = fenced.place.copy.root / "pids"
+    task = asyncio.create_task(fenced.bash("setsid sleep 300 & echo $! $$ > pids; wait"))
+    await until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not any(_alive(int(pid)) for pid in pids.read_text().split())
+
+
+async def test_where_it_does_not_work_the_person_is_told_and_commands_run_as_they_are(
+    fenced: Fenced, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken/bwrap"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2; exit 1\n")
+    broken.chmod(0o755)
+    found: list[str] = [str(broken)]
+    monkeypatch.setattr(module, "bwrap", lambda *_: found[0])
+    place = fenced.place
+    for program in (str(broken), "/nowhere/bwrap"):
+        found[0] = program
+        lacking = confine(place.copy.root, place.workspace, (place.workspace,), (place.copy.root,))
+        assert (lacking.prefix, lacking.fenced) == ((), False)
+        told: list[str] = []
+        ctx = replace(fenced.ctx, confinement=lacking, tell_person=told.append)
+        assert (await BashTool().run(BashInput(command="echo ran"), ctx)).content == "Exit code: 0\nran\n"
+        assert len(told) == 1 and "Nothing keeps the programs that branches run" in told[0]
+        assert ctx.permission.asks[-1].fenced is False
+
+
+async def test_a_bwrap_that_protects_nothing_is_none(
+    fenced: Fenced, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Such wrappers are found in containers: they run the command, without its mounts.
+    fake = tmp_path / "bwrap"
+    fake.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setattr(module, "bwrap", lambda *_: str(fake))
+    place = fenced.place
+    assert confine(place.copy.root, place.workspace, (place.workspace,), (place.copy.root,)).fenced is False
+
+
+def test_outside_of_branches_there_is_nothing_of_it() -> None:
+    assert (Confinement().fenced, Confinement().hint("Read-only file system")) == (None, "")
+
+
+def _nothing(job: Job, killed: bool) -> None:
+    pass
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False

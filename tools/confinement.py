@@ -1,0 +1,106 @@
+"""What keeps the commands of a branch from the workspace, whatever they run: mounts (``bwrap`` on Linux).
+
+Rules read words; what ``make`` or a script does they cannot read. So each command of a branch runs where the
+workspace, what is linked from it and the other copies are mounted read-only. Unlike the sandbox (``tools.sandbox``),
+which covers this already, it changes nothing else: network, processes, environment and the rest of the disk are as
+they are. What the kernel does not allow in it: programs that change the user (``sudo``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.sandbox import Unavailable, bwrap
+
+_PROBE_S = 10.0
+# With these root could undo a mount, reach the disk beside it, or enter the daemon, which has the disk as it is.
+_DROPPED = ("SYS_ADMIN", "SYS_PTRACE", "SYS_MODULE", "SYS_RAWIO", "MKNOD", "DAC_READ_SEARCH")
+_CHECK = """
+left=$1; shift
+for path; do
+    if [ $left -gt 0 ]; then [ ! -w "$path" ] || exit 9; else [ -w "$path" ] || exit 8; fi
+    left=$((left-1))
+done
+"""
+"""Of the paths given, the first ones cannot be written, and the others can."""
+_MET = re.compile(
+    r"Read-only file system|EROFS|Invalid cross-device link|EXDEV|no new privileges", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """For all commands of one branch."""
+
+    prefix: tuple[str, ...] = ()
+    """Program and options before a command's own; empty where there is none."""
+    lacking: str = ""
+    """Why there is none, for the person; empty where it works, and outside of branches."""
+
+    @property
+    def fenced(self) -> bool | None:
+        """See ``tools.base.PermissionAsk``."""
+        return True if self.prefix else False if self.lacking else None
+
+    @property
+    def warning(self) -> str:
+        """For the person, once."""
+        return (
+            f"Nothing keeps the programs that branches run from writing to the workspace here: {self.lacking}. So what "
+            "they run is asked about in every mode, unless it is known what it does."
+        )
+
+    def hint(self, output: str) -> str:
+        """For the model, when a command failed on it; empty when nothing says so."""
+        if not self.prefix or not _MET.search(output):
+            return ""
+        return (
+            "In a branch the workspace, what is linked from it (node_modules, .venv) and other copies are "
+            "read-only, and sudo does not work. Write elsewhere: copy what you must change into this copy (remove the "
+            "link, copy the folder in its place), or give the program a cache folder elsewhere."
+        )
+
+
+def confine(
+    workspace: Path, origin: Path, read_only: Sequence[Path], writable: Sequence[Path]
+) -> Confinement:
+    """For commands in ``workspace``, the copy of ``origin``. ``read_only``, and in it ``writable``: absolute and
+    resolved; those that are not there are left out. Blocking: it is tried whether it works. Never raises."""
+    opened = [path for path in dict.fromkeys(writable) if path.exists()]
+    kept = [
+        path
+        for path in sorted(dict.fromkeys(read_only), key=lambda path: len(path.parts))
+        if path.exists() and not any(path.is_relative_to(folder) for folder in opened)
+    ]
+    try:
+        program = bwrap(workspace, origin)
+    except Unavailable as error:
+        return Confinement(lacking=str(error))
+    dropped = [word for name in _DROPPED for word in ("--cap-drop", f"CAP_{name}")]
+    mounts = ["--dev-bind", "/", "/"]
+    for path in kept:
+        mounts += ["--ro-bind", str(path), str(path)]
+    for path in sorted(opened, key=lambda path: len(path.parts)):
+        mounts += ["--bind", str(path), str(path)]
+    said = ""
+    # As root there is no need for other names of users, with which files of others could not be used.
+    for options in ([], ["--unshare-user"]):
+        prefix = (program, *options, *dropped, *mounts, "--")
+        checked = [path for path in (*kept, *opened) if path in opened or os.access(path, os.W_OK)]
+        shut = sum(path in kept for path in checked)
+        try:
+            done = subprocess.run(
+                [*prefix, "/bin/sh", "-c", _CHECK, "sh", str(shut), *map(str, checked)],
+                stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False, cwd="/",
+            )  # fmt: skip
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            return Confinement(lacking=f"bwrap cannot be run here ({error})")
+        if done.returncode == 0:
+            return Confinement(prefix)
+        said = said or done.stderr.decode("utf-8", "replace").strip().split("\n")[0]
+    return Confinement(lacking=f"bwrap does not work here ({said or 'no reason given'})")

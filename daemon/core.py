@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from daemon.agents.interrupted import read_interrupted
-from daemon.agents.loader import AgentProfile, Agents, Found, UnknownAgent, load_agent
+from daemon.agents.loader import AgentProfile, Agents, Found, UnknownAgent
 from daemon.bus import Bus
 from daemon.config import Config, load_config
 from daemon.explore.eyes import NoEyes, OpenEyes
@@ -329,10 +329,8 @@ class Daemon:
         state = await asyncio.to_thread(read_state, self.store, session_id)
         if foreign:
             state.disown()
-        try:
-            agent = await asyncio.to_thread(self._agents.find, state.trace.agent, self.trust())
-        except UnknownAgent:
-            agent = load_agent("build")  # until a client with more trust prompts, or its file is back
+        # Another one only until a client with more trust prompts, or its file is back.
+        agent = await asyncio.to_thread(self._agents.find_or_stand_in, state.trace.agent, self.trust())
         session = Session(state, agent, self._services, foreign=foreign)
         if not foreign:
             session.interrupted = await asyncio.to_thread(read_interrupted, self.store, state)

@@ -86,6 +86,20 @@ class Agents:
         known = ", ".join(agent.name for agent in self.all(trust).agents if agent.name != COMPACTION)
         raise UnknownAgent(f"There is no agent {name!r}; there are: {known}.")
 
+    def find_or_stand_in(self, name: str, trust: Trust) -> AgentProfile:
+        """The agent of a stored session, else who works in its place: the shipped one of its name, or ``build``.
+
+        Where there is a file of its name that cannot be read, that one only looks, for it may be what the file says.
+        """
+        try:
+            return self.find(name, trust)
+        except UnknownAgent:
+            place = load_agent(name if name in BUILTIN else "build")
+            files = (
+                [folder / f"{name}.md" for folder, _ in self._folders(trust)] if NAME.fullmatch(name) else []
+            )
+            return replace(place, read_only=True) if any(map(os.path.lexists, files)) else place
+
     def all(self, trust: Trust) -> Found:
         """Every agent there is, and what is wrong with the files of others."""
         found = {name: load_agent(name) for name in SHIPPED_AGENTS}

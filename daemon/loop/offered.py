@@ -76,4 +76,5 @@ def tell_of_agents(session: LiveSession) -> None:
             session.tell_once(text)
     wanted = session.state.trace.agent
     if wanted != session.agent.name:
-        session.tell_once(f"There is no agent {wanted} here: {session.agent.name} works in its place.")
+        looks = " It only looks until the file of that agent can be read." if session.agent.only_looks else ""
+        session.tell_once(f"There is no agent {wanted} here: {session.agent.name} works in its place.{looks}")

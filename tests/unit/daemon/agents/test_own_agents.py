@@ -180,6 +180,27 @@ async def test_a_session_whose_agent_is_gone_goes_on_with_build_and_says_so(tmp_
         assert "There is no agent critic here: build works in its place." in told(bench)
 
 
+@pytest.mark.parametrize(("name", "place"), [("critic", "build"), ("plan", "plan"), ("build", "build")])
+async def test_who_stands_in_for_an_agent_whose_file_broke_only_looks(
+    tmp_path: Path, name: str, place: str
+) -> None:
+    put(own(tmp_path), name, "deny: edit")
+    async with daemon(tmp_path, "One.") as bench:
+        session = bench.session(agent=name)
+        await session.prompt("go")
+    put(own(tmp_path), name, "deny: edti")
+    async with daemon(tmp_path, "Two.", "Three.", command_line=ALLOW_ALL) as bench:
+        again = await bench.opened(session.session_id)
+        again.default_model = "fake/model"
+        await again.prompt("go on")
+        assert (again.agent.name, again.agent.only_looks) == (place, True)
+        assert again.rules.decide("edit", "a").action == "deny"
+        assert any("there is no permission 'edti'" in text for text in told(bench))
+        put(own(tmp_path), name, "description: harmless\nread_only: false")
+        await again.prompt("go on")
+        assert again.rules.decide("edit", "a").action == "allow"
+
+
 async def test_an_agent_of_a_folder_that_a_client_trusts_is_there_when_it_prompts(tmp_path: Path) -> None:
     put(local(tmp_path), "house", "description: d", "You are the house.")
     async with daemon(tmp_path, "One.") as bench:

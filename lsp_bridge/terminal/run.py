@@ -15,6 +15,7 @@ from daemon.provider.variables import provider_env
 from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.launch import Greeting, Launcher, LaunchError
 from lsp_bridge.terminal.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
+from lsp_bridge.terminal.branch_lines import CHOICE_AWAITED
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import integer, mapping, mappings, string
 from lsp_bridge.terminal.parts import EditText, edited, editor
@@ -288,9 +289,9 @@ class _Run:
 
     def _follow(self, event: dict[str, Any]) -> None:
         name, own = event.get("event"), event.get("promptId") == self._prompt_id
-        if name == "turn_started" and own:
         if self._started:
             self._totals.count(event)
+        if name == "turn_started" and own:
             self._started = True
             if self._interrupts:
                 self._spawn(self._cancel())  # it began just when it was to be taken from the queue
@@ -300,6 +301,8 @@ class _Run:
             self._asked(mapping(event.get("request")))
         elif name == "permission_replied" and self._approver is not None:
             self._approver.settled(event)
+        elif name == "notice" and event.get("code") == CHOICE_AWAITED and self._started and self._options.yes:
+            self._spawn(self._leave_choice(string(event.get("about"))))
         elif name == "queue_changed" and self._sent and not self._started:
             waiting = [string(item.get("promptId")) for item in mappings(event.get("queue"))]
             if self._prompt_id in waiting:
@@ -327,6 +330,19 @@ class _Run:
                 await self._client.request("goalwright/session/cancel", session)
             except RpcError as error:
                 self._note(f"not canceled: {clean(str(error))}")
+
+    async def _leave_choice(self, explore_start_id: str) -> None:
+        """With ``--yes`` nobody is there to choose among branches, and the run would wait for ever."""
+        if self._client is None:
+            return
+        params = {"sessionId": self._session_id, "exploreStartId": explore_start_id}
+        try:
+            left = await self._client.request("goalwright/explore/leave", params)
+        except (RpcError, ConnectionLost) as error:
+            self._note(f"the choice was not left to the model: {clean(str(error))}")
+            return
+        if left.get("left") is True:
+            self._note("left to the model (--yes)")
 
     def _note(self, text: str) -> None:
         if isinstance(self._view, TextView):

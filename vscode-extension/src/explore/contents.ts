@@ -33,15 +33,15 @@ export class BranchContents implements vscode.TextDocumentContentProvider, vscod
       return;
     }
     if (files.length === 1) {
-      await vscode.commands.executeCommand("vscode.diff", uri(first.path, "base"), uri(first.path, "branch"), sideTitle({ path: first.path, branchId }), {
+      await vscode.commands.executeCommand("vscode.diff", uri(first.movedFrom ?? first.path, "base"), uri(first.path, "branch"), sideTitle({ path: first.path, branchId }), {
         preview: true,
         preserveFocus: true,
       });
       return;
     }
-    const changes = files.map(({ path, kind }) => [
+    const changes = files.map(({ path, kind, movedFrom }) => [
       uri(path, "branch"),
-      kind === "create" ? undefined : uri(path, "base"),
+      kind === "create" ? undefined : uri(movedFrom ?? path, "base"),
       kind === "delete" ? undefined : uri(path, "branch"),
     ]);
     await vscode.commands.executeCommand("vscode.changes", title, changes);

@@ -12,8 +12,10 @@ import logging
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,7 +25,7 @@ from daemon.explore.copies import copier, linked
 from daemon.explore.copies.base import Base, BranchChange, CopyError, Keep, LeftBehind
 from daemon.explore.copies.bases import Bases, kept_base, let_go
 from daemon.explore.copies.comparing import check_size
-from daemon.explore.copies.copying import Plan
+from daemon.explore.copies.copying import Plan, Wanted
 from daemon.explore.copies.limits import HEAVY, MOST_BYTES, MOST_FILES
 from daemon.explore.copies.places import Place, Places
 from daemon.explore.copies.programs import Stop, in_thread, told
@@ -35,6 +37,9 @@ log = logging.getLogger(__name__)
 _BASE = "base"
 _LINK = 0o120000
 _PIECE = 1 << 20
+_TRIES = 10
+"""How often a file is copied that changes meanwhile."""
+_WAIT_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +252,7 @@ class PlainCopies:
         self._links = tuple(links)
         self._pool = ThreadPoolExecutor(2, "copies")
         self._bases: Bases[_Taken] = Bases(self._places)
+        self._one = threading.Lock()
 
     async def base(self) -> Base:
         """The workspace as it is now. Raises CopyError."""
@@ -289,9 +295,11 @@ class PlainCopies:
         try:
             root = place.root(self._workspace.name or "copy")
             plan, _ = _Walk(kept.top, kept.left_out).plan(stop)
-            _copy(stop, kept.top, root, plan)
-            # Between copies of ours, nobody writes either: so links of the same files will do.
-            shutil.copytree(kept.top, place.ours / _BASE, symlinks=True, copy_function=os.link)
+            # One after the other: a link to a file makes it look changed to who is copying it.
+            with self._lock_of(stop):
+                _copy(stop, kept.top, root, plan)
+                # Between copies of ours, nobody writes either: so links of the same files will do.
+                shutil.copytree(kept.top, place.ours / _BASE, symlinks=True, copy_function=os.link)
             for link in kept.links:
                 there = root / os.fsdecode(link)
                 there.parent.mkdir(parents=True, exist_ok=True)
@@ -307,6 +315,15 @@ class PlainCopies:
         environment["GIT_CEILING_DIRECTORIES"] = str(place.folder)
         links = [root / os.fsdecode(link) for link in kept.links]
         return PlainCopy(place, root, base, kept.left_out, environment, links, self._pool, self._closed)
+
+    @contextmanager
+    def _lock_of(self, stop: Stop) -> Generator[None]:
+        while not self._one.acquire(timeout=_WAIT_S):
+            stop.check()
+        try:
+            yield
+        finally:
+            self._one.release()
 
     def _closed(self, copy: PlainCopy) -> None:
         try:
@@ -326,8 +343,21 @@ def _read(stop: Stop, place: Place) -> LeftBehind:
 def _copy(stop: Stop, source: Path, target: Path, plan: Plan) -> None:
     """Files that vanish meanwhile are left out. Raises CopyError and OSError."""
     target.mkdir(mode=0o700)
-    _, moved = copier.copy(stop, source, target, plan)
-    for name in moved:
-        there = source / os.fsdecode(name)
-        if there.is_file() and not os.access(there, os.R_OK):
-            raise CopyError(f"{there} cannot be read. Make it readable, or name it in .gitignore.")
+    for _ in range(_TRIES):
+        _, moved = copier.copy(stop, source, target, plan)
+        left: dict[bytes, list[Wanted]] = {}
+        for name in moved:
+            there = source / os.fsdecode(name)
+            if there.is_file() and not there.is_symlink() and not os.access(there, os.R_OK):
+                raise CopyError(f"{there} cannot be read. Make it readable, or name it in .gitignore.")
+            if there.is_symlink() or there.is_file():  # it changed while it was copied
+                folder, _, inner = name.rpartition(b"/")
+                left.setdefault(folder, []).append((inner, -1, -1, -1))
+        if not left:
+            return
+        plan = list(left.items())
+    [(folder, [(inner, *_), *_]), *_] = plan
+    raise CopyError(
+        f"{source / os.fsdecode(folder) / os.fsdecode(inner)} changes all the time while it is copied. "
+        "Stop what writes it, or name it in .gitignore."
+    )

@@ -64,7 +64,9 @@ async def test_git_status_in_the_copy_says_what_it_says_in_the_workspace(name: s
     await copy.close()
 
 
-@pytest.mark.parametrize("name", ["dirty", "autocrlf", "names", "links", "submodules", "flags", "sha256"])
+@pytest.mark.parametrize(
+    "name", ["dirty", "autocrlf", "line_ends", "names", "links", "submodules", "flags", "sha256"]
+)
 async def test_patch_applies_on_the_base_and_makes_what_the_branch_has(name: str, tmp_path: Path) -> None:
     top = tmp_path / "place" / "project"
     top.parent.mkdir()

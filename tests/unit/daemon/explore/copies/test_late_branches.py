@@ -4,6 +4,8 @@ import asyncio
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -180,3 +182,73 @@ async def test_data_set_that_nobody_ignored_does_not_fill_the_disk(
     with pytest.raises(CopyError, match="too large"):
         await copies_for(top, state, ()).base()
     assert _empty(state)
+
+
+@pytest.mark.parametrize("with_git", [True, False])
+async def test_opened_at_once_all_are_whole(with_git: bool, tmp_path: Path) -> None:
+    top, state = tmp_path / "project", tmp_path / "state"
+    TREES["clean"](top)
+    for number in range(600):
+        put(top, f"many/{number % 7}/{number}.txt", b"%d\n" % number)
+    if not with_git:
+        shutil.rmtree(top / ".git")
+    expected = kept_files(top)
+    copies = _copies(top, state, with_git)
+    base = await copies.base()
+    for copy in await asyncio.gather(*(copies.open(f"x:{name}", base) for name in "ABCDEFGH")):
+        assert kept_files(copy.root) == expected
+        assert await copy.changes() == []
+        await copy.close()
+    await copies.done(base)
+    assert _empty(state)
+
+
+@pytest.mark.parametrize("with_git", [True, False])
+async def test_files_that_change_while_they_are_copied_are_one_version_or_the_other(
+    with_git: bool, tmp_path: Path
+) -> None:
+    top, state = tmp_path / "project", tmp_path / "state"
+    TREES["clean"](top)
+    if not with_git:
+        shutil.rmtree(top / ".git")
+    for number in range(40):
+        put(top, f"many/{number}.txt", b"0" * 300_000)
+    argv = [sys.executable, "-c", _WRITER, str(top / "many")]
+    writer = subprocess.Popen(argv, stdout=subprocess.PIPE)  # noqa: ASYNC220  # a real one
+    assert writer.stdout
+    await asyncio.to_thread(writer.stdout.readline)
+    try:
+        copies = _copies(top, state, with_git)
+        base = await copies.base()
+        first = await copies.open("x:A", base)
+        second = await copies.open("x:B", base)
+    finally:
+        writer.kill()
+        writer.communicate()
+    files = kept_files(first.root)
+    assert files == kept_files(second.root)
+    for name, (_, content, _) in files.items():
+        if name.startswith("many/") and name.endswith(".txt"):
+            assert len(content) == 300_000
+            assert len(set(content)) == 1, name
+    assert await first.changes() == []
+    assert await first.tree() == base.tree
+    for copy in (first, second):
+        await copy.close()
+    await copies.done(base)
+    assert _empty(state)
+
+
+_WRITER = """
+import itertools, os, sys
+for count in itertools.count(1):
+    for number in range(40):
+        path = f"{sys.argv[1]}/{number}.txt"
+        with open(path + ".new", "wb") as file:
+            file.write(b"%d" % (count % 10) * 300_000)
+        if count % 3:
+            os.replace(path + ".new", path)
+        else:
+            os.unlink(path + ".new")
+    print("once round", flush=True)
+"""

@@ -35,7 +35,8 @@ def denial(ask: PermissionAsk, verdict: Verdict) -> str:
 def _denied(ask: PermissionAsk, reason: Reason) -> str:
     because = f" ({reason.why})" if reason.why else ""
     if reason.rule.words:
-        return f"{_would(ask, reason)}{because}: {reason.rule.words.rstrip(".")}."
+        words = reason.rule.words.rstrip(".")
+        return f"{_would(ask, reason)}{because}: {words}."
     rule = _rule(reason.rule)
     if reason.permission == ask.permission and reason.target in ask.targets:
         return f"{rule[0].upper()}{rule[1:]} forbids {reason.permission} on {reason.target}{because}."

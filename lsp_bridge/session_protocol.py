@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from daemon.model.base import Wire
 from daemon.model.permissions import Mode, Trust
-from daemon.model.traces import SessionStatus, Trace
+from daemon.model.traces import BranchTrace, SessionStatus, Trace
 
 
 class SessionInfo(Wire):
     """A session in a list."""
 
-    trace: Trace
+    trace: BranchTrace | Trace
     status: SessionStatus
     model: str = ""
     """The model that answers, ``provider/model``: the session's own or the default."""

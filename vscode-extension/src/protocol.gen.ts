@@ -1379,7 +1379,7 @@ export interface SessionHandoverParams {
 
 /** A session in a list. */
 export interface SessionInfo {
-  trace: Trace;
+  trace: BranchTrace | Trace;
   status: SessionStatus;
   /** The model that answers, `provider/model`: the session's own or the default. */
   model: string;

@@ -106,6 +106,10 @@ async def test_the_record_of_a_branch_is_loaded_and_takes_no_prompt() -> None:
         child = f"{me.session_id}:B"
         record = await me.client.request("goalwright/session/load", {"sessionId": child})
         assert record["session"]["trace"]["traceId"] == child
+        # What it has of its own, so that a reader sees where it begins.
+        trace = record["session"]["trace"]
+        given = [m for m in record["messages"] if m["sequence"] <= trace["inherited"]]
+        assert (trace["id"], [m["content"][0]["text"] for m in given]) == ("B", ["try it"])
         assert "record" in record["sealed"]
         assert record["messages"][-1]["content"][0]["text"] == "It is three now."
         prompt = await me.client.refused("goalwright/session/prompt", {"sessionId": child, "text": "go on"})

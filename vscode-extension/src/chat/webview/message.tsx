@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import type { Part, ReasoningPart, Role, ToolCallPart } from "../../protocol.gen";
 import { compactionWords, type CompactionLine } from "../../session/lines";
+import { plannedParts } from "../../session/plan";
 import { stopNotice } from "../../session/read";
 import type { Level, SessionState } from "../../session/state";
 import { toolView } from "../../session/tools";
@@ -14,6 +15,7 @@ import { memo, useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
 import { Markdown } from "./markup";
+import { Planned } from "./planned";
 import { Task } from "./task";
 import { ToolCard } from "./tool";
 import { visible } from "./visible";
@@ -27,6 +29,8 @@ interface MessageProps {
   changes: Changes;
   explored: Explored;
   streaming: boolean;
+  /** It answers the question for a plan. */
+  plans?: boolean;
 }
 
 /**
@@ -41,7 +45,7 @@ export const MessageView = memo(
       <AssistantMessage {...props} />
     ),
   (a, b) =>
-    a.parts === b.parts && a.streaming === b.streaming && sameCalls(b.parts, a.session, b.session) && sameChanges(a, b) && sameChildren(a, b),
+    a.parts === b.parts && a.streaming === b.streaming && a.plans === b.plans && sameCalls(b.parts, a.session, b.session) && sameChanges(a, b) && sameChildren(a, b),
 );
 
 function hasChanges(changes: Changes): boolean {
@@ -190,14 +194,18 @@ export function UserText({ id, text }: { id: string; text: string }): JSX.Elemen
   );
 }
 
-function AssistantMessage({ id, parts, session, changes, explored, streaming }: MessageProps): JSX.Element {
+function AssistantMessage({ id, parts, session, changes, explored, streaming, plans }: MessageProps): JSX.Element {
   const last = parts.length - 1;
+  const steps = plans && !streaming ? plannedParts(parts) : undefined;
   return (
     <article class="message assistant" aria-label="Goalwright" aria-busy={streaming}>
       {parts.map((part, index) => {
         const growing = streaming && index === last;
         switch (part?.type) {
           case "text":
+            if (steps && part.text.trim()) return <Planned key={index} steps={steps} />;
+            // JSON that grows is nothing to read.
+            if (plans && streaming && /^\s*(```|[{[])/.test(part.text)) return <p key={index} class="working shimmer">Planning…</p>;
             return part.text.trim() ? <Markdown key={index} text={part.text} /> : null;
           case "reasoning":
             return <Reasoning key={index} id={`${id}-${index}`} part={part} growing={growing} />;

@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import type { GoalTree } from "../../protocol.gen";
 import { goalNumbers, goalOf } from "../../session/numbers";
 import { lines, type Line } from "../../session/lines";
+import { planAnswers } from "../../session/plan";
 import type { SessionState } from "../../session/state";
 import type { Outgoing } from "../../session/controller";
 import type { Explored } from "../../explore/shown";
@@ -27,10 +28,13 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
   const streaming = compacting ? null : session.streaming;
   const busy = session.session.status === "running";
   const marks = goalMarks(shown);
+  const plans = planAnswers(items);
+  const own = firstOwn(session);
   return (
     <>
       {shown.map((item) => (
         <div class="line" key={item.key}>
+          {item.key === own && <p class="from-main" role="separator"><span>From the main line up to here</span></p>}
           {mark(marks.get(item.key), goalTree)}
           {item.kind === "compaction" ? (
             <Compaction line={item} />
@@ -43,6 +47,7 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
               changes={changes}
               explored={explored}
               streaming={false}
+              plans={plans.keys.has(item.key)}
             />
           ) : (
             <NoticeLine level={item.level} text={item.text} code={item.code} />
@@ -60,6 +65,7 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
             changes={changes}
             explored={explored}
             streaming={true}
+            plans={plans.awaited}
           />
         </div>
       )}
@@ -78,6 +84,15 @@ export function Transcript({ session, outbox, changes, explored }: TranscriptPro
       )}
     </>
   );
+}
+
+/** Key of the first message of a branch that it did not get from the main line; undefined where there is no such mark. */
+function firstOwn({ items, session }: SessionState): string | undefined {
+  const inherited = "inherited" in session.trace ? session.trace.inherited : 0;
+  if (typeof inherited !== "number" || inherited === 0) return undefined;
+  const messages = items.flatMap((item) => (item.kind === "message" ? [item] : []));
+  const at = messages.findIndex((item) => item.message.sequence > inherited);
+  return at > 0 ? messages[at]?.key : undefined;
 }
 
 /** With a capital in front and a full stop at the end. */

@@ -1,0 +1,30 @@
+/** What the model answered when it was asked for a plan: its steps, not its JSON. */
+import type { JSX } from "preact";
+import type { PlannedStep } from "../../session/plan";
+import { Icon } from "./icons";
+import { visibleLine } from "./visible";
+
+export function Planned({ steps }: { steps: readonly PlannedStep[] }): JSX.Element {
+  return (
+    <section class="planned" aria-label="Plan">
+      <p class="planned-head">
+        <Icon name="plan" />
+        <span>{steps.length === 0 ? "No steps to plan" : "Plan"}</span>
+      </p>
+      {steps.length > 0 && <Steps steps={steps} />}
+    </section>
+  );
+}
+
+function Steps({ steps }: { steps: readonly PlannedStep[] }): JSX.Element {
+  return (
+    <ol>
+      {steps.map((step, index) => (
+        <li key={index}>
+          {visibleLine(step.goal)}
+          {step.steps.length > 0 && <Steps steps={step.steps} />}
+        </li>
+      ))}
+    </ol>
+  );
+}

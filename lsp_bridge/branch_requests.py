@@ -228,6 +228,13 @@ def awaiting(session: Session) -> tuple[str, ...]:
     return awaited(session)
 
 
+def _used(session: Session, start: str, merge: Goal | None) -> str | None:
+    children = session.state.children
+    if start in children.choices:
+        return children.used(start)
+    return merge.selected_branch if merge is not None else None
+
+
 def explorations(session: Session) -> list[p.Exploration]:
     """All explorations of a session, oldest first."""
     merges: dict[str, Goal] = {}
@@ -243,7 +250,7 @@ def explorations(session: Session) -> list[p.Exploration]:
             explore_start_id=start,
             explore_merge_id=merge.id if (merge := merges.get(start)) is not None else None,
             merge_summary=(merge.merge_summary or "") if merge is not None else "",
-            selected_branch=merge.selected_branch if merge is not None else None,
+            selected_branch=_used(session, start, merge),
             awaits_choice=start in waiting,
             branches=tuple(branches),
         )

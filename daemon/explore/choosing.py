@@ -54,6 +54,8 @@ async def awaited_choice(session: LiveSession, explore_start_id: str) -> str:
     settings = session.config.settings
     if settings.explore_choice != "person" or session.foreign:
         return ""
+    if session.state.children.chosen(explore_start_id):
+        return ""  # while the branches were at work; what is said of them has it
     branches = tuple(
         branch.id for branch in session.state.children.of(explore_start_id) if not branch.removed
     )

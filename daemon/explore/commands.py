@@ -88,8 +88,9 @@ async def select_for_person(session: Session, choice: Sequence[str], by: str = "
         if not session.running:
             await stack.enter_async_context(session.files_lock)  # a turn that begins now waits for it
         # In a running turn it is one more writer beside its tools: each write compares the disk with what it plans on.
-        eyes = session.services.diagnostics
-        selection = await merge_selected(session, choice, permission, call_id, eyes, by_person=True)
+        eyes = session.eyes.aside()
+        stack.push_async_callback(eyes.close)
+        selection = await merge_selected(session, choice, permission, call_id, eyes, by=by or PERSON)
     _tell_model(session, selection, by or PERSON)
     return selection.told
 

@@ -14,6 +14,7 @@ from daemon.explore import merging
 from daemon.explore.beginning import branch_tasks, checked_background, checked_directions
 from daemon.explore.branch import LocalRunner
 from daemon.explore.choosing import awaited_choice
+from daemon.explore.chosen import carry_over, early_words
 from daemon.explore.copies.base import Base, CopyError, WorkingCopies
 from daemon.explore.results import ResultError, save_result
 from daemon.explore.runner import Agreed, BranchOutcome, BranchRunner, BranchTask
@@ -293,13 +294,15 @@ class Exploration:
     async def _told(self, unsaved: Sequence[str]) -> Told:
         session = self._session
         branches = session.state.children.of(self._start_id)
-        text = results_text(branches, score_table(branches), unsaved)
+        chosen = early_words(session.state.children.chosen(self._start_id))
+        text = results_text(branches, score_table(branches), unsaved, chosen)
         self._change(plan_explored(session.state.plan, self._start_id, short_summary(branches), text))
+        carry_over(session, self._start_id)
         self._completed(text)
-        chosen = await awaited_choice(session, self._start_id)
+        choice = await awaited_choice(session, self._start_id)
         done = sum(branch.status == "completed" for branch in branches)
         return Told(
-            f"{text}\n\n{chosen}" if chosen else text,
+            f"{text}\n\n{choice}" if choice else text,
             title=f"{done} of {len(branches)} branches completed",
             metadata=self._metadata(),
             is_error=done == 0,

@@ -17,18 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.explore.choosing import refuse_model
+from daemon.explore.chosen import note_choice
 from daemon.explore.merge_plan import ABSENT, MergePlan, Pick, State, plan_merge
 from daemon.explore.merge_text import conflicts_text, names, remarks
 from daemon.explore.stored import FOREIGN, find_branch, result_folder, stored_result
 from daemon.files.blobs import Blobs
-from daemon.loop.goal_events import goal_event
 from daemon.loop.restore_writing import UnseenFiles
-from daemon.model.branches import BranchMeta
-from daemon.model.goals import Goal
+from daemon.model.branches import BranchMeta, Choice
 from daemon.model.messages import whole_characters
 from daemon.model.words import cut_line
-from daemon.plan.exploring import merge_of
-from daemon.plan.tree import Change, PlanError, Updated
 from tools.access import Action
 from tools.base import Approval, FileChange, Permission, PermissionAsk, ToolContext, ToolError
 from tools.change import ChangeOutcome, apply_changes
@@ -80,9 +77,9 @@ async def merge_selected(
     tool_call_id: str,
     diagnostics: Diagnostics,
     *,
-    by_person: bool = False,
+    by: str = "",
 ) -> Selection:
-    """The same, told in full, whoever has chosen; ``by_person``: the words are for people."""
+    """The same, told in full, whoever has chosen; ``by``: the person who did, and the words are for people."""
     if session.foreign:
         raise ToolError(FOREIGN)
     parts = parse_choice(session, choice)
@@ -94,17 +91,17 @@ async def merge_selected(
     )
     plan, planned = await asyncio.to_thread(_planned, picks, current, services.workspace)
     if plan.conflicts:
-        kept = _shown_by if by_person else partial(_kept, session, branches=branches)
-        words = await asyncio.to_thread(lambda: conflicts_text(plan, kept(picks), by_person=by_person))
+        kept = _shown_by if by else partial(_kept, session, branches=branches)
+        words = await asyncio.to_thread(lambda: conflicts_text(plan, kept(picks), by_person=bool(by)))
         raise ToolError(words)
     head = _head(parts)
     note = "\n".join(filter(None, [head, remarks(plan)]))
     if not plan.files:
         if plan.left_out and not plan.same:
             raise ToolError(f"Nothing of that can be written.\n{remarks(plan)}")
-        why = "" if picks else " It changed no files."
-        told = Told(f"{note}\nNothing had to be written.{why}", title=f"{_ids(branches)}: nothing to write")
-        _choose(session, branches, f"{head} Nothing had to be written.")
+        why = "Nothing had to be written." if picks else "It changed no files: there is nothing to take over."
+        told = Told(f"{note}\n{why}", title=f"{_ids(branches)}: nothing to write")
+        _choose(session, branches, _choice(tool_call_id, by, f"{head} {why}", used=bool(picks)))
         return Selection(told, branches, ())
     outcome = await apply_changes(
         _changes(plan, services.workspace),
@@ -112,7 +109,7 @@ async def merge_selected(
     )
     result = outcome.result(note)
     written = tuple(dict.fromkeys(applied.file.name for applied in outcome.files))
-    _choose(session, branches, _summary(head, written, outcome))
+    _choose(session, branches, _choice(tool_call_id, by, _summary(head, written, outcome)))
     metadata = {
         **result.metadata,
         "selected": [branch.id for branch in branches],
@@ -139,7 +136,8 @@ def parse_choice(session: Session, choice: Sequence[str]) -> tuple[Part, ...]:
 
 def _relative(path: str, workspace: Path) -> str:
     root = f"{workspace.as_posix().rstrip('/')}/"
-    inside = path.removeprefix(root)
+    # The folder itself means all of the branch, as "." does.
+    inside = f"{path}/".removeprefix(root).removesuffix("/")
     words = [word for word in inside.split("/") if word not in ("", ".")]
     if inside.startswith("/") or ".." in words:
         raise ToolError(
@@ -306,35 +304,15 @@ def _kept(session: Session, picks: Sequence[Pick], branches: Sequence[BranchMeta
 # -- what it means for the plan --
 
 
-def _choose(session: Session, branches: Sequence[BranchMeta], summary: str) -> None:
-    """The goal of each exploration knows what was selected, and is done."""
+def _choose(session: Session, branches: Sequence[BranchMeta], choice: Choice) -> None:
+    """Each exploration knows what was chosen of it, and its goal for that is done."""
     for start_id in dict.fromkeys(branch.explore_start_id for branch in branches):
-        goal = merge_of(session.state.plan, start_id)
-        if goal is None:
-            continue
-        before = [name for name in (goal.selected_branch or "").split(", ") if name]
-        chosen = [branch.id for branch in branches if branch.explore_start_id == start_id]
-        selected = ", ".join(dict.fromkeys([*before, *chosen]))
-        for change in _chosen(session, goal, summary, selected):
-            session.emit(goal_event(change, session.session_id, session.services.now()))
+        ids = tuple(branch.id for branch in branches if branch.explore_start_id == start_id)
+        note_choice(session, start_id, choice.model_copy(update={"branch_ids": ids}))
 
 
-def _chosen(session: Session, goal: Goal, summary: str, selected: str) -> list[Change]:
-    plan = session.state.plan
-    try:
-        changes = plan.plan_done(summary, goal)
-    except PlanError:
-        # It has ended before, or has open goals below it: what was selected is a fact all the same.
-        updates = {"selected_branch": selected}
-        if goal.status == "completed":
-            updates["summary"] = cut_line(f"{goal.summary or ''} Then: {summary}".strip(), 4 * _MAX_SUMMARY)
-        return [Updated(goal.id, updates, plan.current_id)]
-    return [
-        replace(change, updates={**change.updates, "selected_branch": selected})
-        if isinstance(change, Updated) and change.goal_id == goal.id
-        else change
-        for change in changes
-    ]
+def _choice(tool_call_id: str, by: str, summary: str, *, used: bool = True) -> Choice:
+    return Choice(branch_ids=(), tool_call_id=tool_call_id, summary=summary, used=used, by=by)
 
 
 def _head(parts: Sequence[Part]) -> str:

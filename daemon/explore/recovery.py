@@ -12,6 +12,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.explore.chosen import carry_over, early_words, follow_choices
 from daemon.explore.score_text import score_table
 from daemon.explore.words import results_text, short_summary
 from daemon.loop.recording import Recorder
@@ -81,6 +82,9 @@ async def settle_branches(session: Session) -> None:
         merge, goal = merge_of(plan, start_id), plan.goals.get(start_id)
         text = (merge.merge_summary if merge else None) or (goal.summary if goal else None) or WHY
         _completed(session, start_id, text)
+    for start_id in session.state.children.choices:
+        carry_over(session, start_id)
+    follow_choices(session)  # a merge may have been taken back right before the crash
 
 
 def _end(session: Session, start: Goal, *, whole: bool) -> None:
@@ -89,7 +93,8 @@ def _end(session: Session, start: Goal, *, whole: bool) -> None:
     record = Recorder(session).goal
     short = short_summary(branches)
     if whole and branches and {branch.id for branch in branches} >= set(start.branch_ids or ()):
-        text = results_text(branches, score_table(branches), ())
+        chosen = early_words(session.state.children.chosen(start.id))
+        text = results_text(branches, score_table(branches), (), chosen)
         changes = plan_explored(session.state.plan, start.id, short, text)
     else:
         text = f"{WHY}\n\n{short}".strip()

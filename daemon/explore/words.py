@@ -75,8 +75,11 @@ def unfinished_summary(stop: StopReason, detail: str, last_words: str) -> str:
     return f"{how}{why}{'' if why.endswith(('.', '!', '?')) else '.'}{said}"
 
 
-def results_text(branches: Sequence[BranchMeta], table: str, unsaved: Sequence[str]) -> str:
-    """What the main line is told, in the format of seed 000 ("汇总结果示例")."""
+def results_text(branches: Sequence[BranchMeta], table: str, unsaved: Sequence[str], chosen: str = "") -> str:
+    """What the main line is told, in the format of seed 000 ("汇总结果示例").
+
+    ``chosen``: what was chosen already, while other branches were at work.
+    """
     lines = ["## Exploration results", ""]
     limit = max(_LEAST, min(_MOST, MAX_RESULT // max(1, len(branches))))
     for branch in branches:
@@ -96,6 +99,9 @@ def results_text(branches: Sequence[BranchMeta], table: str, unsaved: Sequence[s
         if len(ids) > 1
         else ""
     )
+    if chosen:
+        lines += ["---", f"{chosen} Go on from there."]
+        return "\n".join(lines)
     lines += [
         "---",
         f'Nothing of it is in the workspace yet. Take a branch over with explore(select=["{first}"]){parts}, or go on '

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from daemon.model.branches import branch_of
 from daemon.model.events import GoalAdded, GoalMoved, GoalRemoved, GoalUpdated
 from daemon.plan.tree import Added, Change, Moved, Updated
 
@@ -16,7 +17,8 @@ def goal_event(change: Change, trace_id: str, now: datetime, by: str = "") -> Go
     ``by`` names the person's client when a person did it (then the model is told), empty when the model did.
     """
     if isinstance(change, Added):
-        goal = change.goal
+        # A goal says whose plan it is in: it is shown beside those of other branches (seed 000, "branch_id").
+        goal = change.goal.model_copy(update={"branch_id": branch_of(trace_id)})
         return GoalAdded(
             trace_id=trace_id, time=now, goal=goal, parent_id=goal.parent_id, index=change.index, by=by
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.explore.chosen import follow_choices
 from daemon.files.changes import FileSetChange, changes_of, next_redo, next_undo
 from daemon.files.restore import Planner, Refused
 from daemon.files.versions import Action, Entry, Record
@@ -255,9 +256,11 @@ class Restorer:
                 action=planned.action,
                 files=tuple(restored_files(planned.proposal)),
                 target=planned.target,
+                changes=tuple(change.change_id for change in planned.changes),
                 by=by,
             )
         )
+        follow_choices(self._session)  # it may have been the merge of a branch
 
     def _plan(self, groups: Sequence[Sequence[Entry]]) -> tuple[list[FileChange], tuple[ProposedFile, ...]]:
         """Blocking."""

@@ -210,6 +210,7 @@ class SessionState:
             subagents=tuple(self.children.subagents.values()),
             explored=tuple(self.children.explored),
             persons_choice=tuple(self.children.persons_choice),
+            choices=dict(self.children.choices),
         )
         return self.trace.model_copy(update={"carried": carried})
 

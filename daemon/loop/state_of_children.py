@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from daemon.loop.notes import CHOICE_AWAITED, CHOICE_LEFT
-from daemon.model.branches import BranchMeta, SubagentMeta
+from daemon.model.branches import BranchMeta, Choice, SubagentMeta
 from daemon.model.events import (
     BranchCompleted,
     BranchGoalAdded,
     BranchMessageAdded,
     BranchRemoved,
+    BranchSelected,
     BranchStarted,
     Event,
     ExploreCompleted,
+    FilesRestored,
     Notice,
     SubagentCompleted,
     SubagentStarted,
@@ -39,6 +41,8 @@ class Children:
     """Explorations whose end is in the log, by the goal that started them."""
     persons_choice: dict[str, None] = field(default_factory=dict[str, None])
     """Those among whose branches the person is to choose; one that they leave to the model is none any more."""
+    choices: dict[str, tuple[Choice, ...]] = field(default_factory=dict[str, tuple[Choice, ...]])
+    """What was chosen of an exploration, oldest first."""
 
     @classmethod
     def carried(cls, carried: Carried) -> Children:
@@ -50,7 +54,17 @@ class Children:
             dict(carried.branch_cost),
             dict.fromkeys(carried.explored),
             dict.fromkeys(carried.persons_choice),
+            dict(carried.choices),
         )
+
+    def chosen(self, explore_start_id: str) -> list[Choice]:
+        """The choices among the branches of an exploration that hold."""
+        return [choice for choice in self.choices.get(explore_start_id, ()) if not choice.undone]
+
+    def used(self, explore_start_id: str) -> str | None:
+        """Ids of the branches of which something was taken over, like ``A, B``; None for none."""
+        ids = [name for choice in self.chosen(explore_start_id) if choice.used for name in choice.branch_ids]
+        return ", ".join(dict.fromkeys(ids)) or None
 
     def unended(self) -> list[str]:
         """Explorations whose end is not in the log: they are under way, or broke off."""
@@ -79,6 +93,15 @@ class Children:
         if isinstance(event, ExploreCompleted):
             self.explored[event.explore_start_id] = None
             return Usage(), 0.0
+        if isinstance(event, BranchSelected):
+            start_id = event.explore_start_id
+            self.choices[start_id] = (*self.choices.get(start_id, ()), event.choice)
+            if event.choice.by and start_id not in self.explored:
+                self.persons_choice[start_id] = None  # they will not be asked, but it is theirs all the same
+            return Usage(), 0.0
+        if isinstance(event, FilesRestored):
+            self._restored(event)
+            return None
         if isinstance(event, Notice):
             if event.code == CHOICE_AWAITED:
                 self.persons_choice[event.about] = None
@@ -96,6 +119,14 @@ class Children:
             self._update(branch, {"removed": True})
             return Usage(), 0.0
         return None
+
+    def _restored(self, event: FilesRestored) -> None:
+        undone, changes = event.action != "redo", set(event.changes)
+        for start_id, choices in self.choices.items():
+            self.choices[start_id] = tuple(
+                choice.model_copy(update={"undone": undone}) if choice.tool_call_id in changes else choice
+                for choice in choices
+            )
 
     def _message(self, event: BranchMessageAdded) -> Spent:
         message = event.message

@@ -72,6 +72,10 @@ class StepDiagnostics:
         self._leaving: set[asyncio.Task[DiagnosticsReport]] = set()
         self._late: list[tuple[DiagnosticsReport, frozenset[Path]]] = []
 
+    def aside(self) -> StepDiagnostics:
+        """The same view for a change beside the turn: what is found belongs to it, and not to a step's calls."""
+        return StepDiagnostics(self._port, self._workspace, self._kind, self._least, self._reading)
+
     # ---- the port
 
     def warm(self, path: Path) -> None:

@@ -111,6 +111,21 @@ class BranchMeta(Model):
     """The person has removed it: what it had done is gone."""
 
 
+class Choice(Model):
+    """What was chosen of an exploration at once."""
+
+    branch_ids: tuple[str, ...]
+    tool_call_id: str
+    """Of the change of files that it made."""
+    summary: str
+    used: bool = True
+    """False: the branches had changed no files, so nothing of them is in the workspace."""
+    by: str = ""
+    """Who chose, when it was a person."""
+    undone: bool = False
+    """The change was taken back."""
+
+
 class BranchContext(Model):
     """A branch as it is stored and shown by itself, with the fields of seed 000."""
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from daemon.model.base import Cost, Model
-from daemon.model.branches import BranchMeta, BranchStatus, Score, SubagentMeta
+from daemon.model.branches import BranchMeta, BranchStatus, Choice, Score, SubagentMeta
 from daemon.model.goals import Goal, GoalStats, GoalStatus
 from daemon.model.messages import Message, Part, Role, StopReason, Usage
 from daemon.model.permissions import Grant, PermissionRequest, Reply, Scope
@@ -228,6 +228,8 @@ class FilesRestored(_Event):
     files: tuple[RestoredFile, ...]
     target: str = ""
     """What was undone or restored, in words, e.g. "edit of src/a.py"."""
+    changes: tuple[str, ...] = ()
+    """The tool calls whose changes these were."""
     by: str = ""
 
 
@@ -312,6 +314,17 @@ class ExploreCompleted(_Event):
     merge_summary: str
 
 
+class BranchSelected(_Event):
+    """Branches of one exploration were chosen, by the model or a person, also while others are still at work.
+
+    It holds as long as the change ``tool_call_id`` is not undone, see FilesRestored.
+    """
+
+    event: Literal["branch_selected"] = "branch_selected"
+    explore_start_id: str
+    choice: Choice
+
+
 class BranchRemoved(_Event):
     """The person removed what a branch had done; its description and summary stay."""
 
@@ -362,6 +375,7 @@ Event = Annotated[
     | BranchMessageAdded
     | BranchCompleted
     | ExploreCompleted
+    | BranchSelected
     | BranchRemoved
     | SubagentStarted
     | SubagentCompleted,

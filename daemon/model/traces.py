@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from daemon.model.base import Cost, Count, Model
-from daemon.model.branches import BranchMeta, BranchStatus, SubagentMeta
+from daemon.model.branches import BranchMeta, BranchStatus, Choice, SubagentMeta
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, StopReason, Usage
 from daemon.model.permissions import Mode, Rule
@@ -80,6 +80,8 @@ class Carried(Model):
     """Goals of the explorations whose end is in the log."""
     persons_choice: tuple[str, ...] = ()
     """Those among whose branches the person is to choose, and has not left it to the model."""
+    choices: dict[str, tuple[Choice, ...]] = Field(default_factory=dict[str, tuple[Choice, ...]])
+    """What was chosen, by the goal that started the exploration."""
 
 
 class Trace(Model):

@@ -50,6 +50,7 @@ export type Event =
   | BranchMessageAdded
   | BranchCompleted
   | ExploreCompleted
+  | BranchSelected
   | BranchRemoved
   | SubagentStarted
   | SubagentCompleted;
@@ -255,6 +256,21 @@ export interface BranchRemoved {
   by: string;
 }
 
+/**
+ * Branches of one exploration were chosen, by the model or a person, also while others are still at work.
+ *
+ * It holds as long as the change `tool_call_id` is not undone, see FilesRestored.
+ */
+export interface BranchSelected {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "branch_selected";
+  exploreStartId: string;
+  choice: Choice;
+}
+
 /** A branch begins to explore. */
 export interface BranchStarted {
   /** Given by the store when the event is appended. */
@@ -348,6 +364,8 @@ export interface Carried {
   explored: string[];
   /** Those among whose branches the person is to choose, and has not left it to the model. */
   personsChoice: string[];
+  /** What was chosen, by the goal that started the exploration. */
+  choices: Record<string, Choice[]>;
 }
 
 /** How the test command ended in a branch. */
@@ -361,6 +379,20 @@ export interface CheckRun {
   durationMs: Count;
   /** Why it was not run, or the last lines of what it printed. */
   detail: string;
+}
+
+/** What was chosen of an exploration at once. */
+export interface Choice {
+  branchIds: string[];
+  /** Of the change of files that it made. */
+  toolCallId: string;
+  summary: string;
+  /** False: the branches had changed no files, so nothing of them is in the workspace. */
+  used: boolean;
+  /** Who chose, when it was a person. */
+  by: string;
+  /** The change was taken back. */
+  undone: boolean;
 }
 
 /** Estimated tokens of the next request before and after. `detail` says what was done, or why nothing was. */
@@ -678,6 +710,8 @@ export interface FilesRestored {
   files: RestoredFile[];
   /** What was undone or restored, in words, e.g. "edit of src/a.py". */
   target: string;
+  /** The tool calls whose changes these were. */
+  changes: string[];
   by: string;
 }
 

@@ -34,7 +34,9 @@ export function explorationView(state: SessionState, call: ToolCallPart): Explor
 export function explorationOf(state: SessionState, exploreStartId: string): ExplorationView {
   const { children, pending, goalTree } = state;
   const merge = mergeGoal(goalTree.goals, exploreStartId);
-  const selected = merge?.selectedBranch ?? null;
+  // Chosen while others are at work, the goal that started it has it until there is one for the choice.
+  const holder = merge ?? goalTree.goals.find((goal) => goal.id === exploreStartId);
+  const selected = holder?.selectedBranch ?? null;
   const branches = branchesOf(children, exploreStartId).map((branch): BranchView => {
     const requests = pending.filter((request) => asksFor(within(state, request.branchId), branch.id));
     return { branch, requests, state: branchState(branch, requests.length > 0), chosen: takes(selected, branch.id) };

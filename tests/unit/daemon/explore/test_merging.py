@@ -334,7 +334,9 @@ async def test_a_branch_without_changes_can_be_chosen(tmp_path: Path) -> None:
         explored(session, {"A": []})
         told = await selecting(session, "A")
         assert "It changed no files" in told.content
-        assert session.state.plan.goals["2"].selected_branch == "A"
+        goal = session.state.plan.goals["2"]
+        assert (goal.status, goal.selected_branch) == ("completed", None)
+        assert goal.summary is not None and goal.summary.endswith("there is nothing to take over.")
 
 
 async def test_what_cannot_be_chosen_says_what_there_is(tmp_path: Path) -> None:

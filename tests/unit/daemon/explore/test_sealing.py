@@ -69,14 +69,15 @@ async def test_a_branch_goes_on_until_nothing_waits_and_its_last_report_counts(t
 
 
 async def test_while_a_branch_is_tested_nothing_is_taken_and_tests_see_what_is_kept(tmp_path: Path) -> None:
-    tree, go = tmp_path / "tree", tmp_path / "go"
-    check = f"ls *.txt > {tree}.new; mv {tree}.new {tree}; while [ ! -e {go} ]; do sleep 0.01; done"
-    settings = {**EDITS, "permission": "allow", "test_command": check}
+    check = "ls *.txt > seen.new; mv seen.new seen; while [ ! -e go ]; do sleep 0.01; done"
+    settings = {**EDITS, "test_command": check}
     async with exploring(tmp_path, [explore("only"), "Done."], {"A": [write("one.txt"), "First."]}) as bench:
         session = bench.session(settings=settings)
         turn = asyncio.create_task(session.prompt("go"))
         child = await branch(bench, session, "A")
-        await until(tree.exists)
+        seen = child.services.workspace / "seen"
+        await until(seen.exists)
+        tree = seen.read_text().split()
         for change in (
             child.prompt("more"),
             child.prompt("more", when_busy="steer"),
@@ -87,11 +88,11 @@ async def test_while_a_branch_is_tested_nothing_is_taken_and_tests_see_what_is_k
         ):
             with pytest.raises(Sealed, match="Branch A has ended its work"):
                 await change
-        go.touch()
+        (child.services.workspace / "go").touch()
         await turn
         meta = session.state.children.branches["A"]
         assert meta.summary == "First." and kept(bench, session, "A") == ["one.txt"]
-        assert tree.read_text().split() == ["new.txt", "one.txt"]
+        assert tree == ["new.txt", "one.txt"]
         assert meta.score is not None and meta.score.test is not None and meta.score.test.ok
 
 
@@ -122,16 +123,16 @@ async def test_a_prompt_in_the_moment_of_the_end_is_worked_on_or_refused(tmp_pat
     assert "refused" in outcomes
 
 
-async def test_a_canceled_branch_drops_what_waits(tmp_path: Path) -> None:
+async def test_a_canceled_exploration_drops_what_waits_in_its_branches(tmp_path: Path) -> None:
     hold = Hold()
-    async with exploring(tmp_path, [explore("only"), "Done."], {"A": [[hold, "First."], "Second."]}) as bench:
+    async with exploring(tmp_path, [explore("only")], {"A": [[hold, "First."], "Second."]}) as bench:
         session = bench.session(settings=EDITS)
         turn = asyncio.create_task(session.prompt("go"))
         child = await branch(bench, session, "A")
         await hold.reached.wait()
         queued = asyncio.create_task(child.prompt("more"))
         await until(lambda: bool(child.queued()))
-        assert bench.core.cancel(child.session_id)
+        assert session.cancel()
         assert (await queued).stop == "canceled"
         await turn
         assert session.state.children.branches["A"].status == "abandoned"

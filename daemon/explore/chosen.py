@@ -1,0 +1,108 @@
+"""What was chosen of explorations, in the plan: ``selected_branch`` of the goal that stands for the choice.
+
+That is the ``explore_merge`` goal, and the ``explore_start`` goal as long as other branches are still at work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from daemon.loop.goal_events import goal_event
+from daemon.model.branches import Choice
+from daemon.model.events import BranchSelected
+from daemon.model.goals import Goal
+from daemon.model.words import cut_line
+from daemon.plan.exploring import merge_of
+from daemon.plan.forest import ENDED
+from daemon.plan.tree import Change, PlanError, Updated
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.loop.live import LiveSession
+
+PERSON = "person"
+_MAX_SUMMARY = 2_400
+
+
+def who_chose(by: str) -> str:
+    """E.g. ``The person (VS Code)``."""
+    return "The person" if by in ("", PERSON) else f"The person ({by})"
+
+
+def note_choice(session: LiveSession, explore_start_id: str, choice: Choice) -> None:
+    """Branches were chosen: the log has it, and the goal of the choice is done. Raises StoreError."""
+    session.emit(
+        BranchSelected(
+            trace_id=session.session_id,
+            time=session.services.now(),
+            explore_start_id=explore_start_id,
+            choice=choice,
+        )
+    )
+    if (goal := merge_of(session.state.plan, explore_start_id)) is None:
+        follow_choices(session)
+    else:
+        _emit(session, _chosen(session, goal, choice.summary))
+
+
+def carry_over(session: LiveSession, explore_start_id: str) -> None:
+    """The goal of the choice is there now: what was chosen before it was ends it. Once more does nothing.
+
+    Raises StoreError.
+    """
+    chosen = session.state.children.chosen(explore_start_id)
+    goal = merge_of(session.state.plan, explore_start_id)
+    if chosen and goal is not None and goal.status not in ENDED:
+        _emit(session, _chosen(session, goal, early_words(chosen)))
+
+
+def follow_choices(session: LiveSession) -> None:
+    """Changes of files were taken back, or forward: so were merges among them. Raises StoreError."""
+    children, plan = session.state.children, session.state.plan
+    for start_id, choices in children.choices.items():
+        goal = merge_of(plan, start_id) or plan.goals.get(start_id)
+        used = children.used(start_id)
+        if goal is None or goal.selected_branch == used:
+            continue
+        updates: dict[str, object] = {"selected_branch": used}
+        if goal.type == "explore_merge" and goal.status == "completed":
+            gone = [name for choice in choices if choice.undone for name in choice.branch_ids]
+            back = f"The merge of branch {', '.join(dict.fromkeys(gone))} was taken back." if gone else ""
+            said = " ".join(choice.summary for choice in choices if not choice.undone)
+            updates["summary"] = cut_line(" ".join(filter(None, (said, back))), _MAX_SUMMARY)
+        _emit(session, [Updated(goal.id, updates, plan.current_id)])
+
+
+def early_words(chosen: Sequence[Choice]) -> str:
+    """What was chosen while other branches were still at work."""
+    return " ".join(
+        f"{who_chose(choice.by)} has chosen branch {', '.join(choice.branch_ids)} while others were at work. "
+        f"{choice.summary}"
+        for choice in chosen
+    )
+
+
+def _chosen(session: LiveSession, goal: Goal, summary: str) -> list[Change]:
+    plan = session.state.plan
+    selected = session.state.children.used(goal.explore_start_id or "")
+    try:
+        changes = plan.plan_done(cut_line(summary, _MAX_SUMMARY), goal)
+    except PlanError:
+        # It has ended before, or has open goals below it: what was selected is a fact all the same.
+        updates: dict[str, object] = {"selected_branch": selected}
+        if goal.status == "completed":
+            updates["summary"] = cut_line(f"{goal.summary or ''} Then: {summary}".strip(), _MAX_SUMMARY)
+        return [Updated(goal.id, updates, plan.current_id)]
+    return [
+        replace(change, updates={**change.updates, "selected_branch": selected})
+        if isinstance(change, Updated) and change.goal_id == goal.id
+        else change
+        for change in changes
+    ]
+
+
+def _emit(session: LiveSession, changes: Sequence[Change]) -> None:
+    for change in changes:
+        session.emit(goal_event(change, session.session_id, session.services.now()))

@@ -1,0 +1,123 @@
+"""What was chosen is remembered: while others are at work, across restarts, and when it is taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from daemon.explore import commands
+from daemon.explore.choosing import awaited
+from daemon.loop.recovery import read_state
+from daemon.loop.restoring import Restorer
+from daemon.loop.session import Session
+from daemon.model.events import BranchSelected, ExploreCompleted
+from lsp_bridge.branch_requests import explorations
+from tests.fakes.branches import EDITS, explore, exploring, told
+from tests.fakes.core import Bench, daemon
+from tests.fakes.explored import created, explored
+from tests.fakes.models import Call, Hold
+from tests.fakes.waiting import until
+
+
+def used(session: Session) -> str | None:
+    (only,) = explorations(session)
+    return only.selected_branch
+
+
+async def picked(bench: Bench, session: Session, *choice: str) -> None:
+    pick = asyncio.create_task(commands.select_for_person(session, choice, "VS Code"))
+    await bench.answer("once")
+    await pick
+
+
+def replays(bench: Bench, session: Session) -> None:
+    """The log alone says the same as what is live."""
+    again = read_state(bench.core.store, session.session_id)
+    assert again.children.choices == session.state.children.choices
+    assert again.plan.snapshot() == session.state.plan.snapshot()
+
+
+@pytest.mark.parametrize("how", ["model", "person"])
+async def test_a_pick_while_others_work_is_in_the_record_and_ends_the_choice(
+    tmp_path: Path, how: str
+) -> None:
+    hold = Hold()
+    steps = {
+        "A": [Call("write", {"file_path": "a.txt", "content": "a\n"}), "A is done."],
+        "B": [[hold, "B is done."]],
+    }
+    settings = {**EDITS, "explore_choice": how}
+    async with exploring(tmp_path, [explore("one", "two"), "Done."], steps, changes=True) as bench:
+        session = bench.session(settings=settings)
+        turn = asyncio.create_task(session.prompt("go"))
+        branches = session.state.children.branches
+        await until(lambda: "A" in branches and branches["A"].status == "completed" and hold.reached.is_set())
+        await picked(bench, session, "A")
+        assert used(session) == "A" and session.state.plan.goals["1"].status != "completed"
+        replays(bench, session)
+        hold.go.set()
+        assert (await turn).stop == "end_turn"  # nobody waits for a choice that is made
+        assert not awaited(session)
+        merge = session.state.plan.goals["2"]
+        assert (merge.type, merge.status, merge.selected_branch) == ("explore_merge", "completed", "A")
+        words = "The person (VS Code) has chosen branch A while others were at work."
+        assert merge.summary is not None and words in merge.summary
+        assert merge.merge_summary is not None and words in merge.merge_summary
+        (ended,) = [e for e in bench.events(ExploreCompleted) if e.trace_id == session.session_id]
+        assert ended.merge_summary == merge.merge_summary
+        assert (
+            words in told(session).content
+            and "Nothing of it is in the workspace" not in told(session).content
+        )
+        assert used(session) == "A"
+        replays(bench, session)
+
+
+async def test_a_pick_that_was_undone_before_the_end_is_none(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        explored(session, {"A": [created("a.py", "a\n")]})
+        await picked(bench, session, "A")
+        assert used(session) == "A"
+        await Restorer(session).undo()
+        goal = session.state.plan.goals["2"]
+        assert (goal.selected_branch, used(session)) == (None, None)
+        assert goal.summary == "The merge of branch A was taken back."
+        replays(bench, session)
+        await Restorer(session).redo()
+        goal = session.state.plan.goals["2"]
+        assert (goal.selected_branch, used(session)) == ("A", "A")
+        assert goal.summary is not None and goal.summary.startswith("Selected: branch A")
+        replays(bench, session)
+        session_id = session.session_id
+    async with daemon(tmp_path) as bench:
+        session = await bench.opened(session_id)
+        await Restorer(session).undo()
+        assert used(session) is None
+
+
+async def test_of_two_merges_the_one_that_is_left_is_named(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        explored(session, {"A": [created("a.py", "a\n")], "B": [created("b.py", "b\n")]})
+        await picked(bench, session, "A")
+        await picked(bench, session, "B")
+        assert used(session) == "A, B"
+        first, second = bench.events(BranchSelected)
+        await Restorer(session).undo(first.choice.tool_call_id)
+        assert used(session) == "B"
+        await Restorer(session).undo(second.choice.tool_call_id)
+        assert used(session) is None
+        await Restorer(session).redo(first.choice.tool_call_id)
+        assert used(session) == "A"
+
+
+async def test_a_branch_that_changed_nothing_is_chosen_and_not_used(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        explored(session, {"A": []})
+        said = await commands.select_for_person(session, ["A"], "VS Code")
+        assert "there is nothing to take over" in said.content
+        assert used(session) is None and session.state.plan.goals["2"].status == "completed"

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from daemon.agents.loader import load_agent
 from daemon.config import WORKSPACE_FILE
+from daemon.loop.children import close_child, open_child
 from lsp_bridge.handshake import INVALID_PARAMS, STORE_FAILED, UNKNOWN_REQUEST, UNKNOWN_SESSION
 from tests.fakes.bridge import Door, Raw, served
 from tests.fakes.models import Call, Hold
@@ -282,6 +284,25 @@ async def test_what_this_session_was_granted_counts_in_its_explanation() -> None
         await me.client.answer(number)
         assert (await me.explained("edit", "src/b.py"))["action"] == "allow"
         assert (await me.explained("edit", "src/b.py", here=False))["action"] == "ask"
+
+
+async def test_what_binds_from_above_is_listed_and_explained() -> None:
+    async with served() as door:
+        me = await person(door)
+        session = door.bench.core.live(me.session_id)
+        assert session is not None
+        session.agent = load_agent("plan")
+        helper = open_child(session, "s1", load_agent("general"))
+        below = Person(door, me.client, helper.session_id)
+        words = {rule["words"] for rule in (await below.rules())["rules"] if rule["action"] == "deny"}
+        assert any("this agent only looks (read_only)" in text for text in words)
+        denied = [(rule["permission"], rule["source"]) for rule in (await below.rules())["rules"]]
+        assert ("edit", "agent") in denied
+        explained = await below.explained("bash", "make")
+        assert explained["action"] == "deny"
+        assert "this agent only looks (read_only)" in json.dumps(explained)
+        assert (await below.explained("bash", "ls"))["action"] == "ask"
+        await close_child(helper)
 
 
 # -- trust and modes --

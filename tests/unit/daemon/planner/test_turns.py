@@ -703,7 +703,12 @@ async def test_a_list_that_is_given_when_asked_once_more_is_the_plan(tmp_path: P
 
 async def test_a_compaction_in_the_middle_of_a_step_leaves_plan_and_place(tmp_path: Path) -> None:
     lists = ("requests_and_rulings", "decisions", "findings", "files_changed", "failed_attempts")
-    summary = {"current_work": "A.", **{name: [] for name in lists}, "pending_actions": ["A"], "key_paths": {}}
+    summary = {
+        "current_work": "A.",
+        **{name: [] for name in lists},
+        "pending_actions": ["A"],
+        "key_paths": {},
+    }
     free = End(usage=Usage())
     reads: list[Step] = [[Call("read", {"file_path": f"f{n}.txt"}), free] for n in range(4)]
     overflow: list[Step] = [Fail("overflow", "prompt is too long"), [json.dumps(summary), free]]

@@ -61,8 +61,8 @@ class Confinement:
             return ""
         return (
             "In a branch the workspace, what is linked from it (node_modules, .venv) and other copies are "
-            "read-only, and sudo does not work. Write elsewhere: copy what you must change into this copy (remove the "
-            "link, copy the folder in its place), or give the program a cache folder elsewhere."
+            "read-only, and sudo does not work. Write elsewhere: copy what you must change into another folder, and "
+            "give a program that keeps a cache there another place for it, or do without it."
         )
 
 

@@ -109,10 +109,7 @@ class Judge:
         name = self._name(access)
         if name.permission in PATHS and is_device(name.exact):
             now = Circumstances()  # whatever the mode: ``2>/dev/null`` changes nothing
-        rule, part = self._rule(access, name)
-        if part is not None and part.source == "branch" and part.action == "deny" and now.fenced:
-            # Which files it means shows only at run time; that they are not the workspace's, the mounts see to.
-            part = None
+        rule, part = self._rule(access, name, now)
         rule = self._meant(access, name, rule)
         silent = False
         forbidden = now.forbids(name.permission)
@@ -145,11 +142,12 @@ class Judge:
             exact = folded = access.target.replace("\\", "/")
         return _Name(permission, exact, folded, Surroundings(matching.home(), self._root, self._stands_for))
 
-    def _rule(self, access: Access, name: _Name) -> tuple[Rule, Rule | None]:
+    def _rule(self, access: Access, name: _Name, now: Circumstances) -> tuple[Rule, Rule | None]:
         if not access.several:
             return self._layers.find(name.permission, name.exact, name.folded, name.around), None
         found = self._layers.find_several(name.permission, name.exact, name.folded, name.around)
-        return found.rule, found.part
+        # Which files it means shows only at run time; that they are not the workspace's, the mounts see to.
+        return found.rule, found.besides if now.fenced else found.part
 
     def _meant(self, access: Access, name: _Name, rule: Rule) -> Rule:
         """The rule for a command: variables that change nothing of it may be left out, and a general grant means only

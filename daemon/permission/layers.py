@@ -221,10 +221,12 @@ def _table(rules: _Same, permission: str, around: Surroundings) -> _Table:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """``rule`` decides; for a wildcard ``part`` is a rule that asks about or denies a part of it."""
+    """``rule`` decides; for a wildcard ``part`` is a rule that asks about or denies a part of it, ``besides`` the one
+    where a branch's rules forbid no part of it."""
 
     rule: Rule
     part: Rule | None = None
+    besides: Rule | None = None
 
 
 _WORKSPACE = 2
@@ -288,7 +290,8 @@ class Layers:
             elif _stricter(rule, found):
                 found = rule
             parts = [*some, *parts]
-        return Found(found, max(parts, key=lambda part: STRICTNESS[part.action], default=None))
+        besides = [part for part in parts if part.source != "branch" or part.action != "deny"]
+        return Found(found, _strictest(parts), _strictest(besides))
 
     def allowing(self, permission: str, name: str, folded: str, around: Surroundings) -> Iterator[Rule]:
         """Rules that allow it, the strongest first, down to the first that does not. Those of a workspace that is not
@@ -302,6 +305,10 @@ class Layers:
                 if _AGENT < index < len(self._layers) - 1:
                     break  # that it does not limit is no yes
                 yield rule
+
+
+def _strictest(parts: Sequence[Rule]) -> Rule | None:
+    return max(parts, key=lambda part: STRICTNESS[part.action], default=None)
 
 
 def _granted(found: Rule, grant: Rule | None) -> Rule:

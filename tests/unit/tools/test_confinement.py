@@ -145,8 +145,8 @@ async def test_what_is_mounted_below_the_workspace_is_read_only_too(fenced: Fenc
 async def test_the_model_is_told_why_a_write_failed(fenced: Fenced) -> None:
     failed = await fenced.script("mkdir .venv/cache")
     assert "Read-only file system" in failed.content
-    assert "copy what you must change" in failed.content
-    assert "copy what you must change" not in (await fenced.bash("echo fine")).content
+    assert "copy what you must change into another folder" in failed.content
+    assert "copy what you must change into another folder" not in (await fenced.bash("echo fine")).content
 
 
 @needs_bwrap
@@ -185,7 +185,11 @@ async def test_where_it_does_not_work_the_person_is_told_and_commands_run_as_the
     broken.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2; exit 1\n")
     broken.chmod(0o755)
     found: list[str] = [str(broken)]
-    monkeypatch.setattr(module, "bwrap", lambda *_: found[0])
+
+    def bwrap(_workspace: Path, _origin: Path) -> str:
+        return found[0]
+
+    monkeypatch.setattr(module, "bwrap", bwrap)
     place = fenced.place
     for program in (str(broken), "/nowhere/bwrap"):
         found[0] = program
@@ -205,7 +209,11 @@ async def test_a_bwrap_that_protects_nothing_is_none(
     fake = tmp_path / "bwrap"
     fake.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
     fake.chmod(0o755)
-    monkeypatch.setattr(module, "bwrap", lambda *_: str(fake))
+
+    def bwrap(_workspace: Path, _origin: Path) -> str:
+        return str(fake)
+
+    monkeypatch.setattr(module, "bwrap", bwrap)
     place = fenced.place
     assert confine(place.copy.root, place.workspace, (place.workspace,), (place.copy.root,)).fenced is False
 

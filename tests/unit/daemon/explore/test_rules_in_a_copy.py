@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from daemon.permission.rules import SHIPPED, RuleSet
 from tests.fakes.branch_place import BranchPlace, branch_place, copy_of
 from tools.access import Suggestion
 from tools.base import PermissionAsk
+from tools.shell.place import real_place
+from tools.shell.question import question
 
 MODES: tuple[Mode, ...] = ("ask", "accept-edits", "auto")
 
@@ -89,6 +92,30 @@ def test_the_workspace_itself_may_be_read_after_a_question_and_not_be_changed(
         "rm -rf {ws}",
         "rm {ws}/.git/index",
         "git -C {ws} apply x > {ws}/out",
+        "git -C {ws} commit -qam x",
+        "git -C {ws}/src commit -qam x",
+        "git -C {ws} stash",
+        "git -C {ws} checkout -q -b x",
+        "git -C {ws} reset --hard HEAD~1",
+        "git -C {ws} gc",
+        "git -C {ws} unheard-of",
+        "git -C .venv commit -qam x",
+        "git --git-dir={ws}/.git update-ref refs/heads/x HEAD",
+        "git --git-dir {ws}/.git --work-tree={ws} add -A",
+        "git --work-tree={ws} reset -q",
+        "git -C {ws} --git-dir=.git tag x",
+        "GIT_DIR={ws}/.git git update-ref refs/heads/x HEAD",
+        "export GIT_DIR={ws}/.git; git tag x",
+        "GIT_WORK_TREE={ws} git checkout .",
+        "GIT_INDEX_FILE={ws}/.git/index git add src",
+        "cd {ws} && git commit -qam x",
+        "(cd {ws}/src; git tag x)",
+        "git push {ws} HEAD:refs/heads/x",
+        "git push file://{ws}/.git HEAD:refs/heads/x",
+        "ln .venv/bin/tool hard",
+        "ln -f {ws}/src/a.py hard",
+        "cp -al {ws}/src mine",
+        "cp --link .venv/bin/tool mine",
         "echo x > .venv/pyvenv.cfg",
         "rm -r .venv/bin",
         "cp src/a.py .venv/",
@@ -109,6 +136,97 @@ def test_commands_that_would_leave_the_copy_are_denied_in_every_mode(
     rules = place.rules(rule("bash", "*", "allow"), rule("edit", "*", "allow"), mode=mode)
     line = line.format(ws=place.workspace, copy=place.copy.root, other=other.root, private=place.copy.private)
     assert rules.judge(place.command(line)).action == "deny"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git commit -qam x",
+        "git -C src commit -qam x",
+        "git -C {copy} stash",
+        "cd src && git commit -qam x",
+        "cd {copy}/src && git checkout -q -b x",
+        "git fetch -q origin",
+        "ln src/a.py b.py",
+        "ln -s .venv/bin/tool t",
+        "cp -r .venv mine",
+    ],
+)
+def test_what_git_and_links_do_in_the_copy_is_the_branchs_own(place: BranchPlace, line: str) -> None:
+    rules = place.rules(mode="auto")
+    assert rules.judge(place.command(line.format(copy=place.copy.root))).action == "allow"
+
+
+def test_git_that_shows_something_of_the_workspace_is_a_question_like_all_reading_there(
+    place: BranchPlace,
+) -> None:
+    rules = place.rules(mode="auto")
+    for line in ("git -C {ws} log --oneline", "git -C {ws} status", "cd {ws} && git diff"):
+        assert rules.judge(place.command(line.format(ws=place.workspace))).action == "ask"
+
+
+@pytest.mark.parametrize("line", ["make", "npm test", "pytest -q", "python3 w.py", "./run", "uv run x"])
+def test_code_that_nobody_can_read_is_a_question_in_mode_auto_where_nothing_keeps_it_from_the_workspace(
+    place: BranchPlace, line: str
+) -> None:
+    rules, ask = place.rules(mode="auto"), place.command(line)
+    assert rules.judge(replace(ask, fenced=False)).action == "ask"
+    assert rules.judge(replace(ask, fenced=True)).action == "allow"
+    assert rules.judge(ask).action == "allow", "of no branch"
+    # Who has said yes to this command is not asked again.
+    granted = Rule(permission="bash", pattern=line, action="allow", source="session")
+    rules = place.rules(mode="auto", session=[granted])
+    assert rules.judge(replace(ask, fenced=False)).action == "allow"
+
+
+def test_what_a_wrapper_runs_counts_too(place: BranchPlace) -> None:
+    rules = place.rules(mode="auto")
+    assert rules.judge(replace(place.command("timeout 9 make x"), fenced=False)).action == "ask"
+    assert rules.judge(replace(place.command("timeout 9 cat src/a.py"), fenced=False)).action == "allow"
+
+
+def test_a_push_to_a_server_writes_to_no_folder(place: BranchPlace) -> None:
+    for line in (
+        "git push origin HEAD",
+        "git push git@example.org:a/b.git",
+        "git push https://example.org/a/b",
+    ):
+        assert place.rules().judge(place.command(line)).action == "ask"
+
+
+@pytest.mark.parametrize(
+    "line", ["cat src/a.py", "cp src/a.py b.py", "git commit -qam x", "sed -i s/1/2/ src/a.py", "mkdir x"]
+)
+def test_what_words_say_all_of_is_no_question_even_there(place: BranchPlace, line: str) -> None:
+    assert place.rules(mode="auto").judge(replace(place.command(line), fenced=False)).action == "allow"
+
+
+def test_a_file_whose_name_shows_only_at_run_time_is_no_question_where_the_workspace_cannot_be_written(
+    place: BranchPlace,
+) -> None:
+    ask = place.command('d=$(date +%s); cp src/a.py "$d/x.py"')
+    rules = place.rules(mode="auto")
+    assert rules.judge(replace(ask, fenced=True)).action == "allow"
+    assert rules.judge(replace(ask, fenced=False)).action == "ask"
+    # What the person forbids is forbidden by more than mounts.
+    rules = place.rules(rule("edit", "secret/*", "deny"), mode="auto")
+    assert rules.judge(replace(ask, fenced=True)).action == "ask"
+
+
+def test_in_the_main_line_git_elsewhere_is_a_change_there(place: BranchPlace) -> None:
+    other = place.copy.root
+    rules = RuleSet(SHIPPED, mode="auto", trust="trusted", root=place.workspace.as_posix())
+    for line in ("git -C {other} commit -qam x", "cd {other} && git tag x", "git push {other} HEAD"):
+        ask = question(line.format(other=other), real_place(place.workspace))
+        reasons = rules.judge(ask).reasons
+        assert ("edit", "ask") in {(one.permission, one.action) for one in reasons}, line
+    for line in (
+        "git -C {ws} commit -qam x",
+        "git -C src tag x",
+        "cd {ws}/src && git stash",
+    ):
+        ask = question(line.format(ws=place.workspace), real_place(place.workspace))
+        assert rules.judge(ask).action == "allow", line
 
 
 @pytest.mark.parametrize("contained", [False, True])

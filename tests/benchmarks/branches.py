@@ -83,6 +83,7 @@ async def _opened(root: Path, top: Path, run: int) -> float:
     copy = await copies.open(f"run{run}:A", base)
     took = (time.perf_counter() - start) * 1000
     await copy.close()
+    await copies.done(base)
     return took
 
 
@@ -94,4 +95,5 @@ async def _eight(root: Path, top: Path) -> float:
     took = (time.perf_counter() - start) * 1000
     for copy in opened:
         await copy.close()
+    await copies.done(base)
     return took

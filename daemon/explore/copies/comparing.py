@@ -48,7 +48,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Comparing:
-    """Compares one copy."""
+    """Compares one copy.
+
+    Contents are the bytes on disk, in patches too. ``git apply`` converts what it finds before it compares: so it
+    refuses a patch of lines with a keyword (attribute ``ident``), or in another encoding (``working-tree-encoding``).
+    Our own merging does not use patches.
+    """
 
     git: Git
     top: Path

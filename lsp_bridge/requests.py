@@ -242,8 +242,7 @@ class Requests:
 
     async def cancel(self, params: p.SessionParams) -> p.CanceledResult:
         """Stop the running turn."""
-        session = self._core.live(params.session_id)
-        return p.CanceledResult(canceled=session is not None and session.cancel())
+        return p.CanceledResult(canceled=self._core.cancel(params.session_id))
 
     async def set(self, params: p.SessionSetParams) -> p.SessionResult:
         """Change title, model, mode or limits."""

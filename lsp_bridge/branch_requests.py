@@ -86,7 +86,7 @@ class BranchRequests:
         """The person's choice; answers when what it would write was decided."""
         from daemon.explore.commands import select_for_person
 
-        if not params.choice:
+        if not any(item.partition(":")[0].strip() for item in params.choice):
             raise RequestError(
                 p.INVALID_PARAMS, 'Nothing is chosen: name a branch ("A") or a file ("A:a.py").'
             )
@@ -179,16 +179,13 @@ class BranchRequests:
 
     async def _branch(self, session_id: str, branch_id: str) -> tuple[Session, BranchMeta]:
         """The main line and its branch. Raises UnknownTrace, StoreError, and RequestError without such a branch."""
+        from daemon.explore.stored import find_branch
+
         session = await self._core.session(session_id)
-        branches = session.state.children.branches
-        if (branch := branches.get(branch_id)) is None:
-            known = ", ".join(branches)
-            raise RequestError(
-                p.UNKNOWN_BRANCH,
-                f"There is no branch {branch_id}. "
-                + (f"Branches: {known}." if known else "Nothing was explored in this session."),
-            )
-        return session, branch
+        try:
+            return session, find_branch(session, branch_id)
+        except ToolError as error:
+            raise RequestError(p.UNKNOWN_BRANCH, str(error)) from error
 
 
 async def _looked_up(work: Awaitable[T]) -> T:

@@ -178,6 +178,9 @@ async def on_base(
 ) -> tuple[bytes | None, MadeT]:
     """What ``base_of`` gives, and what ``make`` (pure, may be slow) makes of it. Raises ToolError like both."""
     seen = ctx.files.last_read(target.path)
+    if seen is None and ctx.permission.decide("edit", target.rule) == "deny":
+        # What must not be changed is not to be read first: the refusal says what to do instead.
+        await ctx.permission.ask(PermissionAsk("edit", (target.rule,), f"Edit {shown_name(target.rule)}"))
 
     def work() -> tuple[bytes | None, MadeT]:
         open_file = ctx.files.editors.opened(target.path)

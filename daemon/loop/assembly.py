@@ -209,11 +209,11 @@ class Assembly:
                 GoalMeter(
                     goal_id=goal_id,
                     usage=self._state.spending.usage(goal_id),
-                    cost=goal.cumulative_stats.total_cost,
+                    cost=self._state.spending.cost(goal_id),
                     context_tokens=round(shown.get(goal_id, 0) * ratio),
                 )
                 for goal_id in wanted
-                if (goal := self._state.plan.goals.get(goal_id)) is not None
+                if goal_id in self._state.plan.goals
             ),
         )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from daemon.loop.state_of_children import Children, Spent
+from daemon.model.events import BranchCompleted, BranchMessageAdded, Event, SubagentCompleted
 from daemon.model.messages import Message, Usage
 from daemon.model.traces import BranchTrace, Budget
 from daemon.plan.tree import PlanTree
@@ -26,26 +28,66 @@ def added(one: Usage, other: Usage) -> Usage:
 
 @dataclass(slots=True)
 class Spending:
-    """Tokens by goal, cumulative: a message counts for its goal and all goals above it."""
+    """Tokens and money by goal, cumulative: a message counts for its goal and all goals above it.
+
+    What branches took counts for the goal of their exploration, what a sub-agent took for that of the call.
+    """
 
     _usage: dict[str, Usage] = field(default_factory=dict[str, Usage])
+    _cost: dict[str, float] = field(default_factory=dict[str, float])
 
     def usage(self, goal_id: str) -> Usage:
         """What a goal and those below it took."""
         return self._usage.get(goal_id, Usage())
 
+    def cost(self, goal_id: str) -> float:
+        """The same in US dollars."""
+        return self._cost.get(goal_id, 0.0)
+
     def add(self, message: Message, plan: PlanTree) -> None:
         """Count one message. O(depth of its goal)."""
-        if message.usage is None or message.goal_id not in plan.goals:
-            return
-        for goal_id in (message.goal_id, *(goal.id for goal in plan.ancestors(message.goal_id))):
-            self._usage[goal_id] = added(self.usage(goal_id), message.usage)
+        self.add_spent(message.goal_id, message.usage or Usage(), message.cost or 0.0, plan)
 
-    def recount(self, messages: Iterable[Message], plan: PlanTree) -> None:
+    def add_spent(self, goal_id: str | None, usage: Usage, cost: float, plan: PlanTree) -> None:
+        """Count what was done for a goal. O(its depth)."""
+        if goal_id is None or goal_id not in plan.goals or not (usage.total or cost):
+            return
+        for above in (goal_id, *(goal.id for goal in plan.ancestors(goal_id))):
+            self._usage[above] = added(self.usage(above), usage)
+            self._cost[above] = self.cost(above) + cost
+
+    def recount(self, messages: Sequence[Message], plan: PlanTree, children: Children) -> None:
         """Begin again: goals stand elsewhere now, or a session was opened."""
         self._usage.clear()
+        self._cost.clear()
         for message in messages:
             self.add(message, plan)
+        for branch in children.branches.values():
+            usage, cost = children.usage.get(branch.id, Usage()), children.cost.get(branch.id, 0.0)
+            self.add_spent(branch.explore_start_id, usage, cost, plan)
+        if children.subagents:
+            goals = {call.id: message.goal_id for message in messages for call in message.tool_calls()}
+            for agent in children.subagents.values():
+                self.add_spent(goals.get(agent.tool_call_id), agent.usage, agent.cost, plan)
+
+    def add_child(
+        self, event: Event, spent: Spent, messages: Sequence[Message], plan: PlanTree, children: Children
+    ) -> None:
+        """Count what an event of a child adds."""
+        if isinstance(event, BranchMessageAdded | BranchCompleted):
+            branch = children.branches.get(event.branch_id)
+            goal_id = None if branch is None else branch.explore_start_id
+        elif isinstance(event, SubagentCompleted):
+            goal_id = _goal_of_call(event.subagent.tool_call_id, messages)
+        else:
+            return
+        self.add_spent(goal_id, *spent, plan)
+
+
+def _goal_of_call(call_id: str, messages: Sequence[Message]) -> str | None:
+    """The goal in focus when a call was made; it is among the newest messages."""
+    found = (m.goal_id for m in reversed(messages) if any(call.id == call_id for call in m.tool_calls()))
+    return next(found, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +136,7 @@ def overspent(
     chain = [] if current is None else [current, *plan.ancestors(current.id)]
     for goal in chain:
         if budget.goal_usd is not None:
-            found.append(Overspent(goal.id, "usd", goal.cumulative_stats.total_cost, budget.goal_usd))
+            found.append(Overspent(goal.id, "usd", spending.cost(goal.id), budget.goal_usd))
         if budget.goal_tokens is not None:
             found.append(Overspent(goal.id, "tokens", spending.usage(goal.id).total, budget.goal_tokens))
     for item in found:

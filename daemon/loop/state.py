@@ -90,7 +90,7 @@ class SessionState:
         """Branches and sub-agents, and what of the totals is theirs."""
         self.spending = Spending()
         """Tokens by goal."""
-        self.spending.recount(self.messages, self.plan)
+        self.spending.recount(self.messages, self.plan, self.children)
         self.instructions: dict[str, str] = {}
         """Instruction files of folders that the model was given with a tool result: text by shown path."""
         self.untrusted_instructions: dict[str, str] = {}
@@ -128,7 +128,7 @@ class SessionState:
             self.plan.apply(Removed(event.goal_id, event.current_id))
         elif isinstance(event, GoalMoved):
             self.plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
-            self.spending.recount(self.messages, self.plan)
+            self.spending.recount(self.messages, self.plan, self.children)
         elif isinstance(event, ContextMarked):
             before = self.marks.history_before if event.history_before is None else event.history_before
             self.marks = Marks(self.marks.pruned | frozenset(event.pruned), before)
@@ -167,6 +167,7 @@ class SessionState:
             self._end_branch(event)  # our own end: the main line has it, too
         elif (spent := self.children.apply(event)) is not None:
             usage, cost = spent
+            self.spending.add_child(event, spent, self.messages, self.plan, self.children)
             self.trace = self.trace.model_copy(
                 update={"usage": added(self.trace.usage, usage), "total_cost": self.trace.total_cost + cost}
             )

@@ -63,7 +63,7 @@ test("what the person undid is a line of its own, and an altered change says so"
   const state = play([
     event(1, "message_added", { message: message("assistant", 2, [part]), affectedGoals: [] }),
     event(2, "message_added", { message: message("tool", 3, [result("c1", { metadata: { altered: true } })]), affectedGoals: [] }),
-    event(3, "files_restored", { action: "undo", files, target: "edit of a.py", by: "VS Code" }),
+    event(3, "files_restored", { action: "undo", files, target: "edit of a.py", changes: ["c1"], by: "VS Code" }),
   ]);
   const last = state.items.at(-1);
   assert.equal(last?.kind === "notice" && last.text, "You undid edit of a.py +1 −2");

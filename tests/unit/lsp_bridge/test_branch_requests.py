@@ -235,9 +235,16 @@ async def test_what_cannot_be_done_is_refused_with_words_and_codes() -> None:
     async with person() as me:
         await me.explored()
         wrong: tuple[tuple[str, dict[str, Any], int, str], ...] = (
-            ("explore/files", {"branchId": "Q"}, UNKNOWN_BRANCH, "Branches: A, B."),
+            ("explore/files", {"branchId": "Q"}, UNKNOWN_BRANCH, "Branches: A (Make it two; completed), B ("),
             ("explore/select", {"choice": ["Q:a"]}, UNKNOWN_BRANCH, "no branch Q"),
             ("explore/select", {"choice": []}, INVALID_PARAMS, "Nothing is chosen"),
+            ("explore/select", {"choice": [""]}, INVALID_PARAMS, "Nothing is chosen"),
+            (
+                "explore/select",
+                {"choice": ["a:nowhere"]},
+                HISTORY_CONFLICT,
+                "Branch A did not change nowhere",
+            ),
             ("explore/content", {"branchId": "A", "path": "other"}, UNKNOWN_BRANCH, "did not change other"),
             ("explore/list", {"exploreStartId": "99"}, UNKNOWN_BRANCH, "99"),
             ("plan/build", {}, INVALID_PARAMS, "not plan"),

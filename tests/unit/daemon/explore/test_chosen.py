@@ -12,7 +12,7 @@ from daemon.explore.choosing import awaited
 from daemon.loop.recovery import read_state
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
-from daemon.model.events import BranchSelected, ExploreCompleted
+from daemon.model.events import BranchGoalAdded, BranchSelected, ExploreCompleted
 from lsp_bridge.branch_requests import explorations
 from tests.fakes.branches import EDITS, explore, exploring, told
 from tests.fakes.core import Bench, daemon
@@ -121,3 +121,42 @@ async def test_a_branch_that_changed_nothing_is_chosen_and_not_used(tmp_path: Pa
         said = await commands.select_for_person(session, ["A"], "VS Code")
         assert "there is nothing to take over" in said.content
         assert used(session) is None and session.state.plan.goals["2"].status == "completed"
+
+
+async def test_goals_name_the_branch_whose_plan_they_are_in(tmp_path: Path) -> None:
+    steps = {"A": [Call("goal", {"add": ["Look"]}), "A is done."]}
+    async with exploring(tmp_path, [explore("one"), "Done."], steps) as bench:
+        session = bench.session(settings=EDITS)
+        await session.prompt("go")
+        (added,) = bench.events(BranchGoalAdded)
+        assert added.goal.branch_id == "A"
+        assert all(goal.branch_id is None for goal in session.state.plan.goals.values())
+        child = read_state(bench.core.store, f"{session.session_id}:A")
+        assert [goal.branch_id for goal in child.plan.snapshot().goals] == ["A"]
+
+
+async def test_a_branch_is_told_at_once_that_the_workspace_is_not_its_to_change(tmp_path: Path) -> None:
+    edit = {"file_path": f"{tmp_path}/workspace/src/a.py", "old_string": "a = 1", "new_string": "a = 2"}
+    async with exploring(
+        tmp_path, [explore("one"), "Done."], {"A": [Call("edit", edit), "A is done."]}
+    ) as bench:
+        session = bench.session(settings=EDITS)
+        turn = asyncio.create_task(session.prompt("go"))
+        await turn
+        child = await bench.opened(f"{session.session_id}:A")
+        assert "works in its own copy at" in told(child, "edit").content
+
+
+async def test_what_branches_took_counts_for_the_goal_of_their_exploration(tmp_path: Path) -> None:
+    steps = {"A": [Call("write", {"file_path": "a.txt", "content": "a\n"}), "A is done."]}
+    async with exploring(tmp_path, [explore("one"), "Done."], steps) as bench:
+        session = bench.session(settings=EDITS)
+        await session.prompt("go")
+        children, spending = session.state.children, session.state.spending
+        assert children.usage["A"].total > 0
+        assert spending.usage("1").total == children.usage["A"].total
+        assert spending.cost("1") == pytest.approx(children.cost["A"])
+        again = read_state(bench.core.store, session.session_id).spending
+        assert again.usage("1") == spending.usage("1") and again.cost("1") == pytest.approx(
+            spending.cost("1")
+        )

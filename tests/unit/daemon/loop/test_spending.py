@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from daemon.loop.spending import Overspent, Spending, overspent
+from daemon.loop.state_of_children import Children
 from daemon.model.messages import Message, TextPart, Usage
 from daemon.model.traces import Budget
 from daemon.plan.tree import PlanTree
@@ -67,7 +68,7 @@ def test_counting_again_gives_the_same() -> None:
     for message in messages:
         spending.add(message, plan)
     before = spending.usage(plan.find("1").id)
-    spending.recount(messages, plan)
+    spending.recount(messages, plan, Children())
     assert spending.usage(plan.find("1").id) == before == Usage(input=10)
 
 

@@ -1,0 +1,30 @@
+"""An exploration that is broken off leaves nothing, through the installed command; ``tests.cleanliness`` has more rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cleanliness import How, Stage, check
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+
+
+@pytest.mark.parametrize(
+    ("how", "stage", "kept"),
+    [
+        ("kill -9", "tools run", 3),
+        ("kill -9", "tests run", 3),
+        ("Ctrl-C", "copies are made", 0),
+        ("SIGTERM", "tools run", 3),
+        ("stop", "questions wait", 3),
+    ],
+)
+async def test_nothing_is_left_and_what_branches_did_can_be_read(
+    tmp_path: Path, how: How, stage: Stage, kept: int
+) -> None:
+    row = await check(tmp_path, how, stage)
+    assert row.clean, row
+    assert row.kept == kept

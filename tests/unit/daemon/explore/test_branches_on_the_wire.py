@@ -67,7 +67,8 @@ HISTORIES: dict[str, list[Step]] = {
 async def played(bench: Bench, name: str, session: Session) -> None:
     pictures = (FilePart(media_type="image/png", data=PICTURE, name="p.png"),) if name == "a picture" else ()
     steps = bench.models
-    hold = next((item for step in steps._steps for item in step if isinstance(item, Hold)), None)
+    items = [item for step in HISTORIES[name] if isinstance(step, list) for item in step]
+    hold = next((item for item in items if isinstance(item, Hold)), None)
     turn = asyncio.create_task(session.prompt("go", pictures))
     if hold is not None:
         await hold.reached.wait()

@@ -1,4 +1,4 @@
-"""An exploration that is broken off leaves nothing, through the installed command; ``tests.cleanliness`` has more rows."""
+"""An exploration that is broken off leaves nothing: through the installed command. More rows: ``tests.cleanliness``."""
 
 from __future__ import annotations
 

@@ -1,0 +1,81 @@
+"""What branches run without the sandbox, in whole explorations: nothing reaches the workspace or outlives them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.branches import EDITS, FILES, explore, exploring, ran, repository
+from tests.fakes.models import Call
+from tests.fakes.waiting import until
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"
+)
+FREE = {**EDITS, "permission": {"edit": "allow", "bash": "allow", "external_directory": "allow"}}
+MAKEFILE = "test:\n\tmkdir -p node_modules/.cache\n\techo broken > node_modules/p.js\n"
+
+
+def prepared(folder: Path) -> Path:
+    workspace = repository(
+        folder, {**FILES, ".gitignore": "*.log\n.trace/\nnode_modules/\n", "Makefile": MAKEFILE}
+    )
+    (workspace / "node_modules").mkdir()
+    (workspace / "node_modules/p.js").write_text("whole\n")
+    return workspace
+
+
+def outputs(session_folder: Path) -> str:
+    return "".join(path.read_text() for path in session_folder.rglob("events.jsonl"))
+
+
+async def test_what_a_recipe_writes_into_a_linked_folder_is_not_written(tmp_path: Path) -> None:
+    workspace = prepared(tmp_path)
+    hard = (
+        "ln node_modules/p.js hard.js 2>&1; echo x >> hard.js; git commit -qam mine 2>&1; git log --format=%s"
+    )
+    steps = {
+        "A": [
+            Call("bash", {"command": "make test"}),
+            Call("write", {"file_path": "h.sh", "content": hard}),
+            Call("bash", {"command": "sh h.sh"}),
+            "Tried.",
+        ],
+        "B": ["Nothing."],
+    }
+    async with exploring(tmp_path, [explore("one", "two"), "Done."], steps) as bench:
+        session = await ran(bench, settings={**FREE, "test_command": "make test"})
+        said = outputs(bench.core.store.folder(session.session_id))
+        assert "Read-only file system" in said
+        assert "read-only, and sudo does not work" in said, "the model is told why"
+        branch = session.state.children.branches["A"]
+        assert branch.score is not None
+        assert branch.score.test is not None
+        assert branch.score.test.exit_code == 2, "the test command is kept from it, too"
+        assert (workspace / "node_modules/p.js").read_text() == "whole\n"
+        assert sorted(path.name for path in (workspace / "node_modules").iterdir()) == ["p.js"]
+
+
+async def test_the_jobs_of_a_branch_end_with_it(tmp_path: Path) -> None:
+    prepared(tmp_path)
+    pids = tmp_path / "pids"
+    job = f"setsid sleep 300 & echo $! $$ > {pids}.new; mv {pids}.new {pids}; wait"
+    waits = f"until [ -e {pids} ]; do sleep 0.05; done"
+    steps = {
+        "A": [Call("bash", {"command": job, "background": True}), Call("bash", {"command": waits}), "Begun."],
+        "B": ["Nothing."],
+    }
+    async with exploring(tmp_path, [explore("one", "two"), "Done."], steps) as bench:
+        await ran(bench, settings=FREE)
+        assert len(pids.read_text().split()) == 2
+        await until(lambda: not any(map(_alive, pids.read_text().split())), "the end of the job")
+
+
+def _alive(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False

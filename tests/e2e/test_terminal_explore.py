@@ -123,3 +123,18 @@ async def test_a_plan_that_is_none_is_not_built(tmp_path: Path) -> None:
         refused = await goalwright.command("plan", "build")
         assert refused.code == 1
         assert "not plan" in refused.stderr
+
+
+async def test_a_run_with_yes_leaves_the_persons_choice_to_the_model(tmp_path: Path) -> None:
+    workspace = ways.make_repository(tmp_path / "shop")
+    model = ways.write_script(
+        tmp_path / "ways.json", ways.step(ways.call("explore", select=["B"])), ways.step(text=ways.ANSWER)
+    )
+    async with installed(workspace) as goalwright:
+        config = goalwright.home / "gw" / "config.json"
+        config.parent.mkdir(exist_ok=True)
+        config.write_text(json.dumps({"explore_choice": "person"}))
+        run = (await goalwright.run(ways.TASK, "--model", model, "--yes")).check()
+    assert "`goalwright explore leave`" in run.stdout + run.stderr
+    assert "left to the model (--yes)" in run.stdout
+    assert (workspace / "cart.py").read_text() == ways.EXACT

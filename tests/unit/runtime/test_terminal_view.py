@@ -250,8 +250,9 @@ def test_retry_and_notice_are_told() -> None:
 def test_last_line_has_session_tokens_and_cost() -> None:
     screen = Screen()
     totals = Totals()
-    totals.count({"usage": {"input": 1000, "output": 200, "cacheRead": 30000}, "cost": 0.0123})
-    totals.count({"usage": None})
+    spent = {"usage": {"input": 1000, "output": 200, "cacheRead": 30000}, "cost": 0.0123}
+    totals.count({"event": "message_added", "message": spent})
+    totals.count({"event": "message_added", "message": {"usage": None}})
     screen.delta("text", "done")
     screen.view.finish(Outcome("end_turn", "", "s1", totals))
     assert screen.lines == ["done", "session s1 · 31,200 tokens (97 % of the input from the cache) · $0.0123"]

@@ -12,9 +12,9 @@ from daemon.explore.copies import private_git
 from daemon.explore.copies.adding import INDEX, Private
 from daemon.explore.copies.base import BranchChange, CopyError
 from daemon.explore.copies.copying import index_stat
-from daemon.explore.copies.index_file import GITLINK, read, restat
 from daemon.explore.copies.limits import MOST_CHANGED, MOST_PATCH
 from daemon.explore.copies.programs import Git, Stop
+from daemon.files.index_file import GITLINK, read, restat
 
 _AT_ONCE = 100
 EMPTY_TREE = {

@@ -13,8 +13,8 @@ from pathlib import Path
 from daemon.explore.copies import copying
 from daemon.explore.copies.base import CopyError
 from daemon.explore.copies.copying import Plan, Result, Stat, Wanted
-from daemon.explore.copies.index_file import Entry
 from daemon.explore.copies.programs import DISK_FULL, Stop
+from daemon.files.index_file import Entry
 from tools.process import scrubbed_environment
 
 _FEW = 1500

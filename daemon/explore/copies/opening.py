@@ -12,14 +12,15 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from daemon.explore.copies import copier, index_file, linked, private_git
+from daemon.explore.copies import copier, linked, private_git
 from daemon.explore.copies.adding import INDEX, Private
 from daemon.explore.copies.comparing import Part, blobs
 from daemon.explore.copies.copying import Stat, index_stat
-from daemon.explore.copies.index_file import LINK, Entry
 from daemon.explore.copies.limits import HEAVY
 from daemon.explore.copies.programs import Git, Stop
 from daemon.explore.copies.snapshot import KEPT, Snapshot
+from daemon.files import index_file
+from daemon.files.index_file import LINK, Entry
 
 _AT_ONCE = 200
 

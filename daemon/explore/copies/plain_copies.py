@@ -6,9 +6,7 @@ reads every file.
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
 import os
 import shutil
 import stat
@@ -22,17 +20,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from daemon.explore.copies import copier, linked
-from daemon.explore.copies.base import Base, BranchChange, CopyError, Keep, LeftBehind
-from daemon.explore.copies.bases import Bases, kept_base, let_go
+from daemon.explore.copies.base import Base, BranchChange, CopyError, LeftBehind
 from daemon.explore.copies.comparing import check_size
 from daemon.explore.copies.copying import Plan, Wanted
 from daemon.explore.copies.limits import HEAVY, MOST_BYTES, MOST_FILES
-from daemon.explore.copies.places import Place, Places
-from daemon.explore.copies.programs import Stop, in_thread, told
+from daemon.explore.copies.placed import PlacedCopies, PlacedCopy
+from daemon.explore.copies.places import Place
+from daemon.explore.copies.programs import Stop
 from daemon.explore.copies.written_patch import write_patch
-from tools.shielding import finish
-
-log = logging.getLogger(__name__)
 
 _BASE = "base"
 _LINK = 0o120000
@@ -111,7 +106,7 @@ class _Taken:
     left_out: tuple[str, ...]
 
 
-class PlainCopy:
+class PlainCopy(PlacedCopy):
     """The files of one branch (``WorkingCopy``)."""
 
     def __init__(
@@ -123,42 +118,10 @@ class PlainCopy:
         environment: Mapping[str, str],
         links: Sequence[Path],
         pool: ThreadPoolExecutor,
-        on_close: Callable[[PlainCopy], None],
+        on_close: Callable[[Place], None],
     ) -> None:
-        self.place = place
-        self._root = root
-        self._base = base
+        super().__init__(place, root, base, environment, links, pool, on_close)
         self._left_out = tuple(left_out)
-        self._environment = dict(environment)
-        self._links = tuple(links)
-        self._pool = pool
-        self._on_close = on_close
-        self._closing: asyncio.Future[None] | None = None
-
-    @property
-    def root(self) -> Path:
-        """What the workspace is to the main line, absolute and resolved."""
-        return self._root
-
-    @property
-    def base(self) -> Base:
-        """From what it started: without git it has no name."""
-        return self._base
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables that commands in the copy need on top."""
-        return dict(self._environment)
-
-    @property
-    def links(self) -> tuple[Path, ...]:
-        """Links in the copy that lead to folders of the workspace itself: used there, never changed."""
-        return self._links
-
-    @property
-    def private(self) -> Path:
-        """A folder of this copy alone, outside of ``root``; it goes when the copy is closed."""
-        return self.place.ours / "private"
 
     async def tree(self) -> str | None:
         """None: that takes git."""
@@ -166,7 +129,7 @@ class PlainCopy:
 
     async def changes(self) -> Sequence[BranchChange]:
         """What differs from the base, sorted by name. Raises CopyError."""
-        return await self._ask(lambda stop: differences(stop, self.place, self._root, self._left_out))
+        return await self.ask(lambda stop: differences(stop, self.place, self._root, self._left_out))
 
     async def patch(self) -> bytes:
         """The same as a binary git patch. Raises CopyError."""
@@ -176,18 +139,6 @@ class PlainCopy:
         """Both of them, from one look at the files. Raises CopyError."""
         changes = await self.changes()
         return changes, write_patch(changes)
-
-    async def close(self) -> None:
-        """Remove everything of it. Never raises; twice is as good as once."""
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().run_in_executor(self._pool, self._on_close, self)
-        if await finish(self._closing):
-            raise asyncio.CancelledError
-
-    async def _ask(self, work: Callable[[Stop], list[BranchChange]]) -> list[BranchChange]:
-        if self._closing is not None:
-            raise CopyError("The working copy is closed.")
-        return await in_thread(self._pool, told(work))
 
 
 def differences(stop: Stop, place: Place, root: Path, left_out: Sequence[str]) -> list[BranchChange]:
@@ -243,44 +194,12 @@ def _bytes(file: _File | None) -> bytes | None:
     return os.fsencode(file[1].readlink()) if file[0] == _LINK else file[1].read_bytes()
 
 
-class PlainCopies:
+class PlainCopies(PlacedCopies[PlainCopy, _Taken]):
     """Makes copies of a folder without git (``WorkingCopies``). ``workspace`` is resolved."""
 
     def __init__(self, workspace: Path, folder: Path, links: Sequence[str]) -> None:
-        self._workspace = workspace
-        self._places = Places(folder, workspace)
-        self._links = tuple(links)
-        self._pool = ThreadPoolExecutor(2, "copies")
-        self._bases: Bases[_Taken] = Bases(self._places)
+        super().__init__(workspace, folder, links, 2)
         self._one = threading.Lock()
-
-    async def base(self) -> Base:
-        """The workspace as it is now. Raises CopyError."""
-        return await kept_base(self._pool, self._bases, self._taken)
-
-    async def open(self, session_id: str, base: Base) -> PlainCopy:
-        """A copy for the branch ``session_id``. Canceled or failed, it leaves nothing. Raises CopyError."""
-        made: list[PlainCopy] = []
-
-        def work(stop: Stop) -> PlainCopy:
-            with self._bases.use(base) as taken:
-                made.append(copy := self._opened(stop, session_id, base, taken))
-            return copy
-
-        try:
-            return await in_thread(self._pool, told(work))
-        except asyncio.CancelledError:
-            for copy in made:
-                await copy.close()
-            raise
-
-    async def done(self, base: Base) -> None:
-        """No more copies of ``base`` will be opened. Never raises; may be called twice."""
-        await let_go(self._pool, self._bases, base)
-
-    async def recover(self, keep: Keep) -> None:
-        """Remove what a crash left, each copy after ``keep`` stored what had been done in it. Never raises."""
-        await in_thread(self._pool, lambda stop: self._places.recover(lambda place: _read(stop, place), keep))
 
     def _taken(self, stop: Stop, folder: Path) -> tuple[Base, _Taken]:
         left_out = ignored_names(self._workspace)
@@ -290,31 +209,23 @@ class PlainCopies:
         # Two bases may not be mixed up, and nothing names one: so each is an object of its own.
         return Base(None, None, b""), _Taken(folder / _BASE, tuple(links), tuple(names))
 
-    def _opened(self, stop: Stop, session_id: str, base: Base, kept: _Taken) -> PlainCopy:
-        place = self._places.new(session_id)
-        try:
-            root = place.root(self._workspace.name or "copy")
-            plan, _ = _Walk(kept.top, kept.left_out).plan(stop)
-            # One after the other: a link to a file makes it look changed to who is copying it.
-            with self._lock_of(stop):
-                _copy(stop, kept.top, root, plan)
-                # Between copies of ours, nobody writes either: so links of the same files will do.
-                shutil.copytree(kept.top, place.ours / _BASE, symlinks=True, copy_function=os.link)
-            for link in kept.links:
-                there = root / os.fsdecode(link)
-                there.parent.mkdir(parents=True, exist_ok=True)
-                there.symlink_to(self._workspace / os.fsdecode(link), target_is_directory=True)
-            place.write_record({"session": session_id, "name": root.name, "leftOut": list(kept.left_out)})
-            stop.check()
-            place.set_ready()
-        except BaseException:
-            place.free()
-            self._places.remove(place.folder)
-            raise
-        environment = linked.environment(self._workspace, root, kept.links, os.environ.get("PYTHONPATH", ""))
+    def _filled(self, stop: Stop, place: Place, session_id: str, base: Base, taken: _Taken) -> PlainCopy:
+        root = place.root(self._workspace.name or "copy")
+        plan, _ = _Walk(taken.top, taken.left_out).plan(stop)
+        # One after the other: a link to a file makes it look changed to who is copying it.
+        with self._lock_of(stop):
+            _copy(stop, taken.top, root, plan)
+            # Between copies of ours, nobody writes either: so links of the same files will do.
+            shutil.copytree(taken.top, place.ours / _BASE, symlinks=True, copy_function=os.link)
+        for link in taken.links:
+            there = root / os.fsdecode(link)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            there.symlink_to(self._workspace / os.fsdecode(link), target_is_directory=True)
+        place.write_record({"session": session_id, "name": root.name, "leftOut": list(taken.left_out)})
+        environment = linked.environment(self._workspace, root, taken.links, os.environ.get("PYTHONPATH", ""))
         environment["GIT_CEILING_DIRECTORIES"] = str(place.folder)
-        links = [root / os.fsdecode(link) for link in kept.links]
-        return PlainCopy(place, root, base, kept.left_out, environment, links, self._pool, self._closed)
+        links = [root / os.fsdecode(link) for link in taken.links]
+        return PlainCopy(place, root, base, taken.left_out, environment, links, self._pool, self._closed)
 
     @contextmanager
     def _lock_of(self, stop: Stop) -> Generator[None]:
@@ -325,19 +236,11 @@ class PlainCopies:
         finally:
             self._one.release()
 
-    def _closed(self, copy: PlainCopy) -> None:
-        try:
-            copy.place.free()
-            self._places.remove(copy.place.folder)
-        except OSError as error:
-            log.warning("a working copy was not removed completely: %s", error)
-
-
-def _read(stop: Stop, place: Place) -> LeftBehind:
-    record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
-    root = place.root(str(record["name"]))
-    changes = differences(stop, place, root, [str(name) for name in record["leftOut"]])
-    return LeftBehind(str(record["session"]), tuple(changes), write_patch(changes))
+    def _read(self, stop: Stop, place: Place) -> LeftBehind:
+        record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
+        root = place.root(str(record["name"]))
+        changes = differences(stop, place, root, [str(name) for name in record["leftOut"]])
+        return LeftBehind(str(record["session"]), tuple(changes), write_patch(changes))
 
 
 def _copy(stop: Stop, source: Path, target: Path, plan: Plan) -> None:

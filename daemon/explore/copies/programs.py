@@ -20,6 +20,7 @@ from typing import TypeVar
 from daemon.explore.copies import guard
 from daemon.explore.copies.base import CopyError
 from daemon.explore.copies.limits import MOST_BYTES
+from daemon.files.index_file import BadIndex
 from tools.process import scrubbed_environment
 from tools.shielding import finish
 
@@ -116,11 +117,13 @@ async def in_thread(pool: Executor, work: Callable[[Stop], T]) -> T:
 
 
 def told(work: Callable[[Stop], T]) -> Callable[[Stop], T]:
-    """The same work, failures of the disk as CopyError."""
+    """The same work, failures of the disk and damaged indices as CopyError."""
 
     def safely(stop: Stop) -> T:
         try:
             return work(stop)
+        except BadIndex as error:
+            raise CopyError(str(error)) from error
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise CopyError(DISK_FULL) from error

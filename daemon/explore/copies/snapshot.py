@@ -15,14 +15,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from daemon.explore.copies import index_file, private_git
+from daemon.explore.copies import private_git
 from daemon.explore.copies.adding import INDEX, Private
 from daemon.explore.copies.base import CopyError
 from daemon.explore.copies.comparing import EMPTY_TREE
-from daemon.explore.copies.index_file import FILE, GITLINK, LINK, Entry, Index
 from daemon.explore.copies.limits import MOST_BYTES, MOST_FILES
 from daemon.explore.copies.programs import Git, Stop
 from daemon.explore.copies.repository import Repository, State, state_of
+from daemon.files import index_file
+from daemon.files.index_file import FILE, GITLINK, LINK, Entry, Index
 
 KEPT = "kept"
 """In the folder of a snapshot: a pack of what a git of the person's may remove."""

@@ -7,13 +7,16 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from daemon.explore.copies.base import CopyError
-from daemon.explore.copies.copying import Stat
-
+Stat = tuple[int, int, int, int, int, int, int, int, int]
+"""ctime s, ns, mtime s, ns, device, inode, uid, gid, size; each cut to 32 bits."""
 _FIXED = struct.Struct(">10I")
 _STAT = struct.Struct(">6I")
 FILE, LINK, GITLINK = 0o100000, 0o120000, 0o160000
 _KIND = 0o170000
+
+
+class BadIndex(Exception):
+    """This index is damaged, or of a kind that is not understood; the message says it for the person."""
 
 
 class Entry(NamedTuple):
@@ -28,6 +31,8 @@ class Entry(NamedTuple):
     """``assume-unchanged``."""
     skipped: bool
     """``skip-worktree``."""
+    intended: bool
+    """``add --intent-to-add``."""
     stat: Stat
 
     @property
@@ -51,21 +56,28 @@ class Index(NamedTuple):
 
 
 def read(data: bytes, hash_size: int) -> Index:
-    """The index in ``data``; empty for no data. Raises CopyError."""
+    """The index in ``data``; empty for no data. Raises BadIndex."""
     if not data:
         return Index([], 0, [])
+    found: list[Entry] = []
+    end = 12
+    for entry, end in entries(data, hash_size):  # noqa: B007 - the last end counts
+        found.append(entry)
+    return Index(found, end, list(extensions(data, end, hash_size)))
+
+
+def entries(data: bytes, hash_size: int) -> Iterator[tuple[Entry, int]]:
+    """Each entry, and where it ends in the file. Raises BadIndex."""
     try:
-        entries, end = _entries(data, hash_size)
-        return Index(entries, end, list(_extensions(data, end, hash_size)))
+        yield from _entries(data, hash_size)
     except (struct.error, IndexError, ValueError) as error:
-        raise CopyError("The repository's index is damaged; `git status` says more.") from error
+        raise BadIndex("The repository's index is damaged; `git status` says more.") from error
 
 
-def _entries(data: bytes, hash_size: int) -> tuple[list[Entry], int]:
+def _entries(data: bytes, hash_size: int) -> Iterator[tuple[Entry, int]]:
     signature, version, count = struct.unpack_from(">4sII", data)
     if signature != b"DIRC" or version not in (2, 3, 4):
-        raise CopyError(f"The repository's index has the unknown version {version}.")
-    found: list[Entry] = []
+        raise BadIndex(f"The repository's index has the unknown version {version}.")
     at, path = 12, b""
     for _ in range(count):
         start = at
@@ -75,7 +87,7 @@ def _entries(data: bytes, hash_size: int) -> tuple[list[Entry], int]:
         flags = data[at] << 8 | data[at + 1]
         at += 2
         more = 0
-        if flags & 0x4000:
+        if version >= 3 and flags & 0x4000:
             more = data[at] << 8 | data[at + 1]
             at += 2
         if version == 4:
@@ -89,13 +101,12 @@ def _entries(data: bytes, hash_size: int) -> tuple[list[Entry], int]:
             # Entries are padded with one to eight NULs to a multiple of eight bytes.
             at = start + ((end - start) // 8 + 1) * 8
         stat = (c_s, c_ns, m_s, m_ns, dev, inode, uid, gid, size)
-        found.append(
-            Entry(start, path, mode, oid, flags >> 12 & 3, bool(flags & 0x8000), bool(more & 0x4000), stat)
-        )
-    return found, at
+        assumed, skipped, intended = bool(flags & 0x8000), bool(more & 0x4000), bool(more & 0x2000)
+        yield Entry(start, path, mode, oid, flags >> 12 & 3, assumed, skipped, intended, stat), at
 
 
-def _extensions(data: bytes, at: int, hash_size: int) -> Iterator[tuple[bytes, bytes]]:
+def extensions(data: bytes, at: int, hash_size: int) -> Iterator[tuple[bytes, bytes]]:
+    """What follows the entries: name and content of each extension."""
     while at + 8 <= len(data) - hash_size:
         name, length = struct.unpack_from(">4sI", data, at)
         yield name, data[at + 8 : at + 8 + length]

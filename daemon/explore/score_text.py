@@ -31,7 +31,7 @@ def _row(branch: BranchMeta) -> tuple[str, ...]:
         direction,
         problems_words(score),
         checks_words(score.test),
-        f"{score.files} +{score.added} -{score.removed}",
+        size_words(score),
         _tokens(score.tokens),
         f"${score.cost:.4f}" if score.cost < 1 else f"${score.cost:.2f}",
         duration_words(score.duration_ms),
@@ -45,6 +45,13 @@ def problems_words(score: Score) -> str:
     new = _UNKNOWN if score.new_problems is None else f"+{score.new_problems} new"
     fixed = _UNKNOWN if score.fixed_problems is None else f"-{score.fixed_problems} fixed"
     return f"{new}, {fixed}"
+
+
+def size_words(score: Score) -> str:
+    """Changed files and lines, in a few words."""
+    if score.files is None or score.added is None or score.removed is None:
+        return _UNKNOWN
+    return f"{score.files} +{score.added} -{score.removed}"
 
 
 def checks_words(test: CheckRun | None) -> str:

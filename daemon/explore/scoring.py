@@ -37,12 +37,15 @@ _Key = tuple[str, str, str, str]
 async def score_branch(
     child: Session,
     copy: WorkingCopy,
-    changes: Sequence[BranchChange],
+    changes: Sequence[BranchChange] | None,
     *,
     test: CheckRun | None,
     duration_ms: int,
 ) -> Score:
-    """The facts of a branch that has ended, while its copy is still there. Never raises for what is not known."""
+    """The facts of a branch that has ended, while its copy is still there. Never raises for what is not known.
+
+    ``changes``: None: nobody knows what it changed.
+    """
     known, problems = await asyncio.gather(
         measured(child, changes, test=test, duration_ms=duration_ms), _compared(child, copy, changes)
     )
@@ -52,10 +55,11 @@ async def score_branch(
 
 
 async def measured(
-    child: Session, changes: Sequence[BranchChange], *, test: CheckRun | None, duration_ms: int
+    child: Session, changes: Sequence[BranchChange] | None, *, test: CheckRun | None, duration_ms: int
 ) -> Score:
     """What is known without asking anybody or running anything: the size of the change, and what it took."""
-    files, added, removed = await asyncio.to_thread(diff_size, changes)
+    size = (None, None, None) if changes is None else await asyncio.to_thread(diff_size, changes)
+    files, added, removed = size
     trace = child.state.trace
     return Score(
         test=test,
@@ -103,9 +107,11 @@ def new_and_fixed(before: Iterable[_Key], after: Iterable[_Key]) -> tuple[int, i
 
 
 async def _compared(
-    child: Session, copy: WorkingCopy, changes: Sequence[BranchChange]
+    child: Session, copy: WorkingCopy, changes: Sequence[BranchChange] | None
 ) -> tuple[int, int] | None:
     """New and fixed problems; None when nobody can say."""
+    if changes is None:
+        return None
     if not changes:
         return 0, 0
     files = [change for change in changes if _LINK not in (change.before_mode, change.after_mode)]

@@ -83,9 +83,9 @@ class Score(Model):
     fixed_problems: Count | None = None
     """Diagnostics of the changed files, compared with the base."""
     test: CheckRun | None = None
-    files: Count = 0
-    added: Count = 0
-    removed: Count = 0
+    files: Count | None = None
+    added: Count | None = None
+    removed: Count | None = None
     """Lines."""
     tokens: Count = 0
     """Sent and received."""

@@ -57,13 +57,12 @@ def score_lines(branches: list[dict[str, Any]]) -> list[str]:
         if not branch.get("score"):
             continue
         score = mapping(branch.get("score"))
-        lines = f"+{integer(score.get('added'))} -{integer(score.get('removed'))}"
         rows.append(
             (
                 string(branch.get("id")),
                 _problems(score),
                 _tests(score),
-                f"{integer(score.get('files'))} ({lines})",
+                _size(score),
                 tokens(integer(score.get("tokens"))),
                 money(number(score.get("cost"))),
                 duration_words(integer(score.get("durationMs"))),
@@ -75,6 +74,13 @@ def score_lines(branches: list[dict[str, Any]]) -> list[str]:
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
+
+
+def _size(score: dict[str, Any]) -> str:
+    files, added, removed = (score.get(key) for key in ("files", "added", "removed"))
+    if files is None or added is None or removed is None:
+        return UNKNOWN
+    return f"{integer(files)} (+{integer(added)} -{integer(removed)})"
 
 
 def _problems(score: dict[str, Any]) -> str:

@@ -1361,10 +1361,10 @@ export interface Score {
   /** Diagnostics of the changed files, compared with the base. */
   fixedProblems: Count | null;
   test: CheckRun | null;
-  files: Count;
-  added: Count;
+  files: Count | null;
+  added: Count | null;
   /** Lines. */
-  removed: Count;
+  removed: Count | null;
   /** Sent and received. */
   tokens: Count;
   /** US dollars. */

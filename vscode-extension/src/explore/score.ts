@@ -54,7 +54,7 @@ function problems({ newProblems, fixedProblems }: Score): Cell {
 function tests(test: CheckRun | null): Cell {
   if (!test) return { text: NOT_RUN, hover: "No test command is set or was found, you did not allow it, or the branch was given up", tone: "" };
   const { command, exitCode, failed, durationMs, detail } = test;
-  const hover = [`$ ${command}`, exitCode === null ? "" : `exit code ${exitCode}`, detail].filter(Boolean).join("\n");
+  const hover = [command ? `$ ${command}` : "", exitCode === null ? "" : `exit code ${exitCode}`, detail].filter(Boolean).join("\n");
   const good = exitCode === 0 && !failed;
   const unknownYet = exitCode === null && !durationMs;
   return { text: ended(test), hover, tone: unknownYet ? "" : good ? "good" : "bad" };
@@ -76,6 +76,7 @@ function cut(text: string): string {
 }
 
 function files({ files: count, added, removed }: Score): Cell {
+  if (count === null || added === null || removed === null) return unknown("Not known: what the branch changed could not be read");
   return plain(`${count} · +${added} −${removed}`, `${count} ${count === 1 ? "file" : "files"}, ${added} lines added, ${removed} removed`);
 }
 

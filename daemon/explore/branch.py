@@ -12,11 +12,13 @@ from pathlib import Path
 from daemon.context.tags import plain
 from daemon.context.tokens import part_tokens
 from daemon.explore.copies.base import CopyError, WorkingCopy
+from daemon.explore.copies.written_patch import write_patch
 from daemon.explore.inheriting import Inherited, moved, places_moved, rewriter
 from daemon.explore.mirroring import Mirror
 from daemon.explore.runner import BranchHost, BranchOutcome, BranchTask
 from daemon.explore.surroundings import Surroundings, surroundings
 from daemon.explore.words import task_text, unfinished_summary
+from daemon.explore.written import left_out, rescued, short_names
 from daemon.loop.children import close_child, open_child
 from daemon.loop.queue import TurnResult
 from daemon.loop.recording import Recorder
@@ -29,6 +31,8 @@ from daemon.store.base import StoreError
 log = logging.getLogger(__name__)
 
 _NOTHING_TO_TEST = CheckRun(command="", detail="it changed no files")
+_ONLY_IGNORED = CheckRun(command="", detail="it changed only files that are ignored")
+_UNKNOWN = "what it changed could not be read"
 _SUMMARY = 8_000
 """Characters of a branch's report that are kept as its summary; its record has the whole."""
 
@@ -55,6 +59,10 @@ class _Branch:
         self._canceled = False
         self._stop: StopReason = "canceled"
         self._detail = ""
+        self._compared = False
+        """What it changed is known."""
+        self._note = ""
+        """What is to be said of its changes."""
 
     async def run(self) -> BranchOutcome:
         """Open, work, keep, score, close: whatever becomes of a step, those that bring it to rest are done."""
@@ -203,12 +211,51 @@ class _Branch:
             try:
                 changes, patch = await copy.outcome()
                 outcome = dataclasses.replace(outcome, changes=tuple(changes), patch=patch)
+                self._compared = True
+                if child is not None:
+                    outcome = await self._with_ignored(outcome, child, copy)
                 await self._host.keep(self._task, outcome)
             except (CopyError, OSError) as error:
-                log.warning("what %s changed is not known: %s", self._task.session_id, error)
+                log.warning("what %s changed could not be read or kept: %s", self._task.session_id, error)
                 if self._stop != "canceled":
                     self._stop, self._detail = "error", f"What it changed could not be read: {error}"
+                if not self._compared and child is not None:
+                    outcome = await self._rescued(outcome, child, copy, error)
         kept.append(self._told(outcome))
+
+    async def _with_ignored(self, outcome: BranchOutcome, child: Session, copy: WorkingCopy) -> BranchOutcome:
+        """What comparing leaves out is kept, too, and named: it would go with the copy, and nobody would know."""
+        try:
+            origin = self._host.parent.services.workspace
+            found = await asyncio.to_thread(left_out, child.history, copy.root, origin, outcome.changes)
+        except OSError as error:
+            log.warning("what %s wrote beside its changes is not known: %s", self._task.session_id, error)
+            return outcome
+        self._note = found.words
+        if found.files:
+            first = f"{self._task.branch_id}:{found.files[0].name}"
+            self._note += f" They are kept, and are taken over only by name, as {first[:200]}."
+        return dataclasses.replace(outcome, ignored=found.files)
+
+    async def _rescued(
+        self, outcome: BranchOutcome, child: Session, copy: WorkingCopy, error: Exception
+    ) -> BranchOutcome:
+        """Its copy goes, whether it could be read or not: what its file history knows of its work is kept."""
+        why = "" if self._detail.endswith(str(error)) else f" ({error})"
+        head = f"What it changed could not be compared with where it began{why}."
+        try:
+            found = await asyncio.to_thread(rescued, child.history, copy.root)
+            patch = await asyncio.to_thread(write_patch, found)
+            outcome = dataclasses.replace(outcome, changes=found, patch=patch)
+            await self._host.keep(self._task, outcome)
+        except (CopyError, OSError) as more:
+            log.warning("the work of %s could not be kept: %s", self._task.session_id, more)
+            folder = child.services.trace_folder(self._task.session_id) / "files"
+            self._note = f"{head} The versions of the files that its tools wrote are in {folder}."
+            return outcome
+        kept = f"What its tools wrote is kept: {short_names(found)}." if found else "Its tools wrote nothing."
+        self._note = f"{head} {kept} There may be more that is lost."
+        return outcome
 
     def _told(self, outcome: BranchOutcome) -> BranchOutcome:
         words = _last_words(self._child)
@@ -217,7 +264,7 @@ class _Branch:
         return dataclasses.replace(
             outcome,
             status="completed" if done else "abandoned",
-            summary=summary[:_SUMMARY],
+            summary=f"{summary[:_SUMMARY]}\n\n{self._note}".strip() if self._note else summary[:_SUMMARY],
             stop=self._stop,
             detail=self._detail,
         )
@@ -232,11 +279,11 @@ class _Branch:
         from daemon.explore.testing import run_test
 
         child, copy, around = self._child, self._copy, self._around
-        if child is None or copy is None or around is None or not kept:
+        if child is None or copy is None or around is None or not kept or not self._compared:
             return
         outcome, worked = kept[-1], self._elapsed()
         try:
-            test = _NOTHING_TO_TEST
+            test = _ONLY_IGNORED if outcome.ignored else _NOTHING_TO_TEST
             if outcome.changes:
                 agreed = await self._host.test_command(self._task)
                 test = CheckRun(command="", detail=agreed.why_not)
@@ -256,9 +303,12 @@ class _Branch:
         if self._child is None:
             return
         outcome = kept[-1]
-        why = "it was canceled" if self._was_canceled else "its copy could not be tested"
+        why = "its copy could not be tested" if self._compared else _UNKNOWN
+        if self._was_canceled:
+            why = "it was canceled"
         test = CheckRun(command="", detail=why)
-        score = await measured(self._child, outcome.changes, test=test, duration_ms=self._elapsed())
+        changes = outcome.changes if self._compared else None
+        score = await measured(self._child, changes, test=test, duration_ms=self._elapsed())
         kept.append(dataclasses.replace(outcome, score=score))
 
     @property

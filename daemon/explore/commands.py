@@ -56,7 +56,8 @@ async def branch_files(session: Session, branch_id: str) -> tuple[FileDiff, ...]
 async def branch_content(session: Session, branch_id: str, path: str) -> tuple[bytes | None, bytes | None]:
     """A changed file as the branch found it, and as it left it; None: there was no such file."""
     branch = find_branch(session, branch_id)
-    for change in (await stored_result(session, branch)).changes:
+    result = await stored_result(session, branch)
+    for change in (*result.changes, *result.ignored):
         if path in (change.name, shown_name(change.name)):
             return change.before, change.after
     raise ToolError(f"Branch {branch.id} did not change {shown_name(path)[:200]}.")

@@ -262,7 +262,7 @@ class Exploration:
         """See BranchHost."""
         folder = self._session.services.trace_folder(task.session_id) / RESULT_FOLDER
         try:
-            await asyncio.to_thread(save_result, folder, outcome.changes, outcome.patch)
+            await asyncio.to_thread(save_result, folder, outcome.changes, outcome.patch, outcome.ignored)
         except ResultError as error:
             raise CopyError(str(error)) from error
 

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING
 
 from daemon.explore.choosing import refuse_model
 from daemon.explore.chosen import note_choice
+from daemon.explore.copies.base import BranchChange
 from daemon.explore.merge_plan import ABSENT, MergePlan, Pick, State, plan_merge
 from daemon.explore.merge_text import conflicts_text, names, remarks
 from daemon.explore.stored import FOREIGN, find_branch, result_folder, stored_result
+from daemon.explore.written import short_names
 from daemon.files.blobs import Blobs
 from daemon.loop.restore_writing import UnseenFiles
 from daemon.model.branches import BranchMeta, Choice
@@ -83,7 +85,7 @@ async def merge_selected(
     if session.foreign:
         raise ToolError(FOREIGN)
     parts = parse_choice(session, choice)
-    picks = await _picked(session, parts)
+    picks, beside = await _picked(session, parts)
     branches = tuple({part.branch.id: part.branch for part in parts}.values())
     services = session.services
     current = await asyncio.to_thread(
@@ -95,11 +97,14 @@ async def merge_selected(
         words = await asyncio.to_thread(lambda: conflicts_text(plan, kept(picks), by_person=bool(by)))
         raise ToolError(words)
     head = _head(parts)
-    note = "\n".join(filter(None, [head, remarks(plan)]))
+    note = "\n".join(filter(None, [head, remarks(plan), beside]))
     if not plan.files:
         if plan.left_out and not plan.same:
             raise ToolError(f"Nothing of that can be written.\n{remarks(plan)}")
-        why = "Nothing had to be written." if picks else "It changed no files: there is nothing to take over."
+        why = "Nothing had to be written."
+        if not picks:
+            no_files = "It changed no files: there is nothing to take over."
+            why = "There is nothing else to take over." if beside else no_files
         told = Told(f"{note}\n{why}", title=f"{_ids(branches)}: nothing to write")
         _choose(session, branches, _choice(tool_call_id, by, f"{head} {why}", used=bool(picks)))
         return Selection(told, branches, ())
@@ -146,21 +151,34 @@ def _relative(path: str, workspace: Path) -> str:
     return "/".join(words)
 
 
-async def _picked(session: Session, parts: Sequence[Part]) -> list[Pick]:
+async def _picked(session: Session, parts: Sequence[Part]) -> tuple[list[Pick], str]:
+    """What is to be merged; and what is not, because it is ignored and was not named, in words."""
     picks: dict[tuple[str, str], Pick] = {}
+    beside: dict[tuple[str, str], BranchChange] = {}
     for part in parts:
-        changes = (await stored_result(session, part.branch)).changes
-        wanted = [
-            change
-            for change in changes
-            if not part.path or change.name == part.path or change.name.startswith(f"{part.path}/")
-        ]
+        result = await stored_result(session, part.branch)
+        changes = result.changes
+        wanted = [change for change in changes if _is_in(change, part.path)]
+        ignored = [change for change in result.ignored if _is_in(change, part.path)]
+        if part.path and not wanted:
+            wanted, ignored = ignored, []
+        if not part.path:
+            beside.update({(part.branch.id, change.name): change for change in ignored})
         if part.path and not wanted:
             there = names([change.name for change in changes]) or "nothing"
             raise ToolError(f"Branch {part.branch.id} did not change {part.path[:200]}. It changed: {there}.")
         for change in wanted:
             picks.setdefault((part.branch.id, change.name), Pick(part.branch.id, change))
-    return list(picks.values())
+    left = [change for key, change in beside.items() if key not in picks]
+    named = (
+        f"Not taken over, because they are ignored: {short_names(left)}. Select them by name." if left else ""
+    )
+    return list(picks.values()), named
+
+
+def _is_in(change: BranchChange, path: str) -> bool:
+    """Whether it is what ``path`` names, or below it."""
+    return not path or change.name == path or change.name.startswith(f"{path}/")
 
 
 def _current(workspace: Path, files: Sequence[str], editors: Editors) -> dict[str, State]:

@@ -38,12 +38,16 @@ class StoredResult:
     """Sorted by name."""
     patch: bytes
     """The same as a binary git patch against the base."""
+    ignored: tuple[BranchChange, ...] = ()
+    """What it wrote beside its changes, because git ignores it; what it began with is not known. Sorted by name."""
 
 
-def save_result(folder: Path, changes: Sequence[BranchChange], patch: bytes) -> None:
+def save_result(
+    folder: Path, changes: Sequence[BranchChange], patch: bytes, ignored: Sequence[BranchChange] = ()
+) -> None:
     """Store what a branch changed; a result that is there already is replaced. Raises OSError, ResultError."""
-    changes = sorted(changes, key=lambda change: change.name)
-    _check(changes)
+    changes, ignored = (sorted(some, key=lambda change: change.name) for some in (changes, ignored))
+    _check([*changes, *ignored])
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _remove_unfinished(folder)
     made = Path(tempfile.mkdtemp(prefix=f"{folder.name}{_UNFINISHED}", dir=folder.parent))  # 0700
@@ -51,10 +55,11 @@ def save_result(folder: Path, changes: Sequence[BranchChange], patch: bytes) -> 
         contents = made / _CONTENTS
         contents.mkdir(mode=0o700)
         blobs = Blobs(contents)
-        listed = [_listed(change, blobs) for change in changes]
+        listed, beside = ([_listed(change, blobs) for change in some] for some in (changes, ignored))
         _write(made / _PATCH, patch)
         # ASCII: a name that is no UTF-8 has surrogates, and they come back as they were.
-        text = json.dumps({"version": VERSION, "patch": sha256(patch), "files": listed}, indent=1)
+        known = {"version": VERSION, "patch": sha256(patch), "files": listed, "ignored": beside}
+        text = json.dumps(known, indent=1)
         _write(made / _LIST, text.encode())
         _remove_finished(folder)
         made.rename(folder)
@@ -74,7 +79,9 @@ def load_result(folder: Path) -> StoredResult | None:
         raise ResultError(f"The branch's result cannot be read ({error.strerror or error}).") from error
     try:
         known = json.loads(text)
-        changes = tuple(_change(entry, Blobs(folder / _CONTENTS)) for entry in _files(known))
+        blobs = Blobs(folder / _CONTENTS)
+        changes = tuple(_change(entry, blobs) for entry in _files(known, "files"))
+        ignored = tuple(_change(entry, blobs) for entry in _files(known, "ignored"))
         whole = patch is not None and sha256(patch) == known["patch"]
     except BlobError as error:
         raise ResultError(f"The branch's result is not complete. {error}") from error
@@ -82,10 +89,11 @@ def load_result(folder: Path) -> StoredResult | None:
         raise ResultError(
             f"The branch's result is damaged: its list of files is not valid ({error})."
         ) from error
-    _check(changes)
+    _check([*changes, *ignored])
     if patch is None or not whole:
         raise ResultError("The branch's result is damaged: its patch is not what was stored.")
-    return StoredResult(tuple(sorted(changes, key=lambda change: change.name)), patch)
+    changes, ignored = (tuple(sorted(some, key=lambda change: change.name)) for some in (changes, ignored))
+    return StoredResult(changes, patch, ignored)
 
 
 def remove_result(folder: Path) -> None:
@@ -125,10 +133,10 @@ def _listed(change: BranchChange, blobs: Blobs) -> dict[str, Any]:
     }
 
 
-def _files(known: Any) -> list[dict[str, Any]]:
+def _files(known: Any, key: str) -> list[dict[str, Any]]:
     if not isinstance(known, dict) or cast("dict[str, Any]", known).get("version") != VERSION:
         raise ValueError("not of a version that is known here")
-    files = cast("dict[str, Any]", known)["files"]
+    files = cast("dict[str, Any]", known).get(key, [] if key == "ignored" else None)
     if not isinstance(files, list):
         raise TypeError("no list of files")
     return cast("list[dict[str, Any]]", files)

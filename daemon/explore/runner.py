@@ -71,6 +71,8 @@ class BranchOutcome:
     changes: tuple[BranchChange, ...] = ()
     patch: bytes = b""
     """Against the base's tree."""
+    ignored: tuple[BranchChange, ...] = ()
+    """What it wrote that git ignores."""
     stats: GoalStats = field(default_factory=GoalStats)
     """Of its own messages."""
     last_message: Message | None = None

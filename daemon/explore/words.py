@@ -15,6 +15,7 @@ MAX_RESULT = 24_000
 _MOST, _LEAST = 6_000, 1_500
 """Characters of one of them."""
 _TITLE = 200
+_TAIL = 600
 
 NOT_OURS = (
     "Background jobs that were started before are not yours, "
@@ -122,4 +123,6 @@ def short_summary(branches: Sequence[BranchMeta]) -> str:
 def _cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
-    return f"{text[: limit - 60]}… (cut; the whole is in the branch's record)"
+    # What Goalwright says of the changes stands at the end.
+    head = text[: limit - _TAIL - 60]
+    return f"{head}… (cut; the whole is in the branch's record) …{text[-_TAIL:]}"

@@ -168,7 +168,9 @@ async def test_a_cancel_withdraws_the_question(tmp_path: Path, closed: bool) -> 
             assert session.cancel()
         assert (await turn).stop == "canceled"
         assert not bench.core.permissions.pending()
-        assert {b.status for b in session.state.children.branches.values()} == {"abandoned"}
+        branches = session.state.children.branches
+        # A's work may have been at its end already: then only its test is not run.
+        assert branches["A"].status != "exploring" and branches["B"].status == "abandoned"
 
 
 async def refused(bench: Bench) -> None:

@@ -1,0 +1,163 @@
+"""What a branch wrote, as its own file history knows it, where comparing its copy with the base does not say it.
+
+Comparing leaves out what git ignores, and it may fail; the bytes are there all the same, and nobody else has them.
+All functions block.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from daemon.explore.copies.base import BranchChange
+from daemon.explore.copies.limits import HEAVY
+from daemon.explore.results import name_problem
+from daemon.files.blobs import BlobError
+from daemon.files.git import Git
+from daemon.files.history import SessionHistory
+from daemon.files.versions import Entry, Version
+from tools.diff import shown_name
+
+MOST_FILES = 1_000
+MOST_BYTES = 64 << 20
+"""More is not kept: it was made by a program, and can be made again."""
+_NAMED = 10
+_GENERATED = frozenset((*HEAVY, "build", ".git"))
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Files that are not among a branch's changes."""
+
+    files: tuple[BranchChange, ...] = ()
+    """What it began with is not known: ``before`` is None."""
+    with_git: bool = True
+
+    @property
+    def words(self) -> str:
+        """For whoever compares the branches; empty when there is nothing."""
+        if not self.files:
+            return ""
+        return f"Not among its changes, because {ignored_why(self.with_git)}: {short_names(self.files)}."
+
+
+def ignored_why(with_git: bool = True) -> str:
+    """Why a file is not among the changes."""
+    return "git ignores them" if with_git else "folders of this name are left out where there is no git"
+
+
+def short_names(files: Sequence[BranchChange]) -> str:
+    """The first of them, and how many more there are."""
+    shown = ", ".join(shown_name(change.name)[:120] for change in files[:_NAMED])
+    more = len(files) - _NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def left_out(history: SessionHistory, root: Path, origin: Path, changes: Collection[BranchChange]) -> LeftOut:
+    """What of the branch's work comparing has left out, with its content now. Raises OSError."""
+    git = Git.of(root, origin)
+    known = {change.name for change in changes}
+    names = [name for name in _wrote(history, root) if name not in known]
+    if git is None:
+        wanted = [name for name in names if not set(HEAVY).isdisjoint(name.split("/"))]
+    else:
+        # Commands' own are not in the history, but nothing ignored is in a copy when it is made.
+        ignored = git.are_ignored(str(root / name) for name in names)
+        made = [name for path in sorted(git.ignored()) for name in _below(path, root)]
+        wanted = [name for name in names if str(root / name) in ignored] + made
+    found = [
+        BranchChange(name, None, now[0], None, now[1])
+        for name in sorted(set(wanted) - known)
+        if (now := _now(root, name)) is not None
+    ]
+    return LeftOut(tuple(_bounded(found)), git is not None)
+
+
+def rescued(history: SessionHistory, root: Path) -> tuple[BranchChange, ...]:
+    """What the branch's tools and commands wrote, when its copy cannot be compared. Raises OSError."""
+    there = root.is_dir()
+    found: list[BranchChange] = []
+    for name, versions in _wrote(history, root).items():
+        first, last = versions[0].entry, versions[-1].entry
+        before = _blob(history, first.before if first is not None else None)
+        before_mode = None if first is None or before is None else _mode(first.before_mode)
+        now = _now(root, name) if there else _stored(history, last)
+        after, after_mode = now if now is not None else (None, None)
+        if before != after:
+            found.append(BranchChange(name, before, after, before_mode, after_mode))
+    return tuple(_bounded(sorted(found, key=lambda change: change.name)))
+
+
+def _wrote(history: SessionHistory, root: Path) -> dict[str, list[Version]]:
+    """All versions of each file in the copy, by name; what belongs to the repository or to us is left out."""
+    found: dict[str, list[Version]] = {}
+    for version in history.record().versions():
+        if not version.path.is_relative_to(root):
+            continue
+        name = version.path.relative_to(root).as_posix()
+        parts = name.split("/")
+        if name_problem(name) or parts[0] == ".trace" or any(part.casefold() == ".git" for part in parts):
+            continue
+        found.setdefault(name, []).append(version)
+    return found
+
+
+def _below(path: str, root: Path) -> Iterator[str]:
+    """Files at or below what git ignores, but for what programs make for themselves."""
+    found = 0
+    top = Path(path)
+    if not _GENERATED.isdisjoint(top.relative_to(root).parts) or top.is_symlink():
+        return
+    if not top.is_dir():
+        yield top.relative_to(root).as_posix()
+        return
+    for where, folders, files in os.walk(top):
+        folders[:] = sorted(name for name in folders if name not in _GENERATED)
+        for name in sorted(files):
+            found += 1
+            if found > MOST_FILES:
+                return
+            yield (Path(where) / name).relative_to(root).as_posix()
+
+
+def _now(root: Path, name: str) -> tuple[bytes, int] | None:
+    """A file of the copy itself; None: there is none, or it is behind a link, or none that has content."""
+    path = root / name
+    try:
+        if Path(os.path.realpath(path.parent)) != path.parent:
+            return None
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(descriptor, "rb") as handle:
+            found = os.fstat(handle.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
+                return None
+            return handle.read(), _mode(found.st_mode) or 0o100644
+    except OSError:
+        return None
+
+
+def _stored(history: SessionHistory, entry: Entry | None) -> tuple[bytes, int | None] | None:
+    data = _blob(history, entry.after if entry is not None else None)
+    return None if data is None or entry is None else (data, _mode(entry.after_mode))
+
+
+def _blob(history: SessionHistory, digest: str | None) -> bytes | None:
+    try:
+        return None if digest is None else history.blobs.get(digest)
+    except (BlobError, OSError):
+        return None
+
+
+def _mode(bits: int | None) -> int | None:
+    return None if bits is None else 0o100755 if bits & 0o100 else 0o100644
+
+
+def _bounded(found: Sequence[BranchChange]) -> Iterator[BranchChange]:
+    size = 0
+    for change in found[:MOST_FILES]:
+        size += len(change.before or b"") + len(change.after or b"")
+        if size <= MOST_BYTES:
+            yield change

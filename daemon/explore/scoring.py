@@ -29,6 +29,8 @@ MAX_LOOKED_AT = 200
 _ASKED = 40
 """How often servers are asked that have not answered: one that begins has a second each time, and several may begin at
 once. One that has crashed says so at once."""
+_LOOKED_AT_ONCE = 2
+"""Branches. The servers of all copies share one limit: who asks would have those of others stopped, and these his."""
 _LINK = 0o120000
 
 _Key = tuple[str, str, str, str]
@@ -133,10 +135,11 @@ async def _compared(
     # In a copy no editor says anything, so none may be heard about the base, either: it would have other opinions.
     base_eyes = services.own_servers or services.diagnostics
     least = child.config.settings.diagnostics_severity
-    after, before = await asyncio.gather(
-        _patiently(child.services.diagnostics, list(now.values()), least),
-        _patiently(base_eyes, asked, least),
-    )
+    async with services.comparing.place(_LOOKED_AT_ONCE):
+        after, before = await asyncio.gather(
+            _patiently(child.services.diagnostics, list(now.values()), least),
+            _patiently(base_eyes, asked, least),
+        )
     if not after.servers or not (_known(after, list(now.values())) and _known(before, asked)):
         return None
     new_names = {old: new for new, old in moved.items()}

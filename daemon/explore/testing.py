@@ -15,13 +15,11 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from daemon.explore.check_command import find_test_command
 from daemon.explore.check_output import counted, last_lines
 from daemon.explore.copies.base import WorkingCopy
 from daemon.explore.runner import Agreed
-from daemon.loop.parallel import Parallel
 from daemon.loop.services import Services
 from daemon.model.branches import CheckRun
 from daemon.permission.service import CallInfo
@@ -40,9 +38,6 @@ NOT_RUN = "tests_not_run"
 """Code of the notice that says why an exploration is not tested."""
 _KEPT = 400_000
 """Characters of the output that are read for numbers: the last ones."""
-
-_places: WeakKeyDictionary[Parallel, Parallel] = WeakKeyDictionary()
-"""For the test runs of each daemon, by what its children work at."""
 
 
 async def agree_on_test(session: Session, call_id: str) -> Agreed:
@@ -96,10 +91,7 @@ async def run_test(command: str, copy: WorkingCopy, services: Services, timeout_
     the command and all that it started.
     """
     limit = min(AT_ONCE, services.config().settings.max_parallel)
-    places = _places.get(services.parallel)
-    if places is None:
-        places = _places.setdefault(services.parallel, Parallel())
-    async with places.place(limit):
+    async with services.testing.place(limit):
         return await _run(command, copy, services, timeout_s)
 
 

@@ -103,3 +103,7 @@ class Services:
     """Ends one branch, by session id: from its announcement on, when it has no session yet, until it has ended."""
     parallel: Parallel = field(default_factory=lambda: Parallel())
     """How many children work at the same time."""
+    testing: Parallel = field(default_factory=lambda: Parallel())
+    """How many branches are tested at the same time."""
+    comparing: Parallel = field(default_factory=lambda: Parallel())
+    """How many are looked at by language servers: all at once would need more of them than there may be."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -198,3 +199,43 @@ async def test_a_new_file_needs_no_base(tmp_path: Path) -> None:
         changes = [created("new.py", "x\n"), updated("n.md", "a", "b")]
         score = await scored(bench, changes, Eyes(bench.workspace, {}), after)
         assert (score.new_problems, score.fixed_problems) == (1, 0)
+
+
+class Busy(Eyes):
+    """Silent at first, and has room for few who ask at the same time."""
+
+    silent_for = 3
+    asking = most = 0
+
+    async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
+        Busy.asking += 1
+        Busy.most = max(Busy.most, Busy.asking)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        Busy.asking -= 1
+        self.silent_for -= 1
+        found = await super().current(paths, least)
+        return replace(found, servers=(), silent=("pyright",)) if self.silent_for >= 0 else found
+
+
+async def test_servers_that_begin_are_waited_for_and_few_branches_are_looked_at_at_once(
+    tmp_path: Path,
+) -> None:
+    Busy.asking = Busy.most = 0
+    async with daemon(tmp_path) as bench:
+        (bench.workspace / "a.py").write_text("old")
+        parent = bench.session()
+        parent.services = replace(parent.services, diagnostics=Eyes(bench.workspace, {}))
+        tasks: list[asyncio.Task[Score]] = []
+        for name in "ABCDE":
+            root = tmp_path / name
+            root.mkdir()
+            eyes = Busy(root, {"a.py": [(1, "bad")]})
+            services = replace(parent.services, workspace=root, diagnostics=eyes)
+            child = open_child(parent, name, parent.agent, services=services, explore_start_id="1")
+            changes = [updated("a.py", "old", "new")]
+            copy = FolderCopy(root, {})
+            tasks.append(asyncio.create_task(score_branch(child, copy, changes, test=None, duration_ms=1)))
+        scores = await asyncio.gather(*tasks)
+        assert [(score.new_problems, score.fixed_problems) for score in scores] == [(1, 0)] * 5
+        assert Busy.most == 2

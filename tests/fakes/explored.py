@@ -101,5 +101,16 @@ class FolderCopy:
     async def patch(self) -> bytes:
         return b""
 
+    async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
+        return (), b""
+
+    @property
+    def links(self) -> tuple[Path, ...]:
+        return ()
+
+    @property
+    def private(self) -> Path:
+        return self.root.with_name(f"{self.root.name}.private")
+
     async def close(self) -> None:
         pass

@@ -20,6 +20,7 @@ from tools.access import Access
 _GRANTED = frozenset({"granted", "session"})
 _WILD = re.compile(r"[*?]")
 OUTSIDE = "what lies outside of the workspace"
+REVIEWED = "what is taken over from a branch is shown to you before it is written, whatever passes unasked"
 INSISTS = "this agent asks before each change, whatever modes, rules and earlier answers allow"
 
 
@@ -62,6 +63,11 @@ def protection(permission: str, what: str) -> Rule:
 def insistence(permission: str) -> Rule:
     """Stands for a rule where an agent always asks, see ``RuleSet``."""
     return Rule(permission=permission, pattern="*", action="ask", source="agent", words=INSISTS)
+
+
+def reviewed(permission: str) -> Rule:
+    """Stands for a rule where the person is shown what they chose themselves, see ``CallInfo.review``."""
+    return Rule(permission=permission, pattern="*", action="ask", source="branch", words=REVIEWED)
 
 
 class Judge:

@@ -17,6 +17,7 @@ from typing import Literal, Protocol
 from daemon.model.branches import branch_of, is_within, root_of
 from daemon.model.permissions import FileAnswer, FileDiff, Grant, PermissionRequest, Reply, Scope, StoredGrant
 from daemon.permission.answers import denial, remembered, subjects
+from daemon.permission.judging import reviewed
 from daemon.permission.rules import RuleSet
 from daemon.store.base import StoreError
 from tools.access import Suggestion
@@ -174,7 +175,7 @@ class PermissionService:
             detail=ask.detail,
             files=tuple(_shown(file) for file in ask.proposal),
             suggestions=() if call.review else _grants(asker.rules.lasting(ask.suggestions, verdict)),
-            rule=verdict.rule,
+            rule=verdict.rule if verdict.action == "ask" else reviewed(ask.permission),
             reasons=tuple(reason for reason in verdict.reasons if reason.action != "allow"),
             warnings=ask.warnings,
             created_at=self.now(),

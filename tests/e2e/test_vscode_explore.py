@@ -149,6 +149,10 @@ async def test_goalwright_waits_for_the_persons_choice_and_a_conflict_is_told(
         # Without it, the same branch is used, and the model goes on with that.
         cart.write_text(ways.CART)
         await window.button(f"Use B: {ways.DIRECTIONS[1]}", question).click()
+        # Edits pass unasked in this mode, but what was chosen by its description alone is shown first.
+        await expect(window.approval).to_contain_text("Asked because what is taken over")
+        assert cart.read_text() == ways.CART
+        await window.button("Accept", window.approval).click()
         await expect(question).to_be_hidden()
         await expect(window.answers().last).to_contain_text("compared above")
         await expect(branch(window, "B")).to_contain_text("used")

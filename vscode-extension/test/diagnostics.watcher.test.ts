@@ -229,6 +229,36 @@ test("where an extension can be asked, silence is no matter, and what it shows i
   assert.equal((await editor.ask("new", null).words()).split(" ")[0], "fresh");
 });
 
+test("an extension that refuses because it still loads is asked again, and no more when the text is another one", async () => {
+  const editor = new FakeEditor();
+  let asked = 0;
+  let loads = true;
+  editor.pulls.set("bad", (text) => {
+    asked += 1;
+    return loads ? Promise.reject(new Error("No project.")) : Promise.resolve({ items: [{ said: `asked of ${text}` }], replaces: () => true });
+  });
+  editor.appear(FILE, "old");
+  editor.say(FILE, "shown");
+  await editor.clock.pass(3_000);
+  const since = await editor.baseline();
+  editor.change(FILE, "new");
+  const answer = editor.ask("new", since);
+  await editor.clock.pass(700);
+  assert.equal(answer.done, false);
+  loads = false;
+  await editor.clock.pass(700);
+  assert.equal(await answer.words(), "fresh asked of new");
+  loads = true;
+  editor.change(FILE, "newer");
+  const given = editor.ask("newer", await editor.baseline());
+  await editor.clock.pass(400);
+  editor.change(FILE, "newest");
+  const before = asked;
+  await editor.clock.pass(20_000);
+  assert.ok(given.done);
+  assert.equal(asked, before);
+});
+
 test("other files whose problems changed are told of, not those that changed themselves or were just opened", async () => {
   const editor = await proven();
   const [moved, opened, same] = ["file:///w/c.bad", "file:///w/d.bad", "file:///w/e.bad"];

@@ -25,6 +25,8 @@ export interface TextState<T> {
   /** The last event about the document; `early`: it may tell of nothing that is newer than this text. */
   heard?: { at: number; early: boolean; shown: readonly T[] };
   pulled?: Pulled<T> & { at: number };
+  /** There is an extension that can be asked about it. */
+  askable?: boolean;
   hash?: string;
 }
 

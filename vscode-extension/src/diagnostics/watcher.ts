@@ -50,6 +50,8 @@ const ANSWERS_MS = 10_000;
 const OPENING_MS = 1_000;
 /** For what is said about other files, once those asked about have been answered. */
 const AROUND_MS = 500;
+/** Until an extension is asked again that has refused. */
+const PULL_AGAIN_MS = 300;
 const MOST_BASELINES = 16;
 const MOST_OTHERS = 20;
 const MOST_REMEMBERED = 5_000;
@@ -176,12 +178,22 @@ export class ProblemWatcher<T> {
   }
 
   private async pull(uri: string, state: TextState<T>): Promise<Pulled<T> | undefined> {
-    const answer = await this.editor.pull(uri, state.language)?.catch(() => undefined);
+    const asking = this.editor.pull(uri, state.language);
+    state.askable = asking !== undefined;
+    const answer = await asking?.catch(() => undefined);
     if (!answer) return undefined;
     this.languages.heard(state.language);
     state.pulled = { ...answer, at: this.clock.now() };
     this.waiting.happened();
     return answer;
+  }
+
+  /** An extension that has not taken a new text in yet, or still loads the project, refuses: it is asked again. */
+  private async pullUntil(uri: string, state: TextState<T>, deadline: () => number): Promise<void> {
+    while (this.documents.get(uri) === state) {
+      if ((await this.pull(uri, state)) || !state.askable || this.clock.now() + PULL_AGAIN_MS >= deadline()) return;
+      await new Promise<void>((resolve) => this.clock.after(PULL_AGAIN_MS, resolve));
+    }
   }
 
   private async changes(params: EditorDiagnosticsParams, since: number): Promise<Answer<T>> {
@@ -219,7 +231,7 @@ export class ProblemWatcher<T> {
       if (!state || !this.hasText(file)) return undefined;
       if (pulledFor !== state) {
         pulledFor = state;
-        if (!state.pulled) void this.pull(uri, state);
+        if (!state.pulled) void this.pullUntil(uri, state, deadline);
       }
       return settledAt(state, this.waits(state.language, settleMs));
     };

@@ -31,7 +31,7 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
   if (lines.length === 1 && only && only.targets.length === 0) {
     return (
       <p class="rule">
-        {only.rule.source === "protected" ? "Asked because it is " : "Asked by "}
+        {only.rule.source === "protected" ? "Asked because it is " : only.rule.words ? "Asked because " : "Asked by "}
         <RuleName line={only} places={places} />
       </p>
     );
@@ -71,6 +71,7 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
 /** The rule in words, and the way to the file it stands in. */
 function RuleName({ line: { rule, why }, places }: { line: ReasonLine; places: Places }): JSX.Element {
   const { file } = rule;
+  if (rule.words) return <span class="rule-text">{visibleLine(rule.words)}</span>;
   return (
     <>
       {`${whose(rule)} `}

@@ -6,6 +6,7 @@ In one place for all requests: a new one that changes something is to be named h
 from __future__ import annotations
 
 from daemon.core import Daemon
+from daemon.model.branches import branch_of
 from lsp_bridge import protocol as p
 from lsp_bridge.request_error import RequestError
 
@@ -40,7 +41,7 @@ CHANGES = frozenset(
 async def check_sealed(core: Daemon, method: str, params: object) -> None:
     """Raises RequestError for a change of a sealed session, and UnknownTrace, StoreError."""
     session_id = getattr(params, "session_id", None)
-    if method not in CHANGES or not isinstance(session_id, str):
-        return
+    if method not in CHANGES or not isinstance(session_id, str) or branch_of(session_id) is None:
+        return  # main lines are never sealed
     if words := (await core.session(session_id)).sealed:
         raise RequestError(p.SEALED, words)

@@ -159,8 +159,11 @@ def scripts(bench: Bench) -> BranchModels:
 def left_over(home: Path) -> list[str]:
     """Files and folders of working copies that are still there."""
     # Not pathlib: folders may go meanwhile. The folder of the workspace itself may stay.
-    found = [os.path.join(where, name) for where, _, names in os.walk(home / "branches") for name in names]  # noqa: PTH118
-    found += [str(place) for key in (home / "branches").glob("*") for place in key.glob("*")]
+    top = str(home / "branches")
+    found: list[str] = []
+    for where, folders, names in os.walk(top):
+        depth = 0 if where == top else os.path.relpath(where, top).count(os.sep) + 1
+        found += [os.path.join(where, name) for name in (*names, *(folders if depth == 1 else ()))]  # noqa: PTH118
     return sorted(os.path.relpath(path, home) for path in found)
 
 

@@ -42,6 +42,7 @@ from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
 from daemon.trust import TrustedFolders
+from daemon.workspace_key import workspace_key
 from tools.base import Diagnostics
 from tools.language import Navigation, NoNavigation
 from tools.open_files import Editors, NoEditors
@@ -368,7 +369,7 @@ class Daemon:
         return self._private("journal")
 
     def _private(self, what: str) -> Path:
-        key = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:16]
+        key = workspace_key(self.workspace)
         return self.state_folder / what / key
 
     def _recover_changes(self) -> None:

@@ -6,10 +6,9 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.loop.spending import added
 from daemon.model.branches import child_id
 from daemon.model.events import SubagentCompleted
-from daemon.model.messages import Usage
+from daemon.model.messages import Usage, added
 from daemon.model.traces import Trace
 from daemon.store.base import StoreError, TraceStore
 

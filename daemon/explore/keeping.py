@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.explore.copies.base import WorkingCopies
 from daemon.model.traces import BranchTrace
+from daemon.workspace_key import workspace_key
 
 if TYPE_CHECKING:
     from daemon.loop.services import Services
@@ -38,7 +37,7 @@ class BranchCopies:
 
     def recover(self, services: Services) -> None:
         """Begin to remove what branches left when the daemon was killed; costs nothing when nothing is there."""
-        key = hashlib.sha256(os.fsencode(self._workspace)).hexdigest()[:16]
+        key = workspace_key(self._workspace)
         folder = self._folder / key
         if folder.is_dir() and any(folder.iterdir()):
             self._recovering = asyncio.create_task(self._recover(services))

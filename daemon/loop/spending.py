@@ -8,22 +8,12 @@ from typing import TYPE_CHECKING
 
 from daemon.loop.state_of_children import Children, Spent
 from daemon.model.events import BranchCompleted, BranchMessageAdded, Event, SubagentCompleted
-from daemon.model.messages import Message, Usage
+from daemon.model.messages import Message, Usage, added
 from daemon.model.traces import BranchTrace, Budget
 from daemon.plan.tree import PlanTree
 
 if TYPE_CHECKING:
     from daemon.loop.live import LiveSession
-
-
-def added(one: Usage, other: Usage) -> Usage:
-    """Both together."""
-    return Usage(
-        input=one.input + other.input,
-        output=one.output + other.output,
-        cache_read=one.cache_read + other.cache_read,
-        cache_write=one.cache_write + other.cache_write,
-    )
 
 
 @dataclass(slots=True)

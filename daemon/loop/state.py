@@ -15,7 +15,7 @@ from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
 from daemon.context.marks import Marks
 from daemon.context.tokens import stored_calibration
 from daemon.loop.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
-from daemon.loop.spending import Spending, added
+from daemon.loop.spending import Spending
 from daemon.loop.state_of_children import Children
 from daemon.model.branches import branch_of
 from daemon.model.events import (
@@ -42,7 +42,7 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.messages import Message, NotePart, Part, Usage
+from daemon.model.messages import Message, NotePart, Part, Usage, added
 from daemon.model.permissions import Mode, PermissionRequest, Rule
 from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated

@@ -20,9 +20,9 @@ from daemon.model.events import (
     SubagentCompleted,
     SubagentStarted,
 )
-from daemon.model.goals import GoalStats
-from daemon.model.messages import Usage
+from daemon.model.messages import Usage, added
 from daemon.model.traces import Carried
+from daemon.plan.counting import counted
 
 Spent = tuple[Usage, float]
 """Tokens and US dollars."""
@@ -134,13 +134,7 @@ class Children:
         self._count(event.branch_id, spent)
         branch = self.branches.get(event.branch_id)
         if branch is not None:
-            before = branch.cumulative_stats
-            stats = GoalStats(
-                message_count=before.message_count + 1,
-                total_tokens=before.total_tokens + (message.tokens or 0),
-                total_cost=before.total_cost + (message.cost or 0.0),
-                preview=before.preview,
-            )
+            stats = counted(branch.cumulative_stats, message.tokens or 0, message.cost or 0.0, ())
             self._update(branch, {"cumulative_stats": stats, "last_message": message})
         return spent
 
@@ -172,12 +166,7 @@ class Children:
     def _count(self, branch_id: str, spent: Spent) -> None:
         before = self.usage.get(branch_id, Usage())
         usage, cost = spent
-        self.usage[branch_id] = Usage(
-            input=before.input + usage.input,
-            output=before.output + usage.output,
-            cache_read=before.cache_read + usage.cache_read,
-            cache_write=before.cache_write + usage.cache_write,
-        )
+        self.usage[branch_id] = added(before, usage)
         self.cost[branch_id] = self.cost.get(branch_id, 0.0) + cost
 
     def _update(self, branch: BranchMeta, updates: dict[str, object]) -> None:

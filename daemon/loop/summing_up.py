@@ -23,9 +23,8 @@ from daemon.context.summaries import (
     summary_text,
 )
 from daemon.context.windowing.notes import GO_ON
-from daemon.loop.spending import added
 from daemon.model.events import ModelRetry
-from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage
+from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage, added
 from daemon.provider.base import Complete, ModelRequest, PromptMessage, ProviderError, Retry, SystemBlock
 from daemon.provider.pricing import model_info
 

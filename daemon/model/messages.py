@@ -166,6 +166,16 @@ class Usage(Model):
         return self.input + self.output + self.cache_read + self.cache_write
 
 
+def added(one: Usage, other: Usage) -> Usage:
+    """What both took together."""
+    return Usage(
+        input=one.input + other.input,
+        output=one.output + other.output,
+        cache_read=one.cache_read + other.cache_read,
+        cache_write=one.cache_write + other.cache_write,
+    )
+
+
 class Message(Model):
     """One message of a trace, with the fields of seed 000."""
 

@@ -6,19 +6,18 @@ grants and queue somebody else wrote. The list of our own sessions is kept where
 
 from __future__ import annotations
 
-import hashlib
-import os
 from pathlib import Path
 
 from daemon.model.branches import root_of
 from daemon.store.base import StoreError
+from daemon.workspace_key import workspace_key
 
 
 class OwnSessions:
     """The ids of the sessions that this user's daemon began in one workspace."""
 
     def __init__(self, state_folder: Path, workspace: Path) -> None:
-        key = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
+        key = workspace_key(workspace)
         self._file = state_folder / "sessions" / f"{key}.txt"
         self._ids: set[str] | None = None
 

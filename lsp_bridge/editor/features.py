@@ -7,8 +7,6 @@ command and shows it in its chat; for any other one the daemon begins the turn a
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +16,7 @@ from pydantic import ValidationError
 from daemon.core import Daemon
 from daemon.model.permissions import PermissionRequest
 from daemon.permission.rules import RuleSet
+from daemon.workspace_key import workspace_key
 from lsp_bridge import protocol as p
 from lsp_bridge.documents import OpenDocuments
 from lsp_bridge.editor import arguments as a
@@ -62,7 +61,7 @@ class EditorFeatures:
         self._requests = requests
         self._decisions = decisions
         self._documents = documents
-        key = hashlib.sha256(os.fsencode(core.workspace)).hexdigest()[:16]
+        key = workspace_key(core.workspace)
         self._showing = Showing(server, core.state_folder / "shown" / key)
         self._questions = Questions(server, self._showing, self._decide_rest)
         self._turns = Turns(server, core, requests, self._questions, self._showing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -87,7 +88,7 @@ class PlacedCopy:
 CopyT = TypeVar("CopyT", bound=PlacedCopy)
 
 
-class PlacedCopies(Generic[CopyT, T]):
+class PlacedCopies(ABC, Generic[CopyT, T]):
     """Makes copies of one workspace. What is particular to a kind is in the three methods at the end.
 
     ``T`` is what it takes to open copies of a base.
@@ -149,14 +150,14 @@ class PlacedCopies(Generic[CopyT, T]):
 
     # -- in threads --
 
+    @abstractmethod
     def _taken(self, stop: Stop, folder: Path) -> tuple[Base, T]:
         """The workspace as it is now, kept in ``folder``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _filled(self, stop: Stop, place: Place, session_id: str, base: Base, taken: T) -> CopyT:
         """A copy at ``place``, with its record written."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _read(self, stop: Stop, place: Place) -> LeftBehind:
         """What was done in a copy that a crash left."""
-        raise NotImplementedError

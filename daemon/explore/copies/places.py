@@ -8,7 +8,6 @@ frees tells copies in use from those that a crash left.
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import logging
 import os
@@ -23,6 +22,7 @@ from typing import Any
 
 from daemon import lock
 from daemon.explore.copies.base import CopyError, Keep, LeftBehind
+from daemon.workspace_key import workspace_key
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Places:
     """The places of one workspace."""
 
     def __init__(self, folder: Path, workspace: Path) -> None:
-        key = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
+        key = workspace_key(workspace)
         self.folder = Path(os.path.realpath(folder)) / key
         self._used = False
 

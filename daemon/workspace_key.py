@@ -1,0 +1,12 @@
+"""The name of a workspace where things of many workspaces are kept side by side."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+
+def workspace_key(workspace: Path) -> str:
+    """16 hex digits; ``workspace`` is absolute and resolved."""
+    return hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]

@@ -13,7 +13,7 @@ from daemon.explore.copies.limits import MOST_BYTES
 from daemon.explore.copies.programs import DISK_FULL, Git, GitFailed, Stop
 
 INDEX = "index"
-_TRIES = 3
+_TRIES = 8
 _ONE_PACK = ("core.bigFileThreshold=1",)
 """Many new contents become one pack instead of a file each."""
 
@@ -41,12 +41,23 @@ class Private:
         """Take all files that are not ignored into the index, with their contents. Raises CopyError."""
         for attempt in range(_TRIES):
             try:
-                self.run("add", "-A", *more, config=_ONE_PACK)
+                if attempt:
+                    self._add_listed()
+                else:
+                    self.run("add", "-A", *more, config=_ONE_PACK)
                 return
             except GitFailed as error:
                 left_out = self._leave_out(list(self._obstacles()))
                 if attempt == _TRIES - 1 or (not left_out and "Permission denied" in error.errors):
                     raise _explained(error) from error
+
+    def _add_listed(self) -> None:
+        """The same in two calls: ``add`` gives up over a file that went while it ran, ``update-index`` does not."""
+        listing = self.run("ls-files", "-z", "--others", "--modified", "--exclude-standard")
+        # A repository inside is listed with a slash at its end, which no name in an index has.
+        names = dict.fromkeys(name.rstrip(b"/") for name in listing.split(b"\0") if name)
+        given = b"".join(name + b"\0" for name in names)
+        self.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", given=given, config=_ONE_PACK)
 
     def write_tree(self) -> str:
         """The tree of the index. Raises GitFailed."""

@@ -66,9 +66,12 @@ class _Walk:
                 elif is_folder:
                     waiting.append(path)
                 elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
+                    try:
+                        size += entry.stat(follow_symlinks=False).st_size
+                    except FileNotFoundError:
+                        continue  # it went while the folder was read
                     names.append((entry.name, -1, -1, -1))
                     count += 1
-                    size += entry.stat(follow_symlinks=False).st_size
             plan.append((folder, names))
             if count > MOST_FILES or size > MOST_BYTES:
                 raise CopyError(
@@ -79,8 +82,13 @@ class _Walk:
 
 
 def _scan(top: Path, folder: bytes) -> list[os.DirEntry[bytes]]:
-    with os.scandir(os.path.join(os.fsencode(top), folder)) as entries:  # noqa: PTH118  # bytes
-        return list(entries)
+    try:
+        with os.scandir(os.path.join(os.fsencode(top), folder)) as entries:  # noqa: PTH118  # bytes
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        if not folder:
+            raise
+        return []  # it went since its parent was read
 
 
 def ignored_names(workspace: Path) -> tuple[str, ...]:

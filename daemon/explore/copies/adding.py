@@ -57,7 +57,9 @@ class Private:
         # A repository inside is listed with a slash at its end, which no name in an index has.
         names = dict.fromkeys(name.rstrip(b"/") for name in listing.split(b"\0") if name)
         given = b"".join(name + b"\0" for name in names)
-        self.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", given=given, config=_ONE_PACK)
+        self.run(
+            "update-index", "--add", "--remove", "--replace", "-z", "--stdin", given=given, config=_ONE_PACK
+        )
 
     def write_tree(self) -> str:
         """The tree of the index. Raises GitFailed."""

@@ -36,10 +36,11 @@ from daemon.model.events import (
     Notice,
     PermissionAsked,
     PermissionReplied,
+    TraceCompleted,
 )
 from daemon.model.goals import GoalTree
 from daemon.model.permissions import Mode, PermissionRequest, Rule, Trust
-from daemon.model.traces import Trace
+from daemon.model.traces import Trace, trace_status
 from daemon.permission.rules import RuleSet
 from daemon.permission.service import Settled
 from daemon.redaction import SECRETS
@@ -171,6 +172,22 @@ class LiveSession:
         self.hooks.seen(stored)
         if self._snapshot_due is None:
             self._snapshot_due = asyncio.get_running_loop().call_later(_SNAPSHOT_DELAY_S, self._snapshot_soon)
+
+    def completed(self) -> None:
+        """A turn has ended: say so, with the totals, unless another prompt waits. Branches have words of their own."""
+        state = self.state
+        if self.parent is None and not state.queue:
+            trace = state.trace
+            self.emit(
+                TraceCompleted(
+                    trace_id=self.session_id,
+                    time=self.services.now(),
+                    status=trace_status(trace),
+                    total_messages=len(state.messages),
+                    total_tokens=trace.usage.total,
+                    total_cost=trace.total_cost,
+                )
+            )
 
     def delta(self, delta: Delta) -> None:
         """Publish something that is not stored."""

@@ -177,4 +177,5 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
                 detail=why,
             )
         )
+        session.completed()
         session.snapshot()

@@ -400,5 +400,6 @@ class Session(LiveSession):
                 trace_id=self.session_id, time=now, prompt_id=prompt_id, stop_reason=stop, detail=detail
             )
         )
+        self.completed()
         Assembly(self).publish()
         self.snapshot()

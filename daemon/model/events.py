@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from daemon.model.base import Cost, Model
+from daemon.model.base import Cost, Count, Model
 from daemon.model.branches import BranchMeta, BranchStatus, Choice, Score, SubagentMeta
 from daemon.model.goals import Goal, GoalStats, GoalStatus
 from daemon.model.messages import Message, Part, Role, StopReason, Usage
 from daemon.model.permissions import Grant, PermissionRequest, Reply, Scope
-from daemon.model.traces import BranchTrace, QueuedPrompt, Trace
+from daemon.model.traces import BranchTrace, QueuedPrompt, Trace, TraceStatus
 
 
 class _Event(Model):
@@ -154,6 +154,19 @@ class TurnEnded(_Event):
     prompt_id: str
     stop_reason: StopReason
     detail: str = ""
+
+
+class TraceCompleted(_Event):
+    """The turn is over and no prompt waits: nothing more happens until the person says something.
+
+    With the totals so far (source: seeds 000 and 003, ``trace_completed``).
+    """
+
+    event: Literal["trace_completed"] = "trace_completed"
+    status: TraceStatus
+    total_messages: Count = 0
+    total_tokens: Count = 0
+    total_cost: Cost = 0.0
 
 
 class QueueChanged(_Event):
@@ -360,6 +373,7 @@ Event = Annotated[
     | ContextMarked
     | TurnStarted
     | TurnEnded
+    | TraceCompleted
     | QueueChanged
     | ToolStarted
     | PermissionAsked

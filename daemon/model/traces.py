@@ -16,6 +16,9 @@ from daemon.model.permissions import Mode, Rule
 SessionStatus = Literal["idle", "running", "waiting"]
 """``waiting``: a turn is under way and needs an answer of the person."""
 
+TraceStatus = Literal["idle", "running", "waiting", "completed", "failed", "canceled"]
+"""How the last turn ended, or that one is under way; ``idle``: there was none yet."""
+
 FORMAT = 1
 """Version of the stored format; a reader refuses a newer one."""
 
@@ -106,6 +109,18 @@ class Trace(Model):
     running: bool = False
     """A turn was under way when this was written: after a crash the log knows more than the snapshot."""
     carried: Carried = Carried()
+
+
+def trace_status(trace: Trace, *, waiting: bool = False) -> TraceStatus:
+    """Status of a trace for lists and dumps. ``waiting``: a question of its turn is open."""
+    if trace.running:
+        return "waiting" if waiting else "running"
+    stop = trace.last_stop_reason
+    if stop is None:
+        return "idle"
+    if stop in ("end_turn", "max_tokens", "tool_use"):
+        return "completed"
+    return "canceled" if stop == "canceled" else "failed"
 
 
 class BranchTrace(Trace):

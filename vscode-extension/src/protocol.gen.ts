@@ -35,6 +35,7 @@ export type Event =
   | ContextMarked
   | TurnStarted
   | TurnEnded
+  | TraceCompleted
   | QueueChanged
   | ToolStarted
   | PermissionAsked
@@ -99,6 +100,8 @@ export type Scope = "session" | "workspace" | "user";
 export type SessionStatus = "idle" | "running" | "waiting";
 
 export type StopReason = "end_turn" | "max_tokens" | "tool_use" | "canceled" | "error" | "permission_denied";
+
+export type TraceStatus = "idle" | "running" | "waiting" | "completed" | "failed" | "canceled";
 
 export type Trust = "trusted" | "unknown" | "restricted";
 
@@ -1679,6 +1682,23 @@ export interface Trace {
   /** A turn was under way when this was written: after a crash the log knows more than the snapshot. */
   running: boolean;
   carried: Carried;
+}
+
+/**
+ * The turn is over and no prompt waits: nothing more happens until the person says something.
+ *
+ * With the totals so far (source: seeds 000 and 003, `trace_completed`).
+ */
+export interface TraceCompleted {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "trace_completed";
+  status: TraceStatus;
+  totalMessages: Count;
+  totalTokens: Count;
+  totalCost: Cost;
 }
 
 /** The turn is over. `detail` explains `error` and other stops in words for the person. */

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lsp_bridge.documents import path_of
 from lsp_bridge.editor.answers import checked
-from lsp_bridge.editor.diagnostics import EditorDiagnostics, EditorTiming, text_hash
+from lsp_bridge.editor.diagnostics import EditorDiagnostics, EditorTiming, Read, text_hash
 from lsp_bridge.editor.peers import EditorPeer, EditorPeers, PeerGone, uri_in
 from lsp_bridge.eyes import Eyes
 from lsp_bridge.language.source_text import read_source
@@ -72,11 +72,11 @@ class OwnServers:
 class Scene:
     """A workspace, the eyes under test, and editors that come and go."""
 
-    def __init__(self, root: Path, timing: EditorTiming = SOON) -> None:
+    def __init__(self, root: Path, timing: EditorTiming = SOON, read: Read = read_source) -> None:
         self.root = root.resolve()
         self.servers = OwnServers()
         self.peers = EditorPeers()
-        self.editors = EditorDiagnostics(self.peers, self.root, read_source, timing=timing, path_of=path_of)
+        self.editors = EditorDiagnostics(self.peers, self.root, read, timing=timing, path_of=path_of)
         self.eyes = Eyes(self.servers, self.editors)
 
     def attach(self, editor: FakeEditor) -> EditorPeer:
@@ -183,6 +183,42 @@ async def test_what_was_not_answered_in_time_is_told_later_and_once(scene: Scene
     late = await scene.eyes.overdue([path])
     assert late is not None and (late.verdict, lines(late)) == ("problems", [("a.bad", 2)])
     assert await scene.eyes.overdue([path]) is None
+
+
+async def test_an_editor_that_still_shows_the_text_of_before_the_write_is_asked_about_what_it_reads_then(
+    tmp_path: Path,
+) -> None:
+    stale: dict[Path, str] = {}
+
+    async def read(path: Path) -> str | None:
+        return await read_source(path, stale.get)
+
+    async def about_what_is_shown(editor: FakeEditor, question: dict[str, Any]) -> Any:
+        if stale:
+            await never(editor, question)
+        return editor.truth(question)
+
+    scene = Scene(tmp_path, EditorTiming(answer_s=2 * HANG_S, baseline_s=5.0), read)
+    editor = FakeEditor()
+    editor.then = about_what_is_shown
+    scene.attach(editor)
+    [path] = scene.write(a_bad="fine\n")
+    run = await scene.eyes.begin([path])
+    scene.write(a_bad="BAD\n")
+    # Opened before the write, told of after it: as if the person had the old text there, unsaved.
+    stale[path] = "fine\n"
+    asked = asyncio.ensure_future(run.report())
+    await until(lambda: len(editor.asked) == 2, "the question")
+    scene.eyes.buffer_changed(path)
+    scene.eyes.buffer_changed(path.with_name("other.bad"))
+    stale.clear()
+    scene.eyes.buffer_changed(path)
+    report = await asyncio.wait_for(asked, HANG_S)
+    assert (report.verdict, lines(report), report.silent) == ("problems", [("a.bad", 1)], ())
+    hashes = [question["files"][0]["textHash"] for question in editor.asked[1:]]
+    assert hashes == [text_hash("fine\n"), text_hash("BAD\n")]
+    assert editor.asked[2]["since"] == editor.asked[1]["since"]
+    assert editor.asked[2]["timeoutMs"] <= editor.asked[1]["timeoutMs"], "one deadline for all questions"
 
 
 async def test_an_editor_that_leaves_in_the_middle_of_the_wait_ends_it(scene: Scene) -> None:

@@ -226,9 +226,11 @@ export class ProblemWatcher<T> {
     const deadline = (): number =>
       begun + (language === undefined ? 0 : this.languages.patience(language, timeoutMs, settleMs, patient));
     let pulledFor: TextState<T> | undefined;
+    let there = false;
     const due = (): number | undefined => {
       const state = this.documents.get(uri);
       if (!state || !this.hasText(file)) return undefined;
+      there = true;
       if (pulledFor !== state) {
         pulledFor = state;
         if (!state.pulled) void this.pullUntil(uri, state, deadline);
@@ -236,7 +238,9 @@ export class ProblemWatcher<T> {
       return settledAt(state, this.waits(state.language, settleMs));
     };
     const answered = await this.waiting.until(due, deadline);
-    if (language !== undefined && this.editor.owner(language)) this.languages.asked(language, answered);
+    // When the text became another one meanwhile, no extension could answer: that is not their silence.
+    const replaced = there && !this.hasText(file);
+    if (language !== undefined && this.editor.owner(language) && !replaced) this.languages.asked(language, answered);
     const state = this.documents.get(uri);
     const freshness = answered ? "fresh" : covered ? "pending" : "uncovered";
     return { uri, freshness, diagnostics: known(state?.pulled, this.editor.problems(uri)), before: this.before(uri, baseline) };

@@ -80,6 +80,7 @@ async def test_events_come_in_order_and_name_the_session(tmp_path: Path) -> None
             "message_added",
             "session_updated",
             "turn_ended",
+            "trace_completed",
         ]
         first, last = bench.events(SessionUpdated)
         assert first.updates == {"title": "Say hello now", "mission": "Say  hello\nnow"}

@@ -1,0 +1,37 @@
+"""Steps: what happened, as a tree to look at (source: seed 003, "Step 模型").
+
+A step is derived from the events of a trace and stored nowhere, see ``daemon.steps``.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from daemon.model.base import Cost, Count, Model
+
+StepType = Literal["goal", "thought", "evaluation", "response", "action", "result"]
+StepStatus = Literal["planned", "in_progress", "completed", "failed", "skipped"]
+
+
+class Step(Model):
+    """One node of the tree; ``parent_id`` is a single one."""
+
+    step_id: str
+    trace_id: str
+    step_type: StepType
+    status: StepStatus
+    sequence: Count
+    """Rises in the order in which the steps came to be."""
+    parent_id: str | None = None
+    description: str
+    data: dict[str, Any] = Field(default_factory=dict[str, Any])
+    summary: str | None = None
+    """Of an ``evaluation`` only."""
+    duration_ms: Count | None = None
+    cost: Cost | None = None
+    """US dollars."""
+    tokens: Count | None = None
+    created_at: datetime

@@ -119,6 +119,11 @@ class Settings(BaseModel):
         default="last_message",
         description="Where the current plan stands in a request; on_demand: nowhere, it is read by read_progress.",
     )
+    plan_front: Literal["goal", "step"] = Field(
+        default="goal",
+        description="The tool by which the model keeps its plan. goal: a tree, goals can be given up and their files "
+        "taken back; step: a plain list (plan, focus, complete).",
+    )
     compact_at_tokens: int | None = Field(
         default=None,
         ge=1_000,
@@ -203,6 +208,13 @@ class Settings(BaseModel):
         default=1800.0,
         ge=0,
         description="Seconds without a client or a running turn after which the daemon stops; 0: never.",
+    )
+    api_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="Serve the trace API (REST, WebSocket, web page) on this port of 127.0.0.1 whenever the daemon runs; "
+        "0: any free one. Without it, it is opened when somebody wants it.",
     )
 
 

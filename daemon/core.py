@@ -19,6 +19,7 @@ from typing import Any
 
 from daemon.agents.interrupted import read_interrupted
 from daemon.agents.loader import AgentProfile, Agents, Found, UnknownAgent
+from daemon.api.door import ApiDoor
 from daemon.bus import Bus
 from daemon.config import Config, load_config
 from daemon.explore.eyes import NoEyes, OpenEyes
@@ -137,6 +138,8 @@ class Daemon:
             copies=self._branch_copies.open,
         )
         self._branch_copies.recover(self._services)
+        self.api = ApiDoor(self)
+        """REST, WebSocket and the web page, when somebody wants them."""
 
     def load_tools(self) -> None:
         """What the first turn needs, before it needs it. Blocks: call it in a thread."""
@@ -303,6 +306,7 @@ class Daemon:
         """Cancel all turns, store everything, let go of everything."""
         # Main lines end their children.
         await asyncio.gather(*(session.close() for session in self.open_sessions))
+        await self.api.close()  # after it, so that those who watch see how it ended
         await self._branch_copies.recovered()
         await self._hooks.close()
         await self._watch.close()

@@ -22,6 +22,7 @@ HISTORY_CONFLICT = -32016
 SEALED = -32017
 """The session is the record of a branch or sub-agent that has ended: read it, and prompt the session it belongs to."""
 UNKNOWN_BRANCH = -32018
+API_FAILED = -32019
 INVALID_PARAMS = -32602
 INCOMPATIBLE = -32013
 """JSON-RPC error codes; the message always says what to do."""

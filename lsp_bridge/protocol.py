@@ -37,6 +37,7 @@ from lsp_bridge.branch_protocol import PlanBuildParams as PlanBuildParams
 from lsp_bridge.branch_protocol import PlanBuildResult as PlanBuildResult
 from lsp_bridge.branch_protocol import PlanReplanParams as PlanReplanParams
 from lsp_bridge.branch_protocol import PlanReplanResult as PlanReplanResult
+from lsp_bridge.handshake import API_FAILED as API_FAILED
 from lsp_bridge.handshake import BUSY as BUSY
 from lsp_bridge.handshake import CONFIG_BROKEN as CONFIG_BROKEN
 from lsp_bridge.handshake import HISTORY_CONFLICT as HISTORY_CONFLICT
@@ -87,6 +88,8 @@ from lsp_bridge.plan_protocol import GoalResult as GoalResult
 from lsp_bridge.plan_protocol import SessionCompactParams as SessionCompactParams
 from lsp_bridge.plan_protocol import SessionHandoverParams as SessionHandoverParams
 from lsp_bridge.session_protocol import SessionInfo as SessionInfo
+from lsp_bridge.trace_protocol import ApiOpenParams as ApiOpenParams
+from lsp_bridge.trace_protocol import ApiOpenResult as ApiOpenResult
 
 
 class Empty(Wire):
@@ -356,6 +359,7 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/plan/build": (PlanBuildParams, PlanBuildResult),
     "goalwright/job/list": (PermissionListParams, JobListResult),
     "goalwright/job/kill": (JobKillParams, JobResult),
+    "goalwright/api/open": (ApiOpenParams, ApiOpenResult),
 }
 """Requests of a client, by method."""
 

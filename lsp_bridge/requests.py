@@ -30,6 +30,7 @@ from lsp_bridge.permission_requests import PermissionRequests
 from lsp_bridge.request_error import RequestError
 from lsp_bridge.sealed import check_sealed
 from lsp_bridge.settable import check_budget, check_mode, check_model, mode_notice
+from lsp_bridge.trace_requests import TraceRequests
 
 
 class ModelChooser(Protocol):
@@ -92,6 +93,7 @@ class Requests:
             **GoalRequests(core, lambda: client.name).handlers,
             **HistoryRequests(core, lambda: client.name).handlers,
             **BranchRequests(core, self, lambda: client.name).handlers,
+            **TraceRequests(core).handlers,
         }
 
     async def handle(self, method: str, params: object) -> dict[str, Any]:

@@ -143,6 +143,21 @@ export interface AgentListResult {
   problems: string[];
 }
 
+/** Open the trace API (REST, WebSocket, web page) of this workspace, if it is not open yet. */
+export interface ApiOpenParams {
+  /** On 127.0.0.1; 0: any free one; null: as the setting `apiPort` says. */
+  port?: number | null;
+}
+
+/** Where it is. Each request needs the token: `Authorization: Bearer …` or `?token=…`. */
+export interface ApiOpenResult {
+  /** `http://127.0.0.1:PORT`. */
+  url: string;
+  token: string;
+  /** The web page's address, with the token. */
+  page: string;
+}
+
 /** A branch has ended: done (`completed`), or failed, refused or canceled (`abandoned`). */
 export interface BranchCompleted {
   /** Given by the store when the event is appended. */
@@ -1775,6 +1790,7 @@ export interface Requests {
   "goalwright/plan/build": { params: PlanBuildParams; result: PlanBuildResult };
   "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
   "goalwright/job/kill": { params: JobKillParams; result: JobResult };
+  "goalwright/api/open": { params: ApiOpenParams; result: ApiOpenResult };
 }
 
 /** Requests of the daemon, by method. */

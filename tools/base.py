@@ -269,7 +269,7 @@ class FileHistory(VersionKeeper, Protocol):
 
 
 class Plan(Protocol):
-    """The goal tree, as the ``goal`` tool sees it."""
+    """The goal tree, as the ``goal`` tool sees it, or the ``step`` tool."""
 
     async def update(
         self,
@@ -288,6 +288,21 @@ class Plan(Protocol):
         ``revert_files`` goes with ``abandon`` and takes back what was changed for the goal, after approval. Returns
         what happened, in short, for the model (which sees the plan itself in each request). Raises ToolError when an
         operation is not possible (the tree is then unchanged).
+        """
+        ...
+
+    async def step(
+        self,
+        *,
+        plan: Sequence[str] = (),
+        focus: str | None = None,
+        complete: bool = False,
+        summary: str | None = None,
+    ) -> str:
+        """The operations in the words of ``step`` (source: seed 003, "step 工具"); all of them or none.
+
+        ``focus`` is a goal's description, or its display number; it may name a goal that ``plan`` adds. ``summary``
+        goes with ``complete``, and must be there then. Returns what happened, and raises, as ``update`` does.
         """
         ...
 

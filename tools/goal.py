@@ -11,15 +11,18 @@ from pydantic import BeforeValidator, Field
 from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 
-def _number_as_text(value: object) -> object:
-    # Models send the display number 2.1 as a JSON number now and then, and 2 as 2.0.
+def number_as_text(value: object) -> object:
+    """A display number as text.
+
+    Models send 2.1 as a JSON number now and then, and 2 as 2.0.
+    """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _list_in_text(value: object) -> object:
-    # Some models send a list as the JSON text of one.
+def list_in_text(value: object) -> object:
+    """The list of texts, when a text is the JSON of one, as some models send it; else the value itself."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             found: object = json.loads(value)
@@ -30,14 +33,15 @@ def _list_in_text(value: object) -> object:
     return value
 
 
-def _no_as_false(value: object) -> object:
+def no_as_false(value: object) -> object:
+    """No value and an empty one mean no."""
     return False if value is None or value == "" else value
 
 
 class GoalInput(ToolInput):
     """Arguments of ``goal``."""
 
-    add: Annotated[str | list[str] | None, BeforeValidator(_list_in_text)] = Field(
+    add: Annotated[str | list[str] | None, BeforeValidator(list_in_text)] = Field(
         default=None, description="One a line, or separated by commas."
     )
     reason: str | None = Field(default=None, description="Why they are added.")
@@ -45,11 +49,11 @@ class GoalInput(ToolInput):
         default=None, description="Completes the current goal; the value is its summary."
     )
     abandon: str | None = Field(default=None, description="Gives up the current goal; the value says why.")
-    focus: Annotated[str | None, BeforeValidator(_number_as_text)] = Field(
+    focus: Annotated[str | None, BeforeValidator(number_as_text)] = Field(
         default=None, description="Number of the goal to work on, e.g. 2.1."
     )
     rename: str | None = Field(default=None, description="Its new description.")
-    revert_files: Annotated[bool, BeforeValidator(_no_as_false)] = Field(
+    revert_files: Annotated[bool, BeforeValidator(no_as_false)] = Field(
         default=False, description="With abandon."
     )
 
@@ -67,8 +71,8 @@ class GoalTool(Tool[GoalInput]):
         done, abandon = args.done, args.abandon
         # Some models give each argument a value, an empty one where they mean none. An empty end alone is a mistake.
         if done is not None and abandon is not None:
-            done, abandon = _meant(done), _meant(abandon)
-        focus, rename = _meant(args.focus), _meant(args.rename)
+            done, abandon = meant(done), meant(abandon)
+        focus, rename = meant(args.focus), meant(args.rename)
         if not goals and done is None and abandon is None and focus is None and rename is None:
             raise ToolError("Nothing to do: give at least one of add, done, abandon, focus and rename.")
         if done is not None and abandon is not None:
@@ -124,5 +128,6 @@ def _at_commas(text: str) -> list[str]:
     return [*parts, current]
 
 
-def _meant(value: str | None) -> str | None:
+def meant(value: str | None) -> str | None:
+    """The text without blanks around it; None for an empty one, which some models give where they mean none."""
     return value.strip() or None if value is not None else None

@@ -21,7 +21,10 @@ AnyTool = Tool[Any]
 
 
 def builtin_tools() -> dict[str, AnyTool]:
-    """All built-in tools by name, in the order in which they are offered to the model."""
+    """All built-in tools by name, in the order in which they are offered to the model.
+
+    Of ``goal`` and ``step`` a session offers one (setting ``plan_front``).
+    """
     from tools.bash import BashTool
     from tools.diagnostics import DiagnosticsTool
     from tools.edit import EditTool
@@ -35,12 +38,13 @@ def builtin_tools() -> dict[str, AnyTool]:
     from tools.patch import PatchTool
     from tools.read import ReadTool
     from tools.read_progress import ReadProgressTool
+    from tools.step import StepTool
     from tools.symbols import SymbolsTool
     from tools.task import TaskTool
     from tools.write import WriteTool
 
     tools: list[AnyTool] = [
-        GoalTool(), ReadProgressTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), SymbolsTool(),
+        GoalTool(), StepTool(), ReadProgressTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), SymbolsTool(),
         DiagnosticsTool(), EditTool(), PatchTool(), WriteTool(), BashTool(), JobTool(), TaskTool(), ExploreTool(),
         HandOverTool(),
     ]  # fmt: skip

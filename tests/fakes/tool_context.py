@@ -294,6 +294,25 @@ class FakePlan:
         self.calls.append({name: value for name, value in given.items() if value})
         return self.text
 
+    async def step(
+        self,
+        *,
+        plan: Sequence[str] = (),
+        focus: str | None = None,
+        complete: bool = False,
+        summary: str | None = None,
+    ) -> str:
+        if self.fail is not None:
+            raise self.fail
+        given: dict[str, object] = {
+            "plan": list(plan),
+            "focus": focus,
+            "complete": complete,
+            "summary": summary,
+        }
+        self.calls.append({name: value for name, value in given.items() if value})
+        return self.text
+
     def progress(self) -> str:
         return self.text
 

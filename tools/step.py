@@ -1,0 +1,65 @@
+"""The ``step`` tool: the plan as a list of steps, another front of what ``goal`` changes (source: seed 003)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.goal import list_in_text, meant, no_as_false, number_as_text, split_goals
+
+
+def _as_list(value: object) -> object:
+    # Models send one goal, or several lines, as a text now and then.
+    value = list_in_text(value)
+    return split_goals(value) if isinstance(value, str) else value
+
+
+class StepInput(ToolInput):
+    """Arguments of ``step``."""
+
+    plan: Annotated[list[str] | None, BeforeValidator(_as_list)] = Field(
+        default=None, description="Goals to add, in the order of work."
+    )
+    focus: Annotated[str | None, BeforeValidator(number_as_text)] = Field(
+        default=None, description="Goal to work on: its description or number."
+    )
+    complete: Annotated[bool, BeforeValidator(no_as_false)] = Field(
+        default=False, description="Completes the goal in focus."
+    )
+    summary: str | None = Field(default=None, description="With complete: what came of it.")
+
+
+class StepTool(Tool[StepInput]):
+    """Changes the goal tree through the ``Plan`` port (source: seed 003, "step 工具").
+
+    Which of ``goal`` and ``step`` is offered is the setting ``plan_front``.
+    """
+
+    name = "step"
+    permission = "goal"
+    Input = StepInput
+
+    async def run(self, args: StepInput, ctx: ToolContext) -> ToolResult:
+        """See ``Tool.run``."""
+        plan = split_goals(args.plan)
+        focus, summary = meant(args.focus), meant(args.summary)
+        if not plan and focus is None and not args.complete:
+            if summary is not None:
+                raise ToolError("summary goes with complete=true: it says what came of the goal in focus.")
+            raise ToolError("Nothing to do: give at least one of plan, focus and complete.")
+        if args.complete and summary is None:
+            raise ToolError(
+                "complete needs a summary: it replaces the details of the goal in the context. "
+                "Say what came of it, with the facts that later work needs."
+            )
+        if summary is not None and not args.complete:
+            raise ToolError("summary goes with complete=true: it says what came of the goal in focus.")
+        told = await ctx.plan.step(plan=plan, focus=focus, complete=args.complete, summary=summary)
+        said = [
+            f"completed: {summary}" if args.complete else "",
+            f"focus {focus}" if focus is not None else "",
+            f"+ {', '.join(plan)}" if plan else "",
+        ]
+        return ToolResult(told, title=" ".join("; ".join(filter(None, said)).split())[:120])

@@ -96,6 +96,8 @@ async def _client_command(args: argparse.Namespace) -> int:
         return await _plan(args, console)
     if args.command in ("explore", "agents", "plan"):
         return await _branches(args, console)
+    if args.command == "trace":
+        return await _trace(args, console)
     if args.command in ("permissions", "mode", "trust", "jobs"):
         return await _permissions(args, console)
     if args.command in ("context", "compact", "budget"):
@@ -206,6 +208,16 @@ async def _branches(args: argparse.Namespace, console: Console) -> int:
         json=args.json,
     )
     return await explore(options, _launcher(args), console)
+
+
+async def _trace(args: argparse.Namespace, console: Console) -> int:
+    from dataclasses import fields
+
+    from lsp_bridge.terminal.trace_options import TraceOptions
+    from lsp_bridge.terminal.traces import trace
+
+    given = {field.name: getattr(args, field.name) for field in fields(TraceOptions) if field.name in args}
+    return await trace(TraceOptions(**given), _launcher(args), console)
 
 
 async def _context(args: argparse.Namespace, console: Console) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from daemon.cli_branches import branch_commands
+from daemon.cli_traces import trace_commands
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage] - has no public name
@@ -91,6 +92,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     _plan_commands(commands)
     _context_commands(commands)
     branch_commands(commands)
+    trace_commands(commands)
     _permission_commands(commands)
 
     doctor = commands.add_parser(

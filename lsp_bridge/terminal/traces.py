@@ -1,0 +1,43 @@
+"""``goalwright trace …``: who does which action."""
+
+from __future__ import annotations
+
+from lsp_bridge.launch import Launcher
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.trace_options import TraceOptions
+
+
+async def trace(options: TraceOptions, launcher: Launcher, console: Console) -> int:
+    """Do it, and return the exit code. Each action imports what it needs."""
+    if options.action in ("list", "show", "dump", "tail"):
+        return _steps(options)
+    if options.action == "page":
+        from lsp_bridge.terminal import trace_page
+
+        return await trace_page.trace_page(options, launcher, console)
+    from lsp_bridge.terminal import trace_keeping
+
+    return await trace_keeping.trace_keeping(options, launcher, console)
+
+
+def _steps(options: TraceOptions) -> int:
+    """What is only read: nobody else works on this loop."""
+    from lsp_bridge.terminal import trace_steps
+
+    which = options.trace or "latest"
+    if options.action == "list":
+        return trace_steps.list_traces(options.workspace, limit=options.limit, as_json=options.json)
+    if options.action == "show":
+        return trace_steps.show_trace(options.workspace, which, branch=options.branch, full=options.full)
+    if options.action == "dump":
+        return trace_steps.dump_trace(
+            options.workspace, which, form=options.format, branch=options.branch, output=options.output
+        )
+    return trace_steps.tail_trace(
+        options.workspace,
+        which,
+        branch=options.branch,
+        since=options.since,
+        as_json=options.json,
+        follow=options.follow,
+    )

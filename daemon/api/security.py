@@ -1,8 +1,34 @@
-"""Who may use the API: the holder of the token, on this machine, from no foreign page."""
+"""Who may use the API: the holder of the token, on this machine, from no foreign page.
+
+The token is asked for on every path, the page and its files too. ``Host`` is checked because a foreign name can be made
+to resolve to 127.0.0.1 (DNS rebinding), ``Origin`` because a foreign page may connect by WebSocket without asking, and
+there is no cookie because cookies are shared by all ports of a machine.
+"""
 
 from __future__ import annotations
 
+import hmac
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MAX_QUERY = 4096
+"""Bytes."""
+
+_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+_SECURE = {
+    b"x-content-type-options": b"nosniff",
+    b"cache-control": b"no-store",
+    b"referrer-policy": b"no-referrer",
+    b"x-frame-options": b"DENY",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"content-security-policy": b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+}
+"""Of each answer; the page has a policy of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,3 +38,134 @@ class Access:
     token: str
     port: int
     """The port that ``Host`` (and an ``Origin``) must name; 127.0.0.1, localhost or [::1] before it."""
+
+    @property
+    def authorities(self) -> frozenset[str]:
+        """What ``Host`` may say."""
+        with_port = {f"{host}:{self.port}" for host in _HOSTS}
+        return frozenset(with_port | set(_HOSTS) if self.port == 80 else with_port)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where WebSockets of the page may go, as a content security policy says it."""
+        return tuple(f"ws://{host}:{self.port}" for host in _HOSTS)
+
+    def is_token(self, shown: str) -> bool:
+        """Compared in a time that tells nothing about it."""
+        return hmac.compare_digest(shown.encode("utf-8", "surrogatepass"), self.token.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not let in."""
+
+    status: int
+    detail: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Guard:
+    """Around the application: lets in what may come in, and makes answers safe to be shown by a browser."""
+
+    def __init__(self, app: ASGIApp, access: Access, locked: bytes = b"") -> None:
+        """``locked``: HTML for a browser that comes without a token (see ``daemon.api.page_files``)."""
+        self._app = app
+        self._access = access
+        self._hosts = access.authorities
+        self._origins = frozenset(f"http://{host}" for host in self._hosts)
+        self._locked = locked
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is None:
+            await self._app(scope, receive, _secured(send) if scope["type"] == "http" else send)
+        elif scope["type"] == "http":
+            await self._refuse(scope, _secured(send), refusal, "http.response")
+        else:
+            await self._refuse_websocket(scope, receive, send, refusal)
+
+    def _refusal(self, scope: Scope) -> Refusal | None:
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        hosts = _values(headers, b"host")
+        # One that is not ours comes from a name that was made to resolve to this machine: it is told nothing more.
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            return Refusal(403, f"Use the API by its own address: http://127.0.0.1:{self._access.port}.")
+        for origin in _values(headers, b"origin"):
+            if origin.lower() not in self._origins:
+                return Refusal(403, "Pages of other sites may not use this API.")
+        query: bytes = scope["query_string"]
+        if len(query) > MAX_QUERY:
+            return Refusal(414, f"The query has {len(query)} bytes; at most {MAX_QUERY}.")
+        if not self._has_token(headers, query):
+            return Refusal(
+                401,
+                "A token is needed: send `Authorization: Bearer TOKEN`, or add ?token=TOKEN. "
+                "`goalwright trace page` prints the address with it.",
+                ((b"www-authenticate", b'Bearer realm="goalwright"'),),
+            )
+        if scope["type"] == "http":
+            return _unwanted(scope["method"], headers)
+        return None
+
+    def _has_token(self, headers: Iterable[tuple[bytes, bytes]], query: bytes) -> bool:
+        shown: list[str] = []
+        for value in _values(headers, b"authorization"):
+            scheme, _, token = value.partition(" ")
+            shown.append(token.strip() if scheme.lower() == "bearer" else "")
+        try:
+            pairs = parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True, max_num_fields=100)
+        except ValueError:
+            return False
+        shown += [value for name, value in pairs if name == "token"]
+        # Each that is shown must be right: who shows two does not know which one is looked at.
+        return bool(shown) and all([self._access.is_token(token) for token in shown])
+
+    async def _refuse(self, scope: Scope, send: Send, refusal: Refusal, kind: str) -> None:
+        accepts = b",".join(value for name, value in scope["headers"] if name == b"accept")
+        body, content = json.dumps({"detail": refusal.detail}).encode(), b"application/json"
+        if refusal.status == 401 and kind == "http.response" and self._locked and b"text/html" in accepts:
+            body, content = self._locked, b"text/html; charset=utf-8"
+        headers = [
+            (b"content-type", content),
+            (b"content-length", b"%d" % len(body)),
+            *refusal.headers,
+        ]
+        await send({"type": f"{kind}.start", "status": refusal.status, "headers": headers})
+        await send({"type": f"{kind}.body", "body": body})
+
+    async def _refuse_websocket(self, scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
+        await receive()  # websocket.connect
+        if "websocket.http.response" in scope.get("extensions", {}):
+            await self._refuse(scope, send, refusal, "websocket.http.response")
+        else:
+            await send({"type": "websocket.close", "code": 1008, "reason": refusal.detail[:120]})
+
+
+def _unwanted(method: str, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:
+    if method != "GET":
+        return Refusal(405, "The API is only read: use GET.", ((b"allow", b"GET"),))
+    lengths = _values(headers, b"content-length")
+    if any(length.strip() != "0" for length in lengths) or _values(headers, b"transfer-encoding"):
+        # Not read, so the connection cannot be used again.
+        return Refusal(413, "A GET has no body here.", ((b"connection", b"close"),))
+    return None
+
+
+def _values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
+    return [value.decode("latin-1") for found, value in headers if found == name]
+
+
+def _secured(send: Send) -> Send:
+    async def secured(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = list(message.get("headers", ()))
+            there = {name.lower() for name, _ in headers}
+            headers += [(name, value) for name, value in _SECURE.items() if name not in there]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return secured

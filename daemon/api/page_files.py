@@ -1,0 +1,90 @@
+"""The web page's files: ``/`` is ``page/index.html``, ``/page/NAME`` the other files of that folder.
+
+In ``index.html`` these are filled in: ``{{nonce}}`` (for inline scripts: the import map), ``{{importmap}}`` (its JSON, which
+leads each ``/page/NAME.js`` to the same with the token, so that modules can import each other by ``./NAME.js``) and
+``{{token}}`` (for ``src`` and ``href``: ``/page/page.js?token={{token}}``).
+
+The page keeps the token in ``sessionStorage`` under ``goalwright.token`` and takes it out of the address bar. When it is
+loaded anew the token is missing, and ``LOCKED`` is answered with 401: it holds nothing but a script that goes back with
+the token, where the tab has one.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import secrets
+from pathlib import Path
+
+from starlette.responses import Response
+
+from daemon.api.security import Access
+
+FOLDER = Path(__file__).parent / "page"
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,60}\.(?:js|css|svg)")
+_TYPES = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+_UNLOCK = """
+const token = sessionStorage.getItem("goalwright.token");
+const asked = new URL(location.href);
+sessionStorage.removeItem("goalwright.token");
+if (token && !asked.searchParams.has("token")) {
+  asked.searchParams.set("token", token);
+  location.replace(asked);
+}
+"""
+_UNLOCK_HASH = base64.b64encode(hashlib.sha256(_UNLOCK.encode()).digest()).decode()
+LOCKED = f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Goalwright</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-{_UNLOCK_HASH}'">
+</head><body><p>This page needs its token. Run <code>goalwright trace page</code>, and open the address that it prints.</p>
+<script>{_UNLOCK}</script></body></html>
+""".encode()
+"""Nobody needs a token to see it. One that was wrong is forgotten, so it leads nowhere twice."""
+
+
+def locked_policy() -> bytes:
+    """The content security policy of ``LOCKED``."""
+    return (
+        f"default-src 'none'; script-src 'sha256-{_UNLOCK_HASH}'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ).encode()
+
+
+def index(access: Access, folder: Path = FOLDER) -> Response:
+    """The page. Reads files: call it in a thread."""
+    nonce = secrets.token_urlsafe(16)
+    names = sorted(path.name for path in folder.glob("*.js") if _NAME.fullmatch(path.name))
+    imports = {f"/page/{name}": f"/page/{name}?token={access.token}" for name in names}
+    text = (folder / "index.html").read_text("utf-8")
+    for name, value in (
+        ("nonce", nonce),
+        ("importmap", json.dumps({"imports": imports})),
+        ("token", access.token),
+    ):
+        text = text.replace("{{" + name + "}}", value)
+    policy = (
+        f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self'; img-src 'self' data:; "
+        f"connect-src 'self' {' '.join(access.sources)}; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+    return Response(
+        text, media_type="text/html; charset=utf-8", headers={"content-security-policy": policy}
+    )
+
+
+def file(name: str, folder: Path = FOLDER) -> Response | None:
+    """A file of the page; None when there is none of that name. Reads it: call it in a thread."""
+    if not _NAME.fullmatch(name):
+        return None
+    try:
+        data = (folder / name).read_bytes()
+    except OSError:
+        return None
+    return Response(data, media_type=_TYPES[Path(name).suffix])

@@ -204,6 +204,23 @@ class Settings(BaseModel):
     max_iterations: int = Field(
         default=10, ge=1, le=1000, description="How often init may hand over to execute in a session."
     )
+    trace_keep_days: float | None = Field(
+        default=None,
+        gt=0,
+        description="Delete the record of a session that was not used for this many days; without it, none for its "
+        "age.",
+    )
+    trace_max_mb: float | None = Field(
+        default=None,
+        gt=0,
+        description="Delete the oldest sessions' records while all together take more than this many megabytes.",
+    )
+    trace_keep: int = Field(
+        default=1,
+        ge=1,
+        le=1_000_000,
+        description="The newest so many sessions are never deleted, whatever their age and size.",
+    )
     idle_timeout_s: float = Field(
         default=1800.0,
         ge=0,

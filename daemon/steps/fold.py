@@ -1,14 +1,56 @@
-"""Events → steps. Pure: the same events give the same steps, live and read from the log (source: seed 003)."""
+"""Events → steps. Pure: the same events give the same steps, live and read from the log (source: seed 003).
+
+A goal's step is what the plan says of the goal after each event, so it cannot disagree with it. What a message says is
+one step, each call an action below the goal that had the focus when it ran, each result below its action. The calls
+that change the plan are seen as what they do to it; those that fail are actions like any other. What the person says
+is no step.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, cast
 
-from daemon.model.events import Event
-from daemon.model.steps import Step
+from daemon.model.events import (
+    AffectedGoal,
+    Event,
+    GoalAdded,
+    GoalMoved,
+    GoalRemoved,
+    GoalUpdated,
+    MessageAdded,
+    SessionCreated,
+    SubagentStarted,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from daemon.model.goals import Goal
+from daemon.model.messages import Message, ToolCallPart, ToolResultPart
+from daemon.model.steps import Step, StepStatus, StepType
+from daemon.model.traces import BranchTrace
+from daemon.plan.tree import MAX_DEPTH, Added, Moved, PlanTree, Removed, Updated
 from daemon.steps.head import TraceHead
+from daemon.steps.inference import (
+    PLAN_TOOLS,
+    action_data,
+    action_label,
+    result_data,
+    result_description,
+    said,
+    said_status,
+    said_type,
+)
+from daemon.steps.shortened import cut_texts, one_line
 from daemon.steps.tree import StepTree
+
+_SUMMARY = 200
+"""Characters of a summary in the description of its evaluation; ``summary`` has all of it."""
+_MOST_ABOVE = 2 * MAX_DEPTH
+"""Goals above another whose time is counted: a log that somebody made up may nest any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +65,329 @@ class StepAdded:
 class StepUpdated:
     """``step_updated`` of seed 003: fields of the step that have changed, JSON-able.
 
-    With a ``parent_id`` among them (or a ``before_id``, which is none of its fields) the step has moved.
+    With a ``parent_id`` among them the step has moved; ``before_id``, which is none of its fields, then says before
+    which sibling it stands (None: last).
     """
 
     step_id: str
     updates: dict[str, Any]
 
 
+StepChange = StepAdded | StepUpdated
+
+
+def goal_step_id(goal_id: str) -> str:
+    """Id of a goal's step."""
+    return f"goal_{goal_id}"
+
+
+def evaluation_step_id(goal_id: str) -> str:
+    """Id of the step that says how a goal ended."""
+    return f"goal_{goal_id}_evaluation"
+
+
 class StepFold:
     """The steps of one session (main line, branch or sub-agent), as the sum of its events."""
 
     def __init__(self, trace_id: str, *, cut: int | None = None) -> None:
-        """``cut``: the most characters of a text in ``data``, images are then left out too; None: all is whole."""
+        """``cut``: the most characters of a text in ``data``, images shortened as well; None: all is whole."""
         self.tree = StepTree(trace_id)
         self.head = TraceHead(trace_id)
         """What the trace is about, its status and totals."""
         self.last_event_id = 0
+        self._trace_id = trace_id
         self._cut = cut
+        self._plan = PlanTree()
+        self._sequence = 0
+        self._inherited = 0
+        """Messages up to this sequence are the main line's, see BranchTrace."""
+        self._calls: dict[str, ToolCallPart | str] = {}
+        """Calls without a result, by their id: the id of the action, or the call itself when it has none."""
+        self._actions: dict[str, str] = {}
+        """The last action of each call id."""
+        self._response: str | None = None
+        """What was said last in this turn, if nothing has followed from it."""
+        self._changes: list[StepChange] = []
 
-    def apply(self, event: Event) -> list[StepAdded | StepUpdated]:
+    def apply(self, event: Event) -> list[StepChange]:
         """Take one event into account; what it did to the steps. One that was applied already does nothing."""
-        raise NotImplementedError
+        if event.event_id and event.event_id <= self.last_event_id:
+            return []
+        self.last_event_id = max(self.last_event_id, event.event_id)
+        self.head.apply(event)
+        self._changes = []
+        if isinstance(event, MessageAdded):
+            self._add_message(event)
+        elif isinstance(event, GoalAdded):
+            self._plan.apply(Added(event.goal, event.index))
+            self._sync(event.goal.id, event.time)
+        elif isinstance(event, GoalUpdated):
+            change = Updated(event.goal_id, event.updates, event.current_id, event.affected_goals)
+            self._plan.apply(change)
+            self._sync(event.goal_id, event.time)
+            self._sync_all(event.affected_goals, event.time)
+        elif isinstance(event, GoalMoved):
+            self._plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
+            self._move_goal(event.goal_id)
+            self._sync_all(event.affected_goals, event.time)
+        elif isinstance(event, GoalRemoved):
+            self._plan.apply(Removed(event.goal_id, event.current_id))
+            self._update(goal_step_id(event.goal_id), {"status": "skipped"})
+        elif isinstance(event, ToolStarted):
+            self._place_call(event.tool_call_id, self._plan.current_id)
+        elif isinstance(event, TurnStarted | TurnEnded):
+            self._response = None
+        elif isinstance(event, SessionCreated):
+            if isinstance(event.trace, BranchTrace):
+                self._inherited = event.trace.inherited
+        elif isinstance(event, SubagentStarted):
+            self._note_subagent(event)
+        return self._changes
+
+    # -- goals --
+
+    def _sync_all(self, affected: Iterable[AffectedGoal], now: datetime) -> None:
+        for goal in affected:
+            self._sync(goal.goal_id, now)
+
+    def _sync(self, goal_id: str, now: datetime) -> None:
+        """Make the steps of a goal say what the plan says."""
+        goal = self._plan.goals.get(goal_id)
+        if goal is None:
+            return
+        step_id = goal_step_id(goal_id)
+        fields = {
+            "status": _goal_status(goal),
+            "description": goal.description,
+            "data": self._shown(_goal_data(goal)),
+            "tokens": goal.cumulative_stats.total_tokens or None,
+            "cost": goal.cumulative_stats.total_cost or None,
+        }
+        if self.tree.get(step_id) is None:
+            parent = goal_step_id(goal.parent_id) if goal.parent_id is not None else None
+            self._add(step_id, "goal", parent, now, fields, before_id=self._following(goal))
+        else:
+            self._update(step_id, fields)
+        if goal.status in ("completed", "abandoned") and goal.summary:
+            self._evaluate(goal, goal.summary, now)
+
+    def _evaluate(self, goal: Goal, summary: str, now: datetime) -> None:
+        step_id = evaluation_step_id(goal.id)
+        fields = {
+            "status": "completed",
+            "description": one_line(summary, _SUMMARY),
+            "summary": summary,
+            "data": {"goal_id": goal.id, "goal_status": goal.status},
+        }
+        if self.tree.get(step_id) is None:
+            self._add(step_id, "evaluation", goal_step_id(goal.id), now, fields)
+        else:
+            self._update(step_id, fields)
+
+    def _following(self, goal: Goal) -> str | None:
+        """The sibling goal that comes next in the plan, when there is one."""
+        siblings = self._plan.children(goal.parent_id)
+        if not siblings or siblings[-1].id == goal.id:
+            return None
+        place = next((at for at, sibling in enumerate(siblings) if sibling.id == goal.id), len(siblings))
+        return goal_step_id(siblings[place + 1].id) if place + 1 < len(siblings) else None
+
+    def _move_goal(self, goal_id: str) -> None:
+        goal = self._plan.goals.get(goal_id)
+        step = self.tree.get(goal_step_id(goal_id))
+        if goal is None or step is None:
+            return
+        parent = None if goal.parent_id is None else goal_step_id(goal.parent_id)
+        if parent is not None and self.tree.get(parent) is None:
+            parent = None
+        if parent == step.step_id or any(above.step_id == step.step_id for above in self.tree.line(parent)):
+            return  # a damaged log
+        spent = step.duration_ms or 0
+        self._spend(step.parent_id, -spent)
+        before = self._following(goal)
+        self.tree.move(step.model_copy(update={"parent_id": parent}), before)
+        self._changes.append(StepUpdated(step.step_id, {"parent_id": parent, "before_id": before}))
+        self._spend(parent, spent)
+
+    def _spend(self, step_id: str | None, duration_ms: int) -> None:
+        """Add to the time of a goal and of those above it."""
+        if duration_ms:
+            for above in list(itertools.islice(self.tree.line(step_id), _MOST_ABOVE)):
+                self._update(above.step_id, {"duration_ms": max(0, (above.duration_ms or 0) + duration_ms)})
+
+    # -- messages --
+
+    def _add_message(self, event: MessageAdded) -> None:
+        message = event.message
+        self._plan.apply_counts(event.affected_goals)
+        if message.sequence > self._inherited:
+            parent = self._parent(message.goal_id)
+            if message.role == "assistant":
+                self._add_answer(message, parent, event.time)
+            elif message.role == "tool" and (result := message.tool_result()) is not None:
+                self._add_result(message, result, parent, event.time)
+            if message.role != "user":
+                self._spend(parent, message.duration_ms or 0)
+        self._sync_all(event.affected_goals, event.time)
+
+    def _add_answer(self, message: Message, parent: str | None, now: datetime) -> None:
+        if self._response is not None and message.compaction() is None:
+            # It was not the last word of its turn after all.
+            self._update(self._response, {"step_type": "thought"})
+            self._response = None
+        took = {"duration_ms": message.duration_ms, "cost": message.cost, "tokens": message.tokens}
+        told = said(message)
+        if told is not None:
+            step_type = said_type(message)
+            fields = {
+                "status": said_status(message),
+                "description": told[0],
+                "data": self._shown(told[1]),
+                **took,
+            }
+            said_id = self._add(self._free(message.message_id, message), step_type, parent, now, fields)
+            self._response = said_id if step_type == "response" else None
+            took = {}
+        for call in message.tool_calls():
+            if call.name in PLAN_TOOLS:
+                self._calls[call.id] = call
+            else:
+                # What the model took for it; the time is the tool's own, known when it ends.
+                spent = {name: value for name, value in took.items() if name != "duration_ms"}
+                self._calls[call.id] = self._add_action(call, message, parent, now, spent)
+                took = {}
+
+    def _add_action(
+        self,
+        call: ToolCallPart,
+        message: Message,
+        parent: str | None,
+        now: datetime,
+        spent: Mapping[str, Any],
+    ) -> str:
+        data = action_data(call)
+        fields = {
+            "status": "in_progress",
+            "description": action_label(call.name, data["arguments"]),
+            "data": self._shown(data),
+            **spent,
+        }
+        step_id = self._add(self._free(f"call_{call.id}", message), "action", parent, now, fields)
+        self._actions[call.id] = step_id
+        return step_id
+
+    def _add_result(
+        self, message: Message, result: ToolResultPart, parent: str | None, now: datetime
+    ) -> None:
+        call_id = message.tool_call_id or result.tool_call_id
+        known = self._calls.pop(call_id, None)
+        if isinstance(known, ToolCallPart):
+            if not result.is_error:
+                return  # the plan shows what it did
+            known = self._add_action(known, message, parent, now, {})
+        elif known is None and result.name in PLAN_TOOLS and not result.is_error:
+            return
+        status: StepStatus = "failed" if result.is_error else "completed"
+        if known is not None:
+            self._place(known, parent)
+            self._update(known, {"status": status, "duration_ms": message.duration_ms})
+        fields = {
+            "status": status,
+            "description": result_description(result),
+            "data": self._shown(result_data(result)),
+            "cost": message.cost,
+            "tokens": message.tokens,
+        }
+        self._add(self._free(f"result_{call_id}", message), "result", known or parent, now, fields)
+
+    def _place_call(self, call_id: str, goal_id: str | None) -> None:
+        known = self._calls.get(call_id)
+        if isinstance(known, str):
+            self._place(known, self._parent(goal_id))
+
+    def _place(self, step_id: str, parent: str | None) -> None:
+        """A call belongs to the goal that had the focus when it ran."""
+        step = self.tree.get(step_id)
+        if step is not None and step.parent_id != parent:
+            self.tree.move(step.model_copy(update={"parent_id": parent}))
+            self._changes.append(StepUpdated(step_id, {"parent_id": parent, "before_id": None}))
+
+    def _note_subagent(self, event: SubagentStarted) -> None:
+        step = self.tree.get(self._actions.get(event.subagent.tool_call_id, ""))
+        if step is not None:
+            known = cast("list[str]", step.data.get("subagent_ids") or [])
+            data = {**step.data, "subagent_ids": [*known, event.subagent.id]}
+            self._update(step.step_id, {"data": data})
+
+    # -- steps --
+
+    def _parent(self, goal_id: str | None) -> str | None:
+        step_id = goal_step_id(goal_id) if goal_id is not None else None
+        return step_id if step_id is not None and self.tree.get(step_id) is not None else None
+
+    def _free(self, step_id: str, message: Message) -> str:
+        """``step_id``, unless a damaged log has it twice."""
+        if self.tree.get(step_id) is None:
+            return step_id
+        step_id = f"{step_id}_{message.sequence}"
+        while self.tree.get(step_id) is not None:
+            step_id += "_"
+        return step_id
+
+    def _add(
+        self,
+        step_id: str,
+        step_type: StepType,
+        parent: str | None,
+        now: datetime,
+        fields: Mapping[str, Any],
+        *,
+        before_id: str | None = None,
+    ) -> str:
+        self._sequence += 1
+        parent = parent if parent is not None and self.tree.get(parent) is not None else None
+        step = Step.model_validate(
+            {
+                "step_id": step_id,
+                "trace_id": self._trace_id,
+                "step_type": step_type,
+                "sequence": self._sequence,
+                "parent_id": parent,
+                "created_at": now,
+                **fields,
+            }
+        )
+        self.tree.add(step, before_id)
+        self._changes.append(StepAdded(step, before_id))
+        return step_id
+
+    def _update(self, step_id: str, fields: Mapping[str, Any]) -> None:
+        step = self.tree.get(step_id)
+        if step is None:
+            return
+        changed = {name: value for name, value in fields.items() if getattr(step, name) != value}
+        if changed:
+            self.tree.replace(step.model_copy(update=changed))
+            self._changes.append(StepUpdated(step_id, changed))
+
+    def _shown(self, data: dict[str, Any]) -> dict[str, Any]:
+        return data if self._cut is None else cast("dict[str, Any]", cut_texts(data, self._cut))
+
+
+def _goal_status(goal: Goal) -> StepStatus:
+    if goal.status == "abandoned":
+        return "failed" if goal.cumulative_stats.message_count > 0 else "skipped"
+    return "planned" if goal.status == "pending" else goal.status
+
+
+def _goal_data(goal: Goal) -> dict[str, Any]:
+    """What a goal says of itself; only what there is, as most goals are plain ones."""
+    data: dict[str, Any] = {"description": goal.description, "goal_id": goal.id, "type": goal.type}
+    more = {
+        "reason": goal.reason,
+        "branch_ids": goal.branch_ids,
+        "explore_start_id": goal.explore_start_id,
+        "merge_summary": goal.merge_summary,
+        "selected_branch": goal.selected_branch,
+    }
+    return data | {name: value for name, value in more.items() if value}

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from daemon.model.traces import TraceStatus
+from daemon.loop.state_of_children import Children
+from daemon.model.branches import branch_of
+from daemon.model.events import (
+    BranchCompleted,
+    Event,
+    MessageAdded,
+    PermissionAsked,
+    PermissionReplied,
+    SessionCreated,
+    SessionUpdated,
+    TurnEnded,
+    TurnStarted,
+)
+from daemon.model.messages import StopReason
+from daemon.model.traces import Trace, TraceStatus, trace_status
+
+_TOLD = ("title", "agent", "model")
 
 
 @dataclass(slots=True)
@@ -23,6 +39,77 @@ class TraceHead:
     updated_at: datetime | None = None
     total_messages: int = 0
     total_tokens: int = 0
-    """Sent and received, also by branches and sub-agents that have ended."""
+    """Sent and received, also by branches and sub-agents."""
     total_cost: float = 0.0
     """US dollars."""
+    _trace: Trace | None = None
+    _children: Children = field(default_factory=Children)
+    _asked: set[str] = field(default_factory=set[str])
+
+    def apply(self, event: Event) -> None:
+        """Take one event into account."""
+        self.updated_at = event.time
+        if isinstance(event, SessionCreated):
+            self._trace = event.trace
+            self.title, self.agent, self.model = event.trace.title, event.trace.agent, event.trace.model
+            self.created_at = event.trace.created_at
+        elif isinstance(event, SessionUpdated):
+            self._update(event.updates)
+        elif isinstance(event, MessageAdded):
+            self.total_messages += 1
+            self._spend(event.message.usage.total if event.message.usage else 0, event.message.cost or 0.0)
+        elif isinstance(event, TurnStarted):
+            self._turn(running=True)
+        elif isinstance(event, TurnEnded):
+            self._asked.clear()
+            self._turn(running=False, stop=event.stop_reason)
+        elif isinstance(event, PermissionAsked):
+            self._asked.add(event.request.request_id)
+            self._turn()
+        elif isinstance(event, PermissionReplied):
+            self._asked.discard(event.request_id)
+            self._turn()
+        elif isinstance(event, BranchCompleted) and event.branch_id == branch_of(event.trace_id):
+            return  # its own end: the main line has it, too
+        elif (spent := self._children.apply(event)) is not None:
+            self._spend(spent[0].total, spent[1])
+
+    def _spend(self, tokens: int, cost: float) -> None:
+        self.total_tokens += tokens
+        self.total_cost += cost
+
+    def _update(self, updates: dict[str, object]) -> None:
+        # A log may have been written by anybody.
+        if isinstance(mission := updates.get("mission"), str):
+            self.task = mission
+        for name in _TOLD:
+            if isinstance(value := updates.get(name), str):
+                setattr(self, name, value)
+
+    def _turn(self, *, running: bool | None = None, stop: StopReason | None = None) -> None:
+        trace = self._trace
+        if trace is None:
+            return
+        if running is not None:
+            trace = trace.model_copy(
+                update={"running": running, "last_stop_reason": stop or trace.last_stop_reason}
+            )
+            self._trace = trace
+        self.status = trace_status(trace, waiting=bool(self._asked))
+
+
+def head_of(trace: Trace, task: str, *, waiting: bool = False) -> TraceHead:
+    """The head of a trace that is at hand. ``task``: its mission; ``waiting``: a question of its turn is open."""
+    return TraceHead(
+        trace_id=trace.trace_id,
+        task=task,
+        status=trace_status(trace, waiting=waiting),
+        title=trace.title,
+        agent=trace.agent,
+        model=trace.model,
+        created_at=trace.created_at,
+        updated_at=trace.updated_at,
+        total_messages=trace.message_count,
+        total_tokens=trace.usage.total,
+        total_cost=trace.total_cost,
+    )

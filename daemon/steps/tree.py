@@ -50,6 +50,12 @@ class StepTree:
         """All steps of one type, or all, depth first: goals are in the order of the plan."""
         return [step for _, step in self.walk() if step_type is None or step.step_type == step_type]
 
+    def line(self, step_id: str | None) -> Iterator[Step]:
+        """A step, its parent, its grandparent, …; nothing of an unknown one."""
+        while (step := self._steps.get(step_id or "")) is not None:
+            yield step
+            step_id = step.parent_id
+
     # -- changed by the fold --
 
     def add(self, step: Step, before_id: str | None = None) -> None:
@@ -66,7 +72,10 @@ class StepTree:
 
     def move(self, step: Step, before_id: str | None = None) -> None:
         """Another state of a step, whose ``parent_id`` or place has changed."""
-        self._children[self._steps[step.step_id].parent_id].remove(step.step_id)
+        siblings = self._children[self._steps[step.step_id].parent_id]
+        # What moves is mostly new, and stands last among thousands.
+        place = next(at for at in range(len(siblings) - 1, -1, -1) if siblings[at] == step.step_id)
+        del siblings[place]
         self._steps[step.step_id] = step
         self._insert(step.step_id, step.parent_id, before_id)
 

@@ -1,0 +1,109 @@
+"""What a message is as steps: its types, descriptions and data (source: seed 003, "Step 类型推断"). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from daemon.model.messages import Message, ReasoningPart, ToolCallPart, ToolResultPart
+from daemon.model.steps import StepStatus, StepType
+from daemon.steps.shortened import first_sentence, one_line
+
+PLAN_TOOLS = frozenset({"goal", "step"})
+"""Their calls become goals and evaluations, unless they fail."""
+_KEY_ARGUMENTS = (
+    "path", "file_path", "pattern", "command", "query", "symbol", "name", "url", "job_id", "agent", "description",
+    "prompt", "task",
+)  # fmt: skip
+"""What a call is about, by the names that tools and models give it; the first there is counts."""
+_ARGUMENT = 80
+_DESCRIPTION = 200
+
+
+def said_type(message: Message) -> StepType:
+    """``response`` when nothing follows from it, ``thought`` otherwise."""
+    ended = message.stop_reason() in (None, "end_turn", "max_tokens")
+    return "response" if not message.tool_calls() and ended and message.compaction() is None else "thought"
+
+
+def said_status(message: Message) -> StepStatus:
+    """A text that was broken off has failed."""
+    return "failed" if message.stop_reason() in ("error", "canceled") else "completed"
+
+
+def said(message: Message) -> tuple[str, dict[str, Any]] | None:
+    """Description and data of what an assistant message says; None when it only calls tools."""
+    text = message.text().strip()
+    reasoning = "\n\n".join(
+        part.text.strip() for part in message.content if isinstance(part, ReasoningPart) and part.text.strip()
+    )
+    if not text and not reasoning:
+        return None
+    data: dict[str, Any] = {"content": text or reasoning, "message_id": message.message_id}
+    if text and reasoning:
+        data["reasoning"] = reasoning
+    if message.model:
+        data["model"] = message.model
+    if message.usage is not None:
+        data["usage"] = message.usage.stored()
+    compaction = message.compaction()
+    if compaction is not None:
+        data["compaction"] = compaction.kind
+        return "Summary of what was said so far, which is no longer sent", data
+    return first_sentence(text or reasoning), data
+
+
+def action_data(call: ToolCallPart) -> dict[str, Any]:
+    """Data of an action. Arguments that are no JSON object stay the text that the model sent."""
+    try:
+        arguments: object = call.arguments()
+    except ValueError:
+        arguments = call.input
+    return {"tool_name": call.name, "arguments": arguments, "tool_call_id": call.id}
+
+
+def action_label(tool_name: str, arguments: object) -> str:
+    """The tool's name with its key argument, e.g. ``read(src/app.py)`` (source: seed 003)."""
+    key = key_argument(arguments)
+    return f"{tool_name}({key})" if key else tool_name
+
+
+def key_argument(arguments: object) -> str:
+    """What a call is about, on one line; empty when nothing says it."""
+    if not isinstance(arguments, Mapping):
+        return ""
+    items = cast("Mapping[str, object]", arguments).items()
+    texts = {name: value for name, value in items if isinstance(value, str) and value.strip()}
+    name = next((name for name in _KEY_ARGUMENTS if name in texts), None)
+    found = texts[name] if name is not None else next(iter(texts.values()), "")
+    return one_line(found, _ARGUMENT)
+
+
+def result_data(result: ToolResultPart) -> dict[str, Any]:
+    """Data of a result; its images in the form that models are sent them, as ``data:`` URLs."""
+    data: dict[str, Any] = {
+        "tool_name": result.name,
+        "output": result.content,
+        "title": result.title,
+        "is_error": result.is_error,
+        "tool_call_id": result.tool_call_id,
+    }
+    images = [
+        {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{image.data}"}}
+        for image in result.images
+        if image.data is not None
+    ]
+    if images:
+        data["images"] = images
+    return data
+
+
+def result_description(result: ToolResultPart) -> str:
+    """The title that the tool gave, or how its output begins."""
+    return one_line(result.title, _DESCRIPTION) or brief_output(result.content) or result.name
+
+
+def brief_output(output: str) -> str:
+    """The first line of an output that says something."""
+    line = next((line for line in output[:4000].splitlines() if line.strip()), "")
+    return one_line(line, _DESCRIPTION)

@@ -1,0 +1,76 @@
+"""Images and long texts, shortened to be shown (source: seed 003, "智能截断")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+_PREVIEW = 11
+"""Characters of an image's data that are shown, as many as in the seed's example."""
+_SMALL = 120
+"""Base64 up to this length is no image worth shortening."""
+_DATA_URL = re.compile(
+    rf"data:([\w.+-]+/[\w.+-]+)(?:;[\w.+-]+=[\w.+-]+)*;base64,([A-Za-z0-9+/=_-]{{{_SMALL},}})"
+)
+_DEPTH = 60
+
+
+def image_words(media_type: str, data: str) -> str:
+    """What stands for an image: ``<IMAGE_DATA: 2363.7KB, data:image/png;base64, preview: iVBORw0KGgo...>``.
+
+    The size is that of the image itself, in units of 1024 bytes. ``data`` is base64.
+    """
+    size = (len(data.rstrip("=")) * 3 // 4) / 1024
+    return f"<IMAGE_DATA: {size:.1f}KB, data:{media_type};base64, preview: {data[:_PREVIEW]}...>"
+
+
+def without_image_data(value: object) -> object:
+    """``value`` (JSON-able) with each long ``data:…;base64,…`` shortened, also within texts; nothing else changes."""
+    return _each_text(value, _no_data_url)
+
+
+def cut_texts(value: object, limit: int) -> object:
+    """The same, and each text cut to ``limit`` characters."""
+    return _each_text(value, lambda text: cut_text(_no_data_url(text), limit))
+
+
+def cut_text(text: str, limit: int) -> str:
+    """The beginning of a text, with the number of characters that are left out."""
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more characters)"
+
+
+def _no_data_url(text: str) -> str:
+    if ";base64," not in text:
+        return text
+    return _DATA_URL.sub(lambda found: image_words(found[1], found[2]), text)
+
+
+def _each_text(value: object, change: Callable[[str], str], depth: int = 0) -> object:
+    if isinstance(value, str):
+        return change(value)
+    if depth > _DEPTH:
+        return "…" if isinstance(value, dict | list | tuple) else value
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, object]", value).items()
+        return {change(key): _each_text(below, change, depth + 1) for key, below in items}
+    if isinstance(value, list | tuple):
+        return [_each_text(below, change, depth + 1) for below in cast("Sequence[object]", value)]
+    return value
+
+
+_END = re.compile(r"[。！？]|[.!?](?=\s|$)|\n")
+
+
+def first_sentence(text: str, limit: int = 120) -> str:
+    """The first sentence of a text on one line, or its beginning (source: seed 003, "description 提取")."""
+    text = text.strip()
+    found = _END.search(text[: limit * 4])
+    sentence = text if found is None else text[: found.start() if found[0] == "\n" else found.end()]
+    return one_line(sentence, limit)
+
+
+def one_line(text: str, limit: int) -> str:
+    """``text`` on one line of at most ``limit`` characters."""
+    line = " ".join(text[: limit * 8].split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

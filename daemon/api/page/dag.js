@@ -1,0 +1,367 @@
+// The graph of a plan (source: seed 000, "DAG 模型"): nodes are results, edges are the work that led to them. Pure.
+//
+// What is open is a set of keys: `goal:2` shows the goals within goal 2 in its place, `fork:2` the branches of the
+// exploration that goal 2 started, `branch:A` the goals of branch A; goals of a branch are `goal:A/1`, `fork:A/2`.
+
+import { NO_STATS, indexOf, numbersOf } from "./goals.js";
+
+/** @import { Branch, Branches, Dag, DagNode, Goal, GoalStats, GoalTree } from "./shapes.js" */
+
+/** Goals open within each other; a forged plan may nest them without end. */
+const DEEPEST = 400;
+
+/**
+ * A plan that nodes are made of: the main line's, or a branch's own.
+ * @typedef {object} Scope
+ * @property {string | null} branch_id
+ * @property {Map<string, Goal>} byId
+ * @property {Map<string | null, Goal[]>} children
+ * @property {Map<string, string>} numbers
+ * @property {Set<string>} focused the focus and all goals above it
+ * @property {Map<string, string>} joins ids of merging goals by that of the goal that started the exploration
+ * @property {Branches} branches
+ */
+/**
+ * Where the next node goes.
+ * @typedef {object} Front
+ * @property {readonly { key: string, grey: boolean }[]} sources what leads to it
+ * @property {readonly { key: string, stats: GoalStats }[]} begins what is open and begins with the next edge, outermost first
+ */
+/**
+ * What holds for all nodes of one stretch.
+ * @typedef {object} Around
+ * @property {Scope} scope
+ * @property {string} track
+ * @property {boolean} grey
+ * @property {readonly string[]} within
+ */
+
+/**
+ * @param {string} goalId
+ * @param {string | null} [branchId]
+ */
+export const goalKey = (goalId, branchId) => `goal:${branchId ? `${branchId}/` : ""}${goalId}`;
+/**
+ * @param {string} goalId
+ * @param {string | null} [branchId]
+ */
+export const forkKey = (goalId, branchId) => `fork:${branchId ? `${branchId}/` : ""}${goalId}`;
+/** @param {string} branchId */
+export const branchKey = (branchId) => `branch:${branchId}`;
+
+/**
+ * The nodes and edges to draw, in an order in which each node comes behind all that lead to it.
+ * @param {GoalTree} tree
+ * @param {Branches} [branches] by id, with `goal_tree` where it was fetched
+ * @param {ReadonlySet<string>} [expanded] keys of what is open, see above
+ * @returns {Dag}
+ */
+export function dagOf(tree, branches = {}, expanded = new Set()) {
+  return new Builder(expanded).build(tree, branches);
+}
+
+class Builder {
+  /** @param {ReadonlySet<string>} expanded */
+  constructor(expanded) {
+    this.expanded = expanded;
+    /** @type {Dag} */
+    this.dag = { nodes: [], edges: [], tracks: [{ id: "main", kind: "main", parent: null, at: null }] };
+    /** @type {Set<string>} */
+    this.drawn = new Set();
+    /** What the branches of an open exploration end in, by its key. @type {Map<string, Front["sources"]>} */
+    this.ends = new Map();
+  }
+
+  /**
+   * @param {GoalTree} tree
+   * @param {Branches} branches
+   */
+  build(tree, branches) {
+    const scope = scopeOf(tree, branches, null);
+    this.node("start", { scope, track: "main", grey: false, within: [] }, { kind: "start", title: tree.mission ?? "", status: "completed" });
+    const front = { sources: [{ key: "start", grey: false }], begins: [] };
+    this.walk(scope.children.get(null) ?? [], front, { scope, track: "main", grey: false, within: [] });
+    return this.dag;
+  }
+
+  /**
+   * Goals one after the other; abandoned ones lead nowhere.
+   * @param {readonly Goal[]} goals
+   * @param {Front} front
+   * @param {Around} around
+   * @returns {Front}
+   */
+  walk(goals, front, around) {
+    for (const goal of goals) {
+      if (goal.status !== "abandoned") {
+        front = this.goal(goal, front, around);
+        continue;
+      }
+      const key = goalKey(goal.id, around.scope.branch_id);
+      const from = front.sources[0];
+      if (!from) continue;
+      const track = this.track("dead", key, around.track, from.key);
+      this.goal(goal, { sources: [from], begins: [] }, { ...around, track, grey: true });
+    }
+    return front;
+  }
+
+  /**
+   * @param {Goal} goal
+   * @param {Front} front
+   * @param {Around} around
+   * @returns {Front}
+   */
+  goal(goal, front, around) {
+    const { scope } = around;
+    const key = goalKey(goal.id, scope.branch_id);
+    if (this.drawn.has(key)) return front;
+    const children = scope.children.get(goal.id) ?? [];
+    const open = children.length > 0 && around.within.length < DEEPEST && this.expanded.has(key);
+    const explores = goal.type === "explore_start" || goal.type === "explore_merge";
+    if (open) {
+      const begins = [...front.begins, { key, stats: goal.self_stats ?? NO_STATS }];
+      const inner = this.walk(children, { ...front, begins }, { ...around, within: [key, ...around.within] });
+      // The goals within stand for it. It stays when none of them does, and as the place where branches part or meet.
+      if (inner.sources !== front.sources && !explores) return inner;
+      front = { sources: inner.sources, begins: inner.begins.filter((one) => one.key !== key) };
+    }
+    const forkId = this.forkOf(goal, scope);
+    const forked = forkId !== null && this.expanded.has(forkId);
+    const node = this.node(key, around, {
+      kind: goal.type === "explore_start" || goal.type === "explore_merge" ? goal.type : "goal",
+      goal_id: goal.id,
+      label: labelOf(goal, scope),
+      title: goal.description,
+      summary: goal.summary ?? goal.merge_summary ?? "",
+      status: goal.status,
+      current: scope.focused.has(goal.id),
+      expand: children.length > 0 && !open ? key : null,
+      inside: children.length,
+      fork: forkId,
+      forked,
+      branches: goal.branch_ids?.length ?? 0,
+      within: open ? [key, ...around.within] : around.within,
+    });
+    this.edges(node, this.meeting(goal, front, scope), front.begins, around, {
+      stats: (open || forked ? goal.self_stats : goal.cumulative_stats) ?? NO_STATS,
+      counts: open || forked ? "self" : "cumulative",
+    });
+    const next = [{ key, grey: around.grey }];
+    if (!forkId || !forked) return { sources: next, begins: [] };
+    const ends = this.branches(goal, key, forkId, around);
+    this.ends.set(key, ends);
+    // As long as there is no goal where they meet, the branches lead to what comes next.
+    return { sources: scope.joins.has(goal.id) || ends.length === 0 ? next : ends, begins: [] };
+  }
+
+  /**
+   * What leads to a goal: for one where branches meet, those that are shown.
+   * @param {Goal} goal
+   * @param {Front} front
+   * @param {Scope} scope
+   * @returns {Front["sources"]}
+   */
+  meeting(goal, front, scope) {
+    if (goal.type !== "explore_merge" || !goal.explore_start_id) return front.sources;
+    const start = goalKey(goal.explore_start_id, scope.branch_id);
+    const ends = this.ends.get(start);
+    if (ends?.length) return [...ends, ...front.sources.filter((one) => one.key !== start)];
+    if (!this.drawn.has(start) || front.sources.some((one) => one.key === start)) return front.sources;
+    return [{ key: start, grey: false }, ...front.sources];
+  }
+
+  /**
+   * The branches of an open exploration, side by side.
+   * @param {Goal} goal
+   * @param {string} from key of the goal's node
+   * @param {string} forkId
+   * @param {Around} around
+   * @returns {Front["sources"]} what they end in
+   */
+  branches(goal, from, forkId, around) {
+    const chosen = this.chosen(goal, around.scope);
+    return (goal.branch_ids ?? []).flatMap((id) => {
+      const branch = branchOf(around.scope, id);
+      return branch ? this.branch(branch.id, branch.value, from, chosen.has(id) || chosen.has(branch.id), {
+        ...around,
+        within: [forkId, ...around.within],
+      }) : [];
+    });
+  }
+
+  /**
+   * @param {string} id in full, e.g. `A` or `A.B`
+   * @param {Branch} branch
+   * @param {string} from
+   * @param {boolean} selected
+   * @param {Around} around
+   * @returns {Front["sources"]}
+   */
+  branch(id, branch, from, selected, around) {
+    const key = branchKey(id);
+    if (this.drawn.has(key)) return [];
+    this.drawn.add(key);
+    const grey = around.grey || branch.status === "abandoned" || branch.removed === true;
+    const track = this.track("branch", key, around.track, from);
+    const source = [{ key: from, grey }];
+    const stats = branch.cumulative_stats ?? NO_STATS;
+    const wanted = this.expanded.has(key);
+    const scope = wanted && branch.goal_tree ? scopeOf(branch.goal_tree, { ...around.scope.branches, ...branch.branches }, id) : null;
+    const goals = scope?.children.get(null) ?? [];
+    /** @type {Front} */
+    let front = { sources: source, begins: [] };
+    if (scope && goals.length > 0) {
+      const begins = [{ key, stats: NO_STATS }];
+      front = this.walk(goals, { sources: source, begins }, { scope, track, grey, within: [key, ...around.within] });
+      if (front.sources !== source) return front.sources;
+    }
+    const node = this.node(key, { ...around, track, grey }, {
+      kind: "branch",
+      branch_id: id,
+      label: id,
+      title: branch.description,
+      summary: branch.summary ?? "",
+      status: branch.status === "exploring" ? "in_progress" : branch.status,
+      current: branch.status === "exploring",
+      selected,
+      expand: wanted ? null : (branch.goal_tree?.goals.length ?? branch.goal_count ?? 0) > 0 ? key : null,
+      inside: branch.goal_tree?.goals.length ?? branch.goal_count ?? 0,
+      loading: wanted && !branch.goal_tree,
+      within: wanted ? [key, ...around.within] : around.within,
+    });
+    this.edges(node, source, [], { ...around, grey }, { stats, counts: "cumulative" });
+    return [{ key, grey }];
+  }
+
+  /**
+   * Ids of the branches that were chosen; several stand in one text.
+   * @param {Goal} goal
+   * @param {Scope} scope
+   */
+  chosen(goal, scope) {
+    const merge = scope.byId.get(scope.joins.get(goal.id) ?? "");
+    const text = merge?.selected_branch ?? goal.selected_branch ?? "";
+    return new Set(text.match(/[A-Za-z0-9.]+/g) ?? []);
+  }
+
+  /**
+   * @param {Goal} goal
+   * @param {Scope} scope
+   */
+  forkOf(goal, scope) {
+    if (goal.type !== "explore_start" || !goal.branch_ids?.some((id) => branchOf(scope, id))) return null;
+    return forkKey(goal.id, scope.branch_id);
+  }
+
+  /**
+   * @param {string} key
+   * @param {Around} around
+   * @param {Partial<DagNode> & Pick<DagNode, "kind" | "title" | "status">} fields
+   * @returns {DagNode}
+   */
+  node(key, around, fields) {
+    this.drawn.add(key);
+    /** @type {DagNode} */
+    const node = {
+      key, goal_id: null, branch_id: around.scope.branch_id, label: "", summary: "", abandoned: around.grey,
+      current: false, selected: false, expand: null, inside: 0, fork: null, forked: false, branches: 0, loading: false,
+      within: around.within, track: around.track, ...fields,
+    };
+    this.dag.nodes.push(node);
+    return node;
+  }
+
+  /**
+   * @param {DagNode} node
+   * @param {Front["sources"]} sources
+   * @param {Front["begins"]} begins
+   * @param {Around} around
+   * @param {{ stats: GoalStats, counts: "cumulative" | "self" }} numbers
+   */
+  edges(node, sources, begins, around, numbers) {
+    const fork = node.kind === "explore_merge" ? this.collapsedFork(node, around.scope) : null;
+    sources.forEach((source, index) => {
+      this.dag.edges.push({
+        key: `${source.key} ${node.key}`,
+        from: source.key,
+        to: node.key,
+        goal_id: node.goal_id,
+        branch_id: node.branch_id,
+        ...numbers,
+        shared: index > 0,
+        abandoned: around.grey || source.grey,
+        expand: node.expand ?? fork,
+        begins: begins.map((one) => one.key).reverse(),
+        own: index === 0 ? begins.filter((one) => one.stats.message_count > 0) : [],
+      });
+    });
+  }
+
+  /**
+   * The edge from where branches part to where they meet opens them (source: seed 000, "折叠视图").
+   * @param {DagNode} node
+   * @param {Scope} scope
+   */
+  collapsedFork(node, scope) {
+    const start = scope.byId.get(scope.byId.get(node.goal_id ?? "")?.explore_start_id ?? "");
+    const key = start ? this.forkOf(start, scope) : null;
+    return key && !this.expanded.has(key) ? key : null;
+  }
+
+  /**
+   * @param {"branch" | "dead"} kind
+   * @param {string} id
+   * @param {string} parent
+   * @param {string} at
+   */
+  track(kind, id, parent, at) {
+    this.dag.tracks.push({ id, kind, parent, at });
+    return id;
+  }
+}
+
+/**
+ * @param {GoalTree} tree
+ * @param {Branches} branches
+ * @param {string | null} branchId
+ * @returns {Scope}
+ */
+function scopeOf(tree, branches, branchId) {
+  const { byId, children } = indexOf(tree);
+  const focused = new Set();
+  for (let goal = byId.get(tree.current_id ?? ""); goal && !focused.has(goal.id); goal = byId.get(goal.parent_id ?? "")) {
+    focused.add(goal.id);
+  }
+  const joins = new Map();
+  for (const goal of byId.values()) {
+    if (goal.type === "explore_merge" && goal.explore_start_id && goal.status !== "abandoned" && !joins.has(goal.explore_start_id)) {
+      joins.set(goal.explore_start_id, goal.id);
+    }
+  }
+  return { branch_id: branchId, byId, children, numbers: numbersOf(children), focused, joins, branches };
+}
+
+/**
+ * @param {Goal} goal
+ * @param {Scope} scope
+ */
+function labelOf(goal, scope) {
+  const number = scope.numbers.get(goal.id) ?? "";
+  return number && scope.branch_id ? `${scope.branch_id}.${number}` : number;
+}
+
+/**
+ * A branch of a goal: within a branch, its id may be given in full (`A.B`) or without what is above it (`B`).
+ * @param {Scope} scope
+ * @param {string} id
+ * @returns {{ id: string, value: Branch } | null}
+ */
+function branchOf(scope, id) {
+  const full = scope.branch_id && !id.startsWith(`${scope.branch_id}.`) ? `${scope.branch_id}.${id}` : id;
+  for (const one of [full, id]) {
+    const value = Object.hasOwn(scope.branches, one) ? scope.branches[one] : undefined;
+    if (value && one !== scope.branch_id) return { id: full, value };
+  }
+  return null;
+}

@@ -6,7 +6,6 @@ It knows nothing of sockets or protocols; ``lsp_bridge`` speaks for it, tests us
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
 import random
@@ -39,9 +38,8 @@ from daemon.model.permissions import Mode, Trust
 from daemon.model.traces import Trace
 from daemon.permission.grants import GrantStore
 from daemon.permission.service import PermissionService
-from daemon.store.base import StoreError
-from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
+from daemon.store.place import open_store
 from daemon.trust import TrustedFolders
 from daemon.workspace_key import workspace_key
 from tools.base import Diagnostics
@@ -97,7 +95,7 @@ class Daemon:
         self._watch = FileWatch(self._changed_outside)
         self._tasks: set[asyncio.Task[None]] = set()
         self._quiet_since = time.monotonic()
-        self.store, self.storage_notice = self._open_store()
+        self.store, self.storage_notice = open_store(self.workspace, state_folder)
         self._recover_changes()
         self._own = OwnSessions(state_folder, self.workspace)
         self._commands = CommandWatches(
@@ -354,19 +352,6 @@ class Daemon:
             await self._branch_copies.settle(session)
         self._sessions[session_id] = session
         return session
-
-    def _open_store(self) -> tuple[FileTraceStore, str]:
-        store = FileTraceStore(self.workspace / ".trace")
-        try:
-            store.prepare()
-            return store, ""
-        except StoreError as error:
-            # A folder that cannot be written can still be read and talked about.
-            key = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:8]
-            fallback = FileTraceStore(self.state_folder / "traces" / f"{self.workspace.name}-{key}")
-            fallback.prepare()
-            log.warning("%s Using %s.", error, fallback.root)
-            return fallback, f"{error} This session is kept in {fallback.root} instead."
 
     def _journal(self) -> Path:
         """Outside of the workspace: what lies there is acted upon after a crash, so it must come from nobody else."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from daemon.model.branches import root_of
+from daemon.runtime import write_private
 from daemon.store.base import StoreError
 from daemon.workspace_key import workspace_key
 
@@ -32,13 +33,28 @@ class OwnSessions:
             raise StoreError(f"{self._file} cannot be written: {error.strerror or error}.") from error
         ids.add(session_id)
 
+    def forget(self, session_id: str) -> None:
+        """A session is gone, or what is here by its name comes from elsewhere. Raises StoreError."""
+        ids = self._read()
+        if session_id not in ids:
+            return
+        left = [known for known in self._listed() if known != session_id]
+        try:
+            write_private(self._file, "".join(f"{known}\n" for known in left).encode("ascii"))
+        except OSError as error:
+            raise StoreError(f"{self._file} cannot be written: {error.strerror or error}.") from error
+        ids.discard(session_id)
+
     def __contains__(self, session_id: str) -> bool:
         return root_of(session_id) in self._read()
 
     def _read(self) -> set[str]:
         if self._ids is None:
-            try:
-                self._ids = set(self._file.read_text("ascii").split())
-            except (OSError, UnicodeDecodeError):
-                self._ids = set()
+            self._ids = set(self._listed())
         return self._ids
+
+    def _listed(self) -> list[str]:
+        try:
+            return self._file.read_text("ascii").split()
+        except (OSError, UnicodeDecodeError):
+            return []

@@ -63,10 +63,12 @@ class Eyes:
 
     async def changed(self, path: Path) -> None:
         """See the port. An editor sees the disk itself."""
+        self._editors.replaced.changed(path)
         await self._servers.changed(path)
 
     def buffer_changed(self, path: Path) -> None:
         """The text of ``path`` in an editor changed, or is not unsaved any more."""
+        self._editors.replaced.changed(path)
         self._servers.buffer_changed(path)
 
     async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from lsp_bridge.editor.answers import EditorAnswer, FileAnswer, checked
 from lsp_bridge.editor.peers import EditorPeer, EditorPeers, PeerGone
+from lsp_bridge.editor.replaced import UNREADABLE, Replaced
 from lsp_bridge.language.judging import Raw, news, on_new_lines
 from lsp_bridge.language.problems import severe, to_problems
 from lsp_bridge.language.source_text import lines_of
@@ -28,7 +29,6 @@ Read = Callable[[Path], Awaitable[str | None]]
 EDITOR_DIAGNOSTICS = "goalwright/editor/diagnostics"
 """As in ``editor_protocol``."""
 
-_UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 _MAX_OTHER_FILES = 5
 _MAX_UNJUDGED = 200
 _MAX_CURRENT = 50
@@ -114,6 +114,7 @@ class EditorDiagnostics:
         self.log = logger or logging.getLogger("goalwright.editor")
         self.unjudged: dict[tuple[EditorPeer, Path], Unjudged] = {}
         """By editor, not by its name (two windows share one), and file."""
+        self.replaced = Replaced()
         self._peers = peers
         self._clock = clock
         self._cover: dict[str, tuple[bool, float]] = {}
@@ -137,7 +138,7 @@ class EditorDiagnostics:
         For who has time: this may take seconds. What was found out is remembered.
         """
         text = await self.read(path)
-        if text is None or _UNREADABLE in text or not self.attached:
+        if text is None or UNREADABLE in text or not self.attached:
             return False
         suffix = _kind(path)
         known = self.remembered(path)
@@ -159,7 +160,7 @@ class EditorDiagnostics:
 
     async def baseline(self, texts: Mapping[Path, str | None]) -> list[_Group]:
         """What all editors know now of these files, old and new; what does not exist or cannot be shown is left out."""
-        asked = {path: text for path, text in texts.items() if text is None or _UNREADABLE not in text}
+        asked = {path: text for path, text in texts.items() if text is None or UNREADABLE not in text}
         peers = list(self._peers.peers)
         if not asked or not peers:
             return []
@@ -244,20 +245,23 @@ class EditorDiagnostics:
         return await news(path, before, after, known, raw, self.least), True
 
     async def _current(
-        self, group: _Group, texts: Mapping[Path, str | None], least: Severity, found: EditorCurrent
+        self, group: _Group, texts: Mapping[Path, str], least: Severity, found: EditorCurrent
     ) -> None:
+        async def ask(texts: Mapping[Path, str], timeout_s: float) -> EditorAnswer | None:
+            return await self.ask(group.peer, texts, since=group.generation, timeout_s=timeout_s)
+
         answers = dict(group.known)
         open_ones = {path: texts[path] for path in group.covered if answers[path].freshness == "pending"}
         if open_ones:
-            timeout_s = self.timing.answer_s
-            late = await self.ask(group.peer, open_ones, since=group.generation, timeout_s=timeout_s)
+            late, now = await self.replaced.answer(ask, open_ones, self.read, self.timing.answer_s)
+            texts = {**texts, **now}
             for path in open_ones:
                 answer = None if late is None else late.files.get(group.uris[path])
                 answers[path] = answer or FileAnswer("pending")
         fresh = {path for path, answer in answers.items() if answer.freshness == "fresh"}
         for path in fresh:
             raw = severe(answers[path].diagnostics, least)
-            found.problems += to_problems(path, raw, lines_of(texts[path] or ""))
+            found.problems += to_problems(path, raw, lines_of(texts[path]))
         found.watched |= group.covered
         if fresh:
             found.answered.append(group.peer.name)
@@ -318,10 +322,14 @@ class EditorRun:
         source, peer = self._source, group.peer
         there = {path: text for path in group.uris if (text := after[path]) is not None}
         deleted = len(there) < len(group.uris)
-        texts = {path: text for path, text in there.items() if _UNREADABLE not in text}
+        texts = {path: text for path, text in there.items() if UNREADABLE not in text}
         if not texts and not (deleted and group.covered):
             return
-        answer = await source.ask(peer, texts, since=group.generation, timeout_s=source.timing.answer_s)
+
+        async def ask(texts: Mapping[Path, str], timeout_s: float) -> EditorAnswer | None:
+            return await source.ask(peer, texts, since=group.generation, timeout_s=timeout_s)
+
+        answer, texts = await source.replaced.answer(ask, texts, source.read, source.timing.answer_s)
         complete = True
         for path, text in texts.items():
             file = None if answer is None else answer.files.get(group.uris[path])

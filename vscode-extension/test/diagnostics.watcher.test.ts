@@ -113,6 +113,34 @@ test("nothing at all is pending, and no two changes in a row are waited for so l
   assert.equal(await editor.ask("fourth", null).words(), "uncovered");
 });
 
+test("that nobody answers about a text that became another one meanwhile is not the extension's silence", async () => {
+  const editor = await proven();
+  for (let n = 0; n < 3; n++) {
+    const since = await editor.baseline();
+    editor.change(FILE, `gone ${n}`);
+    const gone = editor.ask(`gone ${n}`, since);
+    await editor.clock.pass(50);
+    editor.change(FILE, `new ${n}`);
+    const asked = editor.ask(`new ${n}`, since);
+    await editor.clock.pass(150);
+    editor.say(FILE, "broken");
+    await editor.clock.pass(1_500);
+    assert.equal(await asked.words(), "fresh broken");
+    await editor.clock.pass(1_000);
+    assert.equal(await gone.words(), "pending broken");
+  }
+  assert.equal((await editor.ask("new 2", null).words()).split(" ")[0], "fresh");
+  // It is given its whole time as before.
+  const since = await editor.baseline();
+  editor.change(FILE, "last");
+  const last = editor.ask("last", since);
+  await editor.clock.pass(1_500);
+  assert.equal(last.done, false);
+  editor.say(FILE);
+  await editor.clock.pass(300);
+  assert.equal(await last.words(), "fresh");
+});
+
 test("a language that failed has to answer again, and more often each time", async () => {
   const editor = await proven();
   const change = async (text: string, answered: boolean): Promise<string> => {

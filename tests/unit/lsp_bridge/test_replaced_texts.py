@@ -1,0 +1,102 @@
+"""An editor is asked about the texts that are there, also when they become others while it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lsp_bridge.diagnostics import ServerDiagnostics
+from lsp_bridge.documents import path_of
+from lsp_bridge.editor.diagnostics import EditorDiagnostics, EditorTiming, text_hash
+from lsp_bridge.editor.peers import EditorPeer, EditorPeers
+from lsp_bridge.eyes import Eyes
+from lsp_bridge.language.source_text import read_source
+from lsp_bridge.language_servers import LanguageServers
+from tests.fakes.editor_peer import FakeEditor, never
+from tests.fakes.waiting import until
+
+HANG_S = 30.0
+PATIENT = EditorTiming(answer_s=2 * HANG_S, baseline_s=5.0)
+"""Longer than the test waits: a question about a text that is gone must not use it up."""
+
+
+class Reloading(FakeEditor):
+    """It has opened the file before a write, is told of as if the old text were unsaved, and then takes in the disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stale: dict[Path, str] = {}
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        if not self.stale:
+            return await super().answer(method, params)
+        if params["since"] is not None:
+            self.asked.append(dict(params))
+            await never(self, dict(params))
+        file: dict[str, Any] = {"uri": params["files"][0]["uri"], "freshness": "pending", "diagnostics": []}
+        return {"generation": 1, "files": [file], "others": []}
+
+
+@pytest.fixture
+def editor() -> Reloading:
+    return Reloading()
+
+
+@pytest.fixture
+def eyes(editor: Reloading, tmp_path: Path) -> Eyes:
+    async def read(path: Path) -> str | None:
+        return await read_source(path, editor.stale.get)
+
+    peers = EditorPeers()
+    peers.add(EditorPeer(editor.name, editor.answer))
+    editors = EditorDiagnostics(peers, tmp_path.resolve(), read, timing=PATIENT, path_of=path_of)
+    return Eyes(ServerDiagnostics(LanguageServers(tmp_path.resolve())), editors)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path.resolve() / "a.bad"
+    path.write_text("fine\n")
+    return path
+
+
+async def test_an_editor_that_still_shows_the_text_of_before_the_write_is_asked_about_what_it_reads_then(
+    eyes: Eyes, editor: Reloading, file: Path
+) -> None:
+    run = await eyes.begin([file])
+    file.write_text("BAD\n")
+    editor.stale[file] = "fine\n"
+    asked = asyncio.ensure_future(run.report())
+    await until(lambda: len(editor.asked) == 2, "the question")
+    eyes.buffer_changed(file)
+    eyes.buffer_changed(file.with_name("other.bad"))
+    editor.stale.clear()
+    eyes.buffer_changed(file)
+    report = await asyncio.wait_for(asked, HANG_S)
+    found = [(problem.path.name, problem.line) for problem in report.problems]
+    assert (report.verdict, found, report.silent) == ("problems", [("a.bad", 1)], ())
+    first, then = editor.asked[1:]
+    assert [question["files"][0]["textHash"] for question in (first, then)] == [
+        text_hash("fine\n"),
+        text_hash("BAD\n"),
+    ]
+    assert then["since"] == first["since"]
+    assert then["timeoutMs"] <= first["timeoutMs"], "one deadline for all questions"
+
+
+async def test_what_there_is_now_is_asked_anew_of_an_editor_whose_text_becomes_another_one(
+    eyes: Eyes, editor: Reloading, file: Path
+) -> None:
+    file.write_text("fine\nBAD\n")
+    editor.stale[file] = "fine\n"
+    asked = asyncio.ensure_future(eyes.current([file]))
+    await until(lambda: editor.asked, "the question")
+    editor.stale.clear()
+    eyes.buffer_changed(file)
+    found = await asyncio.wait_for(asked, HANG_S)
+    assert [(problem.path.name, problem.line) for problem in found.problems] == [("a.bad", 2)]
+    assert (found.servers, found.silent) == (("VS Code",), ())

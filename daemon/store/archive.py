@@ -1,0 +1,243 @@
+"""One trace as one archive: what is in it, and writing it (``goalwright trace export``).
+
+A ``.tar.gz`` (ustar) that is the same, byte for byte, for the same trace::
+
+    goalwright-trace.json     {"kind", "format", "trace_id", "trace_format", "title"}
+    trace/                    the folder of the trace: events.jsonl, meta.json, goal.json, messages/, files/, output/,
+                              branches/{id}/ and agents/{id}/ with the same, and result/ of a branch
+
+Only what is known is taken, links are not followed, and secrets are taken out of everything, versions of files
+included: a content that changes by that gets the name of its new hash, in the lists, too.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import re
+import stat
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from daemon.model.traces import FORMAT
+from daemon.redaction import SECRETS
+from daemon.store.base import StoreError
+from daemon.store.encoding import json_bytes
+from daemon.store.files import FileTraceStore
+from tools.hashing import sha256
+
+KIND = "goalwright-trace"
+ARCHIVE_FORMAT = 1
+MANIFEST = "goalwright-trace.json"
+TOP = "trace/"
+_SESSION = r"(?:(?:branches/[A-Z]{1,3}|agents/s[0-9]{1,6})/){0,8}"
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}"
+_BLOB = r"[0-9a-f]{2}/[0-9a-f]{64}"
+_KINDS = {
+    "log": r"events\.jsonl",
+    "derived": r"meta\.json|goal\.json|messages/[A-Za-z0-9_-]{1,100}\.json",
+    "list": r"files/versions\.jsonl|result/changes\.json",
+    "content": rf"(?:files/blobs|result/contents)/{_BLOB}",
+    "text": rf"output/{_NAME}|result/changes\.patch",
+}
+_KNOWN = re.compile(
+    _SESSION + "(?:" + "|".join(f"(?P<{kind}>{names})" for kind, names in _KINDS.items()) + ")"
+)
+_FOLDERS = re.compile(
+    _SESSION + r"(?:branches|agents|messages|output|files|files/blobs|result|result/contents)?/?"
+    rf"|{_SESSION}(?:branches/[A-Z]{{1,3}}|agents/s[0-9]{{1,6}}|(?:files/blobs|result/contents)/[0-9a-f]{{2}})"
+)
+_HASH = re.compile(rb"\b[0-9a-f]{64}\b")
+_LARGEST = 8 * 1024**3
+"""Bytes: a file that is larger has no place in a ustar archive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written."""
+
+    trace_id: str
+    path: Path
+    files: int
+    size: int
+    """Bytes of the archive."""
+    redacted: int = 0
+    """Versions of files from which secrets were taken."""
+    left_out: tuple[str, ...] = ()
+    """Names that are no part of a trace: links, and what is no file."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """The files of a trace by name, and those whose content was changed."""
+
+    files: dict[str, Path] = field(default_factory=dict[str, Path])
+    changed: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    renamed: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
+    """Hashes of contents that had secrets: old → new."""
+    left_out: list[str] = field(default_factory=list[str])
+
+
+def kind_of(name: str) -> str | None:
+    """What a file of a trace's folder is, by its name there; None for what is no part of a trace.
+
+    ``log``, ``derived`` (made from the log), ``list`` (of contents), ``content`` (named by its hash), ``text``.
+    """
+    match = _KNOWN.fullmatch(name)
+    return match.lastgroup if match is not None else None
+
+
+def without_secrets(data: bytes, kind: str) -> bytes:
+    """A file's bytes without secrets. JSON stays JSON; what is no text keeps its other bytes."""
+    if kind == "log":
+        return b"".join(SECRETS.json(line) for line in data.splitlines(keepends=True))
+    if kind in ("derived", "list"):
+        return SECRETS.json(data)
+    text = data.decode("utf-8", "surrogateescape")
+    clean = SECRETS.text(text)
+    return data if clean is text else clean.encode("utf-8", "surrogateescape")
+
+
+def with_hashes(data: bytes, renamed: dict[bytes, bytes]) -> bytes:
+    """A list of contents with their new hashes."""
+    return _HASH.sub(lambda match: renamed.get(match[0], match[0]), data) if renamed else data
+
+
+def export_trace(store: FileTraceStore, trace_id: str, target: Path, *, replace: bool = False) -> Exported:
+    """Write the archive of a main line. Blocking; reads only, also beside a daemon that works on it.
+
+    Raises UnknownTrace, and StoreError when it cannot be read, ``target`` is there (unless ``replace``), or cannot
+    be written.
+    """
+    folder = store.folder(trace_id)
+    if ":" in trace_id:
+        raise StoreError(
+            f"{trace_id} is a branch or sub-agent: export the session it belongs to, it comes along."
+        )
+    trace = store.trace(trace_id)  # UnknownTrace, NewerFormat: what we do not understand, we cannot vouch for
+    if target.exists() and not replace:
+        raise StoreError(f"{target} exists already. Name another file, or replace it by --force.")
+    if target.is_dir():
+        raise StoreError(f"{target} is a folder: name the file to write.")
+    try:
+        found = _found(folder)
+        if "events.jsonl" not in found.files:
+            raise StoreError(f"Session {trace_id} has no event log, so there is nothing to export.")
+        manifest = {
+            "kind": KIND,
+            "format": ARCHIVE_FORMAT,
+            "trace_id": trace_id,
+            "trace_format": trace.format if trace.format else FORMAT,
+            "title": trace.title,
+        }
+        _write(target, json_bytes(manifest, indent=1) + b"\n", found)
+        size = target.stat().st_size
+    except OSError as error:
+        where = error.filename if isinstance(error.filename, str) else str(target)
+        raise StoreError(f"{where}: {error.strerror or error}. Nothing was exported.") from error
+    return Exported(
+        trace_id, target, len(found.files), size, len(found.renamed), tuple(sorted(found.left_out))
+    )
+
+
+def _found(folder: Path) -> _Found:
+    found = _Found()
+    for name, path in _walk(folder, "", found.left_out):
+        found.files[name] = path
+    for name in [name for name in found.files if kind_of(name) in ("content", "text")]:
+        # Nothing else is held: most contents have no secret, and are read again when they are written.
+        data = _read(found.files[name])
+        kind = kind_of(name) or ""
+        clean = without_secrets(data, kind)
+        if clean is data or clean == data:
+            continue
+        path = found.files.pop(name)
+        if kind == "content":
+            digest = sha256(clean)
+            found.renamed[path.name.encode()] = digest.encode()
+            name = f"{name[:-67]}{digest[:2]}/{digest}"
+        elif name.endswith("result/changes.patch"):
+            found.renamed[sha256(data).encode()] = sha256(clean).encode()
+        found.files[name] = path
+        found.changed[name] = clean
+    return found
+
+
+def _walk(folder: Path, prefix: str, left_out: list[str]) -> Iterator[tuple[str, Path]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = f"{prefix}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                if _FOLDERS.fullmatch(name):
+                    yield from _walk(Path(entry.path), f"{name}/", left_out)
+            elif kind_of(name) is None:
+                continue  # dumps, half-written files, what was made from these: no part of a trace
+            elif (
+                entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size < _LARGEST
+            ):
+                yield name, Path(entry.path)
+            else:
+                left_out.append(name)
+
+
+def _read(path: Path) -> bytes:
+    # A folder that came with a repository may be made to change under our hands: no link, no device, no pipe.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "it is no file", str(path))
+        return file.read()
+
+
+def _content(name: str, found: _Found) -> bytes:
+    if name in found.changed:
+        return found.changed[name]
+    kind = kind_of(name) or ""
+    data = _read(found.files[name])
+    if kind == "log":
+        data = data[: data.rfind(b"\n") + 1]  # what follows is being written, or was never finished
+    if kind == "content":
+        return data  # looked through before
+    data = without_secrets(data, kind)
+    return with_hashes(data, found.renamed) if kind == "list" else data
+
+
+def _write(target: Path, manifest: bytes, found: _Found) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # 0600
+    try:
+        with (
+            os.fdopen(descriptor, "wb") as file,
+            # No name and no time of its own: the same trace makes the same bytes.
+            gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
+        ):
+            _add(archive, MANIFEST, manifest)
+            for known in sorted(found.files):
+                try:
+                    data = _content(known, found)
+                except FileNotFoundError:
+                    continue  # a session at work: the log has it
+                _add(archive, TOP + known, data)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = len(data), 0o600
+    archive.addfile(member, io.BytesIO(data))
+
+
+def manifest_of(data: bytes) -> dict[str, object]:
+    """The archive's first file. Raises ValueError when it is none."""
+    value: object = json.loads(data)
+    if not isinstance(value, dict) or value.get("kind") != KIND:  # pyright: ignore[reportUnknownMemberType] - checked key by key
+        raise ValueError("not the beginning of an archive of a trace")
+    return value  # pyright: ignore[reportUnknownVariableType] - checked key by key

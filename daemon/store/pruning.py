@@ -1,0 +1,165 @@
+"""Which old traces are deleted, by the settings ``trace_keep_days``, ``trace_max_mb`` and ``trace_keep``.
+
+The oldest go first. Never deleted are those that somebody works on, the newest ones (by use, and the one with the
+newest id, with which ``--continue`` goes on), and whatever is no trace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+from daemon.store.base import StoreError
+from daemon.store.files import FileTraceStore
+
+MB = 1_000_000
+IMPORTED = "imported.json"
+"""In the folder of a trace that came by an archive: when, and as which file."""
+_MAX_META = 64 * MB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may stay. None: no limit of that kind."""
+
+    keep_days: float | None = None
+    max_mb: float | None = None
+    """Megabytes (10⁶ bytes) of all together."""
+    keep: int = 1
+    """How many of the newest stay in any case; at least one does."""
+
+    @property
+    def any(self) -> bool:
+        """Whether something is to be deleted at all."""
+        return self.keep_days is not None or self.max_mb is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A trace as pruning sees it."""
+
+    trace_id: str
+    used: datetime
+    """When something happened in it last, or when it was imported."""
+    size: int
+    """Bytes, with everything below it; 0 when nobody wanted to know."""
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """A trace that is to go, and why."""
+
+    stored: Stored
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was done, or would be."""
+
+    deleted: tuple[Doomed, ...] = ()
+    kept: int = 0
+    """How many traces are left."""
+    kept_bytes: int | None = None
+    """None: not known, because no limit on the size is set."""
+    problems: tuple[str, ...] = ()
+    """What could not be deleted, and what a limit could not be kept for."""
+    dry_run: bool = False
+
+    @property
+    def freed(self) -> int:
+        """Bytes."""
+        return sum(doomed.stored.size for doomed in self.deleted)
+
+
+def stored_traces(store: FileTraceStore, *, sizes: bool = True) -> list[Stored]:
+    """All traces of a store. Blocking: reads the metadata of each, and with ``sizes`` looks at every file."""
+    return list(_stored(store, sizes))
+
+
+def doomed(
+    stored: Sequence[Stored],
+    limits: Limits,
+    now: datetime,
+    in_use: Callable[[str], bool] = lambda trace_id: False,
+) -> list[Doomed]:
+    """Those that are to go, oldest first. Pure. ``in_use``: whether a trace is open or at work."""
+    by_use = sorted(stored, key=lambda one: (one.used, one.trace_id), reverse=True)
+    safe = {one.trace_id for one in by_use[: max(1, limits.keep)]}
+    safe.add(max((one.trace_id for one in stored), default=""))
+    may_go = [one for one in reversed(by_use) if one.trace_id not in safe and not in_use(one.trace_id)]
+    found: list[Doomed] = []
+    left = sum(one.size for one in stored)
+    too_many = f"all together took more than {limits.max_mb:g} MB" if limits.max_mb is not None else ""
+    for one in may_go:
+        # Compared as a difference: a date that nobody can have meant does not overflow.
+        if limits.keep_days is not None and (now - one.used) / timedelta(days=1) > limits.keep_days:
+            reason = f"not used for more than {limits.keep_days:g} days"
+        elif limits.max_mb is not None and left > limits.max_mb * MB:
+            reason = too_many
+        else:
+            continue
+        left -= one.size
+        found.append(Doomed(one, reason))
+    return found
+
+
+def still_too_much(left: int, limits: Limits) -> str:
+    """What the person should know when ``left`` bytes stay and that is over the limit; empty when it is not."""
+    if limits.max_mb is None or left <= limits.max_mb * MB:
+        return ""
+    return (
+        f"{left / MB:.1f} MB stay, more than the {limits.max_mb:g} MB of trace_max_mb: the newest sessions and those "
+        "that are open are never deleted."
+    )
+
+
+def _stored(store: FileTraceStore, sizes: bool) -> Iterator[Stored]:
+    for trace_id in store.trace_ids():
+        try:
+            folder = store.folder(trace_id)
+            log = folder / "events.jsonl"
+            if folder.is_symlink() or not (log.exists() or (folder / "meta.json").exists()):
+                continue  # it is none of ours
+            meta = _meta(folder / "meta.json")
+            one = Stored(trace_id, _used(folder, meta), 0, str(meta.get("title", "")))
+            yield replace(one, size=store.size(trace_id)) if sizes else one
+        except (StoreError, OSError):
+            continue  # gone meanwhile, or no name of a trace
+
+
+def _used(folder: Path, meta: dict[str, Any]) -> datetime:
+    """Metadata says it; of damaged ones and of such a time as no clock has shown, the file system does."""
+    known = _time(meta.get("updated_at")) or datetime.fromtimestamp(_changed(folder), UTC)
+    # An old session that was imported today is not to go tonight.
+    return max(known, _time(_meta(folder / IMPORTED).get("time")) or known)
+
+
+def _changed(folder: Path) -> float:
+    for path in (folder / "events.jsonl", folder / "meta.json", folder):
+        with contextlib.suppress(OSError):
+            return path.lstat().st_mtime
+    return 0.0
+
+
+def _time(value: object) -> datetime | None:
+    with contextlib.suppress(ValueError):
+        if isinstance(value, str):
+            time = datetime.fromisoformat(value)
+            return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return None
+
+
+def _meta(path: Path) -> dict[str, Any]:
+    """A JSON object of any version, read as it is; empty when it cannot be."""
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        if path.is_file() and not path.is_symlink() and path.stat().st_size <= _MAX_META:
+            value: object = json.loads(path.read_bytes())
+            return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return {}

@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from daemon.model.goals import PlanFront
 from daemon.model.permissions import Mode, Rule, RuleSource
 from daemon.permission.rules import SHIPPED, rules_from_config
 
@@ -119,7 +120,7 @@ class Settings(BaseModel):
         default="last_message",
         description="Where the current plan stands in a request; on_demand: nowhere, it is read by read_progress.",
     )
-    plan_front: Literal["goal", "step"] = Field(
+    plan_front: PlanFront = Field(
         default="goal",
         description="The tool by which the model keeps its plan. goal: a tree, goals can be given up and their files "
         "taken back; step: a plain list (plan, focus, complete).",
@@ -220,6 +221,11 @@ class Settings(BaseModel):
         ge=1,
         le=1_000_000,
         description="The newest so many sessions are never deleted, whatever their age and size.",
+    )
+    debug_trace: bool = Field(
+        default=False,
+        description="Write the step tree of each session that is at work as tree.txt, tree.md and tree.json into its "
+        "folder below .trace, and those of the newest into .trace itself, while it works.",
     )
     idle_timeout_s: float = Field(
         default=1800.0,

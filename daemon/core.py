@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.agents.interrupted import read_interrupted
 from daemon.agents.loader import AgentProfile, Agents, Found, UnknownAgent
@@ -47,6 +47,9 @@ from tools.language import Navigation, NoNavigation
 from tools.open_files import Editors, NoEditors
 from tools.registry import BuiltinTools, run_tool
 from tools.writing.recovery import recover
+
+if TYPE_CHECKING:
+    from daemon.steps.live import LiveDumps
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +139,8 @@ class Daemon:
             copies=self._branch_copies.open,
         )
         self._branch_copies.recover(self._services)
+        self._dumps: LiveDumps | None = None
+        """Of the step trees, when the person wants them."""
         self.api = ApiDoor(self)
         """REST, WebSocket and the web page, when somebody wants them."""
 
@@ -203,6 +208,7 @@ class Daemon:
         session = Session(SessionState(trace), profile, self._services)
         self._sessions[trace.trace_id] = session
         session.emit(SessionCreated(trace_id=trace.trace_id, time=now, trace=trace))
+        self._dump(session)
         return session
 
     async def session(self, session_id: str) -> Session:
@@ -304,6 +310,8 @@ class Daemon:
         """Cancel all turns, store everything, let go of everything."""
         # Main lines end their children.
         await asyncio.gather(*(session.close() for session in self.open_sessions))
+        if self._dumps is not None:
+            await self._dumps.close()
         await self.api.close()  # after it, so that those who watch see how it ended
         await self._branch_copies.recovered()
         await self._hooks.close()
@@ -351,7 +359,18 @@ class Daemon:
         if not foreign:
             await self._branch_copies.settle(session)
         self._sessions[session_id] = session
+        self._dump(session)
         return session
+
+    def _dump(self, session: Session) -> None:
+        """Write the step tree of a session while it works, if the person wants to look on."""
+        if not self.config().settings.debug_trace or session.parent is not None:
+            return
+        if self._dumps is None:
+            from daemon.steps.live import LiveDumps
+
+            self._dumps = LiveDumps(self.store, self.bus, self.now)
+        self._dumps.follow(session.session_id)
 
     def _journal(self) -> Path:
         """Outside of the workspace: what lies there is acted upon after a crash, so it must come from nobody else."""

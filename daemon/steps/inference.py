@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ _KEY_ARGUMENTS = (
 )  # fmt: skip
 """What a call is about, by the names that tools and models give it; the first there is counts."""
 _ARGUMENT = 80
+_DEEPEST = 50
 _DESCRIPTION = 200
 
 
@@ -54,12 +56,25 @@ def said(message: Message) -> tuple[str, dict[str, Any]] | None:
 
 
 def action_data(call: ToolCallPart) -> dict[str, Any]:
-    """Data of an action. Arguments that are no JSON object stay the text that the model sent."""
+    """Data of an action. Arguments that are no JSON object, or none that JSON can hold, stay the text."""
     try:
         arguments: object = call.arguments()
+        if not _can_be_sent(arguments):
+            arguments = call.input
     except ValueError:
         arguments = call.input
     return {"tool_name": call.name, "arguments": arguments, "tool_call_id": call.id}
+
+
+def _can_be_sent(value: object, depth: int = 0) -> bool:
+    """Whether every reader of JSON takes it: Python's own also knows NaN, and any depth."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        value = list(cast("dict[str, object]", value).values())
+    if isinstance(value, list):
+        return depth < _DEEPEST and all(_can_be_sent(item, depth + 1) for item in cast("list[object]", value))
+    return True
 
 
 def action_label(tool_name: str, arguments: object) -> str:

@@ -74,3 +74,11 @@ def one_line(text: str, limit: int) -> str:
     """``text`` on one line of at most ``limit`` characters."""
     line = " ".join(text[: limit * 8].split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def shown(text: str) -> str:
+    """``text`` without what drives a terminal or reorders a line: a dump is looked at with ``cat`` and ``watch``."""
+    return _UNSHOWN.sub("\ufffd", text.replace("\r\n", "\n"))

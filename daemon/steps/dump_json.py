@@ -1,0 +1,45 @@
+"""``tree.json``: the steps with all they have, for programs (source: seed 003, "三种格式对比"). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from daemon.model.steps import Step
+from daemon.redaction import SECRETS
+from daemon.steps.head import TraceHead
+from daemon.steps.shortened import without_image_data
+from daemon.steps.tree import StepTree
+from daemon.store.encoding import json_text
+
+
+def dump_json(trace: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
+    """``{"generated", "trace", "steps"}``: a flat list, depth first, whose ``parent_id`` makes the tree.
+
+    Without secrets; images are shortened.
+    """
+    tree = steps if isinstance(steps, StepTree) else StepTree(trace.trace_id, steps)
+    value = {
+        "generated": now.isoformat(),
+        "trace": head_fields(trace) | {"total_steps": tree.total_steps},
+        "steps": [without_image_data(step.stored()) for _, step in tree.walk()],
+    }
+    return SECRETS.json(json_text(value, indent=1).encode()).decode() + "\n"
+
+
+def head_fields(trace: TraceHead) -> dict[str, Any]:
+    """What is known of a trace, JSON-able."""
+    return {
+        "trace_id": trace.trace_id,
+        "task": trace.task,
+        "title": trace.title,
+        "status": trace.status,
+        "agent": trace.agent,
+        "model": trace.model,
+        "created_at": None if trace.created_at is None else trace.created_at.isoformat(),
+        "updated_at": None if trace.updated_at is None else trace.updated_at.isoformat(),
+        "total_messages": trace.total_messages,
+        "total_tokens": trace.total_tokens,
+        "total_cost": trace.total_cost,
+    }

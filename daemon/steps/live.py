@@ -1,0 +1,158 @@
+"""The dumps of the sessions at work, written while they work (source: seed 003, "实时查看 Step 树").
+
+``.trace/{trace_id}/tree.txt``, ``tree.md`` and ``tree.json``, the same in the folder of each branch and sub-agent, and
+those of the main line that worked last in ``.trace/`` itself: ``watch -n 0.5 cat .trace/tree.txt``.
+
+The event loop only queues events. A thread folds them and writes, one at a time, at most once a second, and the longer
+the dump the rarer, so that looking on costs little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from daemon.bus import Bus
+from daemon.model.branches import branch_of, child_id
+from daemon.model.events import BranchStarted, Delta, Event, SubagentStarted
+from daemon.model.meters import Metered
+from daemon.steps.dump_json import dump_json
+from daemon.steps.dump_markdown import dump_markdown
+from daemon.steps.dump_text import dump_tree
+from daemon.steps.fold import StepFold
+from daemon.store.base import StoreError
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 1.0
+_SHARE = 0.05
+"""Of its time that a thread spends on dumps, at most."""
+
+
+class Traces(Protocol):
+    """What of a store is needed here."""
+
+    @property
+    def root(self) -> Path:
+        """The folder of all traces."""
+        ...
+
+    def folder(self, trace_id: str) -> Path:
+        """Where a session is kept."""
+        ...
+
+    def events(self, trace_id: str, *, after: int = 0) -> Sequence[Event]:
+        """See TraceStore."""
+        ...
+
+
+def dumps(fold: StepFold, now: datetime) -> dict[str, str]:
+    """The three dumps by the names of their files."""
+    return {
+        "tree.txt": dump_tree(fold.head, fold.tree, now=now),
+        "tree.md": dump_markdown(fold.head, fold.tree, now=now),
+        "tree.json": dump_json(fold.head, fold.tree, now=now),
+    }
+
+
+def write_dump(file: Path, text: str) -> None:
+    """Put a dump in the place of the one before, all at once. Raises OSError."""
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(text.encode(errors="replace"))
+        Path(name).replace(file)  # a link that stands there is replaced, not followed
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+class LiveDumps:
+    """Keeps the dumps of some sessions up to date. Lives on the event loop of the daemon."""
+
+    def __init__(
+        self, store: Traces, bus: Bus, now: Callable[[], datetime], *, every_s: float = _EVERY_S
+    ) -> None:
+        """``every_s``: the shortest time between two dumps of a session, in seconds."""
+        self._store = store
+        self._bus = bus
+        self._now = now
+        self._every_s = every_s
+        self._sessions: dict[str, _Dumped] = {}
+        self._closing = asyncio.Event()
+
+    def follow(self, session_id: str) -> None:
+        """Dump a session from now on, and its branches and sub-agents as they begin. Twice is once."""
+        if session_id not in self._sessions and not self._closing.is_set():
+            session = self._sessions[session_id] = _Dumped(session_id, self._store)
+            self._bus.subscribe(session_id, self._heard)
+            session.writing = asyncio.create_task(self._write(session, 0.0))
+
+    async def close(self) -> None:
+        """Write what is left, and listen no more."""
+        self._bus.unsubscribe(self._heard)
+        self._closing.set()
+        await asyncio.gather(*(session.writing for session in self._sessions.values() if session.writing))
+
+    def _heard(self, item: Event | Delta | Metered) -> None:
+        session = self._sessions.get(item.trace_id)
+        if session is None or isinstance(item, Delta | Metered):
+            return
+        if isinstance(item, BranchStarted) and branch_of(item.trace_id) is None:
+            self.follow(child_id(item.trace_id, item.branch.id))
+        elif isinstance(item, SubagentStarted):
+            self.follow(child_id(item.trace_id, item.subagent.id))
+        session.events.append(item)
+        if session.writing is None or session.writing.done():
+            session.writing = asyncio.create_task(self._write(session, self._every_s))
+
+    async def _write(self, session: _Dumped, delay_s: float) -> None:
+        """Write, and again for what has come meanwhile."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), delay_s)
+            events, session.events = session.events, []
+            began = time.monotonic()
+            try:
+                await asyncio.to_thread(session.write, events, self._now)
+            except (OSError, StoreError) as error:
+                log.warning("the step tree of %s is not dumped: %s", session.session_id, error)
+            if not session.events:
+                return
+            delay_s = max(self._every_s, (time.monotonic() - began) / _SHARE)
+
+
+class _Dumped:
+    """One session. ``write`` runs in a thread, never twice at once; all else on the event loop."""
+
+    def __init__(self, session_id: str, store: Traces) -> None:
+        self.session_id = session_id
+        self.events: list[Event] = []
+        """Not dumped yet."""
+        self.writing: asyncio.Task[None] | None = None
+        self._store = store
+        self._fold: StepFold | None = None
+
+    def write(self, events: Sequence[Event], now: Callable[[], datetime]) -> None:
+        """Take events into account, then write the three files. Raises OSError, StoreError."""
+        if self._fold is None:
+            fold = StepFold(self.session_id)
+            for event in self._store.events(self.session_id):
+                fold.apply(event)
+            self._fold = fold
+        for event in events:
+            self._fold.apply(event)  # what the log had already does nothing
+        folders = [self._store.folder(self.session_id)]
+        if branch_of(self.session_id) is None:
+            folders.append(self._store.root)
+        for name, text in dumps(self._fold, now().astimezone()).items():
+            for folder in folders:
+                write_dump(folder / name, text)

@@ -53,6 +53,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+TORN = (
+    "The last line of this session's log was half written when Goalwright was stopped: its {size} bytes were cut off. "
+    "Everything before it is there."
+)
 FOREIGN = (
     "This session was not begun by you on this machine: it came with the folder. What it allowed, what waited in it "
     "and the model it names do not count, and its prompts may be anybody's."
@@ -337,6 +341,7 @@ class Daemon:
         foreign = self.is_foreign(session_id)
         if foreign:
             await asyncio.to_thread(self.store.refuse_links, session_id)
+        torn = await asyncio.to_thread(self.store.recover, session_id)
         state = await asyncio.to_thread(read_state, self.store, session_id)
         if foreign:
             state.disown()
@@ -355,6 +360,8 @@ class Daemon:
         session.restore_queue(state.queue)
         if foreign:
             session.notice("warning", FOREIGN, "foreign")
+        if torn:
+            session.notice("warning", TORN.format(size=torn), "torn")
         session.jobs_lost()
         if not foreign:
             await self._branch_copies.settle(session)

@@ -74,8 +74,8 @@ def read_state(store: TraceStore, trace_id: str) -> SessionState:
     return replay(store, trace_id)
 
 
-def replay(store: TraceStore, trace_id: str) -> SessionState:
-    """The state as the log tells it; messages whose file is missing are written again. Raises StoreError."""
+def replayed(store: TraceStore, trace_id: str) -> SessionState:
+    """The state as the log tells it. Reads the whole log, and writes nothing. Raises StoreError."""
     events = store.events(trace_id)
     first = events[0] if events else None
     if first is None or first.event != "session_created":
@@ -89,13 +89,7 @@ def replay(store: TraceStore, trace_id: str) -> SessionState:
     state = SessionState(first.trace)
     for event in events:
         state.apply(event)
-    try:
-        stored = {message.message_id: message for message in store.messages(trace_id)}
-    except StoreError:
-        stored = {}
-    for message in state.messages:
-        if stored.get(message.message_id) != message:
-            store.save_message(message)
+    store.restore_messages(trace_id, state.messages)
     return state
 
 

@@ -1,18 +1,21 @@
 """What a trace store must do (source: mission M12, seed 000 "存储结构").
 
-The event log is the truth: an event is appended before anything else happens with it, and the other files
-are snapshots that can be rebuilt from the log. All calls are quick enough for the event loop, except those
-that read a whole trace; callers put these in a thread.
+The event log is the truth: an event is appended before anything else happens with it, and the other records are
+snapshots that can be rebuilt from the log. One process writes a trace, many may read it meanwhile. Writing is quick
+enough for the event loop; everything that reads is not, callers put it in a thread.
+
+A back end is whatever passes ``tests/contract/store``: ids are plain strings that sort by age, values are frozen
+models, and nothing here speaks of files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from daemon.model.events import Event
 from daemon.model.goals import GoalTree
-from daemon.model.messages import Message
+from daemon.model.messages import Message, Role
 from daemon.model.traces import FORMAT, Trace
 
 EventT = TypeVar("EventT", bound=Event)
@@ -30,24 +33,33 @@ class NewerFormat(StoreError):
     """A newer Goalwright wrote this trace: this one could only damage it."""
 
 
-def refuse_newer(trace_id: str, written: object) -> None:
-    """Raises NewerFormat when a trace of format ``written`` is none that this version understands."""
-    if isinstance(written, int) and written > FORMAT:
+def refuse_newer(trace_id: str, written: object, current: int = FORMAT) -> None:
+    """Raises NewerFormat when a record of format ``written`` is none that this version understands."""
+    if isinstance(written, int) and written > current:
         raise NewerFormat(
             f"Session {trace_id} was written by a newer Goalwright (format {written}, "
-            f"this one reads up to {FORMAT}): update Goalwright to open it."
+            f"this one reads up to {current}): update Goalwright to open it."
         )
 
 
 class TraceStore(Protocol):
-    """Events first; then messages, goals and metadata as snapshots."""
+    """Events first; then messages, goals and metadata as snapshots.
+
+    Every method that takes a ``trace_id`` also takes the id of a child (``{trace_id}:{branch_id}``), and raises
+    UnknownTrace for what is no id or not there.
+    """
+
+    # -- writing: one process at a time --
 
     def create(self, trace: Trace) -> None:
-        """Make room for a new trace. Raises StoreError."""
+        """Make room for a new trace, or for a child of one that is there. Raises StoreError, also when it exists."""
         ...
 
     def append(self, event: EventT) -> EventT:
-        """Append to the log of the event's trace and return the event with its ``event_id``."""
+        """Append to the log of the event's trace and return the event with its ``event_id``.
+
+        When it returns, the event outlives a kill of this process. Raises StoreError; then nothing of it is kept.
+        """
         ...
 
     def save_message(self, message: Message) -> None:
@@ -55,8 +67,30 @@ class TraceStore(Protocol):
         ...
 
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
-        """Store metadata and goal tree as they are after ``trace.last_event_id``."""
+        """Store metadata and goal tree as they are after ``trace.last_event_id``; an older one changes nothing."""
         ...
+
+    def recover(self, trace_id: str) -> int:
+        """Make a trace ready to be written after a crash, before anything is appended to it.
+
+        An event that was half written is cut off the log, and messages that are in the log alone are saved. Returns
+        how many bytes were cut off, 0 when the log is whole. Raises StoreError when nothing can be written.
+        """
+        ...
+
+    def restore_messages(self, trace_id: str, messages: Sequence[Message]) -> int:
+        """Write those of these messages again whose record is lost or another; returns how many."""
+        ...
+
+    def delete(self, trace_id: str) -> None:
+        """Remove a trace or a child with everything below it. Nobody may be working on it. Raises StoreError."""
+        ...
+
+    def close(self, trace_id: str | None = None) -> None:
+        """Let go of what is held open, of one trace or of all."""
+        ...
+
+    # -- reading: anybody, at any time; in a thread --
 
     def trace(self, trace_id: str) -> Trace:
         """Metadata. Raises UnknownTrace, NewerFormat, and StoreError when it is damaged."""
@@ -66,27 +100,48 @@ class TraceStore(Protocol):
         """The goal tree of the last snapshot. Raises StoreError when it is damaged."""
         ...
 
-    def traces(self, *, limit: int, before: str | None = None) -> list[Trace]:
-        """Newest first, those older than ``before``."""
-        ...
+    def traces(
+        self, *, limit: int, before: str | None = None, matches: Callable[[Trace], bool] | None = None
+    ) -> list[Trace]:
+        """Newest first, those older than ``before`` that ``matches`` wants; main lines only.
 
-    def messages(
-        self, trace_id: str, *, limit: int | None = None, before: int | None = None
-    ) -> list[Message]:
-        """The newest ``limit`` messages with a sequence below ``before``, oldest first.
-
-        Raises StoreError when one of them is damaged.
+        Reads no further than to the last one returned. What cannot be read is left out.
         """
         ...
 
-    def events(self, trace_id: str, *, after: int = 0) -> Sequence[Event]:
-        """Events with an id above ``after``, in order."""
+    def children(self, trace_id: str) -> list[str]:
+        """Ids of the sessions directly below one: branches by name (A … Z, AA …), then sub-agents by number."""
+        ...
+
+    def messages(
+        self,
+        trace_id: str,
+        *,
+        limit: int | None = None,
+        before: int | None = None,
+        goal_ids: frozenset[str | None] | None = None,
+        role: Role | None = None,
+    ) -> list[Message]:
+        """The newest ``limit`` messages with a sequence below ``before``, oldest first.
+
+        ``goal_ids``: of these goals (internal ids; None: of no goal), ``role``: of this role; what is left out of is
+        not restricted. A message whose event was appended is there, saved or not. Raises StoreError when one of them
+        is damaged.
+        """
+        ...
+
+    def events(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
+        """Events with an id above ``after``, in order, the first ``limit`` of them.
+
+        What they cost follows from how many there are to return, not from the length of the log. What this version
+        does not know, or what is damaged, is left out; ids rise, and may have gaps.
+        """
         ...
 
     def last_event_id(self, trace_id: str) -> int:
         """Id of the last event in the log; 0 when it is empty."""
         ...
 
-    def close(self, trace_id: str | None = None) -> None:
-        """Let go of open files, of one trace or of all."""
+    def size(self, trace_id: str) -> int:
+        """Bytes that a trace takes, with its children, file versions and outputs."""
         ...

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from daemon.model.goals import Goal, GoalTree
 from daemon.store.encoding import json_bytes
+from daemon.store.migrations import FORMATS, Formats
 
 
 class GoalFile:
     """The encoder of one trace's goals. Remembers the goals of the last tree it encoded, and nothing older."""
 
-    def __init__(self) -> None:
+    def __init__(self, formats: Formats = FORMATS) -> None:
+        self._formats = formats
         self._known: dict[str, tuple[Goal, bytes]] = {}
 
     def encoded(self, tree: GoalTree) -> bytes:
@@ -23,7 +25,9 @@ class GoalFile:
             before = self._known.get(goal.id)
             known[goal.id] = before if before is not None and before[0] is goal else (goal, _goal_text(goal))
         self._known = known
-        head = json_bytes(tree.model_copy(update={"goals": []}).stored(), indent=1)
+        record = self._formats.write("goal_tree", tree.model_copy(update={"goals": []}).stored())
+        record["goals"] = record.pop("goals")  # a format that is said stands before them
+        head = json_bytes(record, indent=1)
         if not known:
             return head
         goals = b",\n".join(text for _, text in known.values())

@@ -124,10 +124,27 @@ async def test_a_message_file_that_cannot_be_written_is_written_from_the_log_lat
         bench.core.store.save_message = refuses  # type: ignore[method-assign]  # that is the fake
         assert (await session.prompt("look")).stop == "end_turn"
         bench.core.store.save_message = save  # type: ignore[method-assign]
-        assert len(bench.core.store.messages(session.session_id)) == 3
+        saved = bench.core.store.folder(session.session_id) / "messages"
+        assert len(list(saved.iterdir())) == 3
         await bench.core.close()
+        assert bench.core.store.messages(session.session_id) == session.state.messages
         assert replay(bench.core.store, session.session_id).messages == session.state.messages
-        assert len(bench.core.store.messages(session.session_id)) == 4
+        assert len(list(saved.iterdir())) == 4
+
+
+async def test_a_message_file_that_is_missing_is_there_again_when_the_session_was_opened(
+    tmp_path: Path,
+) -> None:
+    async with daemon(tmp_path, Call("ls", {"path": "."}), "ok") as bench:
+        session = bench.session()
+        assert (await session.prompt("look")).stop == "end_turn"
+        (lost, *_) = (bench.core.store.folder(session.session_id) / "messages").iterdir()
+    content = lost.read_bytes()
+    lost.unlink()
+    async with daemon(tmp_path) as bench:
+        again = await bench.opened(session.session_id)
+        assert again.state.messages == session.state.messages
+        assert lost.read_bytes() == content
 
 
 async def test_a_question_that_cannot_be_stored_is_not_asked(tmp_path: Path) -> None:

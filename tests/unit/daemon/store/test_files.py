@@ -15,8 +15,9 @@ from daemon.model.events import Event, MessageAdded, SessionCreated, SessionUpda
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, TextPart
 from daemon.model.traces import FORMAT, Trace
-from daemon.store import files
+from daemon.store import event_log, files
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace
+from daemon.store.event_log import LogReader
 from daemon.store.files import FileTraceStore
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
@@ -174,23 +175,30 @@ lines = st.lists(st.text(st.characters(exclude_characters="\n", codec="utf-8"), 
 
 @given(lines, st.sampled_from(["", "torn", "\u65e5"]), st.integers(1, 9))
 @settings(max_examples=80, deadline=None)
-def test_reading_from_the_end_finds_every_line_whatever_the_blocks(
+def test_reading_from_either_end_finds_every_line_whatever_the_blocks(
     texts: list[str], torn: str, block: int
 ) -> None:
     import tempfile
     from unittest import mock
 
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(files, "_TAIL_BLOCK", block):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(event_log, "_BLOCK", block):
         path = Path(folder) / "log"
         path.write_bytes("".join(text + "\n" for text in texts).encode() + torn.encode())
-        read = [line.decode() for line in files._lines_from_the_end(path)]
-        assert read == texts[::-1]
+        with path.open("rb") as file:
+            reader = LogReader(file)
+            assert [line.data.decode() for line in reader.backwards()] == texts[::-1]
+            forwards = list(reader.forwards())
+        assert [line.data.decode() for line in forwards] == texts
+        content = path.read_bytes()
+        assert [content[line.offset : line.offset + line.size] for line in forwards] == [
+            line.data for line in forwards
+        ]
         files._cut_torn_line(path)
         assert path.read_bytes() == "".join(text + "\n" for text in texts).encode()
 
 
 def test_lines_longer_than_a_block_and_characters_across_its_border_are_read(store: FileTraceStore) -> None:
-    sizes = [10, files._TAIL_BLOCK - 1, files._TAIL_BLOCK, files._TAIL_BLOCK + 1, 3 * files._TAIL_BLOCK, 5]
+    sizes = [10, event_log._BLOCK - 1, event_log._BLOCK, event_log._BLOCK + 1, 3 * event_log._BLOCK, 5]
     for size in sizes:
         # Three bytes each, so that the border of a block falls into a character.
         store.append(started("日" * (size // 3) + "x"))

@@ -1,0 +1,163 @@
+"""Reading ``events.jsonl``: one event a line, rising ids, written by one process while others read.
+
+Lines are found without reading what stands before them: from the end backwards, and by bisecting the bytes for an
+event's id, which our own lines begin with. What stands behind the last newline is still being written, or was torn by
+a crash, and is no line yet. A line may be anything and of any length, for the file may come from anybody.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, cast
+
+MAX_LINE = 64 * 1024 * 1024
+"""Bytes of an event. A longer one is refused when it is written, and skipped when it is read."""
+_BLOCK = 64 * 1024
+_HEAD = 64
+"""Bytes of a line that are enough for its id."""
+_TRIES = 8
+_NUMBERED = re.compile(rb'\{"event_id":([0-9]{1,15})[,}]')
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A complete line, without its newline."""
+
+    offset: int
+    size: int
+    """Bytes in the file."""
+    data: bytes
+    """Empty when the line is too long."""
+
+    def parsed(self) -> tuple[dict[str, object], int | None]:
+        """Its JSON object and its event id; None when there is none, for the line is damaged."""
+        try:
+            value: object = json.loads(self.data)
+        except (ValueError, RecursionError):
+            return {}, None
+        raw = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+        event_id = raw.get("event_id")
+        return raw, event_id if type(event_id) is int and event_id > 0 else None
+
+    def event_id(self) -> int | None:
+        """The id alone; without decoding the line when it is spelled like ours."""
+        numbered = _NUMBERED.match(self.data)
+        return int(numbered[1]) if numbered else self.parsed()[1]
+
+
+class LogReader:
+    """The lines of an open log as it was when this was made. Not for two threads at once."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._block_at = 0
+        self._block = b""
+        size = file.seek(0, 2)
+        self.end = self._newline_before(size) + 1
+        """Where the last complete line ends."""
+        self.torn = size - self.end
+        """Bytes behind it."""
+
+    def forwards(self, start: int = 0) -> Iterator[Line]:
+        """Lines from ``start``, which is the beginning of one."""
+        at, pieces, held = start, list[bytes](), 0
+        position = start
+        while position < self.end:
+            block = self._read(position, min(self.end, position + 4 * _BLOCK))
+            if not block:
+                return  # somebody made the file shorter
+            begin = 0
+            while (newline := block.find(b"\n", begin)) >= 0:
+                size = held + newline - begin
+                data = b"" if size > MAX_LINE else b"".join((*pieces, block[begin:newline]))
+                yield Line(at, size, data)
+                begin, at = newline + 1, position + newline + 1
+                pieces, held = [], 0
+            if begin < len(block):
+                held += len(block) - begin
+                pieces = [] if held > MAX_LINE else [*pieces, block[begin:]]
+            position += len(block)
+
+    def backwards(self) -> Iterator[Line]:
+        """Lines from the last one to the first."""
+        end = self.end
+        while end > 0:
+            start = self._newline_before(end - 1) + 1
+            yield self.line(start, end - 1 - start)
+            end = start
+
+    def line(self, offset: int, size: int) -> Line:
+        """A line whose place is known."""
+        return Line(offset, size, b"" if size > MAX_LINE else self._read(offset, offset + size))
+
+    def position_after(self, event_id: int) -> int:
+        """The beginning of a line: no event before it has an id above ``event_id``, and the first that has is near."""
+        low, high = 0, self.end
+        while event_id > 0 and high - low > _BLOCK:
+            found = self._id_behind((low + high) // 2, high)
+            if found is None:
+                break  # unreadable lines: what is left is read through
+            start, number = found
+            if start >= high:
+                high = (low + high) // 2
+            elif number <= event_id:
+                low = start
+            else:
+                high = (low + high) // 2
+        return low
+
+    def _id_behind(self, position: int, end: int) -> tuple[int, int] | None:
+        """The first line that begins at or behind ``position``: where, and its id. None when none has one near."""
+        for _ in range(_TRIES):
+            start = self._newline_behind(position, end) + 1
+            if start >= end:
+                return end, 0
+            head = _NUMBERED.match(self._read(start, min(start + _HEAD, self.end)))
+            if head is not None:
+                return start, int(head[1])
+            newline = self._newline_behind(start, self.end)
+            number = self.line(start, newline - start).event_id()
+            if number is not None:
+                return start, number
+            position = newline
+        return None
+
+    def _newline_behind(self, position: int, end: int) -> int:
+        """Offset of the first newline at or behind ``position``; ``end`` when there is none before."""
+        while position < end:
+            block = self._read(position, min(end, position + _BLOCK))
+            found = block.find(b"\n")
+            if found >= 0:
+                return position + found
+            if not block:
+                return end
+            position += len(block)
+        return end
+
+    def _newline_before(self, end: int) -> int:
+        """Offset of the last newline before ``end``; -1 when there is none."""
+        while end > 0:
+            if not self._block_at < end <= self._block_at + len(self._block):
+                self._block_at = max(0, end - _BLOCK)
+                self._block = self._read(self._block_at, end)
+                if len(self._block) < end - self._block_at:
+                    return -1  # somebody made the file shorter
+            found = self._block.rfind(b"\n", 0, end - self._block_at)
+            if found >= 0:
+                return self._block_at + found
+            end = self._block_at
+        return -1
+
+    def _read(self, start: int, end: int) -> bytes:
+        self._file.seek(start)
+        wanted = end - start
+        data = self._file.read(wanted)
+        if len(data) == wanted or not data:
+            return data
+        pieces = [data]
+        while (wanted := wanted - len(data)) > 0 and (data := self._file.read(wanted)):
+            pieces.append(data)
+        return b"".join(pieces)

@@ -1,0 +1,42 @@
+"""Ids of sessions as path segments and in lists. They come from clients, and from a folder that anybody may fill."""
+
+from __future__ import annotations
+
+import re
+
+from daemon.model.branches import BRANCH_ID, branch_of, root_of
+from daemon.store.base import UnknownTrace
+
+TRACE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+"""Of a main line: a name that climbs nowhere, is not hidden, and has no ``:``."""
+MESSAGE_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+def parent_of(session_id: str) -> str:
+    """Id of the session that a child belongs to directly: ``t:A.s1`` → ``t:A`` → ``t``; a main line is its own."""
+    root, child = root_of(session_id), branch_of(session_id)
+    above = (child or "").rpartition(".")[0]
+    return f"{root}:{above}" if above else root
+
+
+def order_of_children(session_id: str) -> tuple[bool, int, str]:
+    """Sorts the children of one session: branches A … Z, AA …, then sub-agents s1, s2, … s10."""
+    name = (branch_of(session_id) or "").rpartition(".")[2]
+    return (name.startswith("s"), int(name[1:]) if name.startswith("s") else len(name), name)
+
+
+def folder_names(session_id: str) -> tuple[str, ...]:
+    """The folders from the store's root down to a session (seed 000 "存储结构"). Raises UnknownTrace."""
+    root, child = root_of(session_id), branch_of(session_id)
+    if not TRACE_ID.fullmatch(root) or (child is None) != (root == session_id):
+        raise UnknownTrace(f"{session_id[:100]!a} is not the id of a session.")
+    if child is None:
+        return (root,)
+    if not BRANCH_ID.fullmatch(child):
+        raise UnknownTrace(f"{session_id[:100]!a} is not the id of a session.")
+    return (root, *(part for name in child.split(".") for part in (kind_of(name), name)))
+
+
+def kind_of(name: str) -> str:
+    """The folder in which a child called ``name`` is kept."""
+    return "agents" if name.startswith("s") else "branches"

@@ -1,0 +1,45 @@
+"""Opens files of a folder that anybody may have filled: no links, no devices or pipes, nothing beyond a size."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+MAX_FILE = 64 * 1024 * 1024
+"""Bytes of a snapshot or a message: a larger one was not written here, and would fill the memory."""
+_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)  # a pipe would keep us waiting for its other end
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A file for reading. Raises OSError: FileNotFoundError when it is not there, ELOOP when it is a link."""
+    if not hasattr(os, "O_NOFOLLOW") and path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link", str(path))
+    descriptor = os.open(path, _FLAGS)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        return os.fdopen(descriptor, "rb", buffering=0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, most: int = MAX_FILE) -> bytes:
+    """The whole content. Raises OSError as ``open_regular`` does, and EFBIG for more than ``most`` bytes."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
+        data = bytearray()
+        while len(data) <= size and (block := file.read(size + 1 - len(data))):
+            data += block
+        return bytes(data)

@@ -1,0 +1,76 @@
+"""Writes files of the store whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+
+from daemon.store.base import StoreError
+
+_DELETED = ".deleted-"
+"""Begins the name of a folder that is being removed."""
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """See ``write_atomically``. Raises StoreError."""
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """A reader sees the old file or the new one, never half of it. Raises OSError."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(data)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder at once for everybody who looks, then what was in it. Follows no links. Raises StoreError."""
+    aside = folder.with_name(f"{_DELETED}{secrets.token_hex(4)}")
+    try:
+        folder.rename(aside)
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be removed: {error.strerror or error}.") from error
+    sweep(folder.parent)
+    if aside.exists():
+        raise StoreError(f"{aside} cannot be removed whole: delete it by hand.")
+
+
+def sweep(parent: Path) -> None:
+    """Remove what a removal that was killed, or that failed, left in a folder."""
+    for entry in list(os.scandir(parent)):
+        if entry.name.startswith(_DELETED) and entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files below a folder; links count as themselves, and what goes meanwhile does not count."""
+    total = 0
+    waiting = [str(folder)]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+                continue
+            raise
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+                continue
+            try:
+                total += entry.stat(follow_symlinks=False).st_size
+            except FileNotFoundError:
+                continue
+    return total

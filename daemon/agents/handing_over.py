@@ -66,7 +66,10 @@ class SessionHandOver:
             )
         tree = session.state.plan
         if _first_open(tree) is None:
-            raise ToolError(f"{_NO_GOALS} Write the plan with the goal tool first, then hand it over.")
+            raise ToolError(
+                f"{_NO_GOALS} Write the plan with the {session.config.settings.plan_front} tool first, "
+                "then hand it over."
+            )
         planning = session.mode == "plan"
         shown = (tree.revision, tree.mission)
         permission = CallPermission(self.permission.service, _ApprovalAsker(session), self.permission.call)
@@ -132,7 +135,7 @@ async def _go_on_as_build(session: Session, goal: Goal, *, lifts_mode: bool, by:
     session.agent = profile
     if session.state.plan.current_id != goal.id:
         for change in session.state.plan.plan_focus(goal):
-            session.emit(goal_event(change, session.session_id, now, by))
+            session.emit(goal_event(change, session.session_id, now, by, plan=session.state.plan))
     assembly = Assembly(session)
     await assembly.prepare()
     assembly.publish()

@@ -21,8 +21,8 @@ TAKES_TOOLS = "disallowed_tools"
 """Key of other programs: tools that the agent has not."""
 TOOLS = frozenset(
     {
-        "goal", "read_progress", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "patch", "write",
-        "bash", "job", "task", "explore", "hand_over",
+        "goal", "step", "read_progress", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "patch",
+        "write", "bash", "job", "task", "explore", "hand_over",
     }
 )  # fmt: skip
 PERMISSIONS = frozenset(
@@ -37,8 +37,9 @@ TOOL_NAMES = {
     "todowrite": "goal",
     "todoread": "read_progress",
     "agent": "task",
+    "step": "goal",
 }
-"""How other programs call tools that are ours, too."""
+"""How other programs call tools that are ours, too, and the other tool of the plan."""
 _EDITING = frozenset({"write", "patch", "multiedit"})
 """Names that rules know for ``edit``; what one of them allows is not all of it, so that they stay as they are."""
 _RULE_NAMES = {
@@ -46,6 +47,7 @@ _RULE_NAMES = {
     "todowrite": "goal",
     "todoread": "goal",
     "read_progress": "goal",
+    "step": "goal",
     "agent": "task",
 }
 _ELSEWHERE = frozenset(

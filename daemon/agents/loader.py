@@ -19,6 +19,7 @@ from daemon.agents.profile import COMPACTION as COMPACTION
 from daemon.agents.profile import AgentProfile as AgentProfile
 from daemon.agents.profile import AgentSource
 from daemon.agents.profile_file import NAME, BadAgent, parse_agent
+from daemon.model.goals import PlanFront
 from daemon.model.permissions import Trust
 
 BUILTIN = ("build", "plan", "init", "execute")
@@ -38,7 +39,18 @@ def load_agent(name: str) -> AgentProfile:
     if name not in SHIPPED_AGENTS:
         raise UnknownAgent(f"There is no agent {name!r}; there are: {', '.join(BUILTIN)}.")
     text = importlib.resources.files("daemon.agents").joinpath(f"{name}.md").read_text("utf-8")
-    return parse_agent(name, text)
+    by_step = parse_agent(name, _by(text, "step")).prompt
+    return replace(parse_agent(name, _by(text, "goal")), step_prompt=by_step)
+
+
+def _by(text: str, front: PlanFront) -> str:
+    """The text of a shipped agent with the lines for one tool of the plan: they begin with ``[goal]`` or ``[step]``."""
+    other = "[step] " if front == "goal" else "[goal] "
+    return "".join(
+        line.removeprefix(f"[{front}] ")
+        for line in text.splitlines(keepends=True)
+        if not line.startswith(other)
+    )
 
 
 @dataclass(frozen=True, slots=True)

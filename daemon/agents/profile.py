@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from daemon.model.goals import PlanFront
 from daemon.model.permissions import Rule
 
 AgentMode = Literal["primary", "subagent", "all"]
@@ -47,6 +48,12 @@ class AgentProfile:
     """Where it stands, for the person; empty for a shipped one."""
     problems: tuple[str, ...] = ()
     """What in its file is not used, in words."""
+    step_prompt: str = ""
+    """Its prompt where the plan is kept by ``step``; empty: the same."""
+
+    def prompt_for(self, front: PlanFront) -> str:
+        """Its prompt, in the words of the tool by which the plan is kept."""
+        return (front == "step" and self.step_prompt) or self.prompt
 
     def has_tool(self, name: str) -> bool:
         """Whether it works with a tool at all; rules have their say besides."""

@@ -31,7 +31,7 @@ class ContextProfile:
     """When past turns become history: at every new turn (seed 001), or only when the provider's cache is cold, because
     shortening what is cached costs more than it saves."""
     goal_compaction: bool = True
-    prune_protected_tools: tuple[str, ...] = ("goal", "read_progress")
+    prune_protected_tools: tuple[str, ...] = ("goal", "step", "read_progress")
 
 
 INIT = ContextProfile("init", window=200_000, compact_at=150_000, keep_steps=3, history="always")

@@ -24,7 +24,7 @@ _BRIEF = 160
 _HEAD = 160
 _CONCLUSION = 600
 """Characters."""
-_OF_THE_PLAN = ("goal", "read_progress")
+_OF_THE_PLAN = ("goal", "step", "read_progress")
 """Tools whose results are what the entries say anyway."""
 _RESULTS = (40, 12, 4, 1, 0)
 """Results of each entry that are shown, in the order in which it is tried to fit everything in."""

@@ -51,7 +51,7 @@ class Assembly:
         self._read_agents()
         environment = Environment.of(services.workspace, services.now().date())
         return prompt_layers(
-            self._session.agent.prompt,
+            self._session.agent.prompt_for(self._session.config.settings.plan_front),
             self._session.model,
             environment,
             services.user_folder,

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from daemon.loop.live import LiveSession
 
 TASK = "task"
+GOAL, STEP = "goal", "step"
+"""The same plan; a session has one of the two (source: seeds 000 and 003; setting ``plan_front``)."""
 EXPLORE = "explore"
 _NOT_FOR_SUBAGENTS = (EXPLORE, "hand_over")
 _MOST_NAMED = 20
@@ -28,7 +30,10 @@ def depth(session: LiveSession) -> int:
 
 def belongs(session: LiveSession, name: str) -> bool:
     """Whether a tool is the session's agent's at all, and makes sense where the session stands."""
-    if not session.agent.has_tool(name):
+    if name in (GOAL, STEP) and name != session.config.settings.plan_front:
+        return False
+    # Whoever has a plan keeps it by either.
+    if not session.agent.has_tool(GOAL if name == STEP else name):
         return False
     if name == TASK:
         return depth(session) < session.config.settings.max_depth

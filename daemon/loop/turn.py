@@ -332,7 +332,12 @@ class Turn:
     def tool_context(self, call: ToolCallPart) -> ToolContext:
         """See StepHost."""
         permission = call_permission(self._session, call)
-        plan = SessionPlan(self._state.plan, self._driver.record, lambda goal: self._revert(goal, permission))
+        plan = SessionPlan(
+            self._state.plan,
+            self._driver.record,
+            lambda goal: self._revert(goal, permission),
+            front=self._session.config.settings.plan_front,
+        )
         return tool_context(self._session, call, permission, plan)
 
     async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult:

@@ -10,6 +10,8 @@ from daemon.model.base import Cost, Count, Model
 
 GoalStatus = Literal["pending", "in_progress", "completed", "abandoned"]
 GoalType = Literal["normal", "explore_start", "explore_merge"]
+PlanFront = Literal["goal", "step"]
+"""The tool by which a model keeps its plan: that of seed 000, or that of seed 003."""
 
 
 class GoalStats(Model):

@@ -1,12 +1,13 @@
-"""The port ``Plan`` of tools: the ``goal`` tool's operations, all of them or none, each recorded as events."""
+"""The port ``Plan`` of tools: what ``goal`` and ``step`` do, all of a call or none, each recorded as events."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from daemon.model.goals import Goal
-from daemon.plan.text import plan_to_prompt, progress_text
+from daemon.model.goals import Goal, PlanFront
+from daemon.plan.stepping import Step
+from daemon.plan.text import plan_to_prompt, progress_text, todo_text
 from daemon.plan.tree import Added, Change, PlanError, PlanTree, Removed, Updated
 from tools.base import ToolError
 
@@ -27,7 +28,7 @@ class SessionPlan:
     """``record`` stores a change as an event and applies it to ``tree``.
 
     ``revert`` takes back what was changed in files for a goal, after approval, and returns words for the model. It
-    raises ToolError or PermissionDenied: then nothing of the plan is changed.
+    raises ToolError or PermissionDenied: then nothing of the plan is changed. ``front``: how progress is told.
     """
 
     def __init__(
@@ -35,10 +36,13 @@ class SessionPlan:
         tree: PlanTree,
         record: Callable[[Change], None],
         revert: Callable[[Goal], Awaitable[str]] | None = None,
+        *,
+        front: PlanFront = "goal",
     ) -> None:
         self._tree = tree
         self._record = record
         self._revert = revert
+        self._front: PlanFront = front
 
     async def update(
         self,
@@ -74,14 +78,28 @@ class SessionPlan:
                 changes = self._planned(call.operations)
             except PlanError as error:
                 raise ToolError(f"{lines[0]}\n{self._refusal(error)}") from error
-        ended = [line for change in changes if (line := self._ended(change))]
-        for change in changes:
-            self._record(change)
-        return "\n".join([*ended, *lines, *self._told(changes), self._focused()])
+        return self._done(changes, lines)
+
+    async def step(
+        self,
+        *,
+        plan: Sequence[str] = (),
+        focus: str | None = None,
+        complete: bool = False,
+        summary: str | None = None,
+    ) -> str:
+        """See tools.base.Plan. They apply in the order complete, focus, plan (``daemon.plan.stepping``)."""
+        step = Step(plan, focus, complete, summary or "")
+        try:
+            changes = step.changes(self._tree)
+        except PlanError as error:
+            raise self._refusal(error) from error
+        there = (("Not begun, and still planned", step.moved), ("Planned already", step.known))
+        return self._done(changes, [f"{what}: {self._names(ids)}." for what, ids in there if ids])
 
     def progress(self) -> str:
         """See tools.base.Plan."""
-        return progress_text(self._tree)
+        return progress_text(self._tree) if self._front == "goal" else todo_text(self._tree)
 
     # -- planning --
 
@@ -152,6 +170,13 @@ class SessionPlan:
         except ToolError as error:
             raise ToolError(f"{error} The plan is unchanged.") from error
 
+    def _done(self, changes: Sequence[Change], lines: Sequence[str]) -> str:
+        """Record the changes, and say what happened; ``lines``: what else there is to say."""
+        ended = [line for change in changes if (line := self._ended(change))]
+        for change in changes:
+            self._record(change)
+        return "\n".join([*ended, *lines, *self._told(changes), self._focused()])
+
     # -- what happened, in words; the plan itself is in each request --
 
     def _ended(self, change: Change) -> str:
@@ -186,6 +211,12 @@ class SessionPlan:
             if isinstance(change, Updated) and "description" in change.updates
         ]
         return lines
+
+    def _names(self, goal_ids: Sequence[str]) -> str:
+        """Without numbers, which change."""
+        names = [self._tree.goals[goal_id].description for goal_id in goal_ids[:_NAMED]]
+        more = [f"and {_goals(len(goal_ids) - _NAMED)} more"] if len(goal_ids) > _NAMED else []
+        return "; ".join([*names, *more])
 
     def _focused(self) -> str:
         tree = self._tree

@@ -42,6 +42,8 @@ class _Detail:
     """Goals at each side of the one that leads to the focus; None: all."""
     levels: int | None = None
     """Levels on the way to the focus; None: all."""
+    numbers: bool = True
+    """Each goal with its number, and the current one marked."""
 
 
 _LESS_AND_LESS = (
@@ -71,17 +73,29 @@ def plan_to_prompt(tree: PlanTree) -> str:
 
 
 def progress_text(tree: PlanTree) -> str:
-    """All goals with their marks, without summaries (source: seed 003, ``to_todo_string``).
+    """All goals with their marks and numbers, without summaries (source: seed 003, "按需读取").
 
     At most ``MAX_PROGRESS`` characters.
     """
+    return _progress(tree, numbers=True)
+
+
+def _progress(tree: PlanTree, *, numbers: bool) -> str:
     if not tree.goals:
         return "The plan is empty."
-    briefly = [replace(detail, summary=0) for detail in _LESS_AND_LESS]
+    briefly = [replace(detail, summary=0, numbers=numbers) for detail in _LESS_AND_LESS]
     whole = replace(briefly[0], below_done=True)
     further = [replace(detail, near=100, levels=None) for detail in briefly[1:3]]
     lines = _bounded(tree, [whole, briefly[0], *further, *briefly[1:]], MAX_PROGRESS)
     return "\n".join(lines) or "The plan has no goals any more: all were given up."
+
+
+def todo_text(tree: PlanTree) -> str:
+    """``[mark] description`` of each goal, those below it indented (source: seed 003, ``to_todo_string``).
+
+    At most ``MAX_PROGRESS`` characters.
+    """
+    return _progress(tree, numbers=False)
 
 
 def progress_lines(tree: PlanTree) -> list[str]:
@@ -151,10 +165,12 @@ class _Lines:
                 stack.append(self._below(*item))
 
     def _goal(self, goal: Goal, number: str, depth: int) -> Iterator[str]:
-        dot = "" if "." in number else "."
-        here = "  ← current" if goal.id == self._tree.current_id else ""
         description = _cut(goal.description, self._detail.description)
-        yield f"{_indent(depth)}[{_MARK.get(goal.status, ' ')}] {number}{dot} {description}{here}"
+        if self._detail.numbers:
+            dot = "" if "." in number else "."
+            here = "  ← current" if goal.id == self._tree.current_id else ""
+            description = f"{number}{dot} {description}{here}"
+        yield f"{_indent(depth)}[{_MARK.get(goal.status, ' ')}] {description}"
         if goal.status == "completed" and goal.summary and self._detail.summary and not self._repeats(goal):
             yield f"{_indent(depth)}    → {_cut(goal.summary, self._detail.summary)}"
 

@@ -101,9 +101,12 @@ class PlanTree(GoalForest):
         )
         return [Updated(goal.id, {"status": "in_progress"}, current_id=goal.id, affected=started)]
 
-    def plan_done(self, summary: str, goal: Goal | None = None) -> list[Change]:
+    def plan_done(
+        self, summary: str, goal: Goal | None = None, *, going_on: str | None = None
+    ) -> list[Change]:
         """Complete ``goal`` (None: the one in focus); parents whose live children are all completed complete with it.
 
+        ``going_on``: id of a goal on which work goes on next: neither it nor those above it complete.
         The focus stays unless its goal is completed: then it goes to the next open goal above.
         """
         goal = self._target(goal, "finish", "it needs no second end")
@@ -124,7 +127,7 @@ class PlanTree(GoalForest):
         cascade: list[AffectedGoal] = []
         for above in self.ancestors(goal.id):
             # The open ones mostly stand last.
-            if any(
+            if above.id == going_on or any(
                 i not in finished and self.goals[i].status not in ENDED for i in self._last_first(above.id)
             ):
                 break

@@ -167,7 +167,7 @@ class Driver:
         goal = self._tree.goals.get(work.goal_id or "")
         if goal is not None and self._tree.current_id != goal.id:
             self._record(self._tree.plan_focus(goal))
-        if text := work_text(work, self._tree):
+        if text := work_text(work, self._tree, self._session.config.settings.plan_front):
             self._turn.tell(text)
 
     async def _ran(self) -> Happening:

@@ -1,7 +1,7 @@
 """What the model answered when it was asked for steps. Pure.
 
 Asked for is JSON; read is what models make of that: fenced or not, with words around it, a bare list, other names for
-the fields, a numbered or bulleted list (``listing``), or a call of the ``goal`` tool that adds goals.
+the fields, a numbered or bulleted list (``listing``), or a call of ``goal`` or ``step`` that adds goals.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _TRIES = 200
 """Places at which JSON may begin."""
 
 _LISTS = ("steps", "plan", "goals", "tasks", "todo", "todos")
+_ADDED_BY = {"goal": "add", "step": "plan"}
+"""The argument by which a tool adds goals."""
 _GOALS = ("goal", "description", "step", "title", "task", "name", "content")
 _REASONS = ("reason", "why", "rationale")
 _CHECKS = ("check", "verify", "verification", "done_when", "success")
@@ -247,16 +249,16 @@ def _text(fields: dict[str, object], names: Sequence[str]) -> str:
 
 
 def _added(calls: Sequence[ToolCallPart]) -> list[str]:
-    if not any(call.name == "goal" for call in calls):
+    if not any(call.name in _ADDED_BY for call in calls):
         return []
     from tools.goal import split_goals  # the daemon greets its first client before it imports its tools
 
     goals: list[str] = []
     for call in calls:
-        if call.name != "goal":
+        if (argument := _ADDED_BY.get(call.name)) is None:
             continue
         try:
-            add = call.arguments().get("add")
+            add = call.arguments().get(argument)
         except ValueError:
             continue
         if isinstance(add, str):

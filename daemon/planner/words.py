@@ -6,10 +6,12 @@ words, and are part of the conversation like everything else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from daemon.context.tags import within
+from daemon.model.goals import PlanFront
 from daemon.model.messages import Message, NotePart
 from daemon.plan.tree import PlanTree
 from daemon.planner.core import Ask, Work
@@ -71,8 +73,27 @@ def again_text(problem: str) -> str:
     )
 
 
-def work_text(work: Work, tree: PlanTree) -> str:
-    """What the model is told before a run; empty for nothing."""
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """How a goal ends by a tool of the plan."""
+
+    reached: str
+    not_reached: str
+    still_not: str
+
+
+_ENDS: Mapping[PlanFront, _Ends] = {
+    "goal": _Ends("goal(done=...)", "goal(abandon=...) with why", "goal(abandon=...) with why"),
+    # It has no word for giving up: a goal that stays open counts as failed.
+    "step": _Ends(
+        "step(complete=true, summary=...)", "leave it open, say why, and stop", "say why, and stop"
+    ),
+}
+
+
+def work_text(work: Work, tree: PlanTree, front: PlanFront = "goal") -> str:
+    """What the model is told before a run; empty for nothing. ``front``: the tool by which it keeps its plan."""
+    ends = _ENDS[front]
     title = "" if work.goal_id is None else tree.title(work.goal_id, 500)
     reason = "" if work.goal_id is None else tree.goals[work.goal_id].reason
     match work.kind:
@@ -82,20 +103,20 @@ def work_text(work: Work, tree: PlanTree) -> str:
             lines = [
                 f"{_STEP}{title}",
                 reason,
-                "It has the focus. When it is reached and checked, call goal(done=...) with what later work needs to "
-                "know, and stop; when it cannot be reached, goal(abandon=...) with why. The other goals have their "
+                f"It has the focus. When it is reached and checked, call {ends.reached} with what later work needs to "
+                f"know, and stop; when it cannot be reached, {ends.not_reached}. The other goals have their "
                 "turn later. After the last one, tell the person in short what was done.",
             ]
             text = "\n".join(filter(None, lines))
         case "nudge":
             text = (
-                f"{_NUDGE}{title} is still open. If it is reached, call goal(done=...); if it cannot be, "
-                "goal(abandon=...) with why; if you need the person's answer first, end with your question; else go on."
+                f"{_NUDGE}{title} is still open. If it is reached, call {ends.reached}; if it cannot be, "
+                f"{ends.still_not}; if you need the person's answer first, end with your question; else go on."
             )
         case "signposts":
             text = (
-                "The plan has your goals now. Work by them with the goal tool; where what you find asks for another "
-                "way, take it and change the plan."
+                f"The plan has your goals now. Work by them with the {front} tool; where what you find asks for "
+                "another way, take it and change the plan."
             )
         case "unplanned":
             text = "Go on without a plan of steps."

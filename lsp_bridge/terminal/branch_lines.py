@@ -138,7 +138,7 @@ class BranchLines:
             if part.get("type") == "text" and message.get("role") == "assistant":
                 text = one_line(string(part.get("text")))
                 lines += [self._line(event.get("branchId"), text)] if text else []
-            elif part.get("type") == "tool_result" and part.get("name") != "goal":
+            elif part.get("type") == "tool_result" and part.get("name") not in ("goal", "step"):
                 failed = part.get("isError") is True
                 mark = self._style.red("✗") if failed else self._style.green("✓")
                 title = one_line(string(part.get("title")) or string(part.get("content")))

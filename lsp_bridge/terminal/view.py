@@ -292,7 +292,7 @@ class TextView:
         style = self._style
         name, content = string(part.get("name")), string(part.get("content"))
         failed = part.get("isError") is True
-        if name == "goal" and not failed:
+        if name in ("goal", "step") and not failed:
             return  # the lines of the tree have told it
         title = one_line(string(part.get("title")))
         if failed and not title:

@@ -53,10 +53,12 @@ class Frame:
 
 
 def frame() -> Frame:
-    """The product's own prompt for the agent ``build``, and all of its tools."""
+    """The product's own prompt for the agent ``build``, and all tools that it has at once."""
     environment = Environment(_WORKSPACE, True, _DATE)
     layers = prompt_layers(load_agent("build").prompt, MODEL, environment, _WORKSPACE / "nobody")
-    tools = tuple(ToolSpec(t.name, t.description, t.schema()) for t in builtin_tools().values())
+    tools = tuple(
+        ToolSpec(t.name, t.description, t.schema()) for t in builtin_tools().values() if t.name != "step"
+    )
     return Frame(tuple(system_blocks(layers)), tools)
 
 

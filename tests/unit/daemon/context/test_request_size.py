@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from datetime import date
@@ -13,6 +14,7 @@ import pytest
 from daemon.agents.loader import BUILTIN, load_agent
 from daemon.context.families.loader import FAMILIES
 from daemon.context.prompt import Environment, Layer, prompt_layers, system_blocks
+from daemon.model.goals import PlanFront
 from daemon.model.messages import TextPart
 from daemon.provider import anthropic_wire, openai_wire
 from daemon.provider.anthropic import AnthropicProvider
@@ -26,17 +28,21 @@ MODELS = [name for family in FAMILIES for name in (f"router/{family}", f"ollama/
 WORKSPACE = Path("/home/somebody/with a rather long name/projects/company/team/the-service-we-work-on")
 
 
-def layers(agent: str, model: str) -> list[Layer]:
+FRONTS: tuple[PlanFront, ...] = ("goal", "step")
+
+
+def layers(agent: str, model: str, front: PlanFront = "goal") -> list[Layer]:
     environment = Environment(WORKSPACE, is_git=True, today=date(2026, 11, 30))
-    return prompt_layers(load_agent(agent).prompt, model, environment, WORKSPACE / "nobody")
+    return prompt_layers(load_agent(agent).prompt_for(front), model, environment, WORKSPACE / "nobody")
 
 
-def request(agent: str, model: str) -> ModelRequest:
+def request(agent: str, model: str, front: PlanFront = "goal") -> ModelRequest:
     """As the loop makes it, for an agent that may use all tools."""
-    tools = tuple(ToolSpec(t.name, t.description, t.schema()) for t in builtin_tools().values())
+    offered = [tool for name, tool in builtin_tools().items() if name == front or name not in FRONTS]
+    tools = tuple(ToolSpec(t.name, t.description, t.schema()) for t in offered)
     return ModelRequest(
         model=model.partition("/")[2],
-        system=tuple(system_blocks(layers(agent, model))),
+        system=tuple(system_blocks(layers(agent, model, front))),
         messages=(PromptMessage("user", (TextPart(text="Hello"),)),),
         tools=tools,
     )
@@ -49,22 +55,24 @@ def size(*values: Any) -> int:
 
 @pytest.mark.parametrize("agent", BUILTIN)
 @pytest.mark.parametrize("model", MODELS)
-def test_system_prompt_and_tools_fit_into_sixteen_kilobytes(agent: str, model: str) -> None:
-    made = request(agent, model)
+@pytest.mark.parametrize("front", FRONTS)
+def test_system_prompt_and_tools_fit_into_sixteen_kilobytes(agent: str, model: str, front: PlanFront) -> None:
+    made = request(agent, model, front)
     sent = anthropic_wire.build(made)
     messages = openai_wire.to_messages(made)
     system = [message for message in messages if message["role"] != "user"]
-    took = {layer.name: size(layer.text) for layer in layers(agent, model)}
+    took = {layer.name: size(layer.text) for layer in layers(agent, model, front)}
     took |= {tool["name"]: size(tool) for tool in sent["tools"]}
     assert size(sent["system"], sent["tools"]) <= LIMIT, took
     assert size(system, openai_wire.tools(made.tools)) <= LIMIT, took
 
 
 def test_no_tool_and_no_layer_takes_more_than_its_share() -> None:
-    for tool in anthropic_wire.build(request("build", MODELS[0]))["tools"]:
-        assert size(tool) <= 2_500, tool["name"]
-    for agent in BUILTIN:
-        agent_layer, provider, environment = layers(agent, MODELS[0])
+    for front in FRONTS:
+        for tool in anthropic_wire.build(request("build", MODELS[0], front))["tools"]:
+            assert size(tool) <= 2_500, tool["name"]
+    for agent, front in itertools.product(BUILTIN, FRONTS):
+        agent_layer, provider, environment = layers(agent, MODELS[0], front)
         assert size(agent_layer.text) <= 5_000, agent
         assert size(environment.text) <= 512
         assert size(provider.text) <= 1_100

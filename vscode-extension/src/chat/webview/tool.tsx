@@ -28,13 +28,15 @@ const VERBS: Record<string, string> = {
   bash: "Run",
   job: "Job",
   goal: "Plan",
+  step: "Plan",
+  read_progress: "Progress",
   diagnostics: "Check",
   explore: "Explore",
   task: "Task",
   hand_over: "Hand over",
 };
 /** Tools that only look, and the plan, which has a view of its own. */
-const LIGHT = new Set(["read", "ls", "glob", "grep", "goal", "diagnostics"]);
+const LIGHT = new Set(["read", "ls", "glob", "grep", "goal", "step", "read_progress", "diagnostics"]);
 /** Tools that change files; one may say of itself what another is called. */
 const WRITERS = new Set(["edit", "write", "patch"]);
 /** Words beside the title for the states that an icon alone does not make clear. */

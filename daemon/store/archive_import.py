@@ -1,0 +1,338 @@
+"""Taking in an archive of a trace, made here or by anybody (``goalwright trace import``).
+
+Nothing of an archive is believed. Its names are compared with those a trace can have, links and devices refuse the
+whole, sizes are counted while unpacking, contents must be what their hashes say, and everything that is derived from
+the log is made anew from it: forged messages, plans and metadata are not even read. It all happens in a folder of
+its own; the trace appears in the store at once, complete, or not at all. What was imported counts as foreign, see
+``daemon.store.own``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import stat
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+from daemon.model.traces import FORMAT
+from daemon.store.archive import ARCHIVE_FORMAT, MANIFEST, TOP, kind_of, manifest_of, without_secrets
+from daemon.store.base import StoreError
+from daemon.store.encoding import json_bytes
+from daemon.store.files import FileTraceStore
+from daemon.store.pruning import IMPORTED, MB
+from daemon.store.rebuild import Rebuilt, rebuild
+
+MAX_MB = 1024.0
+"""Unpacked, unless somebody says otherwise."""
+MAX_FILES = 200_000
+MAX_LOG = 256 * MB
+"""Bytes of the logs of a trace: they are read whole."""
+MAX_LINE = 64 * MB
+MAX_TEXT = 256 * MB
+"""Bytes of one output, or of a list of contents: they are held whole, too."""
+MAX_MANIFEST = 64 * 1024
+_HEADER = 1024 * 1024
+"""Bytes that are read at once: a header that asks for more is a trap."""
+_CHUNK = 64 * 1024
+STAGING = ".import-"
+_TRACE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_NOTHING = "Nothing was imported."
+
+
+class ArchiveError(StoreError):
+    """The archive is not taken in; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came."""
+
+    trace_id: str
+    title: str
+    files: int
+    size: int
+    """Bytes, unpacked."""
+    rebuilt: Rebuilt
+    left_out: tuple[str, ...] = ()
+    """Names in the archive that are no part of a trace."""
+    dropped: tuple[str, ...] = ()
+    """Branches and sub-agents whose log could not be read, and why."""
+
+
+@dataclass(slots=True)
+class _Unpacked:
+    manifest: dict[str, object] | None = None
+    files: int = 0
+    size: int = 0
+    log_size: int = 0
+    left_out: list[str] = field(default_factory=list[str])
+    names: set[str] = field(default_factory=set[str])
+    """All that were there, folded as file systems may fold them."""
+
+
+def import_trace(store: FileTraceStore, archive: Path, now: datetime, *, max_mb: float = MAX_MB) -> Imported:
+    """Take in the archive at ``archive``. Blocking. ``max_mb``: most megabytes unpacked.
+
+    The caller has made sure that nobody else writes in ``store``, and takes the trace's id off the list of its own
+    sessions. Raises ArchiveError when it cannot be trusted or a trace with its id is there, StoreError when the disk
+    refuses; then nothing of it is left.
+    """
+    store.prepare()
+    remove_leftovers(store)
+    try:
+        staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=store.root))
+    except OSError as error:
+        raise StoreError(f"{store.root} cannot be written: {error.strerror or error}.") from error
+    try:
+        with _opened(archive) as file:
+            unpacked = _unpack(file, staging / "trace", int(max_mb * MB))
+        trace_id = _trace_id(unpacked.manifest)
+        _refuse_existing(store, trace_id)
+        (staging / "trace").rename(staging / trace_id)
+        rebuilt, dropped = _rebuilt(FileTraceStore(staging), trace_id)
+        about = {"time": now.isoformat(), "archive": archive.name}
+        (staging / trace_id / IMPORTED).write_bytes(json_bytes(about))
+        title = FileTraceStore(staging).trace(trace_id).title
+        _refuse_existing(store, trace_id)
+        (staging / trace_id).rename(store.root / trace_id)
+        return Imported(
+            trace_id,
+            title,
+            unpacked.files,
+            unpacked.size,
+            rebuilt,
+            tuple(sorted(unpacked.left_out)),
+            dropped,
+        )
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ArchiveError(
+            f"{archive} is damaged or is no archive of a trace ({error}). {_NOTHING}"
+        ) from error
+    except OSError as error:
+        raise StoreError(f"{error.filename or archive}: {error.strerror or error}. {_NOTHING}") from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def remove_leftovers(store: FileTraceStore) -> None:
+    """Remove what an import left that was killed. Nobody may be importing."""
+    for left in store.root.glob(f"{STAGING}*"):
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _opened(archive: Path) -> IO[bytes]:
+    try:
+        descriptor = os.open(archive, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        raise ArchiveError(f"{archive} cannot be read: {error.strerror or error}.") from error
+    file = os.fdopen(descriptor, "rb")
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise ArchiveError(f"{archive} is no file. {_NOTHING}")
+    if file.read(2) != b"\x1f\x8b":
+        file.close()
+        raise ArchiveError(
+            f"{archive} is no .tar.gz archive, as `goalwright trace export` makes them. {_NOTHING}"
+        )
+    file.seek(0)
+    return file
+
+
+class _Bounded(io.RawIOBase):
+    """The unpacked stream, of which only so much comes, and not too much at once."""
+
+    def __init__(self, packed: IO[bytes], most: int) -> None:
+        self._stream = gzip.GzipFile(fileobj=packed, mode="rb")
+        self._most = most
+        self._at = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        """``size`` bytes, which tarfile makes as large as a header says."""
+        if not 0 <= size <= _HEADER:
+            raise ArchiveError(f"The archive has a header of more than {_HEADER:,} bytes. {_NOTHING}")
+        data = self._stream.read(size)
+        self._count(len(data))
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Only forward, over what is not wanted; it is unpacked and counted all the same."""
+        if whence != os.SEEK_SET or offset < self._at:
+            raise ArchiveError(f"The archive is not in order. {_NOTHING}")
+        while self._at < offset:
+            if not self.read(min(_CHUNK, offset - self._at)):
+                break
+        return self._at
+
+    def tell(self) -> int:
+        """How much came so far."""
+        return self._at
+
+    def finish(self) -> None:
+        """Read to the end, where the checksum is. tarfile takes a header that it cannot read for the end, too."""
+        while data := self.read(_CHUNK):
+            if data.strip(b"\0"):
+                raise ArchiveError(
+                    f"The archive is damaged: nothing can be read behind its middle. {_NOTHING}"
+                )
+
+    def _count(self, size: int) -> None:
+        self._at += size
+        if self._at > self._most:
+            raise ArchiveError(
+                f"The archive holds more than {self._most // MB:,} MB. {_NOTHING} If you trust it, say --max-mb."
+            )
+
+
+def _unpack(packed: IO[bytes], folder: Path, most: int) -> _Unpacked:
+    """Write what is known of a trace into ``folder``, which is made. Raises ArchiveError, OSError and tarfile's."""
+    folder.mkdir(mode=0o700)
+    unpacked = _Unpacked()
+    for member, file in _members(packed, most):
+        name = _safe_name(member)
+        if member.isdir():
+            continue
+        if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
+            raise ArchiveError(f"The archive holds what is no file: {_shown(name)}. {_NOTHING}")
+        if name == MANIFEST and file is not None:
+            unpacked.manifest = _manifest(member, file)
+            continue
+        inside = name.removeprefix(TOP)
+        kind = kind_of(inside) if inside != name else None
+        if name.casefold() in unpacked.names:
+            raise ArchiveError(f"The archive holds {_shown(name)} twice. {_NOTHING}")
+        unpacked.names.add(name.casefold())
+        if len(unpacked.names) > MAX_FILES:
+            raise ArchiveError(f"The archive holds more than {MAX_FILES:,} files. {_NOTHING}")
+        if kind is None or file is None:
+            if len(unpacked.left_out) < 1000:
+                unpacked.left_out.append(_shown(name))
+            continue
+        if kind == "derived":
+            continue  # made anew from the log
+        if kind == "log":
+            unpacked.log_size += member.size
+            if unpacked.log_size > MAX_LOG:
+                raise ArchiveError(f"The archive's logs are longer than {MAX_LOG // MB} MB. {_NOTHING}")
+        elif kind != "content" and member.size > MAX_TEXT:
+            raise ArchiveError(f"{_shown(name)} has more than {MAX_TEXT // MB} MB. {_NOTHING}")
+        unpacked.files += 1
+        unpacked.size += member.size
+        _write(folder / inside, kind, member, file)
+    return unpacked
+
+
+def _members(packed: IO[bytes], most: int) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
+    bounded = _Bounded(packed, most)
+    # Headers come from the one who made the archive, too: `_Bounded` bounds what they make tarfile read.
+    with tarfile.open(fileobj=bounded, mode="r:", errorlevel=2) as archive:  # pyright: ignore[reportArgumentType] - reads, seeks and tells is all that is needed
+        while (member := archive.next()) is not None:
+            yield member, archive.extractfile(member) if member.isreg() else None
+            archive.members = []  # pyright: ignore[reportAttributeAccessIssue] - it would remember all of them
+        bounded.finish()
+
+
+def _safe_name(member: tarfile.TarInfo) -> str:
+    name = member.name.removeprefix("./")
+    if member.isdir() and name in ("", "."):
+        return name
+    parts = name.rstrip("/").split("/")
+    if (
+        name.startswith("/")
+        or "\\" in name
+        or ":" in parts[0]
+        or any(part in ("", "..") for part in parts)
+        or any(ord(character) < 32 for character in name)
+    ):
+        raise ArchiveError(
+            f"The archive holds a name that leads elsewhere: {_shown(member.name)}. {_NOTHING}"
+        )
+    return name
+
+
+def _manifest(member: tarfile.TarInfo, file: IO[bytes]) -> dict[str, object]:
+    if member.size > MAX_MANIFEST:
+        raise ArchiveError(f"The archive's {MANIFEST} is too long. {_NOTHING}")
+    try:
+        return manifest_of(file.read())
+    except (ValueError, RecursionError) as error:
+        raise ArchiveError(f"The archive's {MANIFEST} is {error}. {_NOTHING}") from error
+
+
+def _trace_id(manifest: dict[str, object] | None) -> str:
+    if manifest is None:
+        raise ArchiveError(
+            f"The archive has no {MANIFEST}: `goalwright trace export` did not make it. {_NOTHING}"
+        )
+    for what, known in (("format", ARCHIVE_FORMAT), ("trace_format", FORMAT)):
+        value = manifest.get(what)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ArchiveError(f"The archive's {MANIFEST} has no {what}. {_NOTHING}")
+        if value > known:
+            raise ArchiveError(f"A newer Goalwright made this archive: update to import it. {_NOTHING}")
+    trace_id = manifest.get("trace_id")
+    if not isinstance(trace_id, str) or not _TRACE_ID.fullmatch(trace_id):
+        raise ArchiveError(f"The archive's {MANIFEST} has no id that a trace could have. {_NOTHING}")
+    return trace_id
+
+
+def _refuse_existing(store: FileTraceStore, trace_id: str) -> None:
+    if os.path.lexists(store.root / trace_id):
+        raise ArchiveError(f"There is a trace {trace_id} already. {_NOTHING}")
+
+
+def _write(path: Path, kind: str, member: tarfile.TarInfo, file: IO[bytes]) -> None:
+    """One file. Raises ArchiveError when it is not what it should be."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as target:
+        if kind == "content":
+            digest = hashlib.sha256()
+            for block in iter(lambda: file.read(_CHUNK), b""):
+                digest.update(block)
+                target.write(block)
+            if digest.hexdigest() != path.name:
+                raise ArchiveError(f"{_shown(member.name)} is not what its name says: damaged. {_NOTHING}")
+            return
+        data = b"".join(iter(lambda: file.read(_CHUNK), b""))
+        if kind == "log" and any(len(line) > MAX_LINE for line in data.split(b"\n")):
+            raise ArchiveError(f"The archive's log has a line of more than {MAX_LINE // MB} MB. {_NOTHING}")
+        # Whoever made it may have had another idea of what is secret. (Contents and their lists go by hashes.)
+        target.write(data if kind == "list" else without_secrets(data, kind))
+
+
+def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[Rebuilt, tuple[str, ...]]:
+    """All that is derived, from the logs; children without a log that can be read are dropped."""
+    dropped: list[str] = []
+    try:
+        rebuilt = rebuild(store, trace_id)
+        for session in rebuilt.sessions:
+            if session.failed and session.session_id == trace_id:
+                raise ArchiveError(f"{' '.join(session.problems)} {_NOTHING}")
+            if session.failed:
+                dropped.append(f"{session.session_id.rpartition(':')[2]}: {' '.join(session.problems)}")
+                shutil.rmtree(store.folder(session.session_id), ignore_errors=True)
+    except StoreError:
+        raise
+    except Exception as error:
+        # Each event is of a known shape, but no daemon may ever have made such a sequence of them.
+        raise ArchiveError(f"The archive's log makes no sense ({error!r}). {_NOTHING}") from error
+    finally:
+        store.close()
+    return rebuilt, tuple(dropped)
+
+
+def _shown(name: str) -> str:
+    return json.dumps(name[:200])

@@ -1,12 +1,12 @@
 """The web page's files: ``/`` is ``page/index.html``, ``/page/NAME`` the other files of that folder.
 
-In ``index.html`` these are filled in: ``{{nonce}}`` (for inline scripts: the import map), ``{{importmap}}`` (its JSON, which
-leads each ``/page/NAME.js`` to the same with the token, so that modules can import each other by ``./NAME.js``) and
-``{{token}}`` (for ``src`` and ``href``: ``/page/page.js?token={{token}}``).
+In ``index.html`` these are filled in: ``{{nonce}}`` (for inline scripts: the import map), ``{{importmap}}`` (its
+JSON, which leads each ``/page/NAME.js`` to the same with the token, so that modules can import each other by
+``./NAME.js``) and ``{{token}}`` (for ``src`` and ``href``: ``/page/page.js?token={{token}}``).
 
-The page keeps the token in ``sessionStorage`` under ``goalwright.token`` and takes it out of the address bar. When it is
-loaded anew the token is missing, and ``LOCKED`` is answered with 401: it holds nothing but a script that goes back with
-the token, where the tab has one.
+The page keeps the token in ``sessionStorage`` under ``goalwright.token`` and takes it out of the address bar. When it
+is loaded anew the token is missing, and ``LOCKED`` is answered with 401: it holds nothing but a script that goes back
+with the token, where the tab has one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from starlette.responses import Response
 
-from daemon.api.security import Access
+from daemon.api.security import Access, Locked
 
 FOLDER = Path(__file__).parent / "page"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,60}\.(?:js|css|svg)")
@@ -40,21 +40,18 @@ if (token && !asked.searchParams.has("token")) {
 }
 """
 _UNLOCK_HASH = base64.b64encode(hashlib.sha256(_UNLOCK.encode()).digest()).decode()
-LOCKED = f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Goalwright</title>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-{_UNLOCK_HASH}'">
-</head><body><p>This page needs its token. Run <code>goalwright trace page</code>, and open the address that it prints.</p>
+LOCKED = Locked(
+    body=f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Goalwright</title></head><body>
+<p>This page needs its token. Run <code>goalwright trace page</code>, and open the address that it prints.</p>
 <script>{_UNLOCK}</script></body></html>
-""".encode()
-"""Nobody needs a token to see it. One that was wrong is forgotten, so it leads nowhere twice."""
-
-
-def locked_policy() -> bytes:
-    """The content security policy of ``LOCKED``."""
-    return (
+""".encode(),
+    policy=(
         f"default-src 'none'; script-src 'sha256-{_UNLOCK_HASH}'; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
-    ).encode()
+    ).encode(),
+)
+"""Nobody needs a token to see it. One that was wrong is forgotten, so it leads nowhere twice."""
 
 
 def index(access: Access, folder: Path = FOLDER) -> Response:
@@ -74,9 +71,7 @@ def index(access: Access, folder: Path = FOLDER) -> Response:
         f"connect-src 'self' {' '.join(access.sources)}; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     )
-    return Response(
-        text, media_type="text/html; charset=utf-8", headers={"content-security-policy": policy}
-    )
+    return Response(text, media_type="text/html; charset=utf-8", headers={"content-security-policy": policy})
 
 
 def file(name: str, folder: Path = FOLDER) -> Response | None:

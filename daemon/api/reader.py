@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 
+from daemon.api.listing import Listing, TraceQuery
+from daemon.api.seen import JsonObject, Seen, branch_detail, status_of, subagent_detail
+from daemon.api.step_views import NotFound, StepViews, TooLarge
+from daemon.loop.recovery import replayed
 from daemon.loop.state import SessionState
-from daemon.model.messages import Role
-from daemon.model.traces import TraceStatus
-from daemon.store.base import TraceStore
+from daemon.model.branches import BRANCH_ID, branch_of, session_of
+from daemon.model.messages import Message, Role
+from daemon.plan.changes import PlanError
+from daemon.plan.forest import GoalForest
+from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
 
-JsonObject = dict[str, Any]
-"""As the API answers it, in snake_case. Not free of secrets before ``daemon.store.encoding`` has encoded it."""
+__all__ = ["JsonObject", "MessageQuery", "NotFound", "TooLarge", "TraceQuery", "TraceReader"]
 
-
-class NotFound(Exception):
-    """There is no such trace, branch, goal or step; the message says what to do."""
-
-
-class TooLarge(Exception):
-    """More than one answer can hold; the message says what to ask instead."""
-
-
-@dataclass(frozen=True, slots=True)
-class TraceQuery:
-    """What ``/api/traces`` lists."""
-
-    limit: int = 50
-    before: str | None = None
-    """Only those older than this trace."""
-    status: frozenset[TraceStatus] = frozenset()
-    """Empty: any."""
-    agent: str | None = None
-    model: str | None = None
-    q: str | None = None
-    """Words that stand in title, summary or task, in any case."""
-    since: datetime | None = None
-    until: datetime | None = None
-    """Made in this time."""
+_STATES = 4
+"""States of traces whose snapshots are behind their logs that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +33,7 @@ class MessageQuery:
     goal_id: str | None = None
     """Display number, e.g. ``2.1``."""
     internal_goal_id: str | None = None
+    """Any goal, abandoned ones (that have no number) too; counts before ``goal_id``."""
     branch_id: str | None = None
     role: Role | None = None
     descendants: bool = False
@@ -72,30 +57,62 @@ class TraceReader:
         self.store = store
         self.live = live
         self.is_foreign = is_foreign
+        self._listing = Listing(store, live, is_foreign)
+        self._steps = StepViews(store)
+        self._states: OrderedDict[str, tuple[int, SessionState]] = OrderedDict()
+        self._states_lock = threading.Lock()
+
+    # -- what the endpoints answer --
 
     async def traces(self, query: TraceQuery) -> JsonObject:
         """``{"traces": [meta…], "more": bool, "next": id|null}``, newest first."""
-        raise NotImplementedError
+        return await asyncio.to_thread(self._listing.page, query)
 
     async def meta(self, trace_id: str) -> JsonObject:
         """A trace's metadata as lists have it. Raises NotFound, StoreError."""
-        raise NotImplementedError
+        return (await self.seen(trace_id)).meta()
 
     async def trace(self, trace_id: str) -> JsonObject:
         """Metadata, goal tree, goal numbers, branches and sub-agents of a main line. Raises NotFound, StoreError."""
-        raise NotImplementedError
+        seen = await self.seen(_main(trace_id))
+        return await asyncio.to_thread(seen.detail)
 
     async def branch(self, trace_id: str, branch_id: str) -> JsonObject:
         """A branch or sub-agent with its goal tree, as seed 000 has it. Raises NotFound, StoreError."""
-        raise NotImplementedError
+        session_id = _session_of(trace_id, branch_id)
+        above, _, name = branch_id.rpartition(".")
+        parent = await self.seen(session_of(trace_id, above or None))
+        try:
+            own = await self.seen(session_id)
+        except NotFound:
+            own = None  # its copy is still being made
+        if (branch := parent.branch(name) or parent.branch(branch_id)) is not None:
+            return await asyncio.to_thread(branch_detail, branch, own)
+        if (agent := parent.subagent(name) or parent.subagent(branch_id)) is not None:
+            return await asyncio.to_thread(subagent_detail, agent, own)
+        known = ", ".join([one.id for one in (*parent.branches, *parent.subagents)][:30])
+        raise NotFound(
+            f"There is no branch or sub-agent {branch_id} in this trace"
+            + (f"; there are: {known}." if known else ": it has none.")
+        )
 
     async def messages(self, trace_id: str, query: MessageQuery) -> JsonObject:
         """``{"messages": […oldest first], "has_earlier": bool}``. Raises NotFound, StoreError."""
-        raise NotImplementedError
+        session_id = _session_of(trace_id, query.branch_id)
+        state = self.live(session_id)
+        if state is None:
+            return await asyncio.to_thread(self._stored_messages, session_id, query)
+        tree, messages = state.plan.snapshot(), list(state.messages)
+
+        def choose() -> JsonObject:
+            return _newest(messages, _goals(GoalForest(tree), query), query)
+
+        return await asyncio.to_thread(choose)
 
     async def tree(self, trace_id: str, branch_id: str | None = None) -> JsonObject:
         """The whole step tree. Raises NotFound, StoreError, and TooLarge above 2 000 steps."""
-        raise NotImplementedError
+        session_id = _session_of(trace_id, branch_id)
+        return await asyncio.to_thread(self._tree, session_id, trace_id)
 
     async def node(
         self,
@@ -105,17 +122,178 @@ class TraceReader:
         expand: bool = False,
         max_depth: int = 1,
         branch_id: str | None = None,
+        limit: int = 1000,
+        after: str | None = None,
     ) -> JsonObject:
-        """Children of a step (source: seed 003 ``get_node_with_children``); None: the roots. Raises as ``tree``."""
-        raise NotImplementedError
+        """Children of a step (source: seed 003 ``get_node_with_children``); None: the roots. Raises as ``tree``.
 
-    def connected(self, session_id: str, state: SessionState | None) -> JsonObject:
-        """``goal_tree``, ``goal_numbers``, ``branches``, ``trace`` (its meta) of a ``connected`` frame.
-
-        ``state``: of the live session, at the event that the frame names. For the WebSocket.
+        ``limit`` and ``after`` (a child's id): a part of very many children; then ``more`` is true.
         """
-        raise NotImplementedError
+        session_id = _session_of(trace_id, branch_id)
+
+        def look() -> JsonObject:
+            with _found(session_id):
+                depth = max_depth if expand else 0
+                return self._steps.node(session_id, step_id, depth, limit=limit, after=after)
+
+        return await asyncio.to_thread(look)
+
+    # -- for the WebSocket --
+
+    async def seen(self, session_id: str) -> Seen:
+        """A session as it is now, live or stored. Raises NotFound, StoreError."""
+        state = self.live(session_id)
+        if state is not None:
+            return Seen.live(state, foreign=self.is_foreign(session_id))
+        return await asyncio.to_thread(self._stored, session_id)
+
+    def connected(self, session_id: str, state: SessionState) -> JsonObject:
+        """``goal_tree``, ``goal_numbers``, ``branches``, ``subagents``, ``trace`` (its meta) of a ``connected`` frame.
+
+        ``state``: of the session, at the event that the frame names. For a large plan (5 000 goals: 50 ms) take
+        ``Seen.live(state, …)`` on the event loop, and ``.connected()`` of that in a thread.
+        """
+        return Seen.live(state, foreign=self.is_foreign(session_id)).connected()
 
     async def stored_state(self, session_id: str) -> SessionState:
         """The state of a session that is not live, read-only and cached. Raises NotFound, StoreError."""
-        raise NotImplementedError
+
+        def read() -> SessionState:
+            with _found(session_id):
+                return self._replayed(session_id)
+
+        return await asyncio.to_thread(read)
+
+    # -- stored traces, in threads --
+
+    def _stored(self, session_id: str) -> Seen:
+        foreign = self.is_foreign(session_id)
+        with _found(session_id):
+            try:
+                trace = self.store.trace(session_id)
+                if (
+                    trace.trace_id == session_id
+                    and not trace.running
+                    and trace.last_event_id == self.store.last_event_id(session_id)
+                ):
+                    tree, carried = self.store.goal_tree(session_id), trace.carried
+                    status = status_of(trace, None)
+                    return Seen(trace, tree, carried.branches, carried.subagents, status, foreign)
+            except (NewerFormat, UnknownTrace):
+                raise
+            except StoreError:
+                pass  # the snapshot is damaged, and the log has it all
+            state = self._replayed(session_id)
+        seen = Seen.live(state, foreign=foreign)
+        return Seen(
+            seen.trace, seen.tree, seen.branches, seen.subagents, status_of(seen.trace, None), foreign
+        )
+
+    def _replayed(self, session_id: str) -> SessionState:
+        last = self.store.last_event_id(session_id)
+        with self._states_lock:
+            known = self._states.get(session_id)
+        if known is not None and known[0] == last:
+            return known[1]
+        state = replayed(self.store, session_id)
+        with self._states_lock:
+            self._states[session_id] = (last, state)
+            self._states.move_to_end(session_id)
+            while len(self._states) > _STATES:
+                self._states.popitem(last=False)
+        return state
+
+    def _stored_messages(self, session_id: str, query: MessageQuery) -> JsonObject:
+        goals = None
+        if query.goal_id is not None or query.internal_goal_id is not None:
+            goals = _goals(self._stored(session_id).forest(), query)
+        with _found(session_id):
+            found = self.store.messages(
+                session_id, limit=query.limit + 1, before=query.before, goal_ids=goals, role=query.role
+            )
+        return _page(found, query)
+
+    def _tree(self, session_id: str, trace_id: str) -> JsonObject:
+        state = self.live(session_id)
+        with _found(session_id):
+            status = (
+                status_of(self.store.trace(session_id), None)
+                if state is None
+                else status_of(state.trace, state)
+            )
+            return self._steps.tree(session_id, trace_id, status)
+
+
+@contextmanager
+def _found(session_id: str) -> Iterator[None]:
+    """Says NotFound for what the store does not know."""
+    try:
+        yield
+    except UnknownTrace as error:
+        raise _unknown(session_id) from error
+
+
+def _unknown(session_id: str) -> NotFound:
+    branch = branch_of(session_id)
+    if branch is not None:
+        return NotFound(f"There is no branch or sub-agent {branch[:100]!a} in this trace.")
+    return NotFound(f"There is no trace {session_id[:100]!a}: /api/traces lists those that there are.")
+
+
+def _main(trace_id: str) -> str:
+    if branch_of(trace_id) is not None or ":" in trace_id:
+        raise NotFound(
+            f"{trace_id[:100]!a} is not the id of a trace; a branch A of it is /api/traces/TRACE_ID/branches/A."
+        )
+    return trace_id
+
+
+def _session_of(trace_id: str, branch_id: str | None) -> str:
+    _main(trace_id)
+    if branch_id is not None and not BRANCH_ID.fullmatch(branch_id):
+        raise NotFound(
+            f"{branch_id[:100]!a} is not the id of a branch (A, B, …) or a sub-agent (s1, A.s1, …)."
+        )
+    return session_of(trace_id, branch_id)
+
+
+def _goals(forest: GoalForest, query: MessageQuery) -> frozenset[str | None] | None:
+    """The goals whose messages are wanted; None: all messages are. Raises NotFound."""
+    if query.internal_goal_id is not None:
+        goal = forest.goals.get(query.internal_goal_id)
+        if goal is None:
+            raise NotFound(
+                f"There is no goal with the internal id {query.internal_goal_id[:100]!a} in this plan."
+            )
+    elif query.goal_id is not None:
+        try:
+            goal = forest.find(query.goal_id)
+        except PlanError as error:
+            raise NotFound(str(error)) from error
+    else:
+        return None
+    below = forest.descendants(goal.id) if query.descendants else ()
+    return frozenset((goal.id, *(one.id for one in below)))
+
+
+def _newest(messages: list[Message], goals: frozenset[str | None] | None, query: MessageQuery) -> JsonObject:
+    found: list[Message] = []
+    for message in reversed(messages):
+        if query.before is not None and message.sequence >= query.before:
+            continue
+        if goals is not None and message.goal_id not in goals:
+            continue
+        if query.role is not None and message.role != query.role:
+            continue
+        found.append(message)
+        if len(found) > query.limit:
+            break
+    found.reverse()
+    return _page(found, query)
+
+
+def _page(found: list[Message], query: MessageQuery) -> JsonObject:
+    """Of one message more than wanted, when there are so many."""
+    has_earlier = len(found) > query.limit
+    shown = found[1:] if has_earlier else found
+    return {"messages": [message.stored() for message in shown], "has_earlier": has_earlier}

@@ -89,6 +89,12 @@ def replayed(store: TraceStore, trace_id: str) -> SessionState:
     state = SessionState(first.trace)
     for event in events:
         state.apply(event)
+    return state
+
+
+def replay(store: TraceStore, trace_id: str) -> SessionState:
+    """The same; messages whose file is missing are written again. Raises StoreError."""
+    state = replayed(store, trace_id)
     store.restore_messages(trace_id, state.messages)
     return state
 

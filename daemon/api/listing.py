@@ -1,0 +1,109 @@
+"""The list of traces: filters, pages. Runs in a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from daemon.api.seen import JsonObject, meta_of, status_of
+from daemon.loop.state import SessionState
+from daemon.model.traces import Trace, TraceStatus
+from daemon.store.base import StoreError, TraceStore
+
+_MISSIONS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class TraceQuery:
+    """What ``/api/traces`` lists."""
+
+    limit: int = 50
+    before: str | None = None
+    """Only those older than this trace."""
+    status: frozenset[TraceStatus] = frozenset()
+    """Empty: any."""
+    agent: str | None = None
+    model: str | None = None
+    q: str | None = None
+    """Words that all stand in title, summary or task, in any case."""
+    since: datetime | None = None
+    until: datetime | None = None
+    """Worked on in this time: not ended before it, not begun after it. Without a zone they are UTC."""
+
+
+class Listing:
+    """Lists traces, and remembers the missions of those it has seen: they stand in another file."""
+
+    def __init__(
+        self,
+        store: TraceStore,
+        live: Callable[[str], SessionState | None],
+        is_foreign: Callable[[str], bool],
+    ) -> None:
+        self._store = store
+        self._live = live
+        self._is_foreign = is_foreign
+        self._missions: OrderedDict[str, tuple[int, str]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def page(self, query: TraceQuery) -> JsonObject:
+        """See ``TraceReader.traces``."""
+        found = self._store.traces(
+            limit=query.limit + 1, before=query.before, matches=lambda trace: self._matches(trace, query)
+        )
+        shown = found[: query.limit]
+        more = len(found) > query.limit
+        return {
+            "traces": [self._meta(trace) for trace in shown],
+            "more": more,
+            "next": shown[-1].trace_id if more else None,
+        }
+
+    def _meta(self, stored: Trace) -> JsonObject:
+        state = self._live(stored.trace_id)
+        trace = stored if state is None else state.trace
+        foreign = self._is_foreign(stored.trace_id)
+        return meta_of(trace, self._mission(stored, state), status_of(trace, state), foreign=foreign)
+
+    def _matches(self, stored: Trace, query: TraceQuery) -> bool:
+        state = self._live(stored.trace_id)
+        trace = stored if state is None else state.trace
+        if query.agent is not None and trace.agent != query.agent:
+            return False
+        if query.model is not None and trace.model != query.model:
+            return False
+        if query.since is not None and _aware(trace.updated_at) < _aware(query.since):
+            return False
+        if query.until is not None and _aware(trace.created_at) > _aware(query.until):
+            return False
+        if query.status and status_of(trace, state) not in query.status:
+            return False
+        words = (query.q or "").casefold().split()
+        if not words:
+            return True
+        text = f"{trace.title}\n{trace.summary}\n{self._mission(stored, state)}".casefold()
+        return all(word in text for word in words)
+
+    def _mission(self, stored: Trace, state: SessionState | None) -> str:
+        if state is not None:
+            return state.plan.mission
+        with self._lock:
+            known = self._missions.get(stored.trace_id)
+        if known is not None and known[0] == stored.last_event_id:
+            return known[1]
+        try:
+            mission = self._store.goal_tree(stored.trace_id).mission
+        except StoreError:
+            mission = ""  # the list goes on without it; opening the trace says what is wrong
+        with self._lock:
+            self._missions[stored.trace_id] = (stored.last_event_id, mission)
+            while len(self._missions) > _MISSIONS:
+                self._missions.popitem(last=False)
+        return mission
+
+
+def _aware(time: datetime) -> datetime:
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -1,0 +1,145 @@
+"""One session as the API tells of it: metadata, goal tree, branches, sub-agents (source: seed 000, "前端 API")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from daemon.loop.state import SessionState
+from daemon.model.branches import BranchMeta, SubagentMeta
+from daemon.model.goals import GoalStats, GoalTree
+from daemon.model.traces import Trace, TraceStatus, trace_status
+from daemon.plan.forest import GoalForest
+
+JsonObject = dict[str, Any]
+"""As the API answers it, in snake_case. Not free of secrets before ``daemon.store.encoding`` has encoded it."""
+
+
+def meta_of(trace: Trace, mission: str, status: TraceStatus, *, foreign: bool) -> JsonObject:
+    """A trace as lists have it."""
+    stored = trace.model_dump(mode="json", include=_META)
+    return {
+        "trace_id": trace.trace_id,
+        "title": trace.title,
+        "summary": trace.summary,
+        "task": mission,
+        "status": status,
+        "agent": trace.agent,
+        "model": trace.model,
+        "mode": trace.mode,
+        "workspace": trace.workspace,
+        "created_at": stored["created_at"],
+        "updated_at": stored["updated_at"],
+        "total_messages": trace.message_count,
+        "total_tokens": trace.usage.total,
+        "total_cost": trace.total_cost,
+        "last_event_id": trace.last_event_id,
+        "foreign": foreign,
+    }
+
+
+_META = {"created_at", "updated_at"}
+
+
+def status_of(trace: Trace, state: SessionState | None) -> TraceStatus:
+    """Status of a trace; ``state``: of its live session.
+
+    A stored one that says a turn is under way broke off: its daemon is gone, and this one, the only one of the
+    workspace, does not work on it.
+    """
+    if state is not None:
+        return trace_status(state.trace, waiting=bool(state.pending))
+    return "failed" if trace.running else trace_status(trace)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is told of one session, as it is at one event."""
+
+    trace: Trace
+    tree: GoalTree
+    branches: tuple[BranchMeta, ...]
+    subagents: tuple[SubagentMeta, ...]
+    status: TraceStatus
+    foreign: bool
+
+    @classmethod
+    def live(cls, state: SessionState, *, foreign: bool) -> Seen:
+        """Of a live session, as it is now. Quick: shares what is frozen."""
+        return cls(
+            state.trace,
+            state.plan.snapshot(),
+            tuple(state.children.branches.values()),
+            tuple(state.children.subagents.values()),
+            status_of(state.trace, state),
+            foreign,
+        )
+
+    def forest(self) -> GoalForest:
+        """The goals, indexed."""
+        return GoalForest(self.tree)
+
+    def meta(self) -> JsonObject:
+        """As lists have it."""
+        return meta_of(self.trace, self.tree.mission, self.status, foreign=self.foreign)
+
+    def plan(self) -> JsonObject:
+        """``goal_tree`` and ``goal_numbers``."""
+        return {"goal_tree": self.tree.stored(), "goal_numbers": self.forest().numbers()}
+
+    def children(self) -> JsonObject:
+        """``branches`` and ``subagents``, by id."""
+        return {
+            "branches": {branch.id: branch.stored() for branch in self.branches},
+            "subagents": {agent.id: agent.stored() for agent in self.subagents},
+        }
+
+    def detail(self) -> JsonObject:
+        """``GET /api/traces/{trace_id}``."""
+        return {**self.meta(), **self.plan(), **self.children()}
+
+    def connected(self) -> JsonObject:
+        """What a ``connected`` frame tells of it. Takes a moment for large plans: call it in a thread."""
+        return {**self.plan(), **self.children(), "trace": self.meta()}
+
+    def branch(self, name: str) -> BranchMeta | None:
+        """The branch with an id."""
+        return next((branch for branch in self.branches if branch.id == name), None)
+
+    def subagent(self, name: str) -> SubagentMeta | None:
+        """The sub-agent with an id."""
+        return next((agent for agent in self.subagents if agent.id == name), None)
+
+
+def branch_detail(meta: BranchMeta, own: Seen | None) -> JsonObject:
+    """``GET /api/traces/{trace_id}/branches/{branch_id}``; ``own``: the branch's session, None when it has none yet."""
+    return {**meta.stored(), **_own(own)}
+
+
+def subagent_detail(meta: SubagentMeta, own: Seen | None) -> JsonObject:
+    """The same of a sub-agent: its own fields, and those of seed 000's branches."""
+    tokens = meta.usage.total
+    stats = GoalStats(message_count=meta.message_count, total_tokens=tokens, total_cost=meta.cost)
+    goals = own.tree.goals if own is not None else ()
+    return {
+        **meta.stored(),
+        "explore_start_id": None,
+        "description": meta.prompt,
+        "cumulative_stats": stats.stored(),
+        "goal_count": sum(1 for _ in goals),
+        "last_message": None,
+        **_own(own),
+    }
+
+
+def _own(own: Seen | None) -> JsonObject:
+    if own is None:
+        return {"goal_tree": GoalTree().stored(), "goal_numbers": {}, "branches": {}, "subagents": {}}
+    return {**own.plan(), **own.children()}
+
+
+def with_numbers(forest: GoalForest, ids: Iterable[str]) -> str:
+    """Display numbers of the first of these goals, for an error text."""
+    numbers = [number for goal_id in ids if (number := forest.number_of(goal_id)) is not None]
+    return ", ".join(numbers[:30]) + (", …" if len(numbers) > 30 else "")

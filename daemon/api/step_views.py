@@ -1,0 +1,133 @@
+"""The step tree of a trace for the API: folded from its log, kept for a while, and carried on from where it was.
+
+Runs in threads; one fold is changed by one at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from daemon.api.seen import JsonObject
+from daemon.model.steps import Step
+from daemon.model.traces import TraceStatus
+from daemon.steps.fold import StepFold
+from daemon.steps.tree import StepTree
+from daemon.store.base import TraceStore
+
+MAX_STEPS = 2000
+"""Of one answer."""
+MAX_DEPTH = 100
+"""Of one answer: deeper JSON cannot be read by everybody. A plan goes not as deep, a forged trace may."""
+CUT = 4000
+"""Characters of a text in a step's ``data``; the whole is among the messages."""
+_FOLDS = 6
+_EVENTS = 1000
+"""Read from the log at once."""
+
+
+class NotFound(Exception):
+    """There is no such trace, branch, goal or step; the message says what to do."""
+
+
+class TooLarge(Exception):
+    """More than one answer can hold; the message says what to ask instead."""
+
+
+class _Entry:
+    def __init__(self, session_id: str) -> None:
+        self.fold = StepFold(session_id, cut=CUT)
+        self.lock = threading.Lock()
+
+
+class StepViews:
+    """The trees of the sessions that were looked at last."""
+
+    def __init__(self, store: TraceStore) -> None:
+        self._store = store
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def tree(self, session_id: str, trace_id: str, status: TraceStatus) -> JsonObject:
+        """See ``TraceReader.tree``."""
+        entry = self._entry(session_id)
+        with entry.lock:
+            tree = self._current(entry)
+            if tree.total_steps > MAX_STEPS:
+                raise TooLarge(
+                    f"This trace has {tree.total_steps} steps, and /tree gives {MAX_STEPS} at most: "
+                    f"ask for /api/traces/{trace_id}/node/root, and for the nodes below as they are needed."
+                )
+            return {
+                "trace_id": trace_id,
+                "status": status,
+                "total_steps": tree.total_steps,
+                "root_nodes": _nodes(tree, tree.children(None), MAX_DEPTH),
+            }
+
+    def node(
+        self, session_id: str, step_id: str | None, depth: int, *, limit: int, after: str | None
+    ) -> JsonObject:
+        """See ``TraceReader.node``; ``depth``: levels below the children that are given too."""
+        entry = self._entry(session_id)
+        with entry.lock:
+            tree = self._current(entry)
+            if step_id is not None and tree.get(step_id) is None:
+                raise NotFound(
+                    f"There is no step {step_id[:200]!a} in this trace; `root` is where it begins."
+                )
+            children = tree.children(step_id)
+            if after is not None:
+                place = next((at for at, step in enumerate(children, 1) if step.step_id == after), None)
+                if place is None:
+                    raise NotFound(f"{after[:200]!a} is no child of this step: give one of its children.")
+                children = children[place:]
+            shown = children[:limit]
+            nodes = _nodes(tree, shown, min(depth, MAX_DEPTH))
+            return {"step_id": step_id, "children": nodes, "more": len(children) > len(shown)}
+
+    def _entry(self, session_id: str) -> _Entry:
+        with self._lock:
+            entry = self._entries.get(session_id)
+            if entry is None:
+                entry = self._entries[session_id] = _Entry(session_id)
+            self._entries.move_to_end(session_id)
+            while len(self._entries) > _FOLDS:
+                self._entries.popitem(last=False)
+            return entry
+
+    def _current(self, entry: _Entry) -> StepTree:
+        fold = entry.fold
+        session_id = fold.tree.trace_id
+        if fold.last_event_id > self._store.last_event_id(session_id):
+            # Its log is another one by now: it was deleted, and imported anew.
+            entry.fold = fold = StepFold(session_id, cut=CUT)
+        while events := self._store.events(session_id, after=fold.last_event_id, limit=_EVENTS):
+            before = fold.last_event_id
+            for event in events:
+                fold.apply(event)
+            if fold.last_event_id <= before:
+                break  # a log whose ids do not rise: what was read is all there is
+        return fold.tree
+
+
+def _nodes(tree: StepTree, steps: list[Step], depth: int) -> list[JsonObject]:
+    """Steps with what is below them, ``depth`` levels of it. Raises TooLarge."""
+    top: list[JsonObject] = []
+    todo = [(top, steps, 0)]
+    count = 0
+    while todo:
+        into, level, deep = todo.pop()
+        count += len(level)
+        if count > MAX_STEPS:
+            raise TooLarge(
+                f"These are more than {MAX_STEPS} steps: ask for fewer levels (max_depth, expand=false) or fewer "
+                "children (limit)."
+            )
+        for step in level:
+            children: list[JsonObject] = []
+            below = tree.children(step.step_id)
+            into.append({**step.stored(), "child_count": len(below), "children": children})
+            if below and deep < depth:
+                todo.append((children, below, deep + 1))
+    return top

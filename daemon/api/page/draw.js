@@ -1,6 +1,17 @@
-// Draws a graph as SVG: only what is visible, with pan, zoom and keyboard. Text becomes text nodes, never HTML.
+// Shows a graph: only what is visible is made, with pan, zoom and keyboard. Text becomes text nodes, never HTML.
 
-/** @import { Dag, DagViewOptions, Layout } from "./shapes.js" */
+import { h, svg } from "./dom.js";
+import { definitions, edgeElement, farElements, nodeElement } from "./pieces.js";
+import { Viewport } from "./viewport.js";
+
+/** @import { Dag, DagEdge, DagNode, DagViewOptions, Layout } from "./shapes.js" */
+
+/** Below this scale no text can be read. */
+const READABLE = 0.34;
+/** Pixels around what is seen for which elements are made in advance. */
+const ROOM = 400;
+const HELP =
+  "Arrow keys go from goal to goal, Enter shows the messages, plus opens a goal or the branches, minus closes what is around it.";
 
 export class DagView {
   /**
@@ -10,26 +21,349 @@ export class DagView {
   constructor(host, options) {
     this.host = host;
     this.options = options;
+    /** @type {Dag} */
+    this.dag = { nodes: [], edges: [], tracks: [] };
+    /** @type {Layout | null} */
+    this.layout = null;
+    /** @type {Map<string, DagNode>} */
+    this.nodes = new Map();
+    /** Edges to and from each node. @type {Map<string, DagEdge[]>} */
+    this.incoming = new Map();
+    /** @type {Map<string, DagEdge[]>} */
+    this.outgoing = new Map();
+    /** Elements that are there, with what they show. @type {Map<string, { element: Element, shows: string }>} */
+    this.drawnNodes = new Map();
+    /** @type {Map<string, { element: Element, shows: string }>} */
+    this.drawnEdges = new Map();
+    /** @type {string | null} */
+    this.selected = null;
+    this.due = 0;
+    this.far = false;
+
+    this.edgeLayer = svg("g", {});
+    this.farLayer = svg("g", {});
+    this.plane = h("div", { class: "dag-plane" },
+      svg("svg", { class: "dag-edges", "aria-hidden": "true", width: 1, height: 1 }, definitions(), this.farLayer, this.edgeLayer));
+    host.classList.add("dag");
+    host.setAttribute("role", "group");
+    host.setAttribute("aria-label", `Graph of goals. ${HELP}`);
+    host.replaceChildren(this.plane);
+    this.viewport = new Viewport(host, () => this.moved());
+    this.observer = new ResizeObserver(() => this.moved());
+    this.observer.observe(host);
+    this.leaving = new AbortController();
+    const { signal } = this.leaving;
+    host.addEventListener("click", (event) => this.clicked(event), { signal });
+    host.addEventListener("keydown", (event) => this.pressed(event), { signal });
+    // The browser scrolls what gets the focus into view; the plane is moved instead.
+    host.addEventListener("scroll", () => host.scrollTo(0, 0), { signal });
+  }
+
+  dispose() {
+    cancelAnimationFrame(this.due);
+    this.leaving.abort();
+    this.observer.disconnect();
+    this.viewport.dispose();
+    this.host.replaceChildren();
   }
 
   /**
-   * Shows a graph; what has the same key stays where the person looks at it.
-   * @param {Dag} _dag
-   * @param {Layout} _layout
+   * Shows a graph. What the person looks at stays where it is on the screen: `anchor`, else the selected node.
+   * @param {Dag} dag
+   * @param {Layout} layout
+   * @param {{ anchor?: string | null }} [how]
    */
-  show(_dag, _layout) {}
+  show(dag, layout, { anchor = null } = {}) {
+    const held = [anchor, this.selected, this.middle()].find((key) => key && this.layout?.places.has(key) && layout.places.has(key));
+    const before = held ? this.layout?.places.get(held) : undefined;
+    const after = held ? layout.places.get(held) : undefined;
+    const first = this.layout === null;
+    this.dag = dag;
+    this.layout = layout;
+    this.nodes = new Map(dag.nodes.map((node) => [node.key, node]));
+    this.incoming = grouped(dag.edges, "to");
+    this.outgoing = grouped(dag.edges, "from");
+    this.farLayer.replaceChildren();
+    if (before && after) {
+      this.viewport.x += (before.x - after.x) * this.viewport.scale;
+      this.viewport.y += (before.y - after.y) * this.viewport.scale;
+    }
+    if (this.selected && !this.nodes.has(this.selected)) this.selected = null;
+    if (first) this.fit();
+    this.draw();
+  }
 
-  /** The whole graph, as far as it stays readable. */
-  fit() {}
+  /** The whole graph, as far as it stays readable; then rather its beginning, or where the agent is. */
+  fit() {
+    const { layout, viewport, host } = this;
+    if (!layout || !host.clientWidth) return;
+    const edge = 28;
+    const whole = Math.min((host.clientWidth - 2 * edge) / layout.width, (host.clientHeight - 2 * edge) / layout.height);
+    viewport.scale = Math.min(1, Math.max(whole, 0.6));
+    const fits = whole >= viewport.scale;
+    viewport.x = fits ? (host.clientWidth - layout.width * viewport.scale) / 2 : edge;
+    viewport.y = layout.height * viewport.scale < host.clientHeight ? (host.clientHeight - layout.height * viewport.scale) / 2 : edge;
+    const current = this.dag.nodes.findLast((node) => node.current);
+    this.moved();
+    if (!fits && current) this.reveal(current.key);
+  }
 
-  /** @param {number} _factor around the middle; above 1 nearer */
-  zoom(_factor) {}
+  /** Everything, however small. */
+  overview() {
+    const { layout, viewport, host } = this;
+    if (!layout) return;
+    const scale = Math.min(1, (host.clientWidth - 40) / layout.width, (host.clientHeight - 40) / layout.height);
+    viewport.scale = Math.max(0.02, scale);
+    viewport.x = (host.clientWidth - layout.width * viewport.scale) / 2;
+    viewport.y = (host.clientHeight - layout.height * viewport.scale) / 2;
+    this.moved();
+  }
+
+  /** @param {number} factor around the middle; above 1 nearer */
+  zoom(factor) {
+    this.viewport.zoomAt(this.viewport.scale * factor, this.host.clientWidth / 2, this.host.clientHeight / 2);
+  }
 
   /**
-   * Selects a node and brings it into view.
-   * @param {string | null} _key
+   * Moves the plane until a node is seen whole.
+   * @param {string} key
    */
-  select(_key) {}
+  reveal(key) {
+    const place = this.layout?.places.get(key);
+    if (!place || !this.layout) return;
+    const { scale, x, y } = this.viewport;
+    const room = 48;
+    const [left, top] = [place.x * scale + x, place.y * scale + y];
+    const [right, bottom] = [left + this.layout.nodeWidth * scale, top + this.layout.nodeHeight * scale];
+    const { clientWidth: width, clientHeight: height } = this.host;
+    const dx = left < room ? room - left : right > width - room ? width - room - right : 0;
+    const dy = top < room ? room - top : bottom > height - room ? height - room - bottom : 0;
+    if (dx || dy) this.viewport.pan(dx, dy);
+  }
 
-  dispose() {}
+  /**
+   * Selects a node and brings it into view; with `focus` it also gets the keyboard.
+   * @param {string | null} key
+   * @param {{ focus?: boolean }} [how]
+   */
+  select(key, { focus = false } = {}) {
+    this.selected = key && this.nodes.has(key) ? key : null;
+    if (this.selected) this.reveal(this.selected);
+    this.draw();
+    if (!focus || !this.selected) return;
+    const element = this.drawnNodes.get(this.selected)?.element;
+    if (element instanceof HTMLElement) element.focus({ preventScroll: true });
+  }
+
+  // -- drawing
+
+  moved() {
+    const { x, y, scale } = this.viewport;
+    this.plane.style.transform = `translate(${x}px, ${y}px) scale(${scale})`;
+    if (!this.due) {
+      this.due = requestAnimationFrame(() => {
+        this.due = 0;
+        this.draw();
+      });
+    }
+  }
+
+  /** The key of the node nearest to the middle of what is seen. */
+  middle() {
+    const { left, top, right, bottom } = this.viewport.seen();
+    const [x, y] = [(left + right) / 2, (top + bottom) / 2];
+    let nearest = null;
+    let least = Infinity;
+    for (const [key, place] of this.layout?.places ?? []) {
+      const distance = Math.hypot(place.x - x, place.y - y);
+      if (distance < least) [nearest, least] = [key, distance];
+    }
+    return nearest;
+  }
+
+  draw() {
+    const { layout } = this;
+    if (!layout) return;
+    this.far = this.viewport.scale < READABLE;
+    this.host.classList.toggle("far", this.far);
+    if (this.far && !this.farLayer.firstChild) this.farLayer.append(...farElements(this.dag, layout));
+    const seen = this.viewport.seen(ROOM);
+    const wanted = this.far ? [] : this.dag.nodes.filter(({ key }) => {
+      const place = layout.places.get(key);
+      return place && place.x < seen.right && place.x + layout.nodeWidth > seen.left && place.y < seen.bottom && place.y + layout.nodeHeight > seen.top;
+    });
+    // Who works by keyboard stays on the node, wherever the plane was moved to; it is reached with Tab.
+    const reached = this.nodes.get(this.selected ?? "") ?? this.dag.nodes.find((node) => node.current) ?? this.dag.nodes[0];
+    if (reached && !wanted.includes(reached)) wanted.push(reached);
+    const focused = document.activeElement?.closest?.("[data-key]")?.getAttribute("data-key");
+    keep(this.drawnNodes, wanted.map((node) => node.key));
+    for (const node of wanted) this.drawNode(node, layout, node === reached);
+    if (focused && this.host.contains(document.activeElement) === false) {
+      const again = this.drawnNodes.get(focused)?.element;
+      if (again instanceof HTMLElement) again.focus({ preventScroll: true });
+    }
+    const lines = this.far ? [] : this.dag.edges.filter(({ key }) => {
+      const box = layout.routes.get(key)?.box;
+      return box && box.left < seen.right && box.right > seen.left && box.top < seen.bottom && box.bottom > seen.top;
+    });
+    keep(this.drawnEdges, lines.map((edge) => edge.key));
+    for (const edge of lines) this.drawEdge(edge, layout);
+  }
+
+  /**
+   * @param {DagNode} node
+   * @param {Layout} layout
+   * @param {boolean} reached by Tab
+   */
+  drawNode(node, layout, reached) {
+    const edge = this.incoming.get(node.key)?.find((one) => !one.shared);
+    const shows = JSON.stringify([node, edge?.stats]);
+    let drawn = this.drawnNodes.get(node.key);
+    if (drawn?.shows !== shows) {
+      const element = nodeElement(node, edge);
+      if (drawn) drawn.element.replaceWith(element);
+      else this.plane.append(element);
+      drawn = { element, shows };
+      this.drawnNodes.set(node.key, drawn);
+    }
+    const { element } = drawn;
+    const place = layout.places.get(node.key) ?? { x: 0, y: 0 };
+    if (!(element instanceof HTMLElement)) return;
+    element.style.transform = `translate(${place.x}px, ${place.y}px)`;
+    element.style.width = `${layout.nodeWidth}px`;
+    element.style.height = `${layout.nodeHeight}px`;
+    element.tabIndex = reached ? 0 : -1;
+    element.classList.toggle("chosen", node.key === this.selected);
+  }
+
+  /**
+   * @param {DagEdge} edge
+   * @param {Layout} layout
+   */
+  drawEdge(edge, layout) {
+    const route = layout.routes.get(edge.key);
+    if (!route) return;
+    const shows = `${JSON.stringify(edge)}${route.d}`;
+    const drawn = this.drawnEdges.get(edge.key);
+    if (drawn?.shows !== shows) {
+      const element = edgeElement(edge, route);
+      if (drawn) drawn.element.replaceWith(element);
+      else this.edgeLayer.append(element);
+      this.drawnEdges.set(edge.key, { element, shows });
+    }
+    this.drawnEdges.get(edge.key)?.element.classList.toggle("chosen", edge.to === this.selected);
+  }
+
+  // -- what the person does
+
+  /** @param {MouseEvent} event */
+  clicked(event) {
+    const target = event.target instanceof Element ? event.target : null;
+    const toggle = target?.closest("[data-toggle]");
+    if (toggle) {
+      const node = toggle.closest("[data-to]")?.getAttribute("data-to");
+      this.toggle(toggle.getAttribute("data-toggle") ?? "", toggle.getAttribute("data-opens") === "true", node ?? null);
+      return;
+    }
+    const edge = this.dag.edges.find((one) => one.key === target?.closest(".dag-edge")?.getAttribute("data-key"));
+    const node = this.nodes.get(edge?.to ?? target?.closest(".dag-node")?.getAttribute("data-key") ?? "");
+    if (!node) return;
+    this.select(node.key, { focus: !edge });
+    this.options.onSelect?.(node);
+    this.options.onOpen(node, edge ?? this.workOf(node));
+  }
+
+  /**
+   * @param {string} key
+   * @param {boolean} open
+   * @param {string | null} near
+   */
+  toggle(key, open, near) {
+    if (near) this.selected = near;
+    this.options.onToggle(key, open);
+  }
+
+  /** @param {DagNode} node */
+  workOf(node) {
+    return this.incoming.get(node.key)?.find((one) => !one.shared) ?? null;
+  }
+
+  /** @param {KeyboardEvent} event */
+  pressed(event) {
+    const node = this.nodes.get((event.target instanceof Element ? event.target.closest(".dag-node") : null)?.getAttribute("data-key") ?? "");
+    if (!node || event.altKey || event.ctrlKey || event.metaKey) return;
+    const next = this.neighbour(node, event.key);
+    if (next) {
+      this.viewport.touched = true;
+      this.select(next.key, { focus: true });
+      this.options.onSelect?.(next);
+    } else if (event.key === "Enter" || event.key === " ") {
+      this.select(node.key, { focus: true });
+      this.options.onOpen(node, this.workOf(node));
+    } else if (event.key === "+" || event.key === "=") {
+      const key = node.expand ?? (node.forked ? null : node.fork);
+      if (key) this.toggle(key, true, node.key);
+    } else if (event.key === "-") {
+      const key = node.forked ? node.fork : node.within[0];
+      if (key) this.toggle(key, false, node.key);
+    } else if (!event.key.startsWith("Arrow")) return;
+    event.preventDefault();
+  }
+
+  /**
+   * @param {DagNode} node
+   * @param {string} key
+   * @returns {DagNode | undefined}
+   */
+  neighbour(node, key) {
+    const same = (/** @type {DagNode | undefined} */ one) => one?.track === node.track;
+    if (key === "ArrowRight") {
+      const next = (this.outgoing.get(node.key) ?? []).map((edge) => this.nodes.get(edge.to));
+      return next.find(same) ?? next[0];
+    }
+    if (key === "ArrowLeft") return this.nodes.get(this.incoming.get(node.key)?.[0]?.from ?? "");
+    if (key === "Home") return this.dag.nodes[0];
+    if (key === "End") return this.dag.nodes.at(-1);
+    if (key !== "ArrowUp" && key !== "ArrowDown") return undefined;
+    const here = this.layout?.places.get(node.key);
+    if (!here) return undefined;
+    let nearest;
+    let least = Infinity;
+    for (const one of this.dag.nodes) {
+      const place = this.layout?.places.get(one.key);
+      const dy = place ? (place.y - here.y) * (key === "ArrowUp" ? -1 : 1) : 0;
+      const distance = place && dy > 0 ? dy + 2 * Math.abs(place.x - here.x) : Infinity;
+      if (distance < least) [nearest, least] = [one, distance];
+    }
+    return nearest;
+  }
+}
+
+/**
+ * @param {readonly DagEdge[]} edges
+ * @param {"from" | "to"} end
+ */
+function grouped(edges, end) {
+  /** @type {Map<string, DagEdge[]>} */
+  const groups = new Map();
+  for (const edge of edges) {
+    const group = groups.get(edge[end]);
+    if (group) group.push(edge);
+    else groups.set(edge[end], [edge]);
+  }
+  return groups;
+}
+
+/**
+ * Takes away the elements of what is no longer wanted.
+ * @param {Map<string, { element: Element, shows: string }>} drawn
+ * @param {readonly string[]} wanted
+ */
+function keep(drawn, wanted) {
+  const keys = new Set(wanted);
+  for (const [key, { element }] of drawn) {
+    if (keys.has(key)) continue;
+    element.remove();
+    drawn.delete(key);
+  }
 }

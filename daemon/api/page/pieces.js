@@ -1,0 +1,115 @@
+// The elements of a graph: a node, an edge, and the whole of it seen from afar.
+
+import { h, svg } from "./dom.js";
+import { clip, spoken, statsLine, statsWords, statusIcon } from "./words.js";
+
+/** @import { Dag, DagEdge, DagNode, Layout, Route } from "./shapes.js" */
+
+/**
+ * @param {DagNode} node
+ * @param {DagEdge | undefined} edge the work that led to it
+ * @returns {HTMLElement} without its place
+ */
+export function nodeElement(node, edge) {
+  const classes = ["dag-node", node.kind, node.status, node.abandoned && "grey", node.current && "current", node.selected && "selected-branch"];
+  const open = node.expand || node.fork ? String(node.fork ? node.forked : false) : null;
+  const element = h("div", {
+    class: classes.filter(Boolean).join(" "), role: "button", tabindex: -1, "data-key": node.key, "aria-label": spoken(node, edge), "aria-expanded": open,
+    title: [node.title, node.summary].filter(Boolean).join("\n→ "),
+  });
+  if (node.kind === "start") {
+    element.append(h("span", { class: "dag-head" }, "START"), h("span", { class: "dag-title" }, node.title || "No mission yet"));
+    return element;
+  }
+  const kind = { goal: "", explore_start: "explore", explore_merge: "merge", branch: "branch", start: "" }[node.kind];
+  element.append(
+    h("span", { class: "dag-head" },
+      h("span", { class: "dag-icon", "aria-hidden": "true" }, statusIcon(node.status)),
+      node.label && h("b", {}, node.label),
+      kind && h("i", {}, node.selected ? "branch · chosen" : kind),
+      node.status === "abandoned" && h("i", {}, "abandoned"),
+      node.loading && h("i", {}, "loading…"),
+      node.expand && h("span", { class: "dag-inside" }, `${node.inside} within`)),
+    h("span", { class: "dag-title" }, node.title),
+  );
+  if (node.fork) {
+    const words = `${node.forked ? "Hide" : "Show"} ${node.branches} ${node.branches === 1 ? "branch" : "branches"}`;
+    element.append(toggle(node.fork, !node.forked, words));
+  }
+  return element;
+}
+
+/**
+ * @param {string} key
+ * @param {boolean} opens
+ * @param {string} words
+ */
+function toggle(key, opens, words) {
+  // What it does is done by keyboard on the node itself.
+  return h("span", { class: "dag-toggle dag-fork", "data-toggle": key, "data-opens": String(opens), title: words, "aria-hidden": "true" }, opens ? "+" : "−");
+}
+
+/**
+ * @param {DagEdge} edge
+ * @param {Route} route
+ * @returns {SVGGElement}
+ */
+export function edgeElement(edge, route) {
+  const group = svg("g", { class: `dag-edge${edge.abandoned ? " grey" : ""}`, "data-key": edge.key, "data-to": edge.to, "data-from": edge.from });
+  const { x, y } = route.label;
+  const words = [statsWords(edge.stats), edge.stats.preview ?? ""].filter(Boolean).join("\n");
+  group.append(svg("title", {}, words), svg("path", { class: "dag-hit", d: route.d }), svg("path", { class: "dag-line", d: route.d, "marker-end": "url(#dag-arrow)" }));
+  if (!edge.shared) {
+    const line = statsLine(edge.stats);
+    if (line) group.append(svg("text", { class: "dag-stats", x, y: y - 14 }, line));
+    if (edge.stats.preview) group.append(svg("text", { class: "dag-preview", x, y: y + 24 }, clip(edge.stats.preview, 22)));
+  }
+  const collapse = edge.begins[0];
+  const key = edge.shared ? null : (edge.expand ?? collapse ?? null);
+  if (key) group.append(edgeToggle(key, edge.expand !== null, x - (edge.expand && collapse ? 13 : 0), y));
+  if (!edge.shared && edge.expand && collapse) group.append(edgeToggle(collapse, false, x + 13, y));
+  return group;
+}
+
+/**
+ * @param {string} key
+ * @param {boolean} opens
+ * @param {number} x
+ * @param {number} y
+ */
+function edgeToggle(key, opens, x, y) {
+  return svg("g", { class: "dag-toggle", "data-toggle": key, "data-opens": String(opens), transform: `translate(${x} ${y})` },
+    svg("title", {}, opens ? "Show what is within" : "Collapse again"),
+    svg("circle", { r: 10 }),
+    svg("path", { d: opens ? "M-4.5 0h9M0-4.5v9" : "M-4.5 0h9" }));
+}
+
+/** The arrow's head. */
+export function definitions() {
+  return svg("defs", {},
+    svg("marker", { id: "dag-arrow", viewBox: "0 0 10 10", refX: 9, refY: 5, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" },
+      svg("path", { d: "M0 .8 9.5 5 0 9.2z", fill: "context-stroke" })));
+}
+
+/**
+ * A graph that is too far away to be read: a few paths, however many nodes there are.
+ * @param {Dag} dag
+ * @param {Layout} layout
+ * @returns {SVGPathElement[]}
+ */
+export function farElements(dag, layout) {
+  /** @type {Map<string, string[]>} */
+  const shapes = new Map();
+  const add = (/** @type {string} */ name, /** @type {string} */ d) => {
+    const known = shapes.get(name);
+    if (known) known.push(d);
+    else shapes.set(name, [d]);
+  };
+  for (const edge of dag.edges) add(`dag-far-line${edge.abandoned ? " grey" : ""}`, layout.routes.get(edge.key)?.d ?? "");
+  for (const node of dag.nodes) {
+    const place = layout.places.get(node.key);
+    const state = node.abandoned ? "grey" : node.current ? "current" : node.status;
+    if (place) add(`dag-far ${state}`, `M${place.x} ${place.y}h${layout.nodeWidth}v${layout.nodeHeight}h${-layout.nodeWidth}z`);
+  }
+  return [...shapes].map(([name, parts]) => svg("path", { class: name, d: parts.join("") }));
+}

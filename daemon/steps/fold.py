@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
+from daemon.model.branches import root_of
 from daemon.model.events import (
     AffectedGoal,
     Event,
@@ -90,12 +91,15 @@ class StepFold:
     """The steps of one session (main line, branch or sub-agent), as the sum of its events."""
 
     def __init__(self, trace_id: str, *, cut: int | None = None) -> None:
-        """``cut``: the most characters of a text in ``data``, images shortened as well; None: all is whole."""
+        """``trace_id``: of the session, ``…:A`` for a branch; its steps, like its messages, have the trace's.
+
+        ``cut``: the most characters of a text in ``data``, images shortened as well; None: all is whole.
+        """
         self.tree = StepTree(trace_id)
         self.head = TraceHead(trace_id)
         """What the trace is about, its status and totals."""
         self.last_event_id = 0
-        self._trace_id = trace_id
+        self._trace_id = root_of(trace_id)
         self._cut = cut
         self._plan = PlanTree()
         self._sequence = 0

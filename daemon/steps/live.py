@@ -12,8 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -29,6 +27,7 @@ from daemon.steps.dump_markdown import dump_markdown
 from daemon.steps.dump_text import dump_tree
 from daemon.steps.fold import StepFold
 from daemon.store.base import StoreError
+from daemon.store.writing import write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -61,18 +60,6 @@ def dumps(fold: StepFold, now: datetime) -> dict[str, str]:
         "tree.md": dump_markdown(fold.head, fold.tree, now=now),
         "tree.json": dump_json(fold.head, fold.tree, now=now),
     }
-
-
-def write_dump(file: Path, text: str) -> None:
-    """Put a dump in the place of the one before, all at once. Raises OSError."""
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as handle:
-            handle.write(text.encode(errors="replace"))
-        Path(name).replace(file)  # a link that stands there is replaced, not followed
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 class LiveDumps:
@@ -155,4 +142,5 @@ class _Dumped:
             folders.append(self._store.root)
         for name, text in dumps(self._fold, now().astimezone()).items():
             for folder in folders:
-                write_dump(folder / name, text)
+                # A link that stands there is replaced, not followed.
+                write_atomically(folder / name, text.encode(errors="replace"))

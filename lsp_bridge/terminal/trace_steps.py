@@ -1,40 +1,118 @@
 """``goalwright trace list|show|dump|tail``: reads the store, so it works without a daemon and beside one.
 
-Each returns the exit code: 0, 1 when the trace cannot be read, 2 when there is no such trace.
-``trace``: an id, the beginning of one (if it is the only one with it), or ``latest``. ``branch``: ``A``, ``s1``, ``A.s1``.
+Each returns the exit code: 0, 1 when the trace cannot be read, 2 when there is no such trace. ``trace``: an id, the
+beginning of one (if it is the only one with it), or ``latest``. ``branch``: ``A``, ``s1``, ``A.s1``.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import Literal
+
+from daemon.api.seen import meta_of
+from daemon.model.events import Event
+from daemon.model.traces import trace_status
+from daemon.runtime import state_dir
+from daemon.steps.dump_json import dump_json
+from daemon.steps.dump_markdown import dump_markdown
+from daemon.steps.dump_text import dump_tree
+from daemon.steps.fold import StepFold
+from daemon.store.base import StoreError, UnknownTrace
+from daemon.store.encoding import json_bytes
+from daemon.store.files import FileTraceStore
+from daemon.store.own import OwnSessions
+from daemon.store.writing import write_atomically
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.run import EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from lsp_bridge.terminal.step_lines import StepLines, head_lines, trace_line
+from lsp_bridge.terminal.trace_choice import chosen, store_of
+from lsp_bridge.terminal.trace_options import DumpFormat
+
+_PAGE = 500
+"""Events that are read at once."""
+_LOOK_S = 0.2
+"""How often the log is looked at."""
+_CUT = 4000
+"""Characters of a text that a screen may need."""
 
 
-def list_traces(workspace: Path, *, limit: int = 20, as_json: bool = False) -> int:
-    """``goalwright trace list``: newest first; ``as_json``: one JSON object a line."""
-    raise NotImplementedError
+def list_traces(
+    workspace: Path, *, limit: int = 50, as_json: bool = False, console: Console | None = None
+) -> int:
+    """``goalwright trace list``: newest first; ``as_json``: one object a line, with the fields of the API."""
+    console = console or Console.of_process()
+    store = store_of(workspace)
+    own = OwnSessions(state_dir(), workspace.resolve())
+    traces = store.traces(limit=limit)
+    for trace in traces:
+        mission = ""
+        with contextlib.suppress(StoreError):
+            mission = store.goal_tree(trace.trace_id).mission
+        if as_json:
+            meta = meta_of(trace, mission, trace_status(trace), foreign=trace.trace_id not in own)
+            console.write_bytes(json_bytes(meta) + b"\n")
+        else:
+            console.write(trace_line(trace, mission, console.style, console.columns) + "\n")
+    if not traces and not as_json:
+        console.warn(f"There are no traces in {store.root}.")
+    return EXIT_OK
 
 
 def show_trace(
-    workspace: Path, trace: str = "latest", *, branch: str | None = None, full: bool = False
+    workspace: Path,
+    trace: str = "latest",
+    *,
+    branch: str | None = None,
+    full: bool = False,
+    as_json: bool = False,
+    console: Console | None = None,
 ) -> int:
-    """``goalwright trace show``: the step tree with costs; ``full``: texts are not shortened to a line."""
-    raise NotImplementedError
+    """``goalwright trace show``: the step tree with costs; ``full``: with the texts of the steps.
+
+    ``as_json``: as ``trace dump --format json``.
+    """
+    console = console or Console.of_process()
+
+    def show(store: FileTraceStore, session_id: str) -> None:
+        fold = _folded(store, session_id, None if full or as_json else _CUT)
+        if as_json:
+            console.write_bytes(dump_json(fold.head, fold.tree, now=_now()).encode())
+            return
+        lines = StepLines(fold.tree, console.style, console.columns, full=full)
+        for line in (*head_lines(fold, console.style), *lines.tree()):
+            console.write(line + "\n")
+
+    return _with_trace(workspace, trace, branch, console, show)
 
 
 def dump_trace(
     workspace: Path,
     trace: str = "latest",
     *,
-    form: Literal["txt", "md", "json"] = "txt",
+    form: DumpFormat = "txt",
     branch: str | None = None,
     output: Path | None = None,
+    console: Console | None = None,
 ) -> int:
     """``goalwright trace dump``: the tree as text, Markdown or JSON, to stdout or the file ``output``."""
-    raise NotImplementedError
+    console = console or Console.of_process()
+    dump = {"txt": dump_tree, "md": dump_markdown, "json": dump_json}[form]
+
+    def write(store: FileTraceStore, session_id: str) -> None:
+        fold = _folded(store, session_id)
+        data = dump(fold.head, fold.tree, now=_now()).encode(errors="replace")
+        if output is None:
+            console.write_bytes(data)
+        else:
+            write_atomically(output.absolute(), data)
+
+    return _with_trace(workspace, trace, branch, console, write)
 
 
-def tail_trace(
+async def tail_trace(
     workspace: Path,
     trace: str = "latest",
     *,
@@ -42,7 +120,103 @@ def tail_trace(
     since: int | None = None,
     as_json: bool = False,
     follow: bool = True,
+    console: Console | None = None,
 ) -> int:
-    """``goalwright trace tail``: steps as they come, until Ctrl+C. ``since``: all behind this event id (None: only
-    what is new); ``as_json``: the stored events, one a line; not ``follow``: end when all that is there was said."""
-    raise NotImplementedError
+    """``goalwright trace tail``: steps as they come, until Ctrl+C, or until nobody reads them any more.
+
+    ``since``: also what came after the event with this id, 0 for all; without ``follow`` None is all, too.
+    ``as_json``: the stored events, one a line. Not ``follow``: ends when all that is there was said.
+    """
+    console = console or Console.of_process()
+    try:
+        store = store_of(workspace)
+        session_id = chosen(store, trace, branch)
+        first = since if since is not None else store.last_event_id(session_id) if follow else 0
+        gone = asyncio.Event()
+        console.on_gone = gone.set
+        following = _Following(store, session_id, first, as_json, console)
+        while not gone.is_set():
+            following.say_what_is_new()
+            if not follow:
+                break
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(gone.wait(), _LOOK_S)
+    except (StoreError, OSError) as error:
+        return _failed(error, console)
+    return EXIT_OK
+
+
+class _Following:
+    """Says what comes behind an event of a session."""
+
+    def __init__(
+        self, store: FileTraceStore, session_id: str, since: int, as_json: bool, console: Console
+    ) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._since = since
+        self._as_json = as_json
+        self._console = console
+        self._fold = StepFold(session_id, cut=_CUT)
+        self._lines = StepLines(self._fold.tree, console.style, console.columns)
+        # The tree of what came before is needed for steps, and nothing of it for events.
+        self._last = since if as_json else 0
+        self._log = store.folder(session_id) / "events.jsonl"
+        self._size = -1
+
+    def say_what_is_new(self) -> None:
+        """Raises StoreError, OSError."""
+        if not self._log.parent.is_dir():
+            raise UnknownTrace(f"Trace {self._session_id} was deleted.")
+        size = self._log.stat().st_size if self._log.exists() else 0
+        if size == self._size:
+            return
+        for event in _events(self._store, self._session_id, self._last):
+            self._last = event.event_id
+            if self._as_json:
+                self._console.write_bytes(json_bytes(event.stored()) + b"\n")
+                continue
+            changes = self._fold.apply(event)
+            if event.event_id > self._since:
+                for line in self._lines.told(event, changes):
+                    self._console.write(line + "\n")
+        self._size = size
+
+
+def _events(store: FileTraceStore, session_id: str, after: int) -> Iterator[Event]:
+    while events := store.events(session_id, after=after, limit=_PAGE):
+        yield from events
+        if events[-1].event_id <= after:
+            return  # a log that somebody made up
+        after = events[-1].event_id
+
+
+def _folded(store: FileTraceStore, session_id: str, cut: int | None = None) -> StepFold:
+    fold = StepFold(session_id, cut=cut)
+    for event in _events(store, session_id, 0):
+        fold.apply(event)
+    return fold
+
+
+def _with_trace(
+    workspace: Path,
+    trace: str,
+    branch: str | None,
+    console: Console,
+    do: Callable[[FileTraceStore, str], None],
+) -> int:
+    try:
+        store = store_of(workspace)
+        do(store, chosen(store, trace, branch))
+    except (StoreError, OSError) as error:
+        return _failed(error, console)
+    return EXIT_OK
+
+
+def _failed(error: StoreError | OSError, console: Console) -> int:
+    console.warn(str(error))
+    return EXIT_USAGE if isinstance(error, UnknownTrace) else EXIT_FAILED
+
+
+def _now() -> datetime:
+    return datetime.now().astimezone()

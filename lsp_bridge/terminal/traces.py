@@ -10,7 +10,7 @@ from lsp_bridge.terminal.trace_options import TraceOptions
 async def trace(options: TraceOptions, launcher: Launcher, console: Console) -> int:
     """Do it, and return the exit code. Each action imports what it needs."""
     if options.action in ("list", "show", "dump", "tail"):
-        return _steps(options)
+        return await _steps(options, console)
     if options.action == "page":
         from lsp_bridge.terminal import trace_page
 
@@ -20,24 +20,39 @@ async def trace(options: TraceOptions, launcher: Launcher, console: Console) -> 
     return await trace_keeping.trace_keeping(options, launcher, console)
 
 
-def _steps(options: TraceOptions) -> int:
+async def _steps(options: TraceOptions, console: Console) -> int:
     """What is only read: nobody else works on this loop."""
     from lsp_bridge.terminal import trace_steps
 
     which = options.trace or "latest"
     if options.action == "list":
-        return trace_steps.list_traces(options.workspace, limit=options.limit, as_json=options.json)
+        return trace_steps.list_traces(
+            options.workspace, limit=options.limit, as_json=options.json, console=console
+        )
     if options.action == "show":
-        return trace_steps.show_trace(options.workspace, which, branch=options.branch, full=options.full)
+        return trace_steps.show_trace(
+            options.workspace,
+            which,
+            branch=options.branch,
+            full=options.full,
+            as_json=options.json,
+            console=console,
+        )
     if options.action == "dump":
         return trace_steps.dump_trace(
-            options.workspace, which, form=options.format, branch=options.branch, output=options.output
+            options.workspace,
+            which,
+            form="json" if options.json else options.format,
+            branch=options.branch,
+            output=options.output,
+            console=console,
         )
-    return trace_steps.tail_trace(
+    return await trace_steps.tail_trace(
         options.workspace,
         which,
         branch=options.branch,
         since=options.since,
         as_json=options.json,
         follow=options.follow,
+        console=console,
     )

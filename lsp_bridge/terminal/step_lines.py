@@ -1,0 +1,142 @@
+"""Steps as a terminal shows them: the tree with costs, and one small line for each that comes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from daemon.explore.check_words import duration_words
+from daemon.model.events import Event, Notice, PermissionAsked, TraceCompleted
+from daemon.model.steps import Step
+from daemon.model.traces import Trace, TraceStatus, trace_status
+from daemon.steps.fold import StepAdded, StepChange, StepFold
+from daemon.steps.texts import ICONS
+from daemon.steps.tree import StepTree
+from lsp_bridge.terminal.amounts import money, tokens
+from lsp_bridge.terminal.text import Style, clean, fit, one_line
+
+_INDENT = 24
+"""Levels that are drawn; a made-up log may have any number."""
+_LEAST_COLUMNS = 40
+_STATUS_COLUMNS = 9
+
+
+def trace_line(trace: Trace, mission: str, style: Style, columns: int) -> str:
+    """A trace in a list: id, when it was used last, status, what it took, what it is about."""
+    about = one_line(trace.title or mission or "(nothing was said yet)")
+    status = trace_status(trace)
+    took = f"{trace.message_count:>5} messages {money(trace.total_cost):>9}"
+    used = f"{trace.updated_at.astimezone():%Y-%m-%d %H:%M}"
+    room = columns - len(trace.trace_id) - len(used) - _STATUS_COLUMNS - len(took) - 8
+    shown = _coloured(status.ljust(_STATUS_COLUMNS), status, style)
+    columns_of_it = (style.cyan(one_line(trace.trace_id)), used, shown, style.dim(took))
+    return "  ".join((*columns_of_it, fit(about, max(_LEAST_COLUMNS, room))))
+
+
+def head_lines(fold: StepFold, style: Style) -> list[str]:
+    """What stands above the tree."""
+    head = fold.head
+    took = f"{head.total_messages} messages, {tokens(head.total_tokens)}, {money(head.total_cost)}"
+    lines = [f"{style.bold(one_line(head.title or head.task or head.trace_id))}  {style.dim(head.trace_id)}"]
+    if head.task and head.task != head.title:
+        lines.append(one_line(head.task, 300))
+    model = f", {one_line(head.model, 60)}" if head.model else ""
+    lines.append(
+        f"{_coloured(head.status, head.status, style)} {style.dim(f'{took}, agent {one_line(head.agent, 40)}{model}')}"
+    )
+    return [*lines, ""]
+
+
+class StepLines:
+    """The lines of one tree."""
+
+    def __init__(self, tree: StepTree, style: Style, columns: int, *, full: bool = False) -> None:
+        """``full``: with the texts of thoughts, results and summaries; else one line a step."""
+        self._tree = tree
+        self._style = style
+        self._columns = max(_LEAST_COLUMNS, columns)
+        self._full = full
+
+    def tree(self) -> Iterator[str]:
+        """All steps, drawn as a tree."""
+        todo = self._level(None, "")
+        while todo:
+            step, prefix, is_last = todo.pop()
+            yield self._style.dim(prefix + ("└─ " if is_last else "├─ ")) + self._step(step, len(prefix) + 3)
+            below = prefix + ("   " if is_last else "│  ") if len(prefix) < 3 * _INDENT else prefix
+            if self._full:
+                bar = below + ("│  " if self._tree.child_count(step.step_id) else "   ")
+                for line in _texts(step):
+                    yield self._style.dim(bar) + self._style.dim(line)
+            todo += self._level(step.step_id, below)
+
+    def told(self, event: Event, changes: Sequence[StepChange]) -> list[str]:
+        """The lines about one event, while it happens."""
+        clock = self._style.dim(f"{event.time.astimezone():%H:%M:%S}")
+        return [f"{clock}  {line}" for line in [*self._changed(changes), *self._said(event)]]
+
+    def _level(self, parent: str | None, prefix: str) -> list[tuple[Step, str, bool]]:
+        children = self._tree.children(parent)
+        level = [(step, prefix, place == len(children)) for place, step in enumerate(children, 1)]
+        level.reverse()
+        return level
+
+    def _step(self, step: Step, used: int) -> str:
+        took = " · ".join(_took(step))
+        kind = f"[{ICONS[step.status]}] {step.step_type}"
+        room = max(_LEAST_COLUMNS // 2, self._columns - used - len(kind) - len(took) - 5)
+        text = fit(one_line(step.description, 300), room)
+        shown = f"{_coloured(kind, step.status, self._style)}: {text}"
+        return f"{shown}  {self._style.dim(took)}" if took else shown
+
+    def _changed(self, changes: Sequence[StepChange]) -> Iterator[str]:
+        for change in changes:
+            if isinstance(change, StepAdded):
+                yield self._placed(change.step)
+            elif "status" in change.updates:
+                step = self._tree.get(change.step_id)
+                if step is not None and step.step_type == "goal":
+                    yield self._placed(step)  # what becomes of an action, its result says
+
+    def _placed(self, step: Step) -> str:
+        depth = sum(1 for _, _ in zip(range(_INDENT), self._tree.line(step.parent_id), strict=False))
+        indent = "  " * depth
+        return indent + self._step(step, len(indent) + 10)
+
+    def _said(self, event: Event) -> Iterator[str]:
+        style = self._style
+        if isinstance(event, TraceCompleted):
+            took = f"{event.total_messages} messages, {tokens(event.total_tokens)}, {money(event.total_cost)}"
+            yield f"{_coloured(event.status, event.status, style)}: {took}"
+        elif isinstance(event, PermissionAsked):
+            yield style.yellow(f"[?] waits for you: {one_line(event.request.title)}")
+        elif isinstance(event, Notice):
+            text = one_line(event.text, 300)
+            yield (
+                style.dim(f"note: {text}")
+                if event.level == "info"
+                else style.yellow(f"{event.level}: {text}")
+            )
+
+
+def _took(step: Step) -> Iterator[str]:
+    if step.duration_ms:
+        yield duration_words(step.duration_ms)
+    if step.tokens:
+        yield tokens(step.tokens)
+    if step.cost:
+        yield money(step.cost)
+
+
+def _texts(step: Step) -> Iterator[str]:
+    text = step.summary or str(step.data.get("output") or step.data.get("content") or "")
+    if step.step_type == "goal":
+        text = str(step.data.get("reason") or "")
+    yield from clean(text).splitlines()
+
+
+def _coloured(text: str, status: str | TraceStatus, style: Style) -> str:
+    if status == "completed":
+        return style.green(text)
+    if status in ("failed", "canceled"):
+        return style.red(text)
+    return style.yellow(text) if status in ("in_progress", "running", "waiting") else style.dim(text)

@@ -1,0 +1,51 @@
+"""Which trace a command is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from daemon.model.branches import BRANCH_ID, session_of
+from daemon.runtime import state_dir
+from daemon.store.base import UnknownTrace
+from daemon.store.files import FileTraceStore
+from daemon.store.place import stored
+
+_NAMED = 5
+
+
+def store_of(workspace: Path) -> FileTraceStore:
+    """The traces of a workspace, to be read; nothing is made."""
+    return stored(workspace.resolve(), state_dir())
+
+
+def chosen(store: FileTraceStore, wanted: str, branch: str | None = None) -> str:
+    """The session that ``wanted`` names: an id, the beginning of one if it is the only one with it, or ``latest``.
+
+    ``branch``: a branch or sub-agent of it; ``ID:A`` says both. Raises UnknownTrace in words that say what to do.
+    """
+    wanted, _, inside = wanted.partition(":")
+    branch = branch or inside or None
+    ids = store.trace_ids()
+    if not ids:
+        raise UnknownTrace(f"There are no traces in {store.root}.")
+    if wanted in ("", "latest"):
+        found = ids[:1]
+    else:
+        found = [wanted] if wanted in ids else [name for name in ids if name.startswith(wanted)]
+    if not found:
+        raise UnknownTrace(f"There is no trace {wanted[:100]!a}: see `goalwright trace list`.")
+    if len(found) > 1:
+        more = "" if len(found) <= _NAMED else f" and {len(found) - _NAMED} more"
+        raise UnknownTrace(
+            f"{wanted!a} is the beginning of {len(found)} traces: {', '.join(found[:_NAMED])}{more}. Give more of it."
+        )
+    return found[0] if branch is None else _child(store, found[0], branch)
+
+
+def _child(store: FileTraceStore, trace_id: str, branch: str) -> str:
+    session_id = session_of(trace_id, branch)
+    if BRANCH_ID.fullmatch(branch) and store.folder(session_id).is_dir():
+        return session_id
+    known = [child.partition(":")[2] for child in store.children(trace_id)]
+    there = f"there are {', '.join(known)}" if known else "it has none"
+    raise UnknownTrace(f"Trace {trace_id} has no branch or sub-agent {branch[:40]!a}: {there}.")

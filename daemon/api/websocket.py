@@ -1,20 +1,94 @@
 """uvicorn's side of the WebSocket: frames that are encoded once are written as they are to all clients.
 
-``uvicorn.Config(ws=WatchProtocol, **websocket_settings(limits))``. To the application it offers the ASGI extension
-``goalwright.frames`` (see ``Outlet``); what cannot offer it is served by ASGI's own messages.
+``uvicorn.Config(**websocket_settings(limits))``. To the application it offers the ASGI extension ``goalwright.frames``;
+a server that does not offer it is spoken to in ASGI's own messages, a frame at a time.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
 
+from starlette.websockets import WebSocket
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
 
+from daemon.api.frames import unframed
 from daemon.api.limits import Limits
+
+EXTENSION = "goalwright.frames"
+
+
+class Outlet(Protocol):
+    """Where frames for one client go."""
+
+    async def write(self, frames: bytes) -> None:
+        """Hand over any number of whole frames; returns when the client can take more. Raises ClientDisconnected."""
+        ...
+
+    def abort(self) -> None:
+        """Cut the connection, whatever waits to be taken."""
+        ...
 
 
 class WatchProtocol(WebSocketsSansIOProtocol):
-    """The protocol class to give to uvicorn."""
+    """uvicorn's protocol, and the ``Outlet`` of its connection."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # uvicorn logs the address of each connection, and the address has the token.
+        self.logger = self.conn.logger = logging.getLogger(__name__)
+        self.logger.setLevel(logging.WARNING)
+        self.close_timeout = 2.0
+
+    def handle_connect(self, event: Request) -> None:
+        """Offer ourselves to the application, whose task begins after this."""
+        super().handle_connect(event)
+        scope = cast("dict[str, Any] | None", getattr(self, "scope", None))
+        if scope is not None:  # None: the handshake was refused
+            scope["extensions"][EXTENSION] = self
+
+    def handle_ping(self) -> None:
+        """Answer, unless the client takes nothing: its pongs would pile up here."""
+        answer = b"".join(self.conn.data_to_send())
+        if self.writable.is_set():
+            self.transport.write(answer)
+
+    async def write(self, frames: bytes) -> None:
+        """See Outlet."""
+        if self.disconnected or self.close_sent or self.transport.is_closing():
+            raise ClientDisconnected
+        self.transport.write(frames)
+        await self.writable.wait()
+
+    def abort(self) -> None:
+        """See Outlet."""
+        self.transport.abort()
+
+
+class MessageOutlet:
+    """Frames as ASGI messages."""
+
+    def __init__(self, websocket: WebSocket) -> None:
+        self._websocket = websocket
+
+    async def write(self, frames: bytes) -> None:
+        """See Outlet."""
+        for text in unframed(frames):
+            await self._websocket.send_text(text.decode())
+
+    def abort(self) -> None:
+        """Nothing is known of the connection."""
+
+
+def outlet_of(websocket: WebSocket) -> Outlet:
+    """The quickest way to a client."""
+    extensions = cast("Mapping[str, object]", websocket.scope.get("extensions") or {})
+    found = extensions.get(EXTENSION)
+    return found if isinstance(found, WatchProtocol) else MessageOutlet(websocket)
 
 
 def websocket_settings(limits: Limits) -> dict[str, Any]:
@@ -26,3 +100,13 @@ def websocket_settings(limits: Limits) -> dict[str, Any]:
         "ws_ping_interval": limits.ping_s,
         "ws_ping_timeout": limits.ping_timeout_s,
     }
+
+
+async def taken(outlet: Outlet, frames: bytes, stalled_s: float) -> None:
+    """Write, and cut a client off that takes nothing for too long. Raises ClientDisconnected."""
+    try:
+        async with asyncio.timeout(stalled_s):
+            await outlet.write(frames)
+    except TimeoutError:
+        outlet.abort()
+        raise ClientDisconnected from None

@@ -1,0 +1,168 @@
+"""What the WebSocket says, as JSON and as bytes (source: seed 000 "WebSocket 事件", seed 003 "WebSocket 事件"). Pure.
+
+An event's frame has the event's fields as they are stored, with ``event_id``; those of its steps stand before it with
+``of_event_id`` and no id of their own, so that who comes back with the last ``event_id`` misses nothing: steps are
+found by their id, and hearing of one twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from daemon.model.branches import branch_of, root_of
+from daemon.model.events import Delta, Event
+from daemon.store.encoding import json_bytes
+
+if TYPE_CHECKING:
+    from daemon.steps.fold import StepAdded, StepUpdated
+
+JsonObject = dict[str, Any]
+Chosen = Literal["all", "goals", "steps"]
+"""What a client wants: everything, what the graph is drawn from, or the steps of seed 003."""
+
+CHOICES: Mapping[str, Chosen] = {"all": "all", "goals": "goals", "steps": "steps"}
+GRAPH_EVENTS = frozenset(
+    ["session_created", "session_updated", "message_added", "goal_added", "goal_updated", "goal_moved", "goal_removed",
+     "turn_started", "turn_ended", "trace_completed", "branch_started", "branch_goal_added", "branch_goal_updated",
+     "branch_message_added", "branch_completed", "branch_selected", "branch_removed", "explore_completed",
+     "subagent_started", "subagent_completed"]
+)  # fmt: skip
+"""Those of ``events=goals``: of seed 000, and what else the graph and its numbers follow from."""
+_LAST = "trace_completed"
+"""The stored event that seed 003 has, too."""
+
+_FIN_TEXT = 0x81
+_SHORT, _MEDIUM = 125, 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What one client wants to hear."""
+
+    events: Chosen = "all"
+    deltas: bool = True
+
+    @property
+    def steps(self) -> bool:
+        """Whether frames of steps are among it."""
+        return self.events != "goals"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One event, or one delta, as it is written to every client; each ``bytes`` is any number of whole frames."""
+
+    event_id: int
+    """0: a delta."""
+    kind: str
+    event: bytes
+    steps: bytes = b""
+    """Of its steps, as they stand before the event."""
+    steps_alone: bytes = b""
+    """The same for who gets no events: the last of them has the event's id."""
+
+    def of(self, wants: Wants) -> bytes:
+        """What of it a client wants; may be empty."""
+        if not self.event_id:
+            return self.event if wants.deltas and wants.events == "all" else b""
+        if wants.events == "all":
+            return self.steps + self.event
+        if wants.events == "goals":
+            return self.event if self.kind in GRAPH_EVENTS else b""
+        return self.steps_alone + self.event if self.kind == _LAST else self.steps_alone
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in memory, about."""
+        return len(self.event) + len(self.steps) + len(self.steps_alone) + 100
+
+
+def event_entry(event: Event, changes: Sequence[StepAdded | StepUpdated] = ()) -> Entry:
+    """A stored event with what it did to the steps."""
+    texts = [json_bytes(step_frame(event, change)) for change in changes]
+    alone = list(texts)
+    if alone:
+        alone[-1] = b'%b,"event_id":%d}' % (alone[-1][:-1], event.event_id)
+    return Entry(
+        event.event_id,
+        event.event,
+        framed(json_bytes(event_frame(event))),
+        b"".join(map(framed, texts)),
+        b"".join(map(framed, alone)),
+    )
+
+
+def delta_entry(delta: Delta) -> Entry:
+    """Something that grows."""
+    frame = {"event": "delta", **delta.stored(), "trace_id": root_of(delta.trace_id)}
+    return Entry(0, "delta", framed(json_bytes(frame)))
+
+
+def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, Any]) -> bytes:
+    """The first frame of each client, as a text of JSON (source: seed 000 ``connected``).
+
+    ``known``: ``goal_tree`` and what else stands beside it.
+    """
+    frame = {
+        "event": "connected",
+        "trace_id": root_of(session_id),
+        "branch_id": branch_of(session_id),
+        "current_event_id": current_event_id,
+        **known,
+    }
+    return json_bytes(frame)
+
+
+def event_frame(event: Event) -> JsonObject:
+    """An event as clients get it. What did not change of a goal is left out instead of being null."""
+    frame = event.stored()
+    frame["trace_id"] = root_of(event.trace_id)
+    if "affected_goals" not in frame:
+        return frame
+    affected = cast("list[JsonObject]", frame["affected_goals"])
+    frame["affected_goals"] = [
+        {name: value for name, value in goal.items() if value is not None} for goal in affected
+    ]
+    updates: object = frame.get("updates")
+    if isinstance(updates, dict):
+        # Seed 000's table of events has the goal's numbers in its ``updates``, its example beside them.
+        own = next((goal for goal in affected if goal["goal_id"] == frame["goal_id"]), None)
+        if own is not None and own["cumulative_stats"] is not None:
+            frame["updates"] = {**cast("JsonObject", updates), "cumulative_stats": own["cumulative_stats"]}
+    return frame
+
+
+def step_frame(event: Event, change: StepAdded | StepUpdated) -> JsonObject:
+    """What an event did to one step (source: seed 003 ``step_added``, ``step_updated``)."""
+    from daemon.steps.fold import StepAdded
+
+    head = {"trace_id": root_of(event.trace_id), "of_event_id": event.event_id}
+    if isinstance(change, StepAdded):
+        step = {**change.step.stored(), "trace_id": root_of(event.trace_id)}
+        frame = {"event": "step_added", **head, "step": step}
+        return frame if change.before_id is None else {**frame, "before_id": change.before_id}
+    return {"event": "step_updated", **head, "step_id": change.step_id, "updates": change.updates}
+
+
+def framed(text: bytes) -> bytes:
+    """A text as a WebSocket frame of a server: the same bytes for every client (RFC 6455, 5.2)."""
+    size = len(text)
+    if size <= _SHORT:
+        return bytes((_FIN_TEXT, size)) + text
+    if size <= _MEDIUM:
+        return bytes((_FIN_TEXT, 126)) + size.to_bytes(2, "big") + text
+    return bytes((_FIN_TEXT, 127)) + size.to_bytes(8, "big") + text
+
+
+def unframed(data: bytes) -> Iterator[bytes]:
+    """The texts of what ``framed`` made."""
+    at = 0
+    while at < len(data):
+        size, begin = data[at + 1], at + 2
+        if size > _SHORT:
+            digits = 2 if size == 126 else 8
+            size, begin = int.from_bytes(data[begin : begin + digits], "big"), begin + digits
+        yield data[begin : begin + size]
+        at = begin + size

@@ -1,0 +1,102 @@
+"""The newest frames of a watched trace, kept once for all its clients. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from daemon.api.frames import Entry, Wants
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a client is written next."""
+
+    frames: bytes
+    next: int
+    """Place of the first entry that is not among it."""
+    event_id: int
+    """The last event that it has with it."""
+
+
+class Ring:
+    """Entries by their place, which only grows; the oldest go first."""
+
+    def __init__(self, floor: int, *, frames: int, size: int) -> None:
+        """``floor``: every event above this id will be added. ``size``: in bytes."""
+        self.floor = floor
+        """Who has this event, or a later one, misses nothing that is not here."""
+        self.newest = floor
+        self._begin = 0
+        """Place of the first entry."""
+        self._entries: list[Entry] = []
+        self._size = 0
+        self._most_frames = frames
+        self._most_size = size
+
+    @property
+    def end(self) -> int:
+        """Place of the next entry."""
+        return self._begin + len(self._entries)
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Append, and let the oldest go."""
+        for entry in entries:
+            self._entries.append(entry)
+            self._size += entry.size
+            self.newest = max(self.newest, entry.event_id)
+        gone = 0
+        # The newest stays, however large it is.
+        while gone < len(self._entries) - 1 and (
+            len(self._entries) - gone > self._most_frames or self._size > self._most_size
+        ):
+            entry = self._entries[gone]
+            self._size -= entry.size
+            self.floor = max(self.floor, entry.event_id)
+            gone += 1
+        del self._entries[:gone]
+        self._begin += gone
+
+    def reset(self, floor: int) -> None:
+        """Forget everything up to an event, also where it was not added: whoever is behind it reads the log."""
+        # One more: also a client that had everything is behind now.
+        self._begin = self.end + 1
+        self._entries.clear()
+        self._size = 0
+        self.floor = self.newest = max(floor, self.newest)
+
+    def place_after(self, event_id: int) -> int | None:
+        """Where a client goes on that has this event; None: the ring does not reach back that far."""
+        if event_id < self.floor:
+            return None
+        place = self.end
+        for entry in reversed(self._entries):
+            if entry.event_id and entry.event_id <= event_id:
+                break
+            place -= 1
+        return place
+
+    def take(self, place: int, event_id: int, wants: Wants, *, size: int, delta_lag: int) -> Taken | None:
+        """What comes from ``place`` on, about ``size`` bytes of it; None: it is no longer here.
+
+        ``event_id``: what the client has already. Deltas are left out for who is ``delta_lag`` entries behind.
+        """
+        if place < self._begin:
+            return None
+        late = self.end - place > delta_lag
+        pieces: list[bytes] = []
+        total = 0
+        while place < self.end and total < size:
+            entry = self._entries[place - self._begin]
+            place += 1
+            if entry.event_id:
+                if entry.event_id <= event_id:
+                    continue
+                event_id = entry.event_id
+            elif late:
+                continue
+            piece = entry.of(wants)
+            if piece:
+                pieces.append(piece)
+                total += len(piece)
+        return Taken(b"".join(pieces), place, event_id)

@@ -90,6 +90,8 @@ from lsp_bridge.plan_protocol import SessionHandoverParams as SessionHandoverPar
 from lsp_bridge.session_protocol import SessionInfo as SessionInfo
 from lsp_bridge.trace_protocol import ApiOpenParams as ApiOpenParams
 from lsp_bridge.trace_protocol import ApiOpenResult as ApiOpenResult
+from lsp_bridge.trace_protocol import TraceMessagesParams as TraceMessagesParams
+from lsp_bridge.trace_protocol import TraceMessagesResult as TraceMessagesResult
 
 
 class Empty(Wire):
@@ -360,6 +362,7 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/job/list": (PermissionListParams, JobListResult),
     "goalwright/job/kill": (JobKillParams, JobResult),
     "goalwright/api/open": (ApiOpenParams, ApiOpenResult),
+    "goalwright/trace/messages": (TraceMessagesParams, TraceMessagesResult),
 }
 """Requests of a client, by method."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from daemon.model.base import Wire
+from daemon.model.messages import Message
 
 
 class ApiOpenParams(Wire):
@@ -25,3 +26,28 @@ class ApiOpenResult(Wire):
     token: str
     page: str
     """The web page's address, with the token."""
+
+
+class TraceMessagesParams(Wire):
+    """Messages of a session, newest page first, e.g. those of one goal: the work that an edge of the graph stands for.
+
+    Nothing is opened for it and nobody is subscribed.
+    """
+
+    session_id: str
+    branch_id: str | None = None
+    """Of this branch or sub-agent of the session (``A``, ``A.s1``); null: the session's own."""
+    goal_id: str | None = None
+    """The internal id, which abandoned goals have too; null: of all goals and of none."""
+    descendants: bool = False
+    """With those of the goals below."""
+    before: int | None = None
+    """Only those with a ``sequence`` below."""
+    limit: int = Field(default=50, ge=1, le=500)
+
+
+class TraceMessagesResult(Wire):
+    """What was found, oldest first."""
+
+    messages: tuple[Message, ...]
+    has_earlier: bool

@@ -1716,6 +1716,30 @@ export interface TraceCompleted {
   totalCost: Cost;
 }
 
+/**
+ * Messages of a session, newest page first, e.g. those of one goal: the work that an edge of the graph stands for.
+ *
+ * Nothing is opened for it and nobody is subscribed.
+ */
+export interface TraceMessagesParams {
+  sessionId: string;
+  /** Of this branch or sub-agent of the session (`A`, `A.s1`); null: the session's own. */
+  branchId?: string | null;
+  /** The internal id, which abandoned goals have too; null: of all goals and of none. */
+  goalId?: string | null;
+  /** With those of the goals below. */
+  descendants?: boolean;
+  /** Only those with a `sequence` below. */
+  before?: number | null;
+  limit?: number;
+}
+
+/** What was found, oldest first. */
+export interface TraceMessagesResult {
+  messages: Message[];
+  hasEarlier: boolean;
+}
+
 /** The turn is over. `detail` explains `error` and other stops in words for the person. */
 export interface TurnEnded {
   /** Given by the store when the event is appended. */
@@ -1791,6 +1815,7 @@ export interface Requests {
   "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
   "goalwright/job/kill": { params: JobKillParams; result: JobResult };
   "goalwright/api/open": { params: ApiOpenParams; result: ApiOpenResult };
+  "goalwright/trace/messages": { params: TraceMessagesParams; result: TraceMessagesResult };
 }
 
 /** Requests of the daemon, by method. */

@@ -428,11 +428,12 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     log.info("serving %s (process %d)", workspace, os.getpid())
     idle = asyncio.create_task(core.wait_until_idle())
     stopped = asyncio.create_task(stopping.wait())
+    tidying = asyncio.create_task(core.keeping.daily())
     try:
         await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         log.info("stopping")
-        for task in (idle, stopped):
+        for task in (idle, stopped, tidying):
             task.cancel()
         paths.clear()  # whoever comes now starts a new daemon, which waits for this one's lock
         await core.close()  # first, so that those who are here hear how their turns ended

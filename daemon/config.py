@@ -216,11 +216,11 @@ class Settings(BaseModel):
         gt=0,
         description="Delete the oldest sessions' records while all together take more than this many megabytes.",
     )
-    trace_keep: int = Field(
-        default=1,
+    trace_keep: int | None = Field(
+        default=None,
         ge=1,
-        le=1_000_000,
-        description="The newest so many sessions are never deleted, whatever their age and size.",
+        description="The newest so many sessions' records are kept in any case; of the others go those that the two "
+        "limits say, or all when neither is set. The newest one, and what is open, always stays.",
     )
     debug_trace: bool = Field(
         default=False,

@@ -26,6 +26,7 @@ from daemon.explore.keeping import BranchCopies, OpenCopies, copies_of
 from daemon.files.commands import CommandWatches
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
+from daemon.keeping import Keeping
 from daemon.loop.budget import withdraw_question
 from daemon.loop.recovery import close_what_is_open, read_state, waits_for_answer
 from daemon.loop.services import Models, Services
@@ -40,6 +41,7 @@ from daemon.permission.grants import GrantStore
 from daemon.permission.service import PermissionService
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
+from daemon.store.pruning import Limits, limits_of
 from daemon.trust import TrustedFolders
 from daemon.workspace_key import workspace_key
 from tools.base import Diagnostics
@@ -105,6 +107,13 @@ class Daemon:
         self.store, self.storage_notice = open_store(self.workspace, state_folder)
         self._recover_changes()
         self._own = OwnSessions(state_folder, self.workspace)
+        self.keeping = Keeping(
+            self.store,
+            self._own,
+            now,
+            limits=self._limits,
+            open_ids=lambda: [*self._sessions, *self._opening],
+        )
         self._commands = CommandWatches(
             self.workspace, self.store.root, self._private("copies"), self._changed_outside
         )
@@ -223,6 +232,7 @@ class Daemon:
         # Two clients may ask at once: both get the same session.
         opening = self._opening.get(session_id)
         if opening is None:
+            self.keeping.refuse_held(session_id)
             opening = asyncio.create_task(self._open(session_id))
             self._opening[session_id] = opening
             opening.add_done_callback(lambda _: self._opening.pop(session_id, None))
@@ -298,6 +308,10 @@ class Daemon:
     def client_left(self) -> None:
         """A client has gone; what runs goes on."""
         self.clients -= 1
+        self._quiet_since = time.monotonic()
+
+    def asked(self) -> None:
+        """Somebody asked the API something: they are not gone yet."""
         self._quiet_since = time.monotonic()
 
     async def wait_until_idle(self, poll_s: float = 1.0) -> None:
@@ -378,6 +392,9 @@ class Daemon:
 
             self._dumps = LiveDumps(self.store, self.bus, self.now)
         self._dumps.follow(session.session_id)
+
+    def _limits(self) -> Limits:
+        return limits_of(self.config().settings)
 
     def _journal(self) -> Path:
         """Outside of the workspace: what lies there is acted upon after a crash, so it must come from nobody else."""

@@ -20,7 +20,7 @@ import stat
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -82,12 +82,19 @@ class _Unpacked:
     """All that were there, folded as file systems may fold them."""
 
 
-def import_trace(store: FileTraceStore, archive: Path, now: datetime, *, max_mb: float = MAX_MB) -> Imported:
+def import_trace(
+    store: FileTraceStore,
+    archive: Path,
+    now: datetime,
+    *,
+    max_mb: float = MAX_MB,
+    coming: Callable[[str], None] = lambda trace_id: None,
+) -> Imported:
     """Take in the archive at ``archive``. Blocking. ``max_mb``: most megabytes unpacked.
 
-    The caller has made sure that nobody else writes in ``store``, and takes the trace's id off the list of its own
-    sessions. Raises ArchiveError when it cannot be trusted or a trace with its id is there, StoreError when the disk
-    refuses; then nothing of it is left.
+    ``coming`` is called just before the trace is there: to take its id off the list of own sessions. What it raises
+    keeps the trace out. Nobody else may be importing. Raises ArchiveError when the archive cannot be trusted or a
+    trace with its id is there, StoreError when the disk refuses; then nothing of it is left.
     """
     store.prepare()
     remove_leftovers(store)
@@ -106,6 +113,7 @@ def import_trace(store: FileTraceStore, archive: Path, now: datetime, *, max_mb:
         (staging / trace_id / IMPORTED).write_bytes(json_bytes(about))
         title = FileTraceStore(staging).trace(trace_id).title
         _refuse_existing(store, trace_id)
+        coming(trace_id)
         (staging / trace_id).rename(store.root / trace_id)
         return Imported(
             trace_id,

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
+from daemon.config import Settings
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 
@@ -30,13 +31,18 @@ class Limits:
     keep_days: float | None = None
     max_mb: float | None = None
     """Megabytes (10⁶ bytes) of all together."""
-    keep: int = 1
-    """How many of the newest stay in any case; at least one does."""
+    keep: int | None = None
+    """How many of the newest stay in any case. Where it is the only limit, all others go."""
 
     @property
     def any(self) -> bool:
         """Whether something is to be deleted at all."""
-        return self.keep_days is not None or self.max_mb is not None
+        return (self.keep_days, self.max_mb, self.keep) != (None, None, None)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """As the configuration has them."""
+    return Limits(settings.trace_keep_days, settings.trace_max_mb, settings.trace_keep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +97,20 @@ def doomed(
 ) -> list[Doomed]:
     """Those that are to go, oldest first. Pure. ``in_use``: whether a trace is open or at work."""
     by_use = sorted(stored, key=lambda one: (one.used, one.trace_id), reverse=True)
-    safe = {one.trace_id for one in by_use[: max(1, limits.keep)]}
+    safe = {one.trace_id for one in by_use[: limits.keep or 1]}
     safe.add(max((one.trace_id for one in stored), default=""))
     may_go = [one for one in reversed(by_use) if one.trace_id not in safe and not in_use(one.trace_id)]
     found: list[Doomed] = []
     left = sum(one.size for one in stored)
-    too_many = f"all together took more than {limits.max_mb:g} MB" if limits.max_mb is not None else ""
+    only_newest = limits.keep_days is None and limits.max_mb is None and limits.keep is not None
     for one in may_go:
         # Compared as a difference: a date that nobody can have meant does not overflow.
         if limits.keep_days is not None and (now - one.used) / timedelta(days=1) > limits.keep_days:
             reason = f"not used for more than {limits.keep_days:g} days"
         elif limits.max_mb is not None and left > limits.max_mb * MB:
-            reason = too_many
+            reason = f"all together took more than {limits.max_mb:g} MB"
+        elif only_newest:
+            reason = f"not one of the newest {limits.keep}"
         else:
             continue
         left -= one.size

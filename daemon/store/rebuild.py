@@ -56,11 +56,8 @@ def rebuild(store: TraceStore, trace_id: str) -> Rebuilt:
 
 
 def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) -> RebuiltSession:
-    repaired: list[str] = []
     try:
         before, tree, wrong = _derived(store, session_id)
-        if cut := store.recover(session_id):
-            repaired.append(f"{_count(cut, 'byte')} of an event that was half written were cut off the log")
         state, events = _replayed(store, session_id)
         problems = _problems(state, session_id, events, children)
         # The factor by which tokens are estimated is in no event; a wrong one only estimates badly.
@@ -73,6 +70,8 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
             wrong.append("the plan was not what the log says")
         if messages := store.restore_messages(session_id, state.messages):
             wrong.append(f"{_count(messages, 'message')} were missing or not what the log says")
+        if cut := store.recover(session_id):
+            wrong.append(f"{_count(cut, 'byte')} of an event that was half written were cut off the log")
         if wrong:
             store.save_snapshot(after, state.plan.snapshot())
         return RebuiltSession(
@@ -80,11 +79,11 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
             events,
             len(state.messages),
             len(state.plan.snapshot().goals),
-            (*repaired, *wrong),
+            tuple(wrong),
             tuple(problems),
         )
     except StoreError as error:
-        return RebuiltSession(session_id, repaired=tuple(repaired), problems=(str(error),), failed=True)
+        return RebuiltSession(session_id, problems=(str(error),), failed=True)
     finally:
         store.close(session_id)
 

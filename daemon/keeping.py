@@ -1,0 +1,157 @@
+"""Looking after stored traces: deleting old ones, rebuilding one from its log, taking one in.
+
+A daemon does it between its sessions; the command line does it when no daemon runs, holding its lock. Either way
+nothing happens to a trace that somebody has open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Generator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daemon.model.branches import root_of
+from daemon.store.base import StoreError
+from daemon.store.files import FileTraceStore
+from daemon.store.own import OwnSessions
+
+if TYPE_CHECKING:
+    from daemon.store.archive_import import Imported
+    from daemon.store.pruning import Doomed, Limits, Pruned
+    from daemon.store.rebuild import Rebuilt
+
+log = logging.getLogger(__name__)
+
+_DAY_S = 24 * 60 * 60.0
+
+
+class InUse(StoreError):
+    """The trace is open; the message says what to do."""
+
+
+class Keeping:
+    """The traces of one workspace. All methods run on one event loop, what takes long in threads."""
+
+    def __init__(
+        self,
+        store: FileTraceStore,
+        own: OwnSessions,
+        now: Callable[[], datetime],
+        *,
+        limits: Callable[[], Limits],
+        open_ids: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        """``limits``: what the settings say. ``open_ids``: of the sessions that are open or being opened."""
+        self._store = store
+        self._own = own
+        self._now = now
+        self._limits = limits
+        self._open_ids = open_ids
+        self._held: set[str] = set()
+        """Traces that are worked on here: they are not to be opened."""
+        self._one = asyncio.Lock()
+
+    def refuse_held(self, session_id: str) -> None:
+        """Before a session is opened. Raises InUse while its record is being rebuilt or deleted."""
+        if root_of(session_id) in self._held:
+            raise InUse(f"The record of session {session_id} is being tidied up: try again in a moment.")
+
+    def in_use(self, trace_id: str) -> bool:
+        """Whether a session of a trace is open, a branch's included."""
+        return any(root_of(session_id) == trace_id for session_id in list(self._open_ids()))
+
+    async def rebuild(self, trace_id: str) -> Rebuilt:
+        """Make what is derived from a trace's log anew. Raises UnknownTrace, InUse, StoreError."""
+        from daemon.store.rebuild import rebuild
+
+        if trace_id != root_of(trace_id):
+            raise StoreError(f"{trace_id} is a branch or sub-agent: rebuild the session it belongs to.")
+        async with self._one:
+            with self._hold(trace_id):
+                return await asyncio.to_thread(_rebuild, self._store, trace_id, rebuild)
+
+    async def take_in(self, archive: Path, max_mb: float | None = None) -> Imported:
+        """Import an archive; the trace counts as foreign. Raises ArchiveError, InUse, StoreError."""
+        from daemon.store.archive_import import MAX_MB, import_trace
+
+        def coming(trace_id: str) -> None:
+            if self.in_use(trace_id):
+                raise InUse(f"Session {trace_id} is open. Nothing was imported.")
+            self._own.forget(trace_id)
+
+        async with self._one:
+            return await asyncio.to_thread(
+                import_trace, self._store, archive, self._now(), max_mb=max_mb or MAX_MB, coming=coming
+            )
+
+    async def prune(self, limits: Limits | None = None, *, dry_run: bool = False) -> Pruned:
+        """Delete old traces, oldest first. ``limits`` None: those of the settings."""
+        from daemon.store.pruning import Pruned, doomed, still_too_much, stored_traces
+
+        limits = limits or self._limits()
+        async with self._one:
+            # Sizes of what goes are told; where nothing can go, nothing is measured.
+            stored = await asyncio.to_thread(stored_traces, self._store, sizes=limits.any)
+            going = doomed(stored, limits, self._now(), self.in_use) if limits.any else []
+            deleted: list[Doomed] = []
+            problems: list[str] = []
+            for one in going:
+                try:
+                    if not dry_run:
+                        await self._delete(one.stored.trace_id)
+                    deleted.append(one)
+                except StoreError as error:
+                    problems.append(str(error))
+            left = sum(one.size for one in stored) - sum(one.stored.size for one in deleted)
+            problems += filter(None, [still_too_much(left, limits)])
+            return Pruned(
+                tuple(deleted),
+                len(stored) - len(deleted),
+                left if limits.any else None,
+                tuple(problems),
+                dry_run,
+            )
+
+    async def daily(self, pause_s: float = _DAY_S) -> None:
+        """Prune now and each day, for as long as the daemon lives. Failures are logged."""
+        while True:
+            try:
+                if self._limits().any:
+                    pruned = await self.prune()
+                    for doomed in pruned.deleted:
+                        log.info("deleted session %s: %s", doomed.stored.trace_id, doomed.reason)
+                    for problem in pruned.problems:
+                        log.warning("%s", problem)
+            except (StoreError, OSError) as error:
+                log.warning("old sessions could not be deleted: %s", error)
+            await asyncio.sleep(pause_s)
+
+    async def _delete(self, trace_id: str) -> None:
+        with self._hold(trace_id):
+            await asyncio.to_thread(self._store.delete, trace_id)
+            self._own.forget(trace_id)
+
+    @contextlib.contextmanager
+    def _hold(self, trace_id: str) -> Generator[None]:
+        """Nobody opens it meanwhile. Raises InUse when somebody has."""
+        if self.in_use(trace_id):
+            raise InUse(
+                f"Session {trace_id} is open in the daemon, which keeps its record in order itself. "
+                "To do it all the same, end the daemon first: `goalwright stop`."
+            )
+        self._held.add(trace_id)
+        try:
+            yield
+        finally:
+            self._held.discard(trace_id)
+
+
+def _rebuild(
+    store: FileTraceStore, trace_id: str, rebuild: Callable[[FileTraceStore, str], Rebuilt]
+) -> Rebuilt:
+    store.refuse_links(trace_id)
+    return rebuild(store, trace_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daemon.context.instructions import instruction_block, instructions_of
@@ -47,6 +47,10 @@ _MAX_DEPTH = 20
 _GO_ON = "Go on with the work where it stands. What is done need not be done again; files can be read again."
 
 
+History = Callable[[int], str]
+"""The plan with results and summaries, in at most about so many tokens."""
+
+
 @dataclass(frozen=True, slots=True)
 class Carried:
     """What a full compaction carries over, and how many messages of the person did not fit in."""
@@ -67,16 +71,19 @@ def carried_over(
     *,
     words_tokens: int = 0,
     with_plan: bool = False,
+    history: History | None = None,
 ) -> Carried:
     """The message that carries over what stays of the messages with a sequence below ``keep_from``.
 
     ``words_tokens``: what the person's own words may take, when that is more than their share of ``limit_tokens``.
     ``with_plan``: the plan does not come with each request, so the open goals are told here (source: seed 003).
+    ``history``: tells the whole plan with what came of it, in about so many tokens, instead of the goals that ended
+    and of those that are open (source: seed 003, "历史压缩").
     """
     blocks = ["Carried over word for word from the conversation before the summary:"]
-    verbatim, fitted = _verbatim(messages, plan, keep_from, limit_tokens, words_tokens)
+    verbatim, fitted = _verbatim(messages, plan, keep_from, limit_tokens, words_tokens, history)
     blocks += verbatim
-    goals = open_goals(plan) if with_plan else []
+    goals = open_goals(plan) if with_plan and history is None else []
     if goals:
         more = [f"[{len(goals) - _MAX_GOALS} more]"] if len(goals) > _MAX_GOALS else []
         blocks += [
@@ -108,20 +115,27 @@ def verbatim_blocks(
     things are left out and counted; of the person's words the first message, which is the mission, and the newest
     ones stay.
     """
-    return _verbatim(messages, plan, keep_from, limit_tokens, 0)[0]
+    return _verbatim(messages, plan, keep_from, limit_tokens, 0, None)[0]
 
 
 def _verbatim(
-    messages: Sequence[Message], plan: PlanTree, keep_from: int, limit_tokens: int, words_tokens: int
+    messages: Sequence[Message],
+    plan: PlanTree,
+    keep_from: int,
+    limit_tokens: int,
+    words_tokens: int,
+    history: History | None,
 ) -> tuple[list[str], _Words]:
     older = [message for message in messages if message.sequence < keep_from]
     said = [text for message in older if (text := person_said(message))]
     rules = {path: instruction_block(path, text) for path, text in shown_instructions(older).items()}
-    ended = ended_goals(messages, plan, keep_from)
+    ended = ended_goals(messages, plan, keep_from) if history is None else []
     given_up = [goal.texts for goal in ended if goal.status == "abandoned"]
     finished = [goal.texts for goal in ended if goal.status == "completed"]
-    others = sum(_tokens(texts) for texts in (rules.values(), *given_up, *finished))
-    for_others = min(others, int(limit_tokens * _OTHERS_SHARE))
+    share = int(limit_tokens * _OTHERS_SHARE)
+    told = [] if history is None else [history(share)]
+    others = sum(_tokens(texts) for texts in (rules.values(), *given_up, *finished, told))
+    for_others = min(others, share)
     words = _fit_said(said, max(limit_tokens - for_others, words_tokens))
     # However much the person said: rules and reasons have their share.
     left = max(limit_tokens - _tokens(words.blocks), for_others)
@@ -138,6 +152,8 @@ def _verbatim(
             left -= _tokens(texts)
             # In a tag, so that nothing in them can pass for another heading of ours.
             blocks += [title, within("goal_summaries", "\n\n".join(texts))]
+    if history is not None and (text := plain(history(max(left, 0)))):
+        blocks += ["## The plan, and what came of it", within("goal_summaries", text)]
     return blocks, replace(words, rules=bool(rules))
 
 

@@ -30,6 +30,9 @@ _RESULTS = (40, 12, 4, 1, 0)
 """Results of each entry that are shown, in the order in which it is tried to fit everything in."""
 
 
+_Results = list[tuple[ToolResultPart, ToolCallPart | None]]
+
+
 @dataclass(slots=True)
 class _Entry:
     """A goal, or a turn of the person's when the work belonged to none."""
@@ -37,7 +40,8 @@ class _Entry:
     label: str
     title: str
     depth: int = 0
-    results: list[str] = field(default_factory=list[str])
+    results: _Results = field(default_factory=list[tuple[ToolResultPart, ToolCallPart | None]])
+    """With the call of each. Told in words only where they are shown: there may be thousands."""
     conclusion: str = ""
 
     def text(self, shown: int) -> str:
@@ -46,7 +50,7 @@ class _Entry:
         hidden = len(self.results) - shown
         if shown and hidden > 0:
             lines.append(f"{indent}  → … ({hidden})")
-        lines += [f"{indent}  → {result}" for result in (self.results[-shown:] if shown else ())]
+        lines += [f"{indent}  → {result_brief(*one)}" for one in (self.results[-shown:] if shown else ())]
         if self.conclusion:
             lines.append(f"{indent}  总结: {self.conclusion}")
         return "\n".join(lines)
@@ -70,11 +74,11 @@ def to_history_string(plan: PlanTree, messages: Sequence[Message], limit: int) -
     return "\n\n".join(_newest(texts, limit))
 
 
-def _sorted_out(messages: Sequence[Message], plan: PlanTree) -> tuple[list[_Entry], dict[str, list[str]]]:
-    """Turns with what belongs to no goal, and brief results by goal."""
+def _sorted_out(messages: Sequence[Message], plan: PlanTree) -> tuple[list[_Entry], dict[str, _Results]]:
+    """Turns with what belongs to no goal, and results by goal."""
     calls: dict[str, ToolCallPart] = {}
     turns: list[_Entry] = []
-    by_goal: dict[str, list[str]] = {}
+    by_goal: dict[str, _Results] = {}
     finished = True
     for message in messages:
         if message.compaction() is not None:
@@ -88,11 +92,11 @@ def _sorted_out(messages: Sequence[Message], plan: PlanTree) -> tuple[list[_Entr
         mine = turns[-1] if turns and message.goal_id not in plan.goals else None
         result = message.tool_result()
         if result is not None and result.name not in _OF_THE_PLAN:
-            brief = result_brief(result, calls.get(result.tool_call_id))
+            one = (result, calls.get(result.tool_call_id))
             if mine is not None:
-                mine.results.append(brief)
+                mine.results.append(one)
             elif message.goal_id is not None:
-                by_goal.setdefault(message.goal_id, []).append(brief)
+                by_goal.setdefault(message.goal_id, []).append(one)
         if mine is not None and message.role == "assistant" and (text := message.text().strip()):
             mine.conclusion = _one_line(text, _CONCLUSION)
     if turns and not finished:
@@ -100,7 +104,7 @@ def _sorted_out(messages: Sequence[Message], plan: PlanTree) -> tuple[list[_Entr
     return turns, by_goal
 
 
-def _entries(plan: PlanTree, top: Goal, results: dict[str, list[str]]) -> list[_Entry]:
+def _entries(plan: PlanTree, top: Goal, results: dict[str, _Results]) -> list[_Entry]:
     found: list[_Entry] = []
     todo = [(top, 0)]
     while todo:

@@ -5,13 +5,15 @@ Source: seed 001, "Compact执行流程" and "边界条件处理"; the fallback w
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from daemon.context import pacing
-from daemon.context.compaction import Carried, carried_over
+from daemon.context.compaction import Carried, History, carried_over
 from daemon.context.profiles import ContextProfile, room
+from daemon.context.step_history import to_history_string
 from daemon.context.summaries import summary_prompt
 from daemon.context.tokens import estimate_tokens
 from daemon.context.window import Window, WindowCache, build_window, keep_from, prunable
@@ -78,6 +80,8 @@ class _Aim:
     before: int
     target: int
     """Tokens to come below."""
+    with_history: bool
+    """What came of the plan is carried over as a history of its steps; not when that stands in the summary's place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,8 @@ class Compactor:
         if reason == "overflow":
             target = min(target, int(before * _OVERFLOW_TO))
         prompt = summary_prompt(self._session.agent.context, instructions=instructions)
-        aim = _Aim(profile, reason, prompt, before, target)
+        by_steps = self._session.config.settings.plan_front == "step" and bool(self._state.plan.goals)
+        aim = _Aim(profile, reason, prompt, before, target, by_steps)
         promised = self._best_cut(aim, _PLACEHOLDER)
         if promised is None or not (promised.after <= before * _WORTH_IT or self._wished(reason, promised)):
             return self._nothing(aim)
@@ -158,6 +163,8 @@ class Compactor:
             detail = f"The context was not compacted: {error}"
             self._session.notice("warning", detail, "compaction")
             return Compacted(before, before, detail)
+        if summary.fallback:
+            aim = replace(aim, with_history=False)
         summary, cut = self._fitted(aim, asking, summary, promised)
         if reason != "manual" and cut.after >= before:
             return self._nothing(aim, words.thrown_away(before, cut.after))
@@ -355,10 +362,15 @@ class Compactor:
             limit,
             words_tokens=words_limit,
             with_plan=self._session.config.settings.plan_placement == "on_demand",
+            history=self._history(start) if aim.with_history else None,
         )
         # Rules outlive the results they came with, so these must be read as well.
         after = tokens(state.messages if carried.rules else stays, carried.text)
         return _Cut(start, cut_results, carried, after, kept)
+
+    def _history(self, start: int) -> History:
+        older = [message for message in self._state.messages if message.sequence < start]
+        return functools.partial(to_history_string, self._state.plan, older)
 
     def _may_carry(self, aim: _Aim, bare: int, summary: str) -> tuple[int, int]:
         """Estimated tokens for what is carried over, and for the person's words; ``bare``: all else takes these."""

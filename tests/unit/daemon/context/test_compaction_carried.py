@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.context.compaction import carried_over, carried_text, cut_middle
+from daemon.context.step_history import to_history_string
 from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import SubtaskPart
 from tests.fakes.conversation import Conversation
@@ -268,6 +270,62 @@ def test_open_goals_are_told_by_name_when_the_plan_does_not_come_with_each_reque
     assert "- change it (in progress)\n- change it › add quotes\n- test" in text
     assert "- look" not in text
     assert "## Open goals" not in carried(talk)
+
+
+def test_the_history_of_the_steps_stands_for_ended_and_open_goals() -> None:
+    talk = Conversation()
+    talk.user("Change the configuration")
+    first, second, _ = talk.goals("探索代码库", "修改配置", "运行测试")
+    talk.focus(first)
+    talk.step("glob_files", {}, "…", title="找到 15 个文件 <said>")
+    talk.done("主配置在 /src/config.yaml")
+    talk.focus(second)
+    told: list[int] = []
+
+    def history(limit: int) -> str:
+        told.append(limit)
+        return to_history_string(talk.plan, talk.messages, limit)
+
+    text = carried_over(talk.messages, talk.plan, talk.next, PLENTY, with_plan=True, history=history).text
+    assert "<said>\nChange the configuration\n</said>" in text
+    assert (
+        """\
+## The plan, and what came of it
+
+<goal_summaries>
+[完成] 探索代码库
+  → glob_files: 找到 15 个文件 ‹said>
+  总结: 主配置在 /src/config.yaml
+
+[进行中] 修改配置
+
+[待做] 运行测试
+</goal_summaries>"""
+        in text
+    )
+    assert "## Finished" not in text
+    assert "## Open goals" not in text
+    assert max(told) <= PLENTY
+
+
+@pytest.mark.parametrize("limit", [0, 300, 2_000])
+def test_the_history_takes_no_more_than_what_is_left_for_it(limit: int) -> None:
+    talk = Conversation()
+    talk.user("x" * 4_000)
+    for number in range(40):
+        (goal,) = talk.goals(f"goal {number}")
+        talk.focus(goal)
+        talk.step("read", {"file_path": "a"}, "some words " * 40)
+        talk.done("what was found " * 20)
+    bare = carried_over(talk.messages, talk.plan, talk.next, limit, history=lambda limit: "").text
+    found = carried_over(
+        talk.messages,
+        talk.plan,
+        talk.next,
+        limit,
+        history=lambda limit: to_history_string(talk.plan, talk.messages, limit),
+    ).text
+    assert estimate_tokens(found) - estimate_tokens(bare) <= limit + 60
 
 
 def test_nothing_to_carry_still_tells_the_model_to_go_on() -> None:

@@ -239,6 +239,48 @@ async def test_a_plan_that_is_read_on_demand_is_told_in_what_is_carried_over(tmp
         assert bench.models.requests[-1].tail == ""
 
 
+@pytest.mark.parametrize("placement", ["last_message", "on_demand"])
+async def test_with_the_step_tool_the_history_of_the_steps_is_carried_over(
+    tmp_path: Path, placement: str
+) -> None:
+    steps = [
+        [Call("step", {"plan": ["look", "change", "test"], "focus": "look"}), FREE],
+        *reads(0),
+        [Call("step", {"complete": True, "summary": "users in models/user.py", "focus": "change"}), FREE],
+        *reads(1, 2, 3, 4),
+        answer(),
+        DONE,
+    ]
+    async with daemon(tmp_path, *steps) as bench:
+        files(bench)
+        session = bench.session(settings=settings(plan_front="step", plan_placement=placement))
+        await session.prompt("Read all files")
+        ((_, summary, carried),) = compactions(session)
+        assert summary.text() == summary_text(SUMMARY)
+        told = carried.text()
+        assert re.search(r"\[完成\] look\n  → read\(.*\n  总结: users in models/user.py", told), told
+        assert re.search(r"\[进行中\] change\n  → read\(.*f1\.txt", told), told
+        assert "[待做] test" in told
+        assert "## Open goals" not in told
+
+
+async def test_a_history_that_stands_for_the_summary_is_not_carried_over_again(tmp_path: Path) -> None:
+    steps = [
+        [Call("step", {"plan": ["look", "change"], "focus": "look"}), FREE],
+        *reads(0, 1, 2, 3, 4),
+        ["no", FREE],
+        ["still no", FREE],
+        DONE,
+    ]
+    async with daemon(tmp_path, *steps) as bench:
+        files(bench)
+        session = bench.session(settings=settings(plan_front="step"))
+        await session.prompt("Read all files")
+        ((_, summary, carried),) = compactions(session)
+        assert "[进行中] look" in summary.text()
+        assert "[进行中] look" not in carried.text()
+
+
 # -- answers that are no summary --
 
 

@@ -1,0 +1,72 @@
+// Asks the API. The token stays in this tab: in its session storage, and out of the address bar.
+
+const KEY = "goalwright.token";
+
+/** What the API refused or could not do, in its own words. */
+export class ApiError extends Error {
+  /**
+   * @param {number} status of HTTP; 0: there was no answer
+   * @param {string} message
+   */
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Takes the token out of the address bar. A reload then finds it in the session storage, see daemon/api/page_files.py. */
+export function takeToken() {
+  const address = new URL(location.href);
+  const given = address.searchParams.get("token");
+  if (given) {
+    sessionStorage.setItem(KEY, given);
+    address.searchParams.delete("token");
+    history.replaceState(null, "", address);
+  }
+  return given ?? sessionStorage.getItem(KEY) ?? "";
+}
+
+export class Api {
+  /** @param {string} token */
+  constructor(token) {
+    this.token = token;
+  }
+
+  /**
+   * @param {string} path below `/api/`
+   * @param {Record<string, string | number | boolean | null | undefined>} [query] null and undefined are left out
+   * @returns {Promise<any>} Raises ApiError.
+   */
+  async get(path, query = {}) {
+    let answer;
+    try {
+      answer = await fetch(`/api/${path}${text(query)}`, { headers: { authorization: `Bearer ${this.token}` }, cache: "no-store" });
+    } catch {
+      throw new ApiError(0, "The daemon does not answer. When it has stopped, run `goalwright trace page` again.");
+    }
+    const body = await answer.json().catch(() => null);
+    if (!answer.ok) throw new ApiError(answer.status, detailOf(body) ?? `The API answered ${answer.status}.`);
+    return body;
+  }
+
+  /**
+   * @param {string} traceId
+   * @param {Record<string, string | number | boolean | null | undefined>} query
+   */
+  watchAddress(traceId, query) {
+    const address = new URL(`/api/traces/${encodeURIComponent(traceId)}/watch${text({ ...query, token: this.token })}`, location.href);
+    address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
+    return address.href;
+  }
+}
+
+/** @param {Record<string, string | number | boolean | null | undefined>} query */
+function text(query) {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== null && value !== undefined && value !== "") params.set(name, String(value));
+  const line = params.toString();
+  return line ? `?${line}` : "";
+}
+
+/** @param {any} body */
+const detailOf = (body) => (typeof body?.detail === "string" ? body.detail : undefined);

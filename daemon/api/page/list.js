@@ -1,0 +1,110 @@
+// The list of traces, newest first.
+
+import { ApiError } from "./api.js";
+import { h } from "./dom.js";
+import { amount, money, statusIcon, statusWord } from "./words.js";
+
+/** @import { Api } from "./api.js" */
+/** @import { TraceMeta } from "./shapes.js" */
+
+const PAGE = 50;
+
+export class TraceList {
+  /**
+   * @param {{ list: HTMLElement, more: HTMLButtonElement, form: HTMLFormElement, query: HTMLInputElement, status: HTMLSelectElement }} parts
+   * @param {Api} api
+   * @param {(message: string) => void} onError
+   */
+  constructor(parts, api, onError) {
+    this.parts = parts;
+    this.api = api;
+    this.onError = onError;
+    /** @type {TraceMeta[]} */
+    this.traces = [];
+    /** Asks for as much as the person has opened. */
+    this.wanted = PAGE;
+    /** @type {string | null} */
+    this.selected = null;
+    this.asked = 0;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let timer;
+    parts.query.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => void this.refresh(), 200);
+    });
+    parts.status.addEventListener("change", () => void this.refresh());
+    parts.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      void this.refresh();
+    });
+    parts.more.addEventListener("click", () => {
+      this.wanted += PAGE;
+      void this.refresh();
+    });
+  }
+
+  async refresh() {
+    const asked = ++this.asked;
+    const { query, status, more } = this.parts;
+    /** @type {TraceMeta[]} */
+    const traces = [];
+    /** @type {string | null} */
+    let before = null;
+    try {
+      do {
+        /** @type {{ traces: TraceMeta[], next: string | null }} */
+        const page = await this.api.get("traces", { limit: PAGE, before, q: query.value.trim(), status: status.value });
+        if (asked !== this.asked) return;
+        traces.push(...page.traces);
+        before = page.next;
+      } while (before && traces.length < this.wanted);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (asked === this.asked) this.onError(error.message);
+      return;
+    }
+    more.hidden = before === null;
+    this.traces = traces;
+    this.paint();
+  }
+
+  /** @param {string | null} traceId */
+  select(traceId) {
+    this.selected = traceId;
+    this.paint();
+  }
+
+  paint() {
+    const { list } = this.parts;
+    const focused = document.activeElement?.getAttribute("data-trace");
+    list.replaceChildren(...this.traces.map((trace) => entry(trace, trace.trace_id === this.selected)));
+    if (!this.traces.length) list.append(h("li", { class: "note" }, "No traces."));
+    if (focused) {
+      const again = [...list.querySelectorAll("[data-trace]")].find((one) => one.getAttribute("data-trace") === focused);
+      if (again instanceof HTMLElement) again.focus({ preventScroll: true });
+    }
+  }
+}
+
+/**
+ * @param {TraceMeta} trace
+ * @param {boolean} selected
+ */
+function entry(trace, selected) {
+  const when = new Date(trace.updated_at ?? trace.created_at ?? "");
+  const facts = [statusWord(trace.status), `${amount(trace.total_tokens)} tokens`, money(trace.total_cost)].filter(Boolean).join(" · ");
+  return h("li", {}, h("a", { href: `#/${encodeURIComponent(trace.trace_id)}`, "data-trace": trace.trace_id, "aria-current": selected ? "true" : null, class: `trace ${trace.status}` },
+    h("span", { class: "icon", "aria-hidden": "true" }, statusIcon(trace.status)),
+    h("b", {}, titleOf(trace)),
+    h("small", {}, facts),
+    h("time", {}, Number.isNaN(when.valueOf()) ? "" : dayOf(when))));
+}
+
+/** @param {TraceMeta} trace */
+export const titleOf = (trace) => trace.title || trace.task?.split("\n", 1)[0]?.slice(0, 120) || "Untitled";
+
+/** @param {Date} when */
+function dayOf(when) {
+  const today = new Date().toDateString() === when.toDateString();
+  return today ? when.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : when.toLocaleDateString([], { month: "short", day: "numeric" });
+}

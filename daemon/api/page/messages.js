@@ -1,0 +1,243 @@
+// The pane with the messages of an edge: the work that led to a result.
+
+import { ApiError } from "./api.js";
+import { h } from "./dom.js";
+import { amount, duration, money, statsWords } from "./words.js";
+
+/** @import { Api } from "./api.js" */
+/** @import { GoalStats, Message, Part } from "./shapes.js" */
+
+const PAGE = 50;
+/** Longer texts are cut until somebody wants them. */
+const LONG = 4000;
+const IMAGE = /^image\/(?:png|jpeg|gif|webp)$/;
+const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
+
+/**
+ * What the pane shows.
+ * @typedef {object} Subject
+ * @property {string} traceId
+ * @property {string | null} goalId internal; null: all of the line
+ * @property {string | null} branchId
+ * @property {boolean} descendants also the messages of goals within
+ * @property {string} heading
+ * @property {string} text
+ * @property {string} status
+ * @property {GoalStats | null} stats
+ */
+
+export class MessagesPane {
+  /**
+   * @param {HTMLElement} host
+   * @param {Api} api
+   * @param {() => void} closed
+   */
+  constructor(host, api, closed) {
+    this.host = host;
+    this.api = api;
+    this.closed = closed;
+    /** @type {Subject | null} */
+    this.subject = null;
+    /** @type {Map<string, Message>} */
+    this.messages = new Map();
+    this.list = h("ol", { class: "messages" });
+    this.earlier = h("button", { type: "button", class: "earlier", hidden: true, onclick: () => void this.loadEarlier() }, "Earlier messages");
+    this.note = h("p", { class: "note", role: "status" });
+    this.asked = 0;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.timer = undefined;
+    host.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.close();
+    });
+  }
+
+  /** @param {Subject} subject */
+  async show(subject) {
+    this.subject = subject;
+    this.messages.clear();
+    this.list.replaceChildren();
+    this.earlier.hidden = true;
+    this.frame(subject, [this.note, this.earlier, this.list]);
+    this.note.textContent = "Loading…";
+    const page = await this.load({});
+    if (page && page.messages.length === 0) this.note.textContent = "No messages yet.";
+  }
+
+  /**
+   * A text in place of messages, e.g. the data of a step.
+   * @param {{ heading: string, text: string, status: string }} about
+   * @param {readonly (Node | string)[]} content
+   */
+  showContent(about, content) {
+    this.subject = null;
+    this.asked += 1;
+    this.frame({ ...about, stats: null }, [h("div", { class: "content" }, ...content)]);
+  }
+
+  /**
+   * @param {Pick<Subject, "heading" | "text" | "status" | "stats">} subject
+   * @param {readonly Node[]} content
+   */
+  frame({ heading, text, status, stats }, content) {
+    const close = h("button", { type: "button", class: "close", "aria-label": "Close", title: "Close (Esc)", onclick: () => this.close() }, "×");
+    this.host.replaceChildren(
+      h("header", {}, h("h3", {}, heading), close,
+        h("p", { class: "facts" }, [status, stats && stats.message_count ? statsWords(stats) : ""].filter(Boolean).join(" · ")),
+        text && h("p", { class: "summary" }, text)),
+      h("div", { class: "scroll", tabindex: 0 }, ...content),
+    );
+    this.host.hidden = false;
+  }
+
+  close() {
+    this.subject = null;
+    this.asked += 1;
+    this.host.hidden = true;
+    this.closed();
+  }
+
+  /**
+   * A new message came: when it is of what is shown, it is fetched soon.
+   * @param {{ branch_id: string | null, goal_id: string | null }} message
+   */
+  touched({ branch_id, goal_id }) {
+    const { subject } = this;
+    if (!subject || subject.branchId !== branch_id) return;
+    if (subject.goalId !== null && !subject.descendants && subject.goalId !== goal_id) return;
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
+      if (this.subject === subject) void this.load({});
+    }, 300);
+  }
+
+  async loadEarlier() {
+    const oldest = [...this.messages.values()][0];
+    if (oldest) await this.load({ before: oldest.sequence });
+  }
+
+  /** @param {{ before?: number }} where */
+  async load({ before }) {
+    const { subject } = this;
+    if (!subject) return null;
+    const asked = before === undefined ? ++this.asked : this.asked;
+    try {
+      const page = await this.api.get(`traces/${encodeURIComponent(subject.traceId)}/messages`, {
+        internal_goal_id: subject.goalId, branch_id: subject.branchId, descendants: subject.descendants ? true : null, limit: PAGE, before,
+      });
+      if (asked !== this.asked) return null;
+      this.note.textContent = "";
+      const fresh = this.messages.size === 0;
+      this.put(page.messages, before !== undefined);
+      if (fresh || before !== undefined) this.earlier.hidden = !page.has_earlier;
+      return page;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (asked === this.asked) this.note.textContent = error.message;
+      return null;
+    }
+  }
+
+  /**
+   * @param {readonly Message[]} messages oldest first
+   * @param {boolean} inFront
+   */
+  put(messages, inFront) {
+    const fresh = messages.filter((one) => !this.messages.has(one.message_id));
+    const elements = fresh.map(messageElement);
+    if (inFront) {
+      this.messages = new Map([...fresh.map((one) => /** @type {const} */ ([one.message_id, one])), ...this.messages]);
+      this.list.prepend(...elements);
+    } else {
+      for (const one of fresh) this.messages.set(one.message_id, one);
+      this.list.append(...elements);
+    }
+  }
+}
+
+/** @param {Message} message */
+function messageElement(message) {
+  const time = message.created_at ? new Date(message.created_at) : null;
+  const facts = [
+    message.tokens ? `${amount(message.tokens)} tokens` : "", money(message.cost), duration(message.duration_ms),
+    time && !Number.isNaN(time.valueOf()) ? time.toLocaleTimeString() : "",
+  ];
+  const names = { user: "You", assistant: "Agent", tool: message.description || "Tool" };
+  return h("li", { class: `message ${message.role}`, "data-id": message.message_id },
+    h("p", { class: "who" }, h("b", {}, names[message.role] ?? message.role), h("span", {}, facts.filter(Boolean).join(" · "))),
+    ...(Array.isArray(message.content) ? message.content : []).map(partElement));
+}
+
+/** @param {Part} part */
+function partElement(part) {
+  const text = (/** @type {string} */ name) => (typeof part[name] === "string" ? part[name] : "");
+  switch (part.type) {
+    case "text":
+      return longText("p", "text", text("text"));
+    case "reasoning":
+      return folded("Reasoning", text("text"), "reasoning");
+    case "tool_call":
+      return folded(`→ ${text("name")} ${short(text("input"))}`, pretty(text("input")), "call");
+    case "tool_result":
+      return h("div", { class: part["is_error"] === true ? "result error" : "result" },
+        folded(`${part["is_error"] === true ? "Failed: " : "← "}${text("title") || text("name")}`, text("content"), "output"),
+        ...images(part["images"]));
+    case "file":
+      return h("p", { class: "note" }, `File: ${text("name")}`, ...images([part]));
+    case "subtask":
+      return folded(`Task for ${text("agent")}`, text("prompt"), "call");
+    case "note":
+      return folded("Told to the model", text("text"), "reasoning");
+    case "compaction":
+      return h("p", { class: "note" }, "The conversation was compacted here.");
+    case "finish":
+      return part["reason"] === "end_turn" || part["reason"] === "tool_use" ? null : h("p", { class: "note" }, [`Ended: ${text("reason")}`, text("detail")].filter(Boolean).join(" – "));
+    default:
+      return h("p", { class: "note" }, part.type);
+  }
+}
+
+/**
+ * @param {string} words
+ * @param {string} text
+ * @param {string} name
+ */
+function folded(words, text, name) {
+  return text.trim() ? h("details", { class: name }, h("summary", {}, words), longText("pre", "", text)) : h("p", { class: `${name} note` }, words);
+}
+
+/**
+ * @param {"p" | "pre"} tag
+ * @param {string} name
+ * @param {string} text
+ */
+function longText(tag, name, text) {
+  if (text.length <= LONG) return h(tag, { class: name }, text);
+  const element = h(tag, { class: name }, text.slice(0, LONG), "… ");
+  element.append(h("button", { type: "button", class: "whole", onclick: () => element.replaceChildren(text) }, `Show all ${amount(text.length)} characters`));
+  return element;
+}
+
+/** @param {unknown} list */
+function images(list) {
+  if (!Array.isArray(list)) return [];
+  return list.flatMap((one) => {
+    const { media_type: type, data, name } = one ?? {};
+    if (typeof data !== "string" || !IMAGE.test(String(type)) || !BASE64.test(data)) return [];
+    return [h("img", { src: `data:${type};base64,${data}`, alt: String(name ?? "image") })];
+  });
+}
+
+/** @param {string} json */
+function short(json) {
+  const line = json.replace(/\s+/g, " ").trim();
+  return line.length > 60 ? `${line.slice(0, 60)}…` : line;
+}
+
+/** @param {string} json */
+export function pretty(json) {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json;
+  }
+}

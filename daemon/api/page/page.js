@@ -1,0 +1,243 @@
+// The page: the list of traces, and the one that is looked at. The address says which: `#/{trace_id}` or `#/{trace_id}/steps`.
+
+import { Api, ApiError, takeToken } from "./api.js";
+import { h } from "./dom.js";
+import { TraceList, titleOf } from "./list.js";
+import { MessagesPane } from "./messages.js";
+import { TraceView } from "./trace.js";
+import { amount, money, statusWord } from "./words.js";
+
+/** @import { DagEdge, DagNode, LiveState, Step } from "./shapes.js" */
+
+const LIST_PAUSE_MS = 5000;
+
+/**
+ * @template {HTMLElement} T
+ * @param {string} id
+ * @param {new () => T} type
+ * @returns {T}
+ */
+function part(id, type) {
+  const element = document.getElementById(id);
+  if (!(element instanceof type)) throw new Error(`#${id} is missing in index.html`);
+  return element;
+}
+
+const token = takeToken();
+const asked = new URL(location.href).searchParams.get("trace");
+if (asked) history.replaceState(null, "", `/#/${encodeURIComponent(asked)}`);
+
+const api = new Api(token);
+const button = (/** @type {string} */ id) => part(id, HTMLButtonElement);
+const [graph, steps, pane, empty] = [part("graph", HTMLElement), part("steps", HTMLElement), part("pane", HTMLElement), part("empty", HTMLElement)];
+const connection = part("connection", HTMLElement);
+const line = part("line", HTMLSelectElement);
+const follow = part("follow", HTMLInputElement);
+
+const list = new TraceList(
+  {
+    list: part("traces", HTMLElement), more: button("more"), form: part("filter", HTMLFormElement),
+    query: part("query", HTMLInputElement), status: part("status", HTMLSelectElement),
+  },
+  api,
+  (message) => say("lost", message),
+);
+const messages = new MessagesPane(pane, api, () => {
+  const { selected } = view?.view ?? {};
+  if (selected) view?.view.select(selected, { focus: true });
+});
+/** @type {TraceView | null} */
+let view = null;
+/** @type {"graph" | "steps"} */
+let tab = "graph";
+
+/**
+ * @param {"connecting" | "live" | "lost" | ""} state
+ * @param {string} detail
+ */
+function say(state, detail = "") {
+  const words = { live: "Live", connecting: "Connecting…", lost: detail || "Connection lost, trying again…", "": detail };
+  connection.className = state;
+  connection.textContent = words[state];
+}
+
+// -- one trace
+
+function route() {
+  const [, id = "", which = ""] = location.hash.split("/");
+  let traceId = "";
+  try {
+    traceId = decodeURIComponent(id);
+  } catch {
+    // Not an address of ours.
+  }
+  const wanted = which === "steps" ? "steps" : "graph";
+  if (traceId !== (view?.traceId ?? "")) void openTrace(traceId, wanted);
+  else if (wanted !== tab) show(wanted);
+}
+
+/**
+ * @param {string} traceId
+ * @param {"graph" | "steps"} wanted
+ */
+async function openTrace(traceId, wanted) {
+  view?.close();
+  view = null;
+  if (!pane.hidden) messages.close();
+  list.select(traceId || null);
+  empty.hidden = false;
+  empty.textContent = traceId ? "Loading…" : "Choose a trace.";
+  part("bar", HTMLElement).hidden = true;
+  if (!traceId) {
+    paintHead(null);
+    return;
+  }
+  const opened = new TraceView({ graph, steps }, api, traceId, {
+    onState: (state) => view === opened && paintHead(state),
+    onConnection: (state, detail) => view === opened && say(state, detail),
+    onMessage: (message) => messages.touched(message),
+    onOpen: openWork,
+    onStep: openStep,
+    onError: (message) => say("", message),
+  });
+  view = opened;
+  opened.follow = follow.checked;
+  try {
+    show(wanted);
+    await opened.open();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (view === opened) {
+      empty.textContent = error.message;
+      say("");
+    }
+    return;
+  }
+  if (view !== opened) return;
+  empty.hidden = true;
+  part("bar", HTMLElement).hidden = false;
+  opened.draw();
+}
+
+/** @param {LiveState | null} state */
+function paintHead(state) {
+  const trace = state?.trace;
+  const title = trace ? titleOf(trace) : "Traces";
+  part("title", HTMLElement).textContent = title;
+  document.title = trace ? `${title} – Goalwright` : "Goalwright traces";
+  const facts = part("facts", HTMLElement);
+  facts.replaceChildren();
+  if (!state || !trace) {
+    say("");
+    return;
+  }
+  facts.append(h("span", { class: `pill ${trace.status}` }, statusWord(trace.status)),
+    [
+      `${amount(trace.total_messages)} messages`, `${amount(trace.total_tokens)} tokens`, money(trace.total_cost),
+      [trace.agent, trace.model].filter(Boolean).join(", "), trace.foreign ? "from elsewhere" : "",
+    ].filter(Boolean).join(" · "));
+  const lines = [...Object.keys(state.branches), ...Object.keys(state.subagents)];
+  const options = [...line.options].slice(1).map((one) => one.value);
+  if (lines.join() !== options.join()) {
+    const chosen = line.value;
+    line.replaceChildren(h("option", { value: "" }, "the main line"),
+      ...Object.values(state.branches).map((one) => h("option", { value: one.id }, `branch ${one.id}: ${one.description.slice(0, 40)}`)),
+      ...Object.values(state.subagents).map((one) => h("option", { value: one.id }, `${one.agent} (${one.id})`)));
+    line.value = lines.includes(chosen) ? chosen : "";
+  }
+  part("line-choice", HTMLElement).hidden = tab !== "steps" || lines.length === 0;
+}
+
+/** @param {"graph" | "steps"} wanted */
+function show(wanted) {
+  tab = wanted;
+  for (const name of /** @type {const} */ (["graph", "steps"])) {
+    const chosen = name === wanted;
+    button(`tab-${name}`).setAttribute("aria-selected", String(chosen));
+    button(`tab-${name}`).tabIndex = chosen ? 0 : -1;
+  }
+  graph.hidden = wanted !== "graph";
+  steps.hidden = wanted !== "steps";
+  part("tools", HTMLElement).hidden = wanted !== "graph";
+  if (wanted === "steps") void view?.showSteps(line.value || null);
+  else {
+    view?.hideSteps();
+    view?.draw();
+  }
+  if (view?.state) paintHead(view.state);
+}
+
+// -- the pane
+
+/**
+ * @param {DagNode} node
+ * @param {DagEdge | null} edge
+ */
+function openWork(node, edge) {
+  if (!view) return;
+  const status = node.kind === "start" ? "" : [node.kind === "branch" ? (node.status === "in_progress" ? "exploring" : statusWord(node.status)) : statusWord(node.status)].join("");
+  void messages.show({
+    traceId: view.traceId, goalId: node.goal_id, branchId: node.branch_id, descendants: edge?.counts === "cumulative",
+    heading: node.kind === "start" ? "All messages" : [node.label, node.title].filter(Boolean).join(" "),
+    text: node.kind === "start" ? node.title : node.summary, status, stats: edge?.stats ?? null,
+  });
+}
+
+/** @param {Step} step */
+function openStep(step) {
+  const data = Object.entries(step.data ?? {});
+  messages.showContent(
+    { heading: step.description, status: `${step.step_type}, ${statusWord(step.status)}`, text: step.summary ?? "" },
+    data.map(([name, value]) => h("section", {}, h("h4", {}, name.replaceAll("_", " ")), h("pre", {}, typeof value === "string" ? value : JSON.stringify(value, null, 2)))),
+  );
+}
+
+// -- what the person does
+
+for (const name of /** @type {const} */ (["graph", "steps"])) {
+  button(`tab-${name}`).addEventListener("click", () => go(name));
+  button(`tab-${name}`).addEventListener("keydown", (event) => {
+    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+    const other = name === "graph" ? "steps" : "graph";
+    go(other);
+    button(`tab-${other}`).focus();
+  });
+}
+
+/** @param {"graph" | "steps"} name */
+function go(name) {
+  if (view) location.hash = `#/${encodeURIComponent(view.traceId)}${name === "steps" ? "/steps" : ""}`;
+}
+
+button("expand-all").addEventListener("click", () => view?.expandAll());
+button("collapse-all").addEventListener("click", () => view?.collapseAll());
+button("zoom-in").addEventListener("click", () => view?.view.zoom(1.25));
+button("zoom-out").addEventListener("click", () => view?.view.zoom(0.8));
+button("fit").addEventListener("click", () => view?.view.fit());
+button("overview").addEventListener("click", () => view?.view.overview());
+follow.addEventListener("change", () => {
+  if (!view) return;
+  view.follow = follow.checked;
+  if (follow.checked && view.place) view.view.reveal(view.place);
+});
+line.addEventListener("change", () => void view?.showSteps(line.value || null));
+for (const [id, hidden] of /** @type {const} */ ([["hide-list", true], ["show-list", false]])) {
+  button(id).addEventListener("click", () => {
+    part("list", HTMLElement).hidden = hidden;
+    button("show-list").hidden = !hidden;
+    button(hidden ? "show-list" : "hide-list").focus();
+  });
+}
+addEventListener("hashchange", route);
+addEventListener("online", () => view?.watch?.retry());
+
+async function keepList() {
+  if (document.visibilityState === "visible") await list.refresh();
+  setTimeout(() => void keepList(), LIST_PAUSE_MS);
+}
+
+route();
+await list.refresh();
+const [newest] = list.traces;
+if (!location.hash && newest) location.replace(`#/${encodeURIComponent(newest.trace_id)}`);
+setTimeout(() => void keepList(), LIST_PAUSE_MS);

@@ -1,0 +1,72 @@
+// A WebSocket that comes back: with the id of the last event it got, so that nothing is missed.
+
+/** @import { Frame } from "./shapes.js" */
+
+const FIRST_WAIT_MS = 400;
+const LONGEST_WAIT_MS = 15_000;
+
+/**
+ * @typedef {object} WatchOptions
+ * @property {(since: number | null) => string} address
+ * @property {(frame: Frame) => void} onFrame
+ * @property {(state: "connecting" | "live" | "lost", detail: string) => void} onState
+ * @property {number | null} [since]
+ * @property {(address: string) => WebSocket} [open]
+ * @property {() => number} [random]
+ */
+
+export class Watch {
+  /** @param {WatchOptions} options */
+  constructor({ address, onFrame, onState, since = null, open = (url) => new WebSocket(url), random = Math.random }) {
+    this.options = { address, onFrame, onState, open, random };
+    /** Id of the last stored event that came. */
+    this.since = since;
+    this.failures = 0;
+    this.closed = false;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.timer = undefined;
+    /** @type {WebSocket | null} */
+    this.socket = null;
+    this.connect();
+  }
+
+  connect() {
+    if (this.closed) return;
+    clearTimeout(this.timer);
+    const { address, onFrame, onState, open } = this.options;
+    onState("connecting", "");
+    const socket = open(address(this.since));
+    this.socket = socket;
+    socket.onmessage = ({ data }) => {
+      if (socket !== this.socket) return;
+      /** @type {Frame} */
+      const frame = JSON.parse(data);
+      if (frame.event === "connected") {
+        this.failures = 0;
+        onState("live", "");
+        // Without an id to begin with, only what is new comes: from here on.
+        this.since ??= frame["current_event_id"] ?? null;
+      } else if (typeof frame.event_id === "number" && frame.event_id > (this.since ?? 0)) this.since = frame.event_id;
+      onFrame(frame);
+    };
+    socket.onclose = ({ reason }) => {
+      if (socket !== this.socket || this.closed) return;
+      this.socket = null;
+      const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** this.failures++) * (0.75 + 0.5 * this.options.random());
+      this.timer = setTimeout(() => this.connect(), wait);
+      onState("lost", reason);
+    };
+  }
+
+  /** At once, e.g. when the network is back. */
+  retry() {
+    if (!this.socket) this.connect();
+  }
+
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+    this.socket?.close();
+    this.socket = null;
+  }
+}

@@ -1,0 +1,245 @@
+// The step tree (source: seed 003): opened level by level, kept up by the frames of the WebSocket.
+
+import { ApiError } from "./api.js";
+import { h } from "./dom.js";
+import { amount, duration, money, statusIcon, statusWord } from "./words.js";
+
+/** @import { Api } from "./api.js" */
+/** @import { Frame, Step } from "./shapes.js" */
+
+/** So many of one level are shown at first, the newest. */
+const SHOWN = 200;
+
+/**
+ * A step that is known, and its place in the page.
+ * @typedef {object} Item
+ * @property {Step} step
+ * @property {HTMLLIElement} element
+ * @property {HTMLElement} row
+ * @property {HTMLUListElement | null} group
+ * @property {boolean} open
+ * @property {boolean} loaded
+ */
+
+export class StepTree {
+  /**
+   * @param {HTMLElement} host
+   * @param {Api} api
+   * @param {(step: Step) => void} onOpen
+   */
+  constructor(host, api, onOpen) {
+    this.host = host;
+    this.api = api;
+    this.onOpen = onOpen;
+    this.traceId = "";
+    /** @type {string | null} */
+    this.branchId = null;
+    /** @type {Map<string, Item>} */
+    this.items = new Map();
+    this.root = h("ul", { class: "steps", role: "tree", "aria-label": "Steps" });
+    this.note = h("p", { class: "note", role: "status" });
+    this.generation = 0;
+    this.loaded = false;
+    /** What came while the answer was under way. @type {Frame[]} */
+    this.waiting = [];
+    host.replaceChildren(this.note, this.root);
+    this.root.addEventListener("keydown", (event) => this.pressed(event));
+    this.root.addEventListener("click", (event) => this.clicked(event));
+  }
+
+  /**
+   * @param {string} traceId
+   * @param {string | null} branchId
+   */
+  async show(traceId, branchId) {
+    const generation = ++this.generation;
+    const open = this.traceId === traceId && this.branchId === branchId ? [...this.items.values()].filter((item) => item.open).map((item) => item.step.step_id) : [];
+    [this.traceId, this.branchId, this.loaded, this.waiting] = [traceId, branchId, false, []];
+    if (!open.length) this.note.textContent = "Loading…";
+    const children = await this.fetch("root");
+    if (generation !== this.generation || !children) return;
+    this.items.clear();
+    this.root.replaceChildren();
+    this.loaded = true;
+    this.note.textContent = children.length ? "" : "No steps yet.";
+    this.fill(this.root, children);
+    for (const frame of this.waiting.splice(0)) this.apply(frame);
+    // The one thing that is under way is what one wants to see.
+    const running = children.findLast((step) => step.status === "in_progress");
+    const wanted = open.length ? open : running ? [running.step_id] : [];
+    for (const id of wanted) await this.toggle(id, true);
+  }
+
+  /**
+   * @param {string} stepId
+   * @returns {Promise<Step[] | null>}
+   */
+  async fetch(stepId) {
+    try {
+      const query = { branch_id: this.branchId };
+      const answer = await this.api.get(`traces/${encodeURIComponent(this.traceId)}/node/${encodeURIComponent(stepId)}`, query);
+      return answer.children;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.note.textContent = error.message;
+      return null;
+    }
+  }
+
+  /**
+   * @param {HTMLUListElement} group
+   * @param {readonly Step[]} steps
+   */
+  fill(group, steps) {
+    const hidden = steps.slice(0, -SHOWN);
+    const shown = steps.slice(-SHOWN).map((step) => this.item(step).element);
+    group.append(...shown);
+    if (!hidden.length) return;
+    const button = h("button", { type: "button", onclick: () => {
+      button.parentElement?.remove();
+      const rest = hidden.filter((step) => !this.items.has(step.step_id)).map((step) => this.item(step).element);
+      group.prepend(...rest);
+    } }, `${amount(hidden.length)} earlier steps`);
+    group.prepend(h("li", { class: "rest", role: "none" }, button));
+  }
+
+  /** @param {Step} step */
+  item(step) {
+    const row = h("div", { class: "row" });
+    const element = h("li", { role: "treeitem", "data-id": step.step_id, tabindex: this.items.size === 0 ? 0 : -1 }, row);
+    /** @type {Item} */
+    const item = { step, element, row, group: null, open: false, loaded: false };
+    this.items.set(step.step_id, item);
+    this.paint(item);
+    return item;
+  }
+
+  /** @param {Item} item */
+  paint({ step, element, row, open }) {
+    const children = step.child_count ?? 0;
+    element.className = `step ${step.step_type} ${step.status}`;
+    if (children) element.setAttribute("aria-expanded", String(open));
+    else element.removeAttribute("aria-expanded");
+    const facts = [duration(step.duration_ms), step.tokens ? `${amount(step.tokens)} tokens` : "", money(step.cost)].filter(Boolean).join(" · ");
+    element.setAttribute("aria-label", [step.step_type, step.description, statusWord(step.status), facts].filter(Boolean).join(", "));
+    row.replaceChildren(
+      h("span", { class: "twist", "aria-hidden": "true" }, children ? (open ? "▾" : "▸") : ""),
+      h("span", { class: "icon", "aria-hidden": "true" }, statusIcon(step.status)),
+      h("span", { class: "type" }, step.step_type),
+      h("span", { class: "words" }, step.summary || step.description),
+      children && !open ? h("span", { class: "count" }, amount(children)) : "",
+      h("span", { class: "cost" }, facts),
+    );
+  }
+
+  /**
+   * @param {string} stepId
+   * @param {boolean} open
+   */
+  async toggle(stepId, open) {
+    const item = this.items.get(stepId);
+    if (!item || item.open === open || (open && !item.step.child_count)) return;
+    item.open = open;
+    this.paint(item);
+    if (item.group) item.group.hidden = !open;
+    if (!open || item.loaded) return;
+    const generation = this.generation;
+    item.group ??= h("ul", { role: "group" });
+    item.element.append(item.group);
+    const children = await this.fetch(stepId);
+    if (generation !== this.generation) return;
+    if (!children) {
+      item.open = false;
+      this.paint(item);
+      return;
+    }
+    item.loaded = true;
+    // Those that came by a frame meanwhile are the same ones.
+    this.fill(item.group, children.filter((step) => !this.items.has(step.step_id)));
+  }
+
+  /**
+   * Takes a frame of the WebSocket; those about anything else are left alone.
+   * @param {Frame} frame
+   */
+  apply(frame) {
+    if (frame.event !== "step_added" && frame.event !== "step_updated") return;
+    if ((frame["branch_id"] ?? null) !== this.branchId) return;
+    if (!this.loaded) {
+      this.waiting.push(frame);
+      return;
+    }
+    const known = this.items.get(frame["step_id"] ?? frame["step"]?.step_id ?? "");
+    if (known) {
+      Object.assign(known.step, frame["updates"] ?? withoutCount(frame["step"]));
+      this.paint(known);
+      return;
+    }
+    if (frame.event !== "step_added" || !frame["step"]) return;
+    /** @type {Step} */
+    const step = { child_count: 0, ...frame["step"] };
+    this.note.textContent = "";
+    const parent = step.parent_id ? this.items.get(step.parent_id) : null;
+    if (parent) {
+      parent.step.child_count = (parent.step.child_count ?? 0) + 1;
+      this.paint(parent);
+      if (parent.loaded) parent.group?.append(this.item(step).element);
+    } else if (!step.parent_id) this.root.append(this.item(step).element);
+  }
+
+  // -- what the person does
+
+  /** @param {MouseEvent} event */
+  clicked(event) {
+    const target = event.target instanceof Element ? event.target : null;
+    const item = this.items.get(target?.closest("[data-id]")?.getAttribute("data-id") ?? "");
+    if (!item || target?.closest("button")) return;
+    this.focus(item);
+    if (target?.closest(".twist") && item.step.child_count) void this.toggle(item.step.step_id, !item.open);
+    else this.onOpen(item.step);
+  }
+
+  /** @param {Item} item */
+  focus(item) {
+    for (const one of this.root.querySelectorAll('[tabindex="0"]')) one.setAttribute("tabindex", "-1");
+    item.element.tabIndex = 0;
+    item.element.focus();
+  }
+
+  /** @param {KeyboardEvent} event */
+  pressed(event) {
+    const target = event.target instanceof Element ? event.target.closest("[data-id]") : null;
+    const item = this.items.get(target?.getAttribute("data-id") ?? "");
+    if (!item || event.altKey || event.ctrlKey || event.metaKey) return;
+    const { step_id: id } = item.step;
+    const visible = () => [...this.root.querySelectorAll("[data-id]")].filter((one) => one instanceof HTMLElement && one.offsetParent !== null);
+    const go = (/** @type {Element | null | undefined} */ element) => {
+      const to = this.items.get(element?.getAttribute("data-id") ?? "");
+      if (to) this.focus(to);
+    };
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      const all = visible();
+      go(all[all.indexOf(item.element) + (event.key === "ArrowDown" ? 1 : -1)]);
+    } else if (event.key === "ArrowRight") {
+      if (item.step.child_count && !item.open) void this.toggle(id, true);
+      else go(item.group?.querySelector("[data-id]"));
+    } else if (event.key === "ArrowLeft") {
+      if (item.open) void this.toggle(id, false);
+      else go(item.element.parentElement?.closest("[data-id]"));
+    } else if (event.key === "Home") go(visible()[0]);
+    else if (event.key === "End") go(visible().at(-1));
+    else if (event.key === "Enter" || event.key === " ") this.onOpen(item.step);
+    else return;
+    event.preventDefault();
+  }
+}
+
+/**
+ * A step as a frame tells it knows nothing of what is below it.
+ * @param {Step | undefined} step
+ */
+function withoutCount(step) {
+  if (!step) return {};
+  const { child_count: _count, children: _children, ...rest } = step;
+  return rest;
+}

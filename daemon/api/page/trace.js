@@ -1,0 +1,237 @@
+// One trace on the page: its graph and steps, followed live.
+
+import { ApiError } from "./api.js";
+import { branchKey, dagOf, forkKey, goalKey } from "./dag.js";
+import { DagView } from "./draw.js";
+import { layoutOf } from "./layout.js";
+import { applyFrame, stateOf } from "./live.js";
+import { Watch } from "./socket.js";
+import { StepTree } from "./steps.js";
+
+/** @import { Api } from "./api.js" */
+/** @import { Branch, DagEdge, DagNode, Frame, LiveState, Step } from "./shapes.js" */
+
+/** Drawn again at most so often while events come in. */
+const PAUSE_MS = 80;
+
+/**
+ * @typedef {object} TraceHooks
+ * @property {(state: LiveState) => void} onState title, status or totals changed
+ * @property {(state: "connecting" | "live" | "lost", detail: string) => void} onConnection
+ * @property {(message: { branch_id: string | null, goal_id: string | null }) => void} onMessage
+ * @property {(node: DagNode, edge: DagEdge | null) => void} onOpen
+ * @property {(step: Step) => void} onStep
+ * @property {(message: string) => void} onError
+ */
+
+export class TraceView {
+  /**
+   * @param {{ graph: HTMLElement, steps: HTMLElement }} places
+   * @param {Api} api
+   * @param {string} traceId
+   * @param {TraceHooks} hooks
+   */
+  constructor({ graph, steps }, api, traceId, hooks) {
+    this.api = api;
+    this.traceId = traceId;
+    this.hooks = hooks;
+    this.graph = graph;
+    /** @type {LiveState | null} */
+    this.state = null;
+    /** @type {Set<string>} */
+    this.expanded = new Set();
+    /** @type {Watch | null} */
+    this.watch = null;
+    this.closed = false;
+    this.follow = true;
+    /** The agent's place as it was shown last. @type {string | null} */
+    this.place = null;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.timer = undefined;
+    /** @type {string | null} */
+    this.anchor = null;
+    /** Branches whose details are being fetched. @type {Set<string>} */
+    this.fetching = new Set();
+    this.stepsShown = false;
+    /** @type {string | null} */
+    this.line = null;
+    /** Milliseconds that the last graph took, for those who measure. */
+    this.took = { dag: 0, layout: 0, draw: 0 };
+    this.view = new DagView(graph, { onOpen: hooks.onOpen, onToggle: (key, open) => this.toggle(key, open) });
+    this.steps = new StepTree(steps, api, hooks.onStep);
+  }
+
+  async open() {
+    const detail = await this.api.get(`traces/${encodeURIComponent(this.traceId)}`);
+    if (this.closed) return;
+    this.state = stateOf(detail);
+    for (const branch of Object.values(this.state.branches)) this.openFork(branch);
+    this.hooks.onState(this.state);
+    this.draw();
+    this.watch = new Watch({
+      address: (since) => this.api.watchAddress(this.traceId, { since_event_id: since, deltas: false }),
+      since: this.state.last_event_id,
+      onFrame: (frame) => this.apply(frame),
+      onState: this.hooks.onConnection,
+    });
+  }
+
+  close() {
+    this.closed = true;
+    clearTimeout(this.timer);
+    this.watch?.close();
+    this.view.dispose();
+  }
+
+  /** @param {Frame} frame */
+  apply(frame) {
+    const { state } = this;
+    if (!state || this.closed) return;
+    if (frame.event.startsWith("step_")) {
+      if (this.stepsShown) this.steps.apply(frame);
+      return;
+    }
+    const changed = applyFrame(state, frame);
+    if (frame.event === "branch_started") this.openFork(state.branches[frame["branch"]?.id]);
+    if (changed.stale_branch) void this.fetchBranch(changed.stale_branch);
+    if (changed.message) {
+      this.hooks.onMessage(changed.message);
+      if (this.stepsShown && this.line && changed.message.branch_id === this.line) this.reloadSteps();
+    }
+    if (changed.trace || changed.shape) this.hooks.onState(state);
+    if (changed.graph || changed.shape) this.soon();
+  }
+
+  /** While branches are at work they are what one wants to see. @param {Branch | undefined} branch */
+  openFork(branch) {
+    if (branch?.status === "exploring") this.expanded.add(forkKey(branch.explore_start_id, parentOf(branch.id)));
+  }
+
+  soon() {
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
+      this.draw();
+    }, PAUSE_MS);
+  }
+
+  draw() {
+    const { state } = this;
+    if (!state || this.closed || this.graph.hidden) return;
+    const begun = performance.now();
+    const dag = dagOf(state.goal_tree, state.branches, this.expanded);
+    const made = performance.now();
+    const layout = layoutOf(dag, { wrap: Math.max(900, this.graph.clientWidth) });
+    const placed = performance.now();
+    this.view.show(dag, layout, { anchor: this.anchor });
+    this.took = { dag: made - begun, layout: placed - made, draw: performance.now() - placed };
+    this.graph.dataset["nodes"] = String(dag.nodes.length);
+    this.anchor = null;
+    const place = dag.nodes.findLast((node) => node.current)?.key ?? null;
+    if (place && place !== this.place && this.place !== null && this.follow) this.view.reveal(place);
+    this.place = place;
+  }
+
+  // -- open and closed
+
+  /**
+   * @param {string} key
+   * @param {boolean} open
+   */
+  toggle(key, open) {
+    if (open) this.expanded.add(key);
+    else this.expanded.delete(key);
+    if (open && key.startsWith("branch:")) void this.fetchBranch(key.slice("branch:".length));
+    const { selected } = this.view;
+    this.draw();
+    if (!selected || this.view.nodes.has(selected)) {
+      if (selected) this.view.select(selected, { focus: this.hasFocus() });
+      return;
+    }
+    // What was selected is hidden now, or gave way to what is within it.
+    const next = open ? this.view.dag.nodes.find((node) => node.within[0] === key) : this.view.nodes.get(key.replace(/^fork:/, "goal:"));
+    this.view.select(next?.key ?? null, { focus: this.hasFocus() });
+  }
+
+  /** The keyboard was in the graph: what had it may be gone by now. */
+  hasFocus() {
+    return document.activeElement === document.body || this.graph.contains(document.activeElement);
+  }
+
+  expandAll() {
+    const { state } = this;
+    if (!state) return;
+    for (const goal of state.goal_tree.goals) {
+      if (goal.parent_id) this.expanded.add(goalKey(goal.parent_id));
+      if (goal.type === "explore_start") this.expanded.add(forkKey(goal.id));
+    }
+    for (const branch of Object.values(state.branches)) {
+      this.expanded.add(branchKey(branch.id));
+      for (const goal of branch.goal_tree?.goals ?? []) {
+        if (goal.parent_id) this.expanded.add(goalKey(goal.parent_id, branch.id));
+        if (goal.type === "explore_start") this.expanded.add(forkKey(goal.id, branch.id));
+      }
+      void this.fetchBranch(branch.id);
+    }
+    this.draw();
+  }
+
+  collapseAll() {
+    this.expanded.clear();
+    this.draw();
+    this.view.fit();
+  }
+
+  /**
+   * @param {string} id
+   */
+  async fetchBranch(id) {
+    const { state } = this;
+    if (!state || this.fetching.has(id)) return;
+    this.fetching.add(id);
+    try {
+      const detail = await this.api.get(`traces/${encodeURIComponent(this.traceId)}/branches/${encodeURIComponent(id)}`);
+      const known = state.branches[id];
+      if (known) state.branches[id] = { ...known, ...detail, explore_start_id: known.explore_start_id, branches: undefined };
+      // Branches of a branch stand beside it, by their full ids.
+      for (const inner of /** @type {Branch[]} */ (Object.values(detail.branches ?? {}))) {
+        const full = inner.id.startsWith(`${id}.`) ? inner.id : `${id}.${inner.id}`;
+        state.branches[full] = { ...state.branches[full], ...inner, id: full };
+      }
+      this.soon();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.expanded.delete(branchKey(id));
+      this.soon();
+      this.hooks.onError(error.message);
+    } finally {
+      this.fetching.delete(id);
+    }
+  }
+
+  // -- steps
+
+  /** @param {string | null} line a branch or sub-agent; null: the main line */
+  async showSteps(line) {
+    this.stepsShown = true;
+    this.line = line;
+    await this.steps.show(this.traceId, line);
+  }
+
+  hideSteps() {
+    this.stepsShown = false;
+  }
+
+  reloadSteps() {
+    clearTimeout(this.stepTimer);
+    this.stepTimer = setTimeout(() => void this.steps.show(this.traceId, this.line), 500);
+  }
+
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  stepTimer = undefined;
+}
+
+/** @param {string} id of a branch; that of the branch it is in, if any */
+function parentOf(id) {
+  const dot = id.lastIndexOf(".");
+  return dot < 0 ? null : id.slice(0, dot);
+}

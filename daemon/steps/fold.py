@@ -101,6 +101,7 @@ class StepFold:
         self.last_event_id = 0
         self._trace_id = root_of(trace_id)
         self._cut = cut
+        self._workspace = ""
         self._plan = PlanTree()
         self._sequence = 0
         self._inherited = 0
@@ -142,6 +143,7 @@ class StepFold:
         elif isinstance(event, TurnStarted | TurnEnded):
             self._response = None
         elif isinstance(event, SessionCreated):
+            self._workspace = event.trace.workspace
             if isinstance(event.trace, BranchTrace):
                 self._inherited = event.trace.inherited
         elif isinstance(event, SubagentStarted):
@@ -272,7 +274,7 @@ class StepFold:
         data = action_data(call)
         fields = {
             "status": "in_progress",
-            "description": action_label(call.name, data["arguments"]),
+            "description": action_label(call.name, data["arguments"], self._workspace),
             "data": self._shown(data),
             **spent,
         }

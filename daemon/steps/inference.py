@@ -77,21 +77,26 @@ def _can_be_sent(value: object, depth: int = 0) -> bool:
     return True
 
 
-def action_label(tool_name: str, arguments: object) -> str:
-    """The tool's name with its key argument, e.g. ``read(src/app.py)`` (source: seed 003)."""
+def action_label(tool_name: str, arguments: object, workspace: str = "") -> str:
+    """The tool's name with its key argument, e.g. ``read(src/app.py)`` (source: seed 003).
+
+    Paths in ``workspace`` are told as within it.
+    """
     key = key_argument(arguments)
+    if workspace and key.startswith((f"{workspace}/", f"{workspace}\\")):
+        key = key[len(workspace) + 1 :]
+    key = one_line(key, _ARGUMENT)
     return f"{tool_name}({key})" if key else tool_name
 
 
 def key_argument(arguments: object) -> str:
-    """What a call is about, on one line; empty when nothing says it."""
+    """What a call is about; empty when nothing says it."""
     if not isinstance(arguments, Mapping):
         return ""
     items = cast("Mapping[str, object]", arguments).items()
     texts = {name: value for name, value in items if isinstance(value, str) and value.strip()}
     name = next((name for name in _KEY_ARGUMENTS if name in texts), None)
-    found = texts[name] if name is not None else next(iter(texts.values()), "")
-    return one_line(found, _ARGUMENT)
+    return texts[name] if name is not None else next(iter(texts.values()), "")
 
 
 def result_data(result: ToolResultPart) -> dict[str, Any]:

@@ -7,7 +7,7 @@ failed or were skipped, has one of the same kind. Pure.
 from __future__ import annotations
 
 from daemon.model.steps import Step
-from daemon.steps.inference import action_label, brief_output
+from daemon.steps.inference import brief_output
 from daemon.steps.shortened import one_line
 from daemon.steps.tree import StepTree
 
@@ -50,12 +50,11 @@ def to_history_string(tree: StepTree) -> str:
     return "\n".join(lines)
 
 
-def extract_brief(tool_name: str, arguments: object, title: str, output: str) -> str:
-    """One line about a result: ``read_file(config.yaml): db_host=prod.db.com``.
+def extract_brief(label: str, title: str, output: str) -> str:
+    """One line about a result: ``read_file(config.yaml): db_host=prod.db.com``. ``label``: of its action.
 
     What the tool gave as a title is taken, unless it only repeats what the call is about.
     """
-    label = action_label(tool_name, arguments)
     said = one_line(title, _BRIEF)
     brief = said if said and said not in label else brief_output(output) or said
     return f"{label}: {brief}" if brief else label
@@ -80,9 +79,9 @@ def _details(tree: StepTree, goal: Step) -> list[str]:
 
 
 def _brief(result: Step, action: Step | None) -> str:
-    arguments = None if action is None else action.data.get("arguments")
-    texts = [str(result.data.get(name) or "") for name in ("tool_name", "title", "output")]
-    return extract_brief(texts[0] or "result", arguments, texts[1], texts[2] or result.description)
+    label = action.description if action is not None else str(result.data.get("tool_name") or "result")
+    texts = [str(result.data.get(name) or "") for name in ("title", "output")]
+    return extract_brief(label, texts[0], texts[1] or result.description)
 
 
 def _flat(text: str) -> str:

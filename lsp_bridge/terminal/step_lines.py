@@ -84,7 +84,9 @@ class StepLines:
         took = " · ".join(_took(step))
         kind = f"[{ICONS[step.status]}] {step.step_type}"
         room = max(_LEAST_COLUMNS // 2, self._columns - used - len(kind) - len(took) - 5)
-        text = fit(one_line(step.description, 300), room)
+        text = one_line(step.description, 300)
+        shortened = fit(text, room)
+        text = text if shortened == text else f"{fit(text, room - 1)}…"
         shown = f"{_coloured(kind, step.status, self._style)}: {text}"
         return f"{shown}  {self._style.dim(took)}" if took else shown
 
@@ -120,7 +122,8 @@ class StepLines:
 
 def _took(step: Step) -> Iterator[str]:
     if step.duration_ms:
-        yield duration_words(step.duration_ms)
+        short = step.duration_ms < 1000
+        yield f"{step.duration_ms} ms" if short else duration_words(step.duration_ms)
     if step.tokens:
         yield tokens(step.tokens)
     if step.cost:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol, cast
 
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from daemon.api.reader import TraceReader
-from daemon.api.security import Access
+from daemon.api import page_files
+from daemon.api.reader import NotFound, TooLarge, TraceReader
+from daemon.api.schemas import described
+from daemon.api.security import Access, Guard
+from daemon.api.traces_routes import BadParameter, trace_routes
+from daemon.store.base import NewerFormat, StoreError
+
+log = logging.getLogger(__name__)
 
 
 class Watch(Protocol):
@@ -26,6 +40,117 @@ class Watch(Protocol):
         ...
 
 
-def make_app(reader: TraceReader, access: Access, *, watch: Watch | None = None) -> FastAPI:
-    """The application. ``watch``: without one there is no WebSocket."""
-    raise NotImplementedError
+class TraceApi(FastAPI):
+    """FastAPI with the guard around everything, its own error pages included."""
+
+    guard: Guard | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        if self.guard is None:
+            raise RuntimeError("an API without a guard")
+        await self.guard(scope, receive, send)
+
+    async def unguarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What the guard lets in."""
+        await super().__call__(scope, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        """See FastAPI."""
+        if self.openapi_schema is None:
+            self.openapi_schema = described(self)
+        return self.openapi_schema
+
+
+def make_app(
+    reader: TraceReader,
+    access: Access,
+    *,
+    watch: Watch | None = None,
+    asked: Callable[[], None] = lambda: None,
+) -> TraceApi:
+    """The application. ``watch``: without one there is no WebSocket; ``asked``: called for each request let in."""
+    # No /docs: its scripts and styles come from other servers.
+    app = TraceApi(title="Goalwright traces", docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.guard = Guard(app.unguarded, access, page_files.LOCKED, asked)
+    app.include_router(trace_routes(reader))
+    _page(app, access)
+    if watch is not None:
+        watching = watch
+
+        @app.websocket("/api/traces/{trace_id}/watch")
+        async def watched(websocket: WebSocket, trace_id: str) -> None:
+            await watching.serve(websocket, trace_id)
+
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)
+    return app
+
+
+def _page(app: FastAPI, access: Access) -> None:
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return await asyncio.to_thread(page_files.index, access)
+
+    @app.get("/page/{name}", include_in_schema=False)
+    async def file(name: str) -> Response:
+        found = await asyncio.to_thread(page_files.file, name)
+        return found if found is not None else _problem(404, "The page has no such file.")
+
+
+def _problem(status: int, detail: str) -> Response:
+    return JSONResponse({"detail": detail}, status)
+
+
+def _not_found(request: Request, error: Exception) -> Response:
+    return _problem(404, str(error))
+
+
+def _too_large(request: Request, error: Exception) -> Response:
+    return _problem(413, str(error))
+
+
+def _bad_parameter(request: Request, error: Exception) -> Response:
+    return _problem(422, str(error))
+
+
+def _newer(request: Request, error: Exception) -> Response:
+    return _problem(409, str(error))
+
+
+def _damaged(request: Request, error: Exception) -> Response:
+    log.warning("a trace cannot be read: %s", error)
+    return _problem(500, f"{error} `goalwright trace rebuild` makes it anew from its log.")
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    words: list[str] = []
+    for one in cast("RequestValidationError", error).errors():
+        place = ".".join(str(part) for part in one["loc"][1:])
+        words.append(f"{place}: {one['msg']}")
+    return _problem(422, "; ".join(words)[:2000] or "A parameter is not possible.")
+
+
+def _http(request: Request, error: Exception) -> Response:
+    status = cast("HTTPException", error).status_code
+    if status == 404:
+        return _problem(404, "There is nothing at this path: /openapi.json tells what there is.")
+    return JSONResponse(
+        {"detail": cast("HTTPException", error).detail}, status, cast("HTTPException", error).headers
+    )
+
+
+def _bug(request: Request, error: Exception) -> Response:
+    return _problem(500, "Goalwright failed here; its log says more (`goalwright status` says where it is).")
+
+
+_HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
+    NotFound: _not_found,
+    TooLarge: _too_large,
+    BadParameter: _bad_parameter,
+    NewerFormat: _newer,
+    StoreError: _damaged,
+    RequestValidationError: _invalid,
+    HTTPException: _http,
+    Exception: _bug,
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -225,7 +225,7 @@ class TraceReader:
 
 
 @contextmanager
-def _found(session_id: str) -> Iterator[None]:
+def _found(session_id: str) -> Generator[None]:
     """Says NotFound for what the store does not know."""
     try:
         yield

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
@@ -56,6 +56,15 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Locked:
+    """HTML for a browser that comes without a token."""
+
+    body: bytes
+    policy: bytes
+    """Its content security policy."""
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a request is not let in."""
 
@@ -67,13 +76,20 @@ class Refusal:
 class Guard:
     """Around the application: lets in what may come in, and makes answers safe to be shown by a browser."""
 
-    def __init__(self, app: ASGIApp, access: Access, locked: bytes = b"") -> None:
-        """``locked``: HTML for a browser that comes without a token (see ``daemon.api.page_files``)."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: Access,
+        locked: Locked | None = None,
+        asked: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``asked``: called for each request that is let in."""
         self._app = app
         self._access = access
         self._hosts = access.authorities
         self._origins = frozenset(f"http://{host}" for host in self._hosts)
         self._locked = locked
+        self._asked = asked
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -82,6 +98,7 @@ class Guard:
             return
         refusal = self._refusal(scope)
         if refusal is None:
+            self._asked()
             await self._app(scope, receive, _secured(send) if scope["type"] == "http" else send)
         elif scope["type"] == "http":
             await self._refuse(scope, _secured(send), refusal, "http.response")
@@ -126,14 +143,13 @@ class Guard:
 
     async def _refuse(self, scope: Scope, send: Send, refusal: Refusal, kind: str) -> None:
         accepts = b",".join(value for name, value in scope["headers"] if name == b"accept")
-        body, content = json.dumps({"detail": refusal.detail}).encode(), b"application/json"
-        if refusal.status == 401 and kind == "http.response" and self._locked and b"text/html" in accepts:
-            body, content = self._locked, b"text/html; charset=utf-8"
-        headers = [
-            (b"content-type", content),
-            (b"content-length", b"%d" % len(body)),
-            *refusal.headers,
-        ]
+        body = json.dumps({"detail": refusal.detail}).encode()
+        headers = [(b"content-type", b"application/json"), *refusal.headers]
+        if refusal.status == 401 and self._locked is not None and b"text/html" in accepts:
+            body = self._locked.body
+            headers = [(b"content-type", b"text/html; charset=utf-8"), *refusal.headers]
+            headers.append((b"content-security-policy", self._locked.policy))
+        headers.append((b"content-length", b"%d" % len(body)))
         await send({"type": f"{kind}.start", "status": refusal.status, "headers": headers})
         await send({"type": f"{kind}.body", "body": body})
 

@@ -2,21 +2,132 @@
 
 from __future__ import annotations
 
-from daemon.api.door import OpenApi
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Generator
+
+import uvicorn
+
+from daemon.api.app import make_app
+from daemon.api.door import ApiError, OpenApi
+from daemon.api.limits import Limits
+from daemon.api.patience import ImpatientProtocol
+from daemon.api.reader import TraceReader
+from daemon.api.security import Access
+from daemon.api.watch import WatchServer
+from daemon.api.websocket import websocket_settings
 from daemon.core import Daemon
+from daemon.loop.state import SessionState
+from daemon.runtime import new_token
+
+log = logging.getLogger(__name__)
+
+HOST = "127.0.0.1"
+MAX_HEAD = 32 * 1024
+"""Bytes of a request's first line and headers."""
+MAX_CONNECTIONS = 512
+"""WebSockets included."""
+_CLOSE_S = 3
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the daemon, and says when it serves."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        await super().startup(sockets)
+        self.ready.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """See uvicorn."""
+        yield
 
 
 class ApiServer:
     """A running API."""
 
-    def __init__(self, address: OpenApi) -> None:
+    def __init__(
+        self, address: OpenApi, server: uvicorn.Server, task: asyncio.Task[None], watch: WatchServer
+    ) -> None:
         self.address = address
+        self._server = server
+        self._task = task
+        self._watch = watch
 
     async def close(self) -> None:
         """Stop: WebSockets are closed with 1001, requests under way are finished."""
-        raise NotImplementedError
+        await self._watch.close()
+        self._server.should_exit = True
+        await asyncio.wait([self._task], timeout=_CLOSE_S + 2)
+        self._task.cancel()
 
 
 async def serve(core: Daemon, port: int) -> ApiServer:
     """Serve the API of a daemon. ``port`` 0: any free one. Raises ApiError."""
-    raise NotImplementedError
+    listening = _bound(port)
+    taken: int = listening.getsockname()[1]
+    token = new_token()
+    reader = reader_of(core)
+    limits = Limits()
+    watch = WatchServer(reader, core.bus, attached=core.client_attached, left=core.client_left, limits=limits)
+    app = make_app(reader, Access(token, taken), watch=watch, asked=core.asked)
+    config = uvicorn.Config(
+        app,
+        loop="none",
+        http=ImpatientProtocol,
+        lifespan="off",
+        # At "info" uvicorn logs the address of each WebSocket, with the token in it.
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=MAX_HEAD,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=_CLOSE_S,
+        **websocket_settings(limits),
+    )
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listening]), name="trace api")
+    ready = asyncio.create_task(server.ready.wait())
+    await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
+    ready.cancel()
+    if task.done():
+        listening.close()
+        raise ApiError(f"The API cannot be served: {task.exception() or 'it ended at once'}.")
+    log.info("the trace API is at http://%s:%d", HOST, taken)
+    return ApiServer(OpenApi(f"http://{HOST}:{taken}", token), server, task, watch)
+
+
+def reader_of(core: Daemon) -> TraceReader:
+    """Reads the traces of a daemon, live ones from its memory."""
+
+    def live(session_id: str) -> SessionState | None:
+        session = core.live(session_id)
+        return session.state if session is not None else None
+
+    return TraceReader(core.store, live, is_foreign=core.is_foreign)
+
+
+def _bound(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((HOST, port))
+        listening.listen(128)
+        listening.setblocking(False)
+    except OSError as error:
+        listening.close()
+        raise ApiError(
+            f"Port {port} of {HOST} cannot be used ({error.strerror or error}): name another one, or 0 for any "
+            "free one."
+        ) from error
+    return listening

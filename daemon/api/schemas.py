@@ -1,0 +1,177 @@
+"""What the endpoints answer, for OpenAPI. The answers themselves are made in ``daemon.api.seen`` and its neighbours:
+they are encoded by the store's own encoder, which takes secrets out, and tests hold them against these models."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel, Field
+from pydantic.json_schema import models_json_schema
+
+from daemon.model.branches import BranchMeta, SubagentMeta
+from daemon.model.goals import GoalStats, GoalTree
+from daemon.model.messages import Message
+from daemon.model.permissions import Mode
+from daemon.model.steps import Step
+from daemon.model.traces import TraceStatus
+
+_REF = "#/components/schemas/"
+
+
+class TraceMeta(BaseModel):
+    """A trace as lists have it."""
+
+    trace_id: str
+    title: str
+    summary: str
+    task: str = Field(description="The mission.")
+    status: TraceStatus
+    agent: str
+    model: str | None
+    mode: Mode | None
+    workspace: str
+    created_at: datetime
+    updated_at: datetime
+    total_messages: int
+    total_tokens: int
+    total_cost: float = Field(description="US dollars.")
+    last_event_id: int
+    foreign: bool = Field(
+        description="It came with the folder: it was not begun by this user on this machine."
+    )
+
+
+class TraceList(BaseModel):
+    """Newest first."""
+
+    traces: list[TraceMeta]
+    more: bool
+    next: str | None = Field(description="`before` of the next page.")
+
+
+class _Planned(BaseModel):
+    goal_tree: GoalTree
+    goal_numbers: dict[str, str] = Field(
+        description="Display numbers by internal id; abandoned goals have none."
+    )
+    branches: dict[str, BranchMeta]
+    subagents: dict[str, SubagentMeta]
+
+
+class TraceDetail(TraceMeta, _Planned):
+    """A trace with its plan and what it started."""
+
+
+class BranchDetail(BranchMeta, _Planned):
+    """A branch of an exploration."""
+
+
+class SubagentDetail(SubagentMeta, _Planned):
+    """A sub-agent, with the fields of a branch."""
+
+    explore_start_id: None
+    description: str
+    cumulative_stats: GoalStats
+    goal_count: int
+    last_message: None
+
+
+class MessagePage(BaseModel):
+    """Oldest first."""
+
+    messages: list[Message]
+    has_earlier: bool = Field(description="Ask again with `before`: the sequence of the first of these.")
+
+
+class StepNode(Step):
+    """A step with what is below it, as far as it was asked for."""
+
+    child_count: int
+    children: list[StepNode]
+
+
+class StepTreeAnswer(BaseModel):
+    """The whole tree."""
+
+    trace_id: str
+    status: TraceStatus
+    total_steps: int
+    root_nodes: list[StepNode]
+
+
+class NodeAnswer(BaseModel):
+    """The children of one step."""
+
+    step_id: str | None = Field(description="null: the root.")
+    children: list[StepNode]
+    more: bool = Field(description="There are more: ask again with `after`, the id of the last of these.")
+
+
+class Problem(BaseModel):
+    """What is wrong, and what to do."""
+
+    detail: str
+
+
+_MODELS: tuple[type[BaseModel], ...] = (
+    TraceList,
+    TraceDetail,
+    BranchDetail,
+    SubagentDetail,
+    MessagePage,
+    StepTreeAnswer,
+    NodeAnswer,
+    Problem,
+)
+
+
+def answers(*models: type[BaseModel], large: bool = False) -> dict[int | str, dict[str, Any]]:
+    """The ``responses`` of an endpoint."""
+    schemas = [{"$ref": _REF + model.__name__} for model in models]
+    problems = {
+        401: "No token, or a wrong one.",
+        403: "Asked by another name than 127.0.0.1, or from a page of another site.",
+        404: "There is no such thing.",
+        409: "A newer Goalwright wrote it.",
+        414: "The query is too long.",
+        422: "A parameter is not possible.",
+        500: "What is stored is damaged.",
+        503: "Too many at the same time.",
+    }
+    if large:
+        problems[413] = "More than one answer can hold."
+    problem = {"application/json": {"schema": {"$ref": _REF + Problem.__name__}}}
+    return {
+        200: {
+            "description": "OK",
+            "content": {
+                "application/json": {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}
+            },
+        },
+        **{status: {"description": words, "content": problem} for status, words in problems.items()},
+    }
+
+
+def described(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document of the application."""
+    document = get_openapi(
+        title="Goalwright traces",
+        version="1",
+        summary="What the agent did, read only.",
+        description="Live: WebSocket /api/traces/{trace_id}/watch?since_event_id=N, with the same token.",
+        routes=app.routes,
+    )
+    _, definitions = models_json_schema(
+        [(model, "serialization") for model in _MODELS], by_alias=False, ref_template=_REF + "{model}"
+    )
+    components: dict[str, Any] = document.setdefault("components", {})
+    components["schemas"] = definitions["$defs"]
+    components["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "query": {"type": "apiKey", "in": "query", "name": "token"},
+    }
+    document["security"] = [{"bearer": []}, {"query": []}]
+    return document

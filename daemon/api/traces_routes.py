@@ -1,0 +1,162 @@
+"""The REST endpoints (source: seed 000 "REST 端点", seed 003 "API 端点")."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import JSONResponse, Response
+
+from daemon.api import schemas as s
+from daemon.api.reader import JsonObject, MessageQuery, TraceQuery, TraceReader
+from daemon.model.messages import Role
+from daemon.model.traces import TraceStatus
+from daemon.store.encoding import json_bytes
+
+_STATUSES: tuple[TraceStatus, ...] = ("idle", "running", "waiting", "completed", "failed", "canceled")
+_STATUS = f"(?:{'|'.join(_STATUSES)})"
+_NO_ZONE_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
+
+TraceId = Annotated[str, Path(description="Of /api/traces.")]
+BranchOf = Annotated[
+    str | None, Query(alias="branch_id", description="Of this branch or sub-agent: A, s1, A.s1.")
+]
+Time = Annotated[str | None, Query(description="ISO 8601, UTC when it names no zone.", max_length=40)]
+
+
+async def answered(value: JsonObject) -> Response:
+    """JSON without secrets. Encoded in a thread: a page of long messages takes longer than the loop may."""
+    return Response(await asyncio.to_thread(json_bytes, value), media_type="application/json")
+
+
+def trace_routes(reader: TraceReader) -> APIRouter:
+    """All endpoints below ``/api/traces`` but the WebSocket."""
+    router = APIRouter(prefix="/api/traces", tags=["traces"], default_response_class=Response)
+
+    @router.get("", responses=s.answers(s.TraceList), summary="Traces, newest first")
+    async def traces(
+        limit: Annotated[int, Query(ge=1, le=500)] = 50,
+        before: Annotated[
+            str | None, Query(description="Older than this trace: `next` of the last page.")
+        ] = None,
+        status: Annotated[
+            str | None,
+            Query(pattern=f"^({_STATUS}(,{_STATUS})*)?$", description="Several with commas.", max_length=200),
+        ] = None,
+        agent: str | None = None,
+        model: Annotated[str | None, Query(description="provider/model")] = None,
+        q: Annotated[str | None, Query(description="Words of title, summary or task.")] = None,
+        since: Time = None,
+        until: Time = None,
+    ) -> Response:
+        query = TraceQuery(
+            limit=limit,
+            before=before or None,
+            status=frozenset(known for known in _STATUSES if known in (status or "").split(",")),
+            agent=agent or None,
+            model=model or None,
+            q=q,
+            since=_time(since),
+            until=_time(until),
+        )
+        return await answered(await reader.traces(query))
+
+    @router.get("/{trace_id}", responses=s.answers(s.TraceDetail), summary="A trace and its goal tree")
+    async def trace(trace_id: TraceId) -> Response:
+        return await answered(await reader.trace(trace_id))
+
+    @router.get(
+        "/{trace_id}/messages", responses=s.answers(s.MessagePage), summary="Messages, e.g. of a goal"
+    )
+    async def messages(
+        trace_id: TraceId,
+        goal_id: Annotated[str | None, Query(description="Display number of a goal, e.g. 2.1.")] = None,
+        internal_goal_id: Annotated[
+            str | None, Query(description="Or its internal id: abandoned goals have no number.")
+        ] = None,
+        branch_id: BranchOf = None,
+        role: Role | None = None,
+        descendants: Annotated[bool, Query(description="With those of the goals below.")] = False,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+        before: Annotated[int | None, Query(ge=0, le=10**15, description="Sequence below which.")] = None,
+    ) -> Response:
+        query = MessageQuery(
+            goal_id=goal_id or None,
+            internal_goal_id=internal_goal_id or None,
+            branch_id=branch_id or None,
+            role=role,
+            descendants=descendants,
+            limit=limit,
+            before=before,
+        )
+        return await answered(await reader.messages(trace_id, query))
+
+    @router.get(
+        "/{trace_id}/branches/{branch_id}",
+        responses=s.answers(s.BranchDetail, s.SubagentDetail),
+        summary="A branch or sub-agent and its goal tree",
+    )
+    async def branch(
+        trace_id: TraceId, branch_id: Annotated[str, Path(description="A, s1, A.s1, …")]
+    ) -> Response:
+        return await answered(await reader.branch(trace_id, branch_id))
+
+    @router.get(
+        "/{trace_id}/tree",
+        responses=s.answers(s.StepTreeAnswer, large=True),
+        summary="The whole step tree of a small trace",
+    )
+    async def tree(trace_id: TraceId, branch_id: BranchOf = None) -> Response:
+        return await answered(await reader.tree(trace_id, branch_id or None))
+
+    # Ids of calls are the provider's, and may have anything in them, slashes too.
+    @router.get(
+        "/{trace_id}/node/{step_id:path}",
+        responses=s.answers(s.NodeAnswer, large=True),
+        summary="The children of a step",
+    )
+    async def node(
+        trace_id: TraceId,
+        step_id: Annotated[str, Path(description="`root` (or `null`): the steps at the top.")],
+        expand: Annotated[bool, Query(description="With what is below the children.")] = False,
+        max_depth: Annotated[int, Query(ge=0, le=100, description="How many levels of it.")] = 1,
+        branch_id: BranchOf = None,
+        limit: Annotated[int, Query(ge=1, le=2000)] = 1000,
+        after: Annotated[str | None, Query(description="Children behind this one.")] = None,
+    ) -> Response:
+        found = await reader.node(
+            trace_id,
+            None if step_id in ("root", "null", "") else step_id,
+            expand=expand,
+            max_depth=max_depth,
+            branch_id=branch_id or None,
+            limit=limit,
+            after=after or None,
+        )
+        return await answered(found)
+
+    @router.get("/{trace_id}/watch", include_in_schema=False)
+    async def not_a_websocket(trace_id: str) -> Response:
+        return JSONResponse(
+            {"detail": "This is a WebSocket: connect with ws://."}, 426, {"Upgrade": "websocket"}
+        )
+
+    return router
+
+
+class BadParameter(Exception):
+    """A parameter is not possible; the message says why."""
+
+
+def _time(text: str | None) -> datetime | None:
+    if not text:
+        return None
+    for spelling in (text, _NO_ZONE_PLUS.sub(r"\1+\2", text)):  # a plus that was not encoded came as a blank
+        try:
+            return datetime.fromisoformat(spelling)
+        except ValueError:
+            continue
+    raise BadParameter(f"{text!a} is no time: write it like 2026-01-31T12:00:00Z.")

@@ -21,7 +21,7 @@ from daemon.steps.tree import StepTree
 
 _DESCRIPTION = 300
 _MARKUP = re.compile(r"[\\`*\[\]!~|#]")
-_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def dump_markdown(trace: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
@@ -65,7 +65,7 @@ def _folded(tree: StepTree, now: datetime) -> Iterator[str]:
 def _opening(step: Step, now: datetime) -> Iterator[str]:
     # What a goal holds is the overview; all below it is looked at one by one.
     yield "<details open>" if step.step_type == "goal" else "<details>"
-    title = f"[{ICONS[step.status]}] <b>{step.step_type}</b>: {_escaped(step.description)}"
+    title = f"[{ICONS[step.status]}] <b>{step.step_type}</b>: {_html(step.description)}"
     yield f"<summary>{title}</summary>"
     yield ""
     yield f"- **id**: {_escaped(step.step_id)}"
@@ -118,5 +118,10 @@ def _block(title: str, value: object) -> Iterator[str]:
     yield from ("", "</details>", "")
 
 
+def _html(text: str) -> str:
+    """Within an HTML block, where Markdown's marks mean nothing."""
+    return one_line(text, _DESCRIPTION).translate(_ENTITIES)
+
+
 def _escaped(text: str) -> str:
-    return _MARKUP.sub(r"\\\g<0>", one_line(text, _DESCRIPTION)).translate(_HTML)
+    return _MARKUP.sub(r"\\\g<0>", one_line(text, _DESCRIPTION)).translate(_ENTITIES)

@@ -49,7 +49,7 @@ class Keeping:
         self._store = store
         self._own = own
         self._now = now
-        self._limits = limits
+        self.limits = limits
         self._open_ids = open_ids
         self._held: set[str] = set()
         """Traces that are worked on here: they are not to be opened."""
@@ -92,7 +92,7 @@ class Keeping:
         """Delete old traces, oldest first. ``limits`` None: those of the settings."""
         from daemon.store.pruning import Pruned, doomed, still_too_much, stored_traces
 
-        limits = limits or self._limits()
+        limits = limits or self.limits()
         async with self._one:
             # Sizes of what goes are told; where nothing can go, nothing is measured.
             stored = await asyncio.to_thread(stored_traces, self._store, sizes=limits.any)
@@ -120,7 +120,7 @@ class Keeping:
         """Prune now and each day, for as long as the daemon lives. Failures are logged."""
         while True:
             try:
-                if self._limits().any:
+                if self.limits().any:
                     pruned = await self.prune()
                     for doomed in pruned.deleted:
                         log.info("deleted session %s: %s", doomed.stored.trace_id, doomed.reason)

@@ -57,6 +57,14 @@ from lsp_bridge.history_protocol import HistoryOutcome as HistoryOutcome
 from lsp_bridge.history_protocol import HistoryRestoreParams as HistoryRestoreParams
 from lsp_bridge.history_protocol import HistoryResult as HistoryResult
 from lsp_bridge.history_protocol import HistoryStepParams as HistoryStepParams
+from lsp_bridge.keeping_protocol import PrunedTrace as PrunedTrace
+from lsp_bridge.keeping_protocol import RebuiltSession as RebuiltSession
+from lsp_bridge.keeping_protocol import TraceImportParams as TraceImportParams
+from lsp_bridge.keeping_protocol import TraceImportResult as TraceImportResult
+from lsp_bridge.keeping_protocol import TracePruneParams as TracePruneParams
+from lsp_bridge.keeping_protocol import TracePruneResult as TracePruneResult
+from lsp_bridge.keeping_protocol import TraceRebuildParams as TraceRebuildParams
+from lsp_bridge.keeping_protocol import TraceRebuildResult as TraceRebuildResult
 from lsp_bridge.permission_protocol import JobInfo as JobInfo
 from lsp_bridge.permission_protocol import JobKillParams as JobKillParams
 from lsp_bridge.permission_protocol import JobListResult as JobListResult
@@ -363,6 +371,9 @@ REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     "goalwright/job/kill": (JobKillParams, JobResult),
     "goalwright/api/open": (ApiOpenParams, ApiOpenResult),
     "goalwright/trace/messages": (TraceMessagesParams, TraceMessagesResult),
+    "goalwright/trace/rebuild": (TraceRebuildParams, TraceRebuildResult),
+    "goalwright/trace/import": (TraceImportParams, TraceImportResult),
+    "goalwright/trace/prune": (TracePruneParams, TracePruneResult),
 }
 """Requests of a client, by method."""
 

@@ -1308,6 +1308,17 @@ export interface PlanReplanResult {
   detail: string;
 }
 
+/** One that was deleted, or would be. */
+export interface PrunedTrace {
+  traceId: string;
+  title: string;
+  /** When something happened in it last. */
+  used: string;
+  /** Bytes. */
+  size: number;
+  reason: string;
+}
+
 /** Prompts that wait, in order. */
 export interface QueueChanged {
   /** Given by the store when the event is appended. */
@@ -1351,6 +1362,20 @@ export interface ReasoningPart {
   text: string;
   signature: string | null;
   redacted: string | null;
+}
+
+/** What was found of one session: the main line, a branch or a sub-agent. */
+export interface RebuiltSession {
+  sessionId: string;
+  events: number;
+  messages: number;
+  goals: number;
+  /** What was wrong and is right now. */
+  repaired: string[];
+  /** What is wrong and stays so. */
+  problems: string[];
+  /** It could not be rebuilt. */
+  failed: boolean;
 }
 
 /** One file that the person took back to an earlier content, or forward again. */
@@ -1716,6 +1741,28 @@ export interface TraceCompleted {
   totalCost: Cost;
 }
 
+/** Take in an archive of a trace. */
+export interface TraceImportParams {
+  /** Absolute path of the `.tar.gz`. */
+  archive: string;
+  /** Most megabytes unpacked; null: 1024. */
+  maxMb?: number | null;
+}
+
+/** What came. The trace counts as foreign: it can be read, and nothing in it acts in the person's name. */
+export interface TraceImportResult {
+  traceId: string;
+  title: string;
+  files: number;
+  /** Bytes, unpacked. */
+  size: number;
+  sessions: RebuiltSession[];
+  /** Names in the archive that are no part of a trace. */
+  leftOut: string[];
+  /** Branches and sub-agents whose log could not be read, and why. */
+  dropped: string[];
+}
+
 /**
  * Messages of a session, newest page first, e.g. those of one goal: the work that an edge of the graph stands for.
  *
@@ -1738,6 +1785,41 @@ export interface TraceMessagesParams {
 export interface TraceMessagesResult {
   messages: Message[];
   hasEarlier: boolean;
+}
+
+/** Delete old traces. Null: as the settings say. */
+export interface TracePruneParams {
+  keepDays?: number | null;
+  maxMb?: number | null;
+  keep?: number | null;
+  dryRun?: boolean;
+}
+
+/** Oldest first. */
+export interface TracePruneResult {
+  deleted: PrunedTrace[];
+  kept: number;
+  /** Null: no limit is set, so nothing was measured. */
+  keptBytes: number | null;
+  /** Bytes. */
+  freed: number;
+  /** Whether there is any limit at all. */
+  limited: boolean;
+  problems: string[];
+  dryRun: boolean;
+}
+
+/** Make messages, plan and metadata of a trace anew from its event log. Refused while it is open. */
+export interface TraceRebuildParams {
+  traceId: string;
+}
+
+/** The main line first. */
+export interface TraceRebuildResult {
+  traceId: string;
+  sessions: RebuiltSession[];
+  /** One of them could not be rebuilt. */
+  failed: boolean;
 }
 
 /** The turn is over. `detail` explains `error` and other stops in words for the person. */
@@ -1816,6 +1898,9 @@ export interface Requests {
   "goalwright/job/kill": { params: JobKillParams; result: JobResult };
   "goalwright/api/open": { params: ApiOpenParams; result: ApiOpenResult };
   "goalwright/trace/messages": { params: TraceMessagesParams; result: TraceMessagesResult };
+  "goalwright/trace/rebuild": { params: TraceRebuildParams; result: TraceRebuildResult };
+  "goalwright/trace/import": { params: TraceImportParams; result: TraceImportResult };
+  "goalwright/trace/prune": { params: TracePruneParams; result: TracePruneResult };
 }
 
 /** Requests of the daemon, by method. */

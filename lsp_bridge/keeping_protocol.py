@@ -1,0 +1,102 @@
+"""The wire, its part about looking after stored traces: rebuilding, taking in, deleting old ones.
+
+Part of ``lsp_bridge.protocol``, which has the rules and the list of methods.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field
+
+from daemon.model.base import Wire
+
+
+class TraceRebuildParams(Wire):
+    """Make messages, plan and metadata of a trace anew from its event log. Refused while it is open."""
+
+    trace_id: str
+
+
+class RebuiltSession(Wire):
+    """What was found of one session: the main line, a branch or a sub-agent."""
+
+    session_id: str
+    events: int = 0
+    messages: int = 0
+    goals: int = 0
+    repaired: tuple[str, ...] = ()
+    """What was wrong and is right now."""
+    problems: tuple[str, ...] = ()
+    """What is wrong and stays so."""
+    failed: bool = False
+    """It could not be rebuilt."""
+
+
+class TraceRebuildResult(Wire):
+    """The main line first."""
+
+    trace_id: str
+    sessions: tuple[RebuiltSession, ...]
+    failed: bool = False
+    """One of them could not be rebuilt."""
+
+
+class TraceImportParams(Wire):
+    """Take in an archive of a trace."""
+
+    archive: str
+    """Absolute path of the ``.tar.gz``."""
+    max_mb: float | None = Field(default=None, gt=0)
+    """Most megabytes unpacked; null: 1024."""
+
+
+class TraceImportResult(Wire):
+    """What came. The trace counts as foreign: it can be read, and nothing in it acts in the person's name."""
+
+    trace_id: str
+    title: str
+    files: int
+    size: int
+    """Bytes, unpacked."""
+    sessions: tuple[RebuiltSession, ...]
+    left_out: tuple[str, ...] = ()
+    """Names in the archive that are no part of a trace."""
+    dropped: tuple[str, ...] = ()
+    """Branches and sub-agents whose log could not be read, and why."""
+
+
+class TracePruneParams(Wire):
+    """Delete old traces. Null: as the settings say."""
+
+    keep_days: float | None = Field(default=None, gt=0)
+    max_mb: float | None = Field(default=None, gt=0)
+    keep: int | None = Field(default=None, ge=1)
+    dry_run: bool = False
+
+
+class PrunedTrace(Wire):
+    """One that was deleted, or would be."""
+
+    trace_id: str
+    title: str
+    used: datetime
+    """When something happened in it last."""
+    size: int
+    """Bytes."""
+    reason: str
+
+
+class TracePruneResult(Wire):
+    """Oldest first."""
+
+    deleted: tuple[PrunedTrace, ...]
+    kept: int
+    kept_bytes: int | None
+    """Null: no limit is set, so nothing was measured."""
+    freed: int
+    """Bytes."""
+    limited: bool
+    """Whether there is any limit at all."""
+    problems: tuple[str, ...] = ()
+    dry_run: bool = False

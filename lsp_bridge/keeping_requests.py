@@ -1,0 +1,97 @@
+"""What a client can ask of the daemon about stored traces: ``goalwright/trace/rebuild``, ``…/import``, ``…/prune``."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from daemon.keeping import InUse, Keeping
+from daemon.model.base import Model
+from daemon.store.pruning import Limits
+from lsp_bridge import keeping_protocol as k
+from lsp_bridge.handshake import BUSY, INVALID_PARAMS
+from lsp_bridge.request_error import RequestError
+
+if TYPE_CHECKING:
+    from daemon.store.rebuild import Rebuilt
+
+
+class KeepingRequests:
+    """The requests of one connection."""
+
+    def __init__(self, keeping: Keeping) -> None:
+        self._keeping = keeping
+        self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
+            "goalwright/trace/rebuild": self.rebuild,
+            "goalwright/trace/import": self.take_in,
+            "goalwright/trace/prune": self.prune,
+        }
+
+    async def rebuild(self, params: k.TraceRebuildParams) -> k.TraceRebuildResult:
+        """Make what is derived from a trace's log anew. Raises RequestError, StoreError."""
+        try:
+            done = await self._keeping.rebuild(params.trace_id)
+        except InUse as error:
+            raise RequestError(BUSY, str(error)) from error
+        return k.TraceRebuildResult(trace_id=done.trace_id, sessions=_sessions(done), failed=done.failed)
+
+    async def take_in(self, params: k.TraceImportParams) -> k.TraceImportResult:
+        """Import an archive. Raises RequestError, StoreError."""
+        archive = Path(params.archive)
+        if not archive.is_absolute():
+            raise RequestError(INVALID_PARAMS, f"{params.archive} is not an absolute path.")
+        try:
+            done = await self._keeping.take_in(archive, params.max_mb)
+        except InUse as error:
+            raise RequestError(BUSY, str(error)) from error
+        return k.TraceImportResult(
+            trace_id=done.trace_id,
+            title=done.title,
+            files=done.files,
+            size=done.size,
+            sessions=_sessions(done.rebuilt),
+            left_out=done.left_out,
+            dropped=done.dropped,
+        )
+
+    async def prune(self, params: k.TracePruneParams) -> k.TracePruneResult:
+        """Delete old traces."""
+        settings = self._keeping.limits()
+        given = Limits(params.keep_days, params.max_mb, params.keep)
+        # A limit that somebody names is meant alone: what the settings say beside it would delete more.
+        limits = given if given.any else settings
+        done = await self._keeping.prune(limits, dry_run=params.dry_run)
+        return k.TracePruneResult(
+            deleted=tuple(
+                k.PrunedTrace(
+                    trace_id=one.stored.trace_id,
+                    title=one.stored.title,
+                    used=one.stored.used,
+                    size=one.stored.size,
+                    reason=one.reason,
+                )
+                for one in done.deleted
+            ),
+            kept=done.kept,
+            kept_bytes=done.kept_bytes,
+            freed=done.freed,
+            limited=limits.any,
+            problems=done.problems,
+            dry_run=done.dry_run,
+        )
+
+
+def _sessions(done: Rebuilt) -> tuple[k.RebuiltSession, ...]:
+    return tuple(
+        k.RebuiltSession(
+            session_id=session.session_id,
+            events=session.events,
+            messages=session.messages,
+            goals=session.goals,
+            repaired=session.repaired,
+            problems=session.problems,
+            failed=session.failed,
+        )
+        for session in done.sessions
+    )

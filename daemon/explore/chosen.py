@@ -105,4 +105,4 @@ def _chosen(session: LiveSession, goal: Goal, summary: str) -> list[Change]:
 
 def _emit(session: LiveSession, changes: Sequence[Change]) -> None:
     for change in changes:
-        session.emit(goal_event(change, session.session_id, session.services.now()))
+        session.emit(goal_event(change, session.session_id, session.services.now(), plan=session.state.plan))

@@ -5,16 +5,20 @@ from __future__ import annotations
 from datetime import datetime
 
 from daemon.model.branches import branch_of
-from daemon.model.events import GoalAdded, GoalMoved, GoalRemoved, GoalUpdated
+from daemon.model.events import AffectedGoal, GoalAdded, GoalMoved, GoalRemoved, GoalUpdated
+from daemon.plan.forest import GoalForest
 from daemon.plan.tree import Added, Change, Moved, Updated
 
 GoalEvent = GoalAdded | GoalUpdated | GoalMoved | GoalRemoved
 
 
-def goal_event(change: Change, trace_id: str, now: datetime, by: str = "") -> GoalEvent:
+def goal_event(
+    change: Change, trace_id: str, now: datetime, by: str = "", *, plan: GoalForest | None = None
+) -> GoalEvent:
     """``change`` as an event; ``SessionState.apply`` turns it into the same change again.
 
-    ``by`` names the person's client when a person did it (then the model is told), empty when the model did.
+    ``by`` names the person's client when a person did it (then the model is told), empty when the model did. With the
+    ``plan`` that is changed, its event says the numbers of the goals it touches (source: seed 000, ``goal_updated``).
     """
     if isinstance(change, Added):
         # A goal says whose plan it is in: it is shown beside those of other branches (seed 000, "branch_id").
@@ -28,7 +32,7 @@ def goal_event(change: Change, trace_id: str, now: datetime, by: str = "") -> Go
             time=now,
             goal_id=change.goal_id,
             updates=dict(change.updates),
-            affected_goals=change.affected,
+            affected_goals=change.affected if plan is None else _numbered(change, plan),
             current_id=change.current_id,
             by=by,
         )
@@ -44,4 +48,18 @@ def goal_event(change: Change, trace_id: str, now: datetime, by: str = "") -> Go
         )
     return GoalRemoved(
         trace_id=trace_id, time=now, goal_id=change.goal_id, current_id=change.current_id, by=by
+    )
+
+
+def _numbered(change: Updated, plan: GoalForest) -> tuple[AffectedGoal, ...]:
+    """The affected goals with what they took so far, the changed one among them: who draws them need not ask."""
+    affected = change.affected
+    said = "cumulative_stats" in change.updates or any(item.goal_id == change.goal_id for item in affected)
+    if not said:
+        affected = (AffectedGoal(goal_id=change.goal_id), *affected)
+    return tuple(
+        item.model_copy(update={"cumulative_stats": goal.cumulative_stats})
+        if item.cumulative_stats is None and (goal := plan.goals.get(item.goal_id)) is not None
+        else item
+        for item in affected
     )

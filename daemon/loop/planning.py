@@ -117,7 +117,9 @@ class PersonPlan:
     def _record(self, changes: Sequence[Change], reason: str = "") -> None:
         session = self._session
         for change in changes:
-            event = goal_event(change, session.session_id, session.services.now(), self._by)
+            event = goal_event(
+                change, session.session_id, session.services.now(), self._by, plan=session.state.plan
+            )
             if isinstance(event, GoalRemoved):
                 event = event.model_copy(update={"reason": reason.strip()})
             session.emit(event)

@@ -93,4 +93,8 @@ class Recorder:
 
     def goal(self, change: Change, by: str = "") -> None:
         """Record a change of the plan. ``by``: the person who made it, if it was one. Raises StoreError."""
-        self._session.emit(goal_event(change, self._session.session_id, self._services.now(), by))
+        self._session.emit(
+            goal_event(
+                change, self._session.session_id, self._services.now(), by, plan=self._session.state.plan
+            )
+        )

@@ -8,7 +8,7 @@ import pytest
 
 from daemon.loop.goal_events import goal_event
 from daemon.loop.state import SessionState
-from daemon.model.events import AffectedGoal
+from daemon.model.events import AffectedGoal, GoalUpdated
 from daemon.model.goals import Goal, GoalStats
 from daemon.model.traces import Trace
 from daemon.plan.tree import Added, Change, Moved, PlanTree, Removed, Updated
@@ -45,3 +45,30 @@ def test_replaying_the_events_builds_the_tree_that_the_changes_built(by: str) ->
         state.apply(event.model_copy(update={"event_id": number}))
     assert state.plan.snapshot() == live.snapshot()
     assert state.plan.current_id == "3"
+
+
+def test_an_event_says_what_the_goals_that_it_touches_took_so_far() -> None:
+    plan = PlanTree()
+    for change in CHANGES[:4]:
+        plan.apply(change)
+    plan.apply_counts(plan.count("3", tokens=5, cost=0.1, tools=["read"]))
+    (done,) = plan.plan_done("found it")
+    event = goal_event(done, "t", NOW, plan=plan)
+    assert isinstance(event, GoalUpdated)
+    assert event.updates == {"status": "completed", "summary": "found it"}
+    numbers = GoalStats(message_count=1, total_tokens=5, total_cost=0.1, preview="read")
+    assert [(item.goal_id, item.status, item.cumulative_stats) for item in event.affected_goals] == [
+        ("3", None, numbers),
+        ("1", "completed", numbers),
+    ]
+
+
+def test_numbers_that_a_change_says_itself_are_not_said_twice() -> None:
+    plan = PlanTree()
+    plan.apply(CHANGES[0])
+    new = GoalStats(message_count=7)
+    event = goal_event(Updated("1", {"cumulative_stats": new.model_dump()}, None), "t", NOW, plan=plan)
+    assert isinstance(event, GoalUpdated)
+    assert event.affected_goals == ()
+    plan.apply(Updated(event.goal_id, event.updates, event.current_id, event.affected_goals))
+    assert plan.goals["1"].cumulative_stats == new

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.api.frames import Wants, event_entry
+from daemon.api.step_views import CUT
 from daemon.model.events import Event
 from daemon.store.base import TraceStore
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-STEP_TEXT = 4_000
-"""Signs of a text in a step that is told live; ``/node`` has it whole."""
+STEP_TEXT = CUT
+"""Signs of a text in a step, as in ``/tree`` and ``/node``."""
 
 
 class Steps:

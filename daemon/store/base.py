@@ -125,8 +125,8 @@ class TraceStore(Protocol):
         """The newest ``limit`` messages with a sequence below ``before``, oldest first.
 
         ``goal_ids``: of these goals (internal ids; None: of no goal), ``role``: of this role; what is left out of is
-        not restricted. A message whose event was appended is there, saved or not. Raises StoreError when one of them
-        is damaged.
+        not restricted. A message whose event was appended is there, saved or not, and as the event has it. Raises
+        StoreError when one of them is damaged.
         """
         ...
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 MAX_LINE = 64 * 1024 * 1024
 """Bytes of an event. A longer one is refused when it is written, and skipped when it is read."""
@@ -22,8 +21,7 @@ _TRIES = 8
 _NUMBERED = re.compile(rb'\{"event_id":([0-9]{1,15})[,}]')
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A complete line, without its newline."""
 
     offset: int
@@ -61,8 +59,8 @@ class LogReader:
         self.torn = size - self.end
         """Bytes behind it."""
 
-    def forwards(self, start: int = 0) -> Iterator[Line]:
-        """Lines from ``start``, which is the beginning of one."""
+    def forwards(self, start: int = 0, head: int | None = None) -> Iterator[Line]:
+        """Lines from ``start``, which is the beginning of one. ``head``: of each only the first so many bytes."""
         at, pieces, held = start, list[bytes](), 0
         position = start
         while position < self.end:
@@ -72,13 +70,18 @@ class LogReader:
             begin = 0
             while (newline := block.find(b"\n", begin)) >= 0:
                 size = held + newline - begin
-                data = b"" if size > MAX_LINE else b"".join((*pieces, block[begin:newline]))
-                yield Line(at, size, data)
+                data = block[begin : newline if head is None else min(newline, begin + head)]
+                if held:
+                    data = b"".join((*pieces, data))[:head]
+                    pieces, held = [], 0
+                yield Line(at, size, b"" if size > MAX_LINE else data)
                 begin, at = newline + 1, position + newline + 1
-                pieces, held = [], 0
             if begin < len(block):
                 held += len(block) - begin
-                pieces = [] if held > MAX_LINE else [*pieces, block[begin:]]
+                if held > MAX_LINE:
+                    pieces = []
+                elif head is None or sum(map(len, pieces)) < head:
+                    pieces.append(block[begin:])
             position += len(block)
 
     def backwards(self) -> Iterator[Line]:

@@ -13,7 +13,7 @@ from daemon.model.messages import Message, Role
 from daemon.model.traces import Trace
 from daemon.store.base import EventT, StoreError, UnknownTrace, refuse_newer
 from daemon.store.encoding import json_bytes
-from daemon.store.ids import order_of_children, parent_of
+from daemon.store.ids import folder_names, order_of_children, parent_of
 
 
 class MemoryTraceStore:
@@ -25,10 +25,13 @@ class MemoryTraceStore:
         self._trees: dict[str, GoalTree] = {}
         self._messages: dict[str, dict[str, Message]] = {}
         self._events: dict[str, list[Event]] = {}
+        self._logged: dict[str, set[str]] = {}
+        """Ids of the messages that are in the log: it says what they are."""
 
     def create(self, trace: Trace) -> None:
         """See TraceStore."""
         trace_id = trace.trace_id
+        folder_names(trace_id)  # what is no id is none here, either
         with self._lock:
             if trace_id in self._traces:
                 raise StoreError(f"There is a session {trace_id} already.")
@@ -38,6 +41,7 @@ class MemoryTraceStore:
             self._trees[trace_id] = GoalTree()
             self._messages[trace_id] = {}
             self._events[trace_id] = []
+            self._logged[trace_id] = set()
 
     def append(self, event: EventT) -> EventT:
         """See TraceStore."""
@@ -46,14 +50,16 @@ class MemoryTraceStore:
             numbered = event.model_copy(update={"event_id": len(events) + 1})
             events.append(numbered)
             if isinstance(numbered, MessageAdded):
-                self._messages[event.trace_id].setdefault(numbered.message.message_id, numbered.message)
+                self._messages[event.trace_id][numbered.message.message_id] = numbered.message
+                self._logged[event.trace_id].add(numbered.message.message_id)
             return numbered
 
     def save_message(self, message: Message) -> None:
         """See TraceStore."""
         with self._lock:
             owner = self._known(session_of(message.trace_id, message.branch_id))
-            self._messages[owner][message.message_id] = message
+            if message.message_id not in self._logged[owner]:
+                self._messages[owner][message.message_id] = message
 
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
         """See TraceStore."""
@@ -80,7 +86,7 @@ class MemoryTraceStore:
         with self._lock:
             self._known(trace_id)
             for known in [name for name in self._traces if is_within(name, trace_id)]:
-                for records in (self._traces, self._trees, self._messages, self._events):
+                for records in (self._traces, self._trees, self._messages, self._events, self._logged):
                     del records[known]
 
     def close(self, trace_id: str | None = None) -> None:

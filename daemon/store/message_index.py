@@ -14,28 +14,25 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
-from sys import intern
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from daemon.store.event_log import Line, LogReader
 from daemon.store.regular import open_regular
 
 _KEPT = 8
 """Traces whose index is remembered."""
-_HEAD = 2000
-_EVENT_HEAD = re.compile(
-    rb'\{"event_id":[0-9]+,"trace_id":"[^"\\]*","time":"[^"\\]*","event":"(?P<event>[a-z_]+)"'
-)
+_HEAD = 1000
+_ENVELOPE = 400
+_KIND = b',"event":"'
+_ADDED = b',"event":"message_added","message":'
 _STRING = rb'"(?:[^"\\]|\\.)*"'
 _MESSAGE = re.compile(
-    rb',"message":\{"message_id":(?P<message_id>' + _STRING + rb'),"trace_id":' + _STRING + rb',"branch_id":(?:null|'
-    + _STRING + rb'),"role":(?P<role>"[a-z]+"),"sequence":(?P<sequence>-?[0-9]{1,15}),"goal_id":(?P<goal_id>null|'
-    + _STRING + rb"),"
+    rb'\{"message_id":(' + _STRING + rb'),"trace_id":' + _STRING + rb',"branch_id":(?:null|' + _STRING
+    + rb'),"role":("[a-z]+"),"sequence":(-?[0-9]{1,15}),"goal_id":(null|' + _STRING + rb"),"
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A message, as far as lists need it, and where its event stands in the log."""
 
     message_id: str
@@ -56,6 +53,7 @@ class _Index:
     file: tuple[int, int] = (0, 0)
     """Device and inode of the log."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+    _texts: dict[bytes, str | None] = field(default_factory=dict[bytes, "str | None"])
 
     def follow(self, log: BinaryIO) -> None:
         """Take in what was appended since."""
@@ -65,11 +63,41 @@ class _Index:
             self.places.clear()
             self.scanned = 0
             self.file = (status.st_dev, status.st_ino)
-        for line in reader.forwards(self.scanned):
-            place = message_place(line)
+        for line in reader.forwards(self.scanned, head=_HEAD):
+            place = self._place(line, reader)
             if place is not None:
                 self.places[place.message_id] = place
         self.scanned = reader.end
+
+    def _place(self, line: Line, reader: LogReader) -> Place | None:
+        """Of the event of a message; None for any other line."""
+        head = line.data
+        kind = head.find(_KIND, 0, _ENVELOPE)
+        if kind < 0 or not head.startswith(b'{"event_id":'):
+            # Not spelled like ours: another program wrote it, or nobody did.
+            return _parsed_place(reader.line(line.offset, line.size))
+        if not head.startswith(_ADDED, kind):
+            return None
+        message = _MESSAGE.match(head, kind + len(_ADDED))
+        if message is None:
+            return _parsed_place(reader.line(line.offset, line.size))
+        message_id, role, sequence, goal_id = message.groups()
+        name, its_role = self._text(message_id, keep=False), self._text(role)
+        if name is None or its_role is None:
+            return None
+        return Place(name, int(sequence), its_role, self._text(goal_id), line.offset, line.size)
+
+    def _text(self, data: bytes, *, keep: bool = True) -> str | None:
+        """A JSON string or null. ``keep``: the same few come again and again."""
+        if data in self._texts:
+            return self._texts[data]
+        try:
+            text = json.loads(data)
+        except ValueError:
+            text = None
+        if keep:
+            self._texts[data] = text
+        return text
 
 
 class MessageIndexes:
@@ -98,37 +126,6 @@ class MessageIndexes:
         """The trace was deleted."""
         with self._lock:
             self._known.pop(trace_id, None)
-
-
-def message_place(line: Line) -> Place | None:
-    """Of the event of a message; None for any other line."""
-    head = line.data[:_HEAD]
-    event = _EVENT_HEAD.match(head)
-    if event is None:
-        # Not spelled like ours: another program wrote it, or nobody did.
-        return _parsed_place(line) if b"message_added" in line.data else None
-    if event["event"] != b"message_added":
-        return None
-    message = _MESSAGE.match(head, event.end())
-    if message is None:
-        return _parsed_place(line)
-    message_id, role, goal_id = (_text(message[name]) for name in ("message_id", "role", "goal_id"))
-    if message_id is None or role is None:
-        return None
-    sequence = int(message["sequence"])
-    goal_id = None if goal_id is None else intern(goal_id)
-    return Place(message_id, sequence, intern(role), goal_id, line.offset, line.size)
-
-
-def _text(data: bytes) -> str | None:
-    if data == b"null":
-        return None
-    if b"\\" not in data:
-        return data[1:-1].decode(errors="replace")
-    try:
-        return str(json.loads(data))
-    except ValueError:
-        return None
 
 
 def _parsed_place(line: Line) -> Place | None:

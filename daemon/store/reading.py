@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO, cast
@@ -117,17 +118,18 @@ class FileReader:
         order += [(_sequence_of(name), name) for name in kept if name not in logged]
         order.sort(reverse=True)
         found: list[Message] = []
-        for sequence, name in order:
-            if limit is not None and len(found) >= limit:
-                break
-            if before is not None and sequence >= before:
-                continue
-            place = logged.get(name)
-            if place is not None and not _wanted(place.goal_id, place.role, goal_ids, role):
-                continue
-            message = self._message(folder, trace_id, name, place, name in kept)
-            if _wanted(message.goal_id, message.role, goal_ids, role):
-                found.append(message)
+        with self._source(folder, trace_id) as source:
+            for sequence, name in order:
+                if limit is not None and len(found) >= limit:
+                    break
+                if before is not None and sequence >= before:
+                    continue
+                place = logged.get(name)
+                if place is not None and not _wanted(place.goal_id, place.role, goal_ids, role):
+                    continue
+                message = source.message(name, place)
+                if _wanted(message.goal_id, message.role, goal_ids, role):
+                    found.append(message)
         found.reverse()
         return found
 
@@ -135,7 +137,10 @@ class FileReader:
         """Messages that are in the log alone. Raises StoreError."""
         logged = self._places(folder, trace_id)
         lost = logged.keys() - _names(folder / "messages")
-        return [self._message(folder, trace_id, name, logged[name], False) for name in sorted(lost)]
+        if not lost:
+            return []
+        with self._source(folder, trace_id) as source:
+            return [source.message(name, logged[name]) for name in sorted(lost)]
 
     def _places(self, folder: Path, trace_id: str) -> dict[str, Place]:
         try:
@@ -143,26 +148,29 @@ class FileReader:
         except OSError as error:
             raise StoreError(f"The session's log cannot be read: {error.strerror or error}.") from error
 
-    def _message(
-        self, folder: Path, trace_id: str, name: str, place: Place | None, has_file: bool
-    ) -> Message:
-        path = folder / "messages" / f"{name}{_SUFFIX}"
-        if has_file:
+    @contextlib.contextmanager
+    def _source(self, folder: Path, trace_id: str) -> Generator[_Messages]:
+        with contextlib.ExitStack() as stack:
             try:
-                data = read_regular(path)
-                if self._is_current(data):
-                    return Message.model_validate_json(data)
-                return Message.model_validate(self._record("message", data, trace_id))
-            except (ValueError, OSError, RecursionError) as error:
-                if place is None:
-                    raise _damaged(path, error) from error
-                log.warning("%s", _damaged(path, error))
-        assert place is not None
-        with _opened(folder / _LOG) as file:
-            event = self._event(LogReader(file).line(place.offset, place.size), trace_id)
-        if event is None or event.event != "message_added":
-            raise StoreError(f"Message {name[:100]!a} of session {trace_id} is damaged.")
-        return event.message
+                reader = LogReader(stack.enter_context(_opened(folder / _LOG)))
+            except FileNotFoundError:
+                reader = None
+            yield _Messages(self, folder, trace_id, reader)
+
+    def from_line(self, line: Line, trace_id: str) -> Message | None:
+        """The message of a line of the log; None when there is none, or a damaged one."""
+        event = self._event(line, trace_id)
+        return event.message if event is not None and event.event == "message_added" else None
+
+    def from_file(self, path: Path, trace_id: str) -> Message:
+        """The message of a file. Raises StoreError."""
+        try:
+            data = read_regular(path)
+            if self._is_current(data):
+                return Message.model_validate_json(data)
+            return Message.model_validate(self._record("message", data, trace_id))
+        except (ValueError, OSError, RecursionError) as error:
+            raise _damaged(path, error) from error
 
     # -- events --
 
@@ -244,6 +252,26 @@ class FileReader:
         if not isinstance(value, dict):
             raise ValueError("it is no JSON object")
         return self._formats.read(kind, cast("Record", value), trace_id)
+
+
+class _Messages:
+    """Reads the messages of one session: from the log, which is the truth, else from their files."""
+
+    def __init__(self, files: FileReader, folder: Path, trace_id: str, log_file: LogReader | None) -> None:
+        self._files = files
+        self._folder = folder / "messages"
+        self._trace_id = trace_id
+        self._log = log_file
+
+    def message(self, name: str, place: Place | None) -> Message:
+        """The message called ``name``. Raises StoreError."""
+        if place is not None and self._log is not None:
+            found = self._files.from_line(self._log.line(place.offset, place.size), self._trace_id)
+            if found is not None:
+                return found
+        if not MESSAGE_ID.fullmatch(name):
+            raise StoreError(f"{name[:100]!a} is not the id of a message.")
+        return self._files.from_file(self._folder / f"{name}{_SUFFIX}", self._trace_id)
 
 
 def _about_the_session(reader: LogReader) -> Iterator[Line]:

@@ -1,69 +1,21 @@
-"""What every trace store does, over all of them."""
+"""What every trace store does with events, messages, goals and metadata."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.model.events import Event, MessageAdded, Notice, SessionCreated, TurnStarted
+from daemon.model.events import MessageAdded, Notice, SessionCreated, TurnStarted
 from daemon.model.goals import Goal, GoalTree
-from daemon.model.messages import Message, TextPart
-from daemon.model.traces import Trace
-from daemon.store.base import TraceStore, UnknownTrace
-from daemon.store.files import FileTraceStore
-from daemon.store.memory import MemoryTraceStore
+from daemon.store.base import StoreError, TraceStore, UnknownTrace
+from tests.fakes.stores import BACKENDS, DURABLE, ID, NOW, added, message, started, trace
 
-NOW = datetime(2025, 1, 1, tzinfo=UTC)
-
-
-def trace(trace_id: str = "20250101-000000-aaaaaa", **fields: object) -> Trace:
-    values = {"trace_id": trace_id, "workspace": "/w", "created_at": NOW, "updated_at": NOW, **fields}
-    return Trace.model_validate(values)
-
-
-def started(trace_id: str = "20250101-000000-aaaaaa", prompt: str = "p") -> Event:
-    return TurnStarted(trace_id=trace_id, time=NOW, prompt_id=prompt)
-
-
-def message(sequence: int, text: str = "hello", trace_id: str = "20250101-000000-aaaaaa") -> Message:
-    return Message(
-        message_id=f"msg_{sequence:06d}_{sequence * 7919 % 65536:08x}",
-        trace_id=trace_id,
-        role="user",
-        sequence=sequence,
-        content=(TextPart(text=text),),
-        created_at=NOW + timedelta(seconds=sequence),
-    )
-
-
-@pytest.fixture(params=["files", "memory"])
-def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], TraceStore]]:
-    stores: list[TraceStore] = []
-
-    def make() -> TraceStore:
-        folder = tmp_path / f"store{len(stores)}"
-        stores.append(FileTraceStore(folder) if request.param == "files" else MemoryTraceStore())
-        return stores[-1]
-
-    yield make
-    for store in stores:
-        store.close()
-
-
-@pytest.fixture
-def store(make_store: Callable[[], TraceStore]) -> TraceStore:
-    store = make_store()
-    store.create(trace())
-    return store
-
-
-ID = "20250101-000000-aaaaaa"
+OTHER = "20260101-000001-bbbbbb"
 
 
 def test_a_new_trace_is_empty_and_is_read_as_it_was_made(store: TraceStore) -> None:
@@ -90,7 +42,7 @@ def test_events_are_read_as_they_were_appended(store: TraceStore) -> None:
 
 def test_events_after_an_id_are_those_above_it(store: TraceStore) -> None:
     for number in range(5):
-        store.append(started(prompt=f"p{number}"))
+        store.append(started(f"p{number}"))
     assert [event.event_id for event in store.events(ID, after=3)] == [4, 5]
     assert list(store.events(ID, after=5)) == []
     assert list(store.events(ID, after=99)) == []
@@ -98,9 +50,9 @@ def test_events_after_an_id_are_those_above_it(store: TraceStore) -> None:
 
 
 def test_the_events_of_two_traces_do_not_mix(store: TraceStore) -> None:
-    store.create(trace("20250101-000001-bbbbbb"))
+    store.create(trace(OTHER))
     store.append(started())
-    assert store.append(started("20250101-000001-bbbbbb")).event_id == 1
+    assert store.append(started(trace_id=OTHER)).event_id == 1
     assert len(store.events(ID)) == 1
 
 
@@ -138,17 +90,6 @@ def test_a_snapshot_replaces_metadata_and_goals(store: TraceStore) -> None:
     assert store.goal_tree(ID) == tree
 
 
-def test_traces_are_listed_newest_first_in_pages(make_store: Callable[[], TraceStore]) -> None:
-    store = make_store()
-    assert store.traces(limit=5) == []
-    for second in (3, 1, 2):
-        store.create(trace(f"20250101-00000{second}-aaaaaa"))
-    ids = [t.trace_id for t in store.traces(limit=2)]
-    assert ids == ["20250101-000003-aaaaaa", "20250101-000002-aaaaaa"]
-    assert [t.trace_id for t in store.traces(limit=2, before=ids[-1])] == ["20250101-000001-aaaaaa"]
-    assert store.traces(limit=2, before="20250101-000001-aaaaaa") == []
-
-
 @pytest.mark.parametrize(
     "trace_id",
     [
@@ -172,7 +113,7 @@ def test_an_id_that_is_none_is_unknown(store: TraceStore, trace_id: str) -> None
         with pytest.raises(UnknownTrace):
             read(trace_id)
     with pytest.raises(UnknownTrace):
-        store.append(started(trace_id))
+        store.append(started(trace_id=trace_id))
     with pytest.raises(UnknownTrace):
         store.save_message(message(1, trace_id=trace_id))
 
@@ -190,27 +131,70 @@ def test_half_a_character_from_a_model_is_stored_and_read(store: TraceStore, tex
     assert store.goal_tree(ID).goals == []
 
 
+@pytest.mark.parametrize("backend", DURABLE)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=50), max_size=8), st.integers(0, 9))
-@settings(max_examples=40, deadline=None)
-def test_any_text_survives(texts: list[str], after: int) -> None:
-    import tempfile
-
+@settings(max_examples=25, deadline=None)
+def test_any_text_survives(backend: str, texts: list[str], after: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        store = FileTraceStore(Path(folder) / "t")
+        store = BACKENDS[backend](Path(folder))
         store.create(trace())
         for number, text in enumerate(texts, 1):
-            store.append(started(prompt=text))
+            store.append(started(text))
             store.save_message(message(number, text))
         store.close()
-        again = FileTraceStore(Path(folder) / "t")
+        again = BACKENDS[backend](Path(folder))
         kept = [event.prompt_id for event in again.events(ID, after=after) if isinstance(event, TurnStarted)]
         assert kept == texts[after:]
         assert [m.text() for m in again.messages(ID)] == texts
         assert again.last_event_id(ID) == len(texts)
 
 
-def test_sessions_begun_in_a_row_are_listed_in_that_order(make_store: Callable[[], TraceStore]) -> None:
-    store = make_store()
-    for number in itertools.islice(itertools.count(), 3):
-        store.create(trace(f"20250101-000000-{number:06d}"))
-    assert [t.trace_id[-1] for t in store.traces(limit=9)] == ["2", "1", "0"]
+def test_events_come_in_pages(store: TraceStore) -> None:
+    for number in range(1, 8):
+        store.append(started(f"p{number}"))
+    pages: list[list[int]] = []
+    after = 0
+    while page := store.events(ID, after=after, limit=3):
+        pages.append([event.event_id for event in page])
+        after = page[-1].event_id
+    assert pages == [[1, 2, 3], [4, 5, 6], [7]]
+    assert list(store.events(ID, limit=0)) == []
+    assert len(store.events(ID, after=-5, limit=99)) == 7
+
+
+def test_a_session_is_created_once(store: TraceStore) -> None:
+    store.append(started("kept"))
+    with pytest.raises(StoreError):
+        store.create(trace())
+    assert len(store.events(ID)) == 1
+
+
+def test_an_older_snapshot_that_comes_late_changes_nothing(store: TraceStore) -> None:
+    newer = trace(title="new", last_event_id=9)
+    store.save_snapshot(newer, GoalTree(mission="new"))
+    store.save_snapshot(trace(title="old", last_event_id=3), GoalTree(mission="old"))
+    assert store.trace(ID) == newer
+    assert store.goal_tree(ID).mission == "new"
+
+
+@pytest.mark.parametrize("backend", DURABLE)
+def test_a_store_that_is_closed_and_opened_again_has_it_all(open_store: Callable[[str], TraceStore]) -> None:
+    store = open_store("store")
+    store.create(trace())
+    event = store.append(added(message(1, goal_id="4")))
+    store.save_message(message(1, goal_id="4"))
+    store.save_snapshot(trace(last_event_id=1), GoalTree(mission="m"))
+    store.close()
+    again = open_store("store")
+    assert list(again.events(ID)) == [event]
+    assert again.messages(ID, goal_ids=frozenset(["4"])) == [message(1, goal_id="4")]
+    assert (again.trace(ID).last_event_id, again.goal_tree(ID).mission) == (1, "m")
+    assert again.append(started()).event_id == 2
+
+
+def test_recovering_a_whole_log_finds_nothing_to_cut(store: TraceStore) -> None:
+    store.append(started())
+    assert store.recover(ID) == 0
+    store.close()
+    assert store.recover(ID) == 0
+    assert store.append(started()).event_id == 2

@@ -1,0 +1,43 @@
+"""Every test here runs over every back end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from daemon.store.base import TraceStore
+from tests.fakes.stores import BACKENDS, trace
+
+
+@pytest.fixture(params=sorted(BACKENDS))
+def backend(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def open_store(backend: str, tmp_path: Path) -> Iterator[Callable[[str], TraceStore]]:
+    """Opens the store of the given name; twice the same name is twice the same folder."""
+    stores: list[TraceStore] = []
+
+    def make(name: str = "store") -> TraceStore:
+        (tmp_path / name).mkdir(exist_ok=True)
+        stores.append(BACKENDS[backend](tmp_path / name))
+        return stores[-1]
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def empty(open_store: Callable[[str], TraceStore]) -> TraceStore:
+    return open_store("store")
+
+
+@pytest.fixture
+def store(empty: TraceStore) -> TraceStore:
+    """With one trace in it, ``ID``."""
+    empty.create(trace())
+    return empty

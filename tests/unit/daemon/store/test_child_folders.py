@@ -1,0 +1,39 @@
+"""Where the files of branches and sub-agents are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from daemon.model.goals import GoalTree
+from daemon.store.base import StoreError, UnknownTrace
+from daemon.store.files import FileTraceStore
+from tests.fakes.stores import ID as MAIN
+from tests.fakes.stores import branch_trace, trace
+
+
+def test_the_folders_are_those_of_the_seed(tmp_path: Path) -> None:
+    store = FileTraceStore(tmp_path)
+    folders = {
+        f"{MAIN}:A": "branches/A",
+        f"{MAIN}:AB": "branches/AB",
+        f"{MAIN}:s3": "agents/s3",
+        f"{MAIN}:A.s1": "branches/A/agents/s1",
+    }
+    for session_id, folder in folders.items():
+        assert store.folder(session_id) == tmp_path / MAIN / folder
+
+
+def test_a_folder_of_branches_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "A" / "messages").mkdir(parents=True)
+    store = FileTraceStore(tmp_path / "traces")
+    store.create(trace())
+    (tmp_path / "traces" / MAIN / "branches").symlink_to(elsewhere)
+    with pytest.raises(UnknownTrace):
+        store.save_snapshot(branch_trace(f"{MAIN}:A"), GoalTree())
+    with pytest.raises(StoreError, match="a link leads there"):
+        store.create(branch_trace(f"{MAIN}:B"))
+    assert [path.name for path in elsewhere.iterdir()] == ["A"]
+    assert list((elsewhere / "A").iterdir()) == [elsewhere / "A" / "messages"]

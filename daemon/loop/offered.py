@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, load_agent
 from tools.base import Tool
+from tools.registry import unknown_tool
 
 if TYPE_CHECKING:
     from daemon.loop.live import LiveSession
@@ -49,6 +51,15 @@ def _is_subagent(session: LiveSession) -> bool:
 def is_offered(session: LiveSession, tool: Tool[Any]) -> bool:
     """Whether the model may call it: the agent has it, and not everything about it is forbidden."""
     return belongs(session, tool.name) and session.rules.offered(tool.permission)
+
+
+def not_there(session: LiveSession, name: str, offered: Sequence[str]) -> str:
+    """What the model is told when it calls a tool that it has not. ``offered``: those that it has."""
+    front = session.config.settings.plan_front
+    if name in (GOAL, STEP) and front in offered:
+        # It used the other one before the person changed the setting, or knows it from elsewhere.
+        return f"There is no tool named {name!r} here: the plan is kept by {front}."
+    return unknown_tool(name, offered)
 
 
 def described(session: LiveSession, tool: Tool[Any]) -> str:

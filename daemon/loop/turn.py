@@ -16,7 +16,7 @@ from daemon.loop.compacting import Compactor
 from daemon.loop.doom import Repeat
 from daemon.loop.history_marks import mark_history
 from daemon.loop.notes import LATE_DIAGNOSTICS, notes_text
-from daemon.loop.offered import belongs, depth, tell_of_agents
+from daemon.loop.offered import belongs, depth, not_there, tell_of_agents
 from daemon.loop.recording import Recorder, new_message_id
 from daemon.loop.restoring import Restorer
 from daemon.loop.step import Received, StepOutcome, run_calls, run_step
@@ -59,7 +59,6 @@ from daemon.provider.base import (
 )
 from tools.base import ToolContext, ToolResult
 from tools.diagnostics_text import describe_late
-from tools.registry import unknown_tool
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -347,7 +346,8 @@ class Turn:
         tool = self._services.tools.get(call.name)
         if tool is None or not belongs(self._session, call.name):
             offered = [spec.name for spec in self._assembly.tool_specs()]
-            return ToolResult(unknown_tool(call.name, offered), title="unknown tool", is_error=True)
+            words = not_there(self._session, call.name, offered)
+            return ToolResult(words, title="unknown tool", is_error=True)
         if not self._session.rules.offered(tool.permission):
             return ToolResult(
                 f"Permission denied. {call.name} cannot be used now: {self._why_not(tool.permission)}",

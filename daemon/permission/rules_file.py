@@ -7,6 +7,8 @@ from typing import cast
 from daemon.model.permissions import Action, Rule, RuleSource
 from daemon.permission.layers import STRICTNESS
 
+_SAME = {"step": "goal", "read_progress": "goal"}
+"""Tools that ask for the permission of another one."""
 MAX_RULES = 5_000
 MAX_PATTERN = 4_000
 """Characters. Rules may come from a workspace that nobody trusts: they must not cost minutes."""
@@ -31,6 +33,7 @@ def rules_from_config(value: object, source: RuleSource, file: str = "") -> tupl
             wrong.append(f"there are more than {MAX_RULES:,} rules")
             break
         else:
+            permission = _SAME.get(permission, permission)
             rules.append(Rule(permission=permission, pattern=pattern, action=known, source=source, file=file))
     return rules, wrong
 

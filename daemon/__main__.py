@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING  # noqa: E402
 
 if TYPE_CHECKING:
     import argparse
+    import asyncio
     from collections.abc import Mapping
 
+    from daemon.core import Daemon
     from daemon.runtime import RuntimePaths
     from lsp_bridge.launch import Launcher
     from lsp_bridge.terminal.console import Console
@@ -316,9 +318,49 @@ def _serve_command(args: argparse.Namespace) -> int:
             os.chdir(paths.folder)  # nothing in the workspace may be found by a relative path
             return asyncio.run(_serve(args, paths))
     except AlreadyRunning as error:
+        if args.http is not None:
+            return _ask_running(args)
         return _say(error, EXIT_ALREADY_RUNNING)
     except (RuntimeFolderError, StoreError, OSError) as error:
         return _say(error)
+
+
+def _ask_running(args: argparse.Namespace) -> int:
+    """The daemon that runs opens its API, in place of a second one."""
+    import asyncio
+
+    from lsp_bridge.terminal.console import Console
+    from lsp_bridge.terminal.trace_page import open_running
+
+    console = Console.of_process(color=False)
+    return asyncio.run(open_running(args.workspace, _launcher(args), args.http, console))
+
+
+async def _open_api(core: Daemon, args: argparse.Namespace, stopping: asyncio.Event) -> str:
+    """Open the API where the command line or the setting says so.
+
+    Returns why it cannot be where the command line wants it; the daemon is of no use then.
+    """
+    import contextlib
+    import json
+    import logging
+
+    from daemon.api.door import ApiError
+
+    if args.http is None and core.config().settings.api_port is None:
+        return ""
+    try:
+        found = await core.api.open(args.http)
+    except ApiError as error:
+        if args.http is None:
+            logging.getLogger("goalwright").warning("%s", error)
+            return ""
+        stopping.set()
+        return str(error)
+    if args.http is not None:
+        with contextlib.suppress(OSError):  # nobody reads it any more; the daemon goes on
+            print(json.dumps({"url": found.url, "token": found.token}), flush=True)
+    return ""
 
 
 async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
@@ -360,7 +402,10 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
 
     workspace = paths.workspace
     user_folder = state_dir()
-    command_line = {"model": args.model, "idle_timeout_s": args.idle_timeout}
+    idle_timeout = args.idle_timeout
+    if args.http is not None and idle_timeout is None:
+        idle_timeout = 0.0  # who serves others does not end because nobody came for a while
+    command_line = {"model": args.model, "idle_timeout_s": idle_timeout}
     models = ProviderModels()
 
     async def warm(env: Mapping[str, str], configured: str | None) -> None:
@@ -429,6 +474,8 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     idle = asyncio.create_task(core.wait_until_idle())
     stopped = asyncio.create_task(stopping.wait())
     tidying = asyncio.create_task(core.keeping.daily())
+    # Beside all else: nobody who wants to begin a turn waits for the API.
+    opened = asyncio.create_task(_open_api(core, args, stopping))
     try:
         await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -440,7 +487,8 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         await listener.close()
         await asyncio.gather(diagnostics.close(), branch_eyes.close())
         await models.aclose()
-    return 0
+    problem = await opened
+    return _say(problem) if problem else 0
 
 
 if __name__ == "__main__":

@@ -112,6 +112,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     _idle_timeout(serve)
     _model(serve)
     serve.add_argument("--foreground", action="store_true", help="log to stderr")
+    serve.add_argument(
+        "--http",
+        metavar="PORT",
+        type=_port,
+        help="serve the traces (REST, WebSocket, page) on this port of 127.0.0.1, 0: any free one; prints "
+        '{"url", "token"} as one line of JSON when it is ready',
+    )
 
     connect = commands.add_parser("connect", help="join an LSP editor to the daemon")
     connect.add_argument("--stdio", action="store_true", required=True, help="speak LSP on stdin and stdout")
@@ -324,6 +331,12 @@ def _seconds(text: str) -> float:
     if not 0 <= value < 10**9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return value
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= 65535):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535, 0 for any free one")
+    return int(text)
 
 
 def _usd(text: str) -> float | str:

@@ -1,4 +1,4 @@
-// Bundles the extension host's script and the webview's. `--watch` rebuilds on change, `--production` minifies.
+// Bundles the extension host's script and those of the webviews; the graph's modules are those of the web page (daemon/api/page). `--watch` rebuilds on change, `--production` minifies.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import * as path from "node:path";
 import { context } from "esbuild";
@@ -30,7 +30,7 @@ const builds = [
   },
   {
     ...shared,
-    entryPoints: { chat: "src/chat/webview/main.tsx" },
+    entryPoints: { chat: "src/chat/webview/main.tsx", graph: "src/dag/webview/main.ts" },
     platform: "browser",
     format: "iife",
     target: "chrome130",

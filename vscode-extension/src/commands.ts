@@ -3,6 +3,8 @@ import type { ChatView } from "./chat/view";
 import type { SurroundingModel } from "./chat/surrounding";
 import { ago } from "./chat/time";
 import type { ContextCommands } from "./context/commands";
+import { openTrace } from "./dag/browser";
+import type { GraphPanel } from "./dag/panel";
 import type { Daemon } from "./daemon/daemon";
 import { expand, setting } from "./daemon/environment";
 import { chooseFolder } from "./daemon/folder";
@@ -38,6 +40,7 @@ export interface Parts {
   installation: Installation;
   goals: GoalsView;
   goalCommands: GoalCommands;
+  graph: GraphPanel;
   contexts: ContextCommands;
   permissions: PermissionCommands;
   tell: (error: unknown) => Promise<void>;
@@ -70,6 +73,8 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     redoChange: () => step(history, "redo"),
     undoGoal: (goalId) => (typeof goalId === "string" ? undoGoal(parts, goalId) : undefined),
     ...goalActions(parts),
+    showGraph: () => parts.graph.show(),
+    openTrace: () => openTrace(parts),
     compact: (from) => contexts.compact(from !== "meter"),
     showContext: () => contexts.show(),
     refreshContext: (uri) => contexts.refresh(uri),

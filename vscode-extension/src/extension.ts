@@ -3,6 +3,7 @@ import { ChatView } from "./chat/view";
 import { SurroundingModel } from "./chat/surrounding";
 import { problemTeller, registerCommands } from "./commands";
 import { ContextCommands } from "./context/commands";
+import { GraphPanel } from "./dag/panel";
 import { Daemon } from "./daemon/daemon";
 import { findPython, initializationOptions, workspaceFolder } from "./daemon/environment";
 import { rememberFolderIn } from "./daemon/folder";
@@ -46,9 +47,10 @@ export function activate(context: vscode.ExtensionContext): void {
   const tell = problemTeller(daemon, log);
   const features = new EditorFeatures({ sessions, review, chat, tell, refreshLenses: () => daemon.refreshLenses() });
   const goals = new GoalsView(sessions, goalCommands, (error) => void tell(error), daemon);
+  const graph = new GraphPanel(context.extensionUri, { daemon, sessions, log, reveal: (goalId, branchId) => goals.reveal(goalId, branchId) });
   const contexts = new ContextCommands({ daemon, sessions });
   const permissions = new PermissionCommands({ daemon, sessions, defaultMode: () => surrounding.defaultMode });
-  const parts = { daemon, sessions, chat, review, history, explorations, records, surrounding, installation, goals, goalCommands, contexts, permissions, tell, log };
+  const parts = { daemon, sessions, chat, review, history, explorations, records, surrounding, installation, goals, goalCommands, graph, contexts, permissions, tell, log };
   context.subscriptions.push(
     log,
     daemon,
@@ -62,6 +64,7 @@ export function activate(context: vscode.ExtensionContext): void {
     chat,
     features,
     goals,
+    graph,
     contexts,
     new StatusItem(daemon, sessions),
     registerCommands(parts),

@@ -1,15 +1,17 @@
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 
-/** The page of the chat: one script, one style sheet, both of ours; nothing from anywhere else. */
-export function page(webview: vscode.Webview, extension: vscode.Uri): string {
+/** The page of the chat or the graph: one script, one style sheet, both of ours; nothing from anywhere else. */
+export function page(webview: vscode.Webview, extension: vscode.Uri, name: "chat" | "graph" = "chat"): string {
   const nonce = randomBytes(18).toString("base64url");
-  const asset = (name: string): string => webview.asWebviewUri(vscode.Uri.joinPath(extension, "dist", name)).toString();
+  const asset = (file: string): string => webview.asWebviewUri(vscode.Uri.joinPath(extension, "dist", file)).toString();
   const policy = [
     "default-src 'none'",
     `style-src ${webview.cspSource}`,
     `font-src ${webview.cspSource}`,
     `script-src 'nonce-${nonce}'`,
+    // Images in messages of the graph come with them.
+    ...(name === "graph" ? ["img-src data:"] : []),
     "base-uri 'none'",
     "form-action 'none'",
   ].join("; ");
@@ -19,12 +21,12 @@ export function page(webview: vscode.Webview, extension: vscode.Uri): string {
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="${policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="stylesheet" href="${asset("chat.css")}">
+<link rel="stylesheet" href="${asset(`${name}.css`)}">
 <title>Goalwright</title>
 </head>
 <body>
 <div id="app"></div>
-<script nonce="${nonce}" src="${asset("chat.js")}"></script>
+<script nonce="${nonce}" src="${asset(`${name}.js`)}"></script>
 </body>
 </html>`;
 }

@@ -41,6 +41,8 @@ export class GoalsView
   private readonly disposables: vscode.Disposable[];
   private shown: string | null = null;
   private timer: NodeJS.Timeout | undefined;
+  /** To be revealed as soon as the branch's plan is there. */
+  private wanted: { goalId: string; branchId: string } | undefined;
 
   /** `failed`: how the person is told that a goal could not be moved. */
   constructor(
@@ -49,7 +51,12 @@ export class GoalsView
     private readonly failed: (error: unknown) => void,
     daemon: Pick<Daemon, "request">,
   ) {
-    this.trees = new BranchTrees(daemon, sessions, () => this.refreshSoon());
+    this.trees = new BranchTrees(daemon, sessions, () => {
+      this.refreshSoon();
+      const { wanted } = this;
+      this.wanted = undefined;
+      if (wanted && this.trees.tree(wanted.branchId)) void this.reveal(wanted.goalId, wanted.branchId);
+    });
     this.view = vscode.window.createTreeView("goalwright.goals", {
       treeDataProvider: this,
       dragAndDropController: this,
@@ -98,6 +105,21 @@ export class GoalsView
     this.refresh();
     // The row may have gone again in the meantime.
     await this.view.reveal(goalId, { select: true, focus: false }).then(undefined, () => undefined);
+  }
+
+  /** Selects a goal, one of a branch, or (without a goal) a branch. The plan of a branch may have to be loaded first. */
+  async reveal(goalId: string | null, branchId: string | null): Promise<void> {
+    if (branchId === null) {
+      if (goalId !== null) await this.show(goalId);
+      return;
+    }
+    if (!this.children.branches[branchId]) return;
+    if (goalId !== null && !this.trees.tree(branchId)) {
+      this.wanted = { goalId, branchId };
+      return;
+    }
+    const element = goalId === null ? branchElement(branchId) : branchGoalElement(branchId, goalId);
+    await this.view.reveal(element, { select: true, focus: false }).then(undefined, () => undefined);
   }
 
   getChildren(element?: string): string[] {

@@ -1,0 +1,116 @@
+/** The session on display in the shapes of the trace API, which the graph's modules read. Pure. */
+import type { Branch, Frame, GoalTree as ApiGoalTree, Message as ApiMessage, Subagent, TraceDetail, TraceStatus } from "../../../daemon/api/page/shapes";
+import type { BranchMeta, Event, GoalTree, Message, SessionLoadResult, StopReason } from "../protocol.gen";
+import type { SessionState } from "../session/state";
+
+/** Keys in snake_case at every depth. Ids that stand as keys (`A`, `s1`) have no small letter before a capital one. */
+export function snakeKeys<T>(value: unknown): T {
+  return convert(value) as T;
+}
+
+function convert(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(convert);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [key.replace(/(?<=[a-z0-9])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), convert(inner)]),
+  );
+}
+
+/** What `GET /api/traces/{id}` would answer, as far as the graph wants it. */
+export function traceOf(state: SessionState): TraceDetail {
+  const { trace } = state.session;
+  const { usage } = trace;
+  return {
+    trace_id: trace.traceId,
+    title: trace.title,
+    status: statusOf(state),
+    agent: trace.agent,
+    model: state.session.model,
+    total_messages: trace.messageCount,
+    total_tokens: usage.input + usage.output + usage.cacheRead + usage.cacheWrite,
+    total_cost: trace.totalCost,
+    last_event_id: state.lastEventId,
+    goal_tree: treeOf(state.goalTree),
+    branches: branchesOf(state.children.branches, state.children.trees),
+    subagents: snakeKeys<Record<string, Subagent>>(state.children.subagents),
+  };
+}
+
+const FAILED: readonly StopReason[] = ["error", "permission_denied"];
+
+/** As `daemon/model/traces.py: trace_status` has it. */
+function statusOf({ session }: SessionState): TraceStatus {
+  const { lastStopReason } = session.trace;
+  if (session.status !== "idle") return session.status;
+  if (!lastStopReason) return "idle";
+  if (lastStopReason === "canceled") return "canceled";
+  return FAILED.includes(lastStopReason) ? "failed" : "completed";
+}
+
+export function treeOf(tree: GoalTree): ApiGoalTree {
+  return snakeKeys(tree);
+}
+
+/** Branches by id, with the plans that are known. */
+export function branchesOf(branches: Readonly<Record<string, BranchMeta>>, trees: Readonly<Record<string, GoalTree>> = {}): Record<string, Branch> {
+  return Object.fromEntries(
+    Object.values(branches).map((branch) => {
+      const { lastMessage: _, ...rest } = branch;
+      const tree = trees[branch.id];
+      return [branch.id, { ...snakeKeys<Branch>(rest), ...(tree ? { goal_tree: treeOf(tree) } : {}) }];
+    }),
+  );
+}
+
+/** The details of a branch, from the answer that its own session gave. */
+export function branchDetail(loaded: Pick<SessionLoadResult, "goalTree" | "branches">): { goal_tree: ApiGoalTree; branches: Record<string, Branch> } {
+  return { goal_tree: treeOf(loaded.goalTree), branches: branchesOf(loaded.branches) };
+}
+
+export function messagesOf(messages: readonly Message[]): ApiMessage[] {
+  return snakeKeys(messages);
+}
+
+/** Events that `live.js` knows what to do with. */
+const TOLD: ReadonlySet<Event["event"]> = new Set([
+  "goal_added",
+  "goal_updated",
+  "goal_moved",
+  "goal_removed",
+  "message_added",
+  "session_updated",
+  "turn_started",
+  "turn_ended",
+  "permission_asked",
+  "permission_replied",
+  "trace_completed",
+  "branch_started",
+  "branch_goal_added",
+  "branch_goal_updated",
+  "branch_message_added",
+  "branch_completed",
+  "branch_removed",
+  "explore_completed",
+  "subagent_started",
+  "subagent_completed",
+]);
+
+/** A frame of the trace API's WebSocket; undefined for what changes nothing in the graph. Texts of messages stay here. */
+export function frameOf(event: Event): Frame | undefined {
+  if (!TOLD.has(event.event)) return undefined;
+  switch (event.event) {
+    case "message_added":
+    case "branch_message_added":
+      return snakeKeys({ ...event, message: slim(event.message) });
+    case "branch_completed":
+      return snakeKeys({ ...event, lastMessage: null });
+    case "permission_asked":
+      return snakeKeys({ event: event.event, eventId: event.eventId, traceId: event.traceId });
+    default:
+      return snakeKeys(event);
+  }
+}
+
+function slim({ messageId, role, sequence, goalId, branchId, tokens, cost }: Message): object {
+  return { messageId, role, sequence, goalId, branchId, tokens, cost, content: [] };
+}

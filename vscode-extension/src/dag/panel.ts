@@ -1,0 +1,165 @@
+import * as vscode from "vscode";
+import { page } from "../chat/html";
+import type { Daemon } from "../daemon/daemon";
+import { asProblem } from "../daemon/problems";
+import { childSession } from "../explore/children";
+import type { SessionController } from "../session/controller";
+import type { Update } from "../session/state";
+import { branchDetail, frameOf, messagesOf, traceOf } from "./frames";
+import type { FromGraph, ToGraph, Wanted } from "./messages";
+import type { Frame } from "../../../daemon/api/page/shapes";
+
+/** Events are posted to the page at most this often. */
+const PAUSE_MS = 50;
+
+interface Shown {
+  daemon: Pick<Daemon, "request" | "connect" | "state">;
+  sessions: SessionController;
+  /** Selects a goal (or a branch, without a goal) in the Goals view. */
+  reveal(goalId: string | null, branchId: string | null): Promise<void>;
+  log: Pick<vscode.LogOutputChannel, "error" | "warn">;
+}
+
+/** The graph of the session on display, in a panel beside the editor. What it shows is made in the page, by the web page's own modules. */
+export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposable {
+  static readonly id = "goalwright.graph";
+  private readonly disposables: vscode.Disposable[];
+  private panel: vscode.WebviewPanel | undefined;
+  private ready = false;
+  private waiting: Frame[] = [];
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly extension: vscode.Uri,
+    private readonly parts: Shown,
+  ) {
+    const { sessions } = parts;
+    this.disposables = [
+      vscode.window.registerWebviewPanelSerializer(GraphPanel.id, this),
+      sessions.onDidChange((change) => {
+        if (change.kind === "reset") this.postAll();
+        else if (change.kind === "updates") for (const update of change.updates) this.enqueue(update);
+      }),
+    ];
+  }
+
+  /** Opens the panel beside the editor, or brings it forward. */
+  show(): void {
+    if (this.panel) {
+      this.panel.reveal(undefined, false);
+      return;
+    }
+    // With nothing open there is nothing to stand beside.
+    const column = vscode.window.activeTextEditor ? vscode.ViewColumn.Beside : vscode.ViewColumn.Active;
+    this.adopt(vscode.window.createWebviewPanel(GraphPanel.id, "Graph", { viewColumn: column, preserveFocus: false }, { retainContextWhenHidden: true }));
+  }
+
+  /** After a reload of the window the panel is there again. */
+  deserializeWebviewPanel(panel: vscode.WebviewPanel): Promise<void> {
+    if (this.panel) panel.dispose();
+    else this.adopt(panel);
+    return Promise.resolve();
+  }
+
+  dispose(): void {
+    clearTimeout(this.timer);
+    this.panel?.dispose();
+    vscode.Disposable.from(...this.disposables).dispose();
+  }
+
+  private adopt(panel: vscode.WebviewPanel): void {
+    this.panel = panel;
+    this.ready = false;
+    panel.webview.options = { enableScripts: true, localResourceRoots: [vscode.Uri.joinPath(this.extension, "dist")] };
+    panel.iconPath = vscode.Uri.joinPath(this.extension, "media", "goalwright.svg");
+    const received = panel.webview.onDidReceiveMessage((message: FromGraph) => void this.receive(message));
+    panel.onDidDispose(() => {
+      received.dispose();
+      if (this.panel !== panel) return;
+      this.panel = undefined;
+      this.ready = false;
+    });
+    panel.webview.html = page(panel.webview, this.extension, "graph");
+    const { daemon } = this.parts;
+    // The last session is loaded by it. Why there is no connection, the chat says.
+    if (daemon.state.phase === "idle") daemon.connect().catch(() => undefined);
+  }
+
+  private async receive(message: FromGraph): Promise<void> {
+    try {
+      await this.handle(message);
+    } catch (error) {
+      this.parts.log.error(`graph, ${message.type}: ${asProblem(error).message}`);
+    }
+  }
+
+  private async handle(message: FromGraph): Promise<void> {
+    switch (message.type) {
+      case "ready":
+        this.ready = true;
+        return this.postAll();
+      case "branch":
+        return this.sendBranch(message.trace_id, message.branch_id);
+      case "messages":
+        return this.sendMessages(message.request, message.wanted);
+      case "reveal":
+        return this.parts.reveal(message.goal_id, message.branch_id);
+      case "focusChat":
+        await vscode.commands.executeCommand("goalwright.focusChat");
+        return;
+      case "openTrace":
+        await vscode.commands.executeCommand("goalwright.openTrace");
+        return;
+    }
+  }
+
+  private async sendBranch(traceId: string, branchId: string): Promise<void> {
+    const about = { trace_id: traceId, branch_id: branchId };
+    try {
+      const loaded = await this.parts.daemon.request("goalwright/session/load", { sessionId: childSession(traceId, branchId), messages: 0 });
+      // What was told before this answer is older than it.
+      this.flush();
+      this.post({ type: "branch", ...about, ...branchDetail(loaded) });
+    } catch (error) {
+      this.post({ type: "branchFailed", ...about, text: asProblem(error).message });
+    }
+  }
+
+  private async sendMessages(request: number, { trace_id, goal_id, branch_id, descendants, before, limit }: Wanted): Promise<void> {
+    const params = { sessionId: trace_id, goalId: goal_id, branchId: branch_id, descendants, before, limit };
+    try {
+      const { messages, hasEarlier } = await this.parts.daemon.request("goalwright/trace/messages", params);
+      this.post({ type: "messages", request, messages: messagesOf(messages), has_earlier: hasEarlier });
+    } catch (error) {
+      this.post({ type: "messagesFailed", request, text: asProblem(error).message });
+    }
+  }
+
+  private enqueue(update: Update): void {
+    if (!this.ready || !("event" in update)) return;
+    const frame = frameOf(update.event);
+    if (!frame) return;
+    this.waiting.push(frame);
+    this.timer ??= setTimeout(() => this.flush(), PAUSE_MS);
+  }
+
+  private flush(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    const frames = this.waiting;
+    this.waiting = [];
+    const { sessionId } = this.parts.sessions;
+    if (frames.length > 0 && sessionId) this.post({ type: "frames", trace_id: sessionId, frames });
+  }
+
+  private postAll(): void {
+    // What waits is part of the whole already.
+    this.waiting = [];
+    const { state } = this.parts.sessions;
+    if (this.ready) this.post({ type: "all", trace: state ? traceOf(state) : null });
+  }
+
+  private post(message: ToGraph): void {
+    if (this.ready) void this.panel?.webview.postMessage(message);
+  }
+}

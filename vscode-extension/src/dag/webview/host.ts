@@ -1,0 +1,65 @@
+import type { Message } from "../../../../daemon/api/page/shapes";
+import { ApiError, type Api } from "../../../../daemon/api/page/api.js";
+import type { FromGraph, SavedGraph, ToGraph } from "../messages";
+
+interface VSCode {
+  postMessage(message: FromGraph): void;
+  getState(): SavedGraph | undefined;
+  setState(state: SavedGraph): void;
+}
+
+declare function acquireVsCodeApi(): VSCode;
+
+const vscode = acquireVsCodeApi();
+
+export const post = (message: FromGraph): void => vscode.postMessage(message);
+export const saved = (): SavedGraph | undefined => vscode.getState();
+export const save = (state: SavedGraph): void => vscode.setState(state);
+
+interface MessagePage {
+  messages: Message[];
+  has_earlier: boolean;
+}
+
+const TRACE = /^traces\/([^/]+)\/messages$/;
+type Query = Record<string, string | number | boolean | null | undefined>;
+
+/** In place of the web page's `Api`: what the message pane wants of it is asked of the extension host, which has no token to give away. */
+export class HostApi {
+  private readonly waiting = new Map<number, { resolve(page: MessagePage): void; reject(error: ApiError): void }>();
+  private asked = 0;
+
+  /** As the pane takes it. */
+  get api(): Api {
+    return this as unknown as Api;
+  }
+
+  /** Raises ApiError, as the web page's does. */
+  get(path: string, query: Query = {}): Promise<MessagePage> {
+    const found = TRACE.exec(path)?.[1];
+    if (!found) return Promise.reject(new ApiError(404, `${path} is not known here.`));
+    const request = ++this.asked;
+    const { internal_goal_id: goal, branch_id: branch, before, limit } = query;
+    const wanted = {
+      trace_id: decodeURIComponent(found),
+      goal_id: typeof goal === "string" ? goal : null,
+      branch_id: typeof branch === "string" ? branch : null,
+      descendants: query["descendants"] === true,
+      before: typeof before === "number" ? before : null,
+      limit: typeof limit === "number" ? limit : 50,
+    };
+    return new Promise((resolve, reject) => {
+      this.waiting.set(request, { resolve, reject });
+      post({ type: "messages", request, wanted });
+    });
+  }
+
+  /** An answer of the host; others are not looked at. */
+  answered(message: ToGraph): void {
+    if (message.type !== "messages" && message.type !== "messagesFailed") return;
+    const waiting = this.waiting.get(message.request);
+    this.waiting.delete(message.request);
+    if (message.type === "messages") waiting?.resolve({ messages: message.messages, has_earlier: message.has_earlier });
+    else waiting?.reject(new ApiError(0, message.text));
+  }
+}

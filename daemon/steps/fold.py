@@ -251,7 +251,7 @@ class StepFold:
                 "data": self._shown(told[1]),
                 **took,
             }
-            said_id = self._add(self._free(message.message_id, message), step_type, parent, now, fields)
+            said_id = self._add(self._free(message.message_id), step_type, parent, now, fields)
             self._response = said_id if step_type == "response" else None
             took = {}
         for call in message.tool_calls():
@@ -260,16 +260,11 @@ class StepFold:
             else:
                 # What the model took for it; the time is the tool's own, known when it ends.
                 spent = {name: value for name, value in took.items() if name != "duration_ms"}
-                self._calls[call.id] = self._add_action(call, message, parent, now, spent)
+                self._calls[call.id] = self._add_action(call, parent, now, spent)
                 took = {}
 
     def _add_action(
-        self,
-        call: ToolCallPart,
-        message: Message,
-        parent: str | None,
-        now: datetime,
-        spent: Mapping[str, Any],
+        self, call: ToolCallPart, parent: str | None, now: datetime, spent: Mapping[str, Any]
     ) -> str:
         data = action_data(call)
         fields = {
@@ -278,7 +273,7 @@ class StepFold:
             "data": self._shown(data),
             **spent,
         }
-        step_id = self._add(self._free(f"call_{call.id}", message), "action", parent, now, fields)
+        step_id = self._add(self._free(f"call_{call.id}"), "action", parent, now, fields)
         self._actions[call.id] = step_id
         return step_id
 
@@ -290,7 +285,7 @@ class StepFold:
         if isinstance(known, ToolCallPart):
             if not result.is_error:
                 return  # the plan shows what it did
-            known = self._add_action(known, message, parent, now, {})
+            known = self._add_action(known, parent, now, {})
         elif known is None and result.name in PLAN_TOOLS and not result.is_error:
             return
         status: StepStatus = "failed" if result.is_error else "completed"
@@ -304,7 +299,7 @@ class StepFold:
             "cost": message.cost,
             "tokens": message.tokens,
         }
-        self._add(self._free(f"result_{call_id}", message), "result", known or parent, now, fields)
+        self._add(self._free(f"result_{call_id}"), "result", known or parent, now, fields)
 
     def _place_call(self, call_id: str, goal_id: str | None) -> None:
         known = self._calls.get(call_id)
@@ -331,13 +326,10 @@ class StepFold:
         step_id = goal_step_id(goal_id) if goal_id is not None else None
         return step_id if step_id is not None and self.tree.get(step_id) is not None else None
 
-    def _free(self, step_id: str, message: Message) -> str:
+    def _free(self, step_id: str) -> str:
         """``step_id``, unless a damaged log has it twice."""
-        if self.tree.get(step_id) is None:
-            return step_id
-        step_id = f"{step_id}_{message.sequence}"
         while self.tree.get(step_id) is not None:
-            step_id += "_"
+            step_id = f"{step_id}_{self._sequence}"
         return step_id
 
     def _add(

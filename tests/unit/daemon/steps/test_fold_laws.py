@@ -1,0 +1,204 @@
+"""What holds of every log: random sessions, and logs that somebody made up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daemon.model.events import Event, GoalAdded, GoalMoved, GoalUpdated
+from daemon.model.goals import Goal
+from daemon.model.steps import Step
+from daemon.plan.tree import PlanError
+from daemon.steps.dump_json import dump_json
+from daemon.steps.dump_markdown import dump_markdown
+from daemon.steps.dump_text import dump_tree
+from daemon.steps.fold import StepAdded, StepChange, StepFold
+from daemon.steps.texts import to_history_string, to_todo_string
+from tests.fakes.step_events import BEGIN, Recorded
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["add", "below", "focus", "done", "abandon", "move", "say", "call", "fail", "end", "goal"]
+        ),
+        st.integers(0, 7),
+        st.integers(0, 7),
+    ),
+    max_size=40,
+)
+
+
+def played(operations: Sequence[tuple[str, int, int]]) -> Recorded:
+    log = Recorded()
+    log.begin()
+    for number, (kind, one, other) in enumerate(operations):
+        goals = list(log.plan.goals)
+        first, second = (goals[at % len(goals)] if goals else "1" for at in (one, other))
+        try:
+            _play(log, kind, number, first, second if other % 3 else None)
+        except PlanError:
+            continue
+    return log
+
+
+def _play(log: Recorded, kind: str, number: int, first: str, second: str | None) -> None:
+    match kind:
+        case "add":
+            log.add(f"Goal {number}")
+        case "below":
+            log.add(f"Goal {number}", under=first)
+        case "focus":
+            log.focus(first)
+        case "done":
+            log.done(f"Summary {number}")
+        case "abandon":
+            log.abandon(f"Reason {number}")
+        case "move":
+            log.change(lambda plan: plan.plan_move(plan.goal(first), second), by="person")
+        case "say":
+            log.say(f"Word {number}.")
+        case "call" | "fail":
+            log.say("", (f"c{number}", "read", f'{{"path": "{number}"}}'), (f"d{number}", "ls", "{}"))
+            log.answer(f"c{number}", "read", "output", is_error=kind == "fail")
+            log.answer(f"d{number}", "ls", "output")
+        case "goal":
+            log.say("", (f"g{number}", "goal", "{}"))
+            log.answer(f"g{number}", "goal", "told")
+        case _:
+            log.end()
+            log.begin()
+
+
+class Mirror:
+    """A client: it knows the frames and nothing else."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, dict[str, Any]] = {}
+        self.children: dict[str | None, list[str]] = {}
+
+    def take(self, change: StepChange) -> None:
+        if isinstance(change, StepAdded):
+            step = change.step.stored()
+            assert step["step_id"] not in self.steps
+            self.steps[step["step_id"]] = step
+            self.put(step["step_id"], change.before_id)
+            return
+        updates = dict(change.updates)
+        moved, before = "parent_id" in updates, updates.pop("before_id", None)
+        if moved:
+            self.children[self.steps[change.step_id]["parent_id"]].remove(change.step_id)
+        self.steps[change.step_id] |= updates
+        if moved:
+            self.put(change.step_id, before)
+
+    def put(self, step_id: str, before: str | None) -> None:
+        siblings = self.children.setdefault(self.steps[step_id]["parent_id"], [])
+        siblings.insert(siblings.index(before) if before else len(siblings), step_id)
+
+    def walked(self, parent: str | None = None) -> list[dict[str, Any]]:
+        return [
+            step
+            for step_id in self.children.get(parent, [])
+            for step in (self.steps[step_id], *self.walked(step_id))
+        ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(OPERATIONS)
+def test_whoever_takes_each_change_has_the_same_tree(operations: list[tuple[str, int, int]]) -> None:
+    log = played(operations)
+    fold, mirror = StepFold(log.trace_id), Mirror()
+    for event in log.events:
+        for change in fold.apply(event):
+            mirror.take(change)
+    assert mirror.walked() == [step.stored() for step in fold.tree.filter()]
+
+
+@settings(max_examples=150, deadline=None)
+@given(OPERATIONS)
+def test_every_tree_is_one_and_says_of_goals_what_the_plan_says(
+    operations: list[tuple[str, int, int]],
+) -> None:
+    log = played(operations)
+    fold = StepFold(log.trace_id)
+    changes = [change for event in log.events for change in fold.apply(event)]
+    steps = fold.tree.filter()
+    assert len({step.step_id for step in steps}) == len(steps) == fold.tree.total_steps
+    numbers = [change.step.sequence for change in changes if isinstance(change, StepAdded)]
+    assert numbers == list(range(1, len(steps) + 1))
+    for step in steps:
+        _check_parent(step, fold)
+    live = [step for step in fold.tree.filter("goal") if step.step_id[5:] in log.plan.goals]
+    assert [step.step_id[5:] for step in live] == [
+        goal.id for top in log.plan.children(None) for goal in (top, *log.plan.descendants(top.id))
+    ]
+    for step in live:
+        goal = log.plan.goals[step.step_id[5:]]
+        assert step.description == goal.description
+        assert (step.tokens or 0) == goal.cumulative_stats.total_tokens
+        assert (step.status == "completed") == (goal.status == "completed")
+        assert (step.status == "in_progress") == (goal.status == "in_progress")
+
+
+def _check_parent(step: Step, fold: StepFold) -> None:
+    parent = fold.tree.get(step.parent_id or "")
+    wanted = {"result": ("action",), "evaluation": ("goal",)}.get(step.step_type, ("goal", None))
+    assert (parent.step_type if parent else None) in wanted
+    assert (step.summary is not None) == (step.step_type == "evaluation")
+
+
+@settings(max_examples=100, deadline=None)
+@given(OPERATIONS)
+def test_the_time_of_a_goal_is_the_sum_of_what_was_done_for_it_and_below(
+    operations: list[tuple[str, int, int]],
+) -> None:
+    log = played(operations)
+    fold = StepFold(log.trace_id)
+    spent: dict[str, int] = {}
+    for event in log.events:
+        fold.apply(event)
+        message = getattr(event, "message", None)
+        if message is not None and message.duration_ms and message.goal_id:
+            spent[message.goal_id] = spent.get(message.goal_id, 0) + message.duration_ms
+    for goal in log.plan.goals.values():
+        step = fold.tree.get(f"goal_{goal.id}")
+        below = [goal.id, *(child.id for child in log.plan.descendants(goal.id))]
+        assert step is not None
+        assert (step.duration_ms or 0) == sum(spent.get(goal_id, 0) for goal_id in below)
+
+
+GOAL_IDS = st.sampled_from(["1", "2", "3", "4", ""])
+STATUSES = ["pending", "completed", "abandoned", "nonsense", 7]
+
+
+@st.composite
+def made_up(draw: st.DrawFn) -> Event:
+    """An event of the plan that no session of ours would write."""
+    goal_id, other = draw(GOAL_IDS), draw(st.none() | GOAL_IDS)
+    kind, status = draw(st.sampled_from(["added", "moved", "updated"])), draw(st.sampled_from(STATUSES))
+    if kind == "added":
+        goal = Goal(id=goal_id, parent_id=other, description="\x1b[31m```")
+        return GoalAdded(trace_id="t", time=BEGIN, goal=goal)
+    if kind == "moved":
+        before = draw(st.none() | GOAL_IDS)
+        return GoalMoved(trace_id="t", time=BEGIN, goal_id=goal_id, parent_id=other, before_id=before)
+    updates = {"status": status, "summary": "s"}
+    return GoalUpdated(trace_id="t", time=BEGIN, goal_id=goal_id, updates=updates)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(made_up(), max_size=25))
+def test_no_made_up_log_breaks_the_tree_or_a_dump(events: list[Event]) -> None:
+    fold, mirror = StepFold("t"), Mirror()
+    for number, event in enumerate(events, 1):
+        for change in fold.apply(event.model_copy(update={"event_id": number})):
+            mirror.take(change)
+    assert mirror.walked() == [step.stored() for step in fold.tree.filter()]
+    assert len(fold.tree.filter()) == fold.tree.total_steps
+    for dump in (dump_tree, dump_markdown, dump_json):
+        assert "\x1b" not in dump(fold.head, fold.tree, now=BEGIN)
+    assert to_todo_string(fold.tree).count("\n") <= fold.tree.total_steps
+    to_history_string(fold.tree)

@@ -7,8 +7,8 @@ from typing import cast
 from daemon.model.permissions import Action, Rule, RuleSource
 from daemon.permission.layers import STRICTNESS
 
-_SAME = {"step": "goal", "read_progress": "goal"}
-"""Tools that ask for the permission of another one."""
+_SAME = {"step": "goal"}
+"""The tool of the plan has one permission, whichever it is."""
 MAX_RULES = 5_000
 MAX_PATTERN = 4_000
 """Characters. Rules may come from a workspace that nobody trusts: they must not cost minutes."""

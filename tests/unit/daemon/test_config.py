@@ -102,6 +102,7 @@ def test_a_pipe_in_place_of_the_file_does_not_hang_the_daemon(user_file: Path, w
         ("max_tokens", "many", "max_tokens"),
         ("thinking_tokens", -1, "thinking_tokens"),
         ("plan_placement", "nowhere", "plan_placement"),
+        ("plan_front", "todo", "plan_front"),
         ("model", 5, "model"),
         ("colour", "red", "not a setting"),
         ("permission", "allow", "permission"),

@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 from daemon.agents.loader import BUILTIN, load_agent
+from daemon.context.step_history import to_history_string as history_of_messages
 from daemon.loop.session import Session
 from daemon.model.events import Event, GoalUpdated, Notice
 from daemon.model.messages import NotePart, ToolResultPart
+from daemon.plan.text import todo_text
 from daemon.provider.base import ModelRequest
+from daemon.steps.fold import StepFold
+from daemon.steps.texts import to_history_string, to_todo_string
 from tests.fakes.branches import explore, exploring, ran
 from tests.fakes.core import ALLOW_ALL, Bench, daemon
 from tests.fakes.models import Call
@@ -96,6 +100,38 @@ async def test_a_session_by_the_example_of_the_seed(tmp_path: Path) -> None:
         assert statuses(again)["备份配置"] == "pending"
 
 
+async def test_the_plan_reads_the_same_in_the_tool_in_a_compaction_and_in_the_step_tree(
+    tmp_path: Path,
+) -> None:
+    steps = [
+        [step(plan=["探索代码库", "修改配置", "运行测试"], focus="探索代码库")],
+        [Call("read", {"file_path": "config.yaml"}), Call("glob", {"pattern": "**/*.yaml"})],
+        [
+            step(complete=True, summary="主配置在 config.yaml", focus="修改配置"),
+            step(plan=["备份配置"], focus="备份配置"),
+        ],
+        [Call("read", {"file_path": "nothing.yaml"})],
+        "Done.",
+    ]
+    async with daemon(tmp_path, *steps) as bench:
+        (bench.workspace / "config.yaml").write_text("db_host: prod.db.com\n")
+        session = bench.session(settings=STEP)
+        await session.prompt("修改配置文件")
+        fold = StepFold(session.session_id)
+        for event in bench.core.store.events(session.session_id):
+            fold.apply(event)
+        plan = session.state.plan
+        assert todo_text(plan) == to_todo_string(fold.tree)
+        compacted = history_of_messages(plan, session.state.messages, 100_000)
+        assert headings(compacted) == headings(to_history_string(fold.tree))
+        assert len(headings(compacted)) == 5
+
+
+def headings(history: str) -> list[str]:
+    """The lines about goals; how results are put in a few words is each one's own affair."""
+    return [line for line in history.splitlines() if line.strip() and not line.lstrip().startswith("→")]
+
+
 async def test_the_work_belongs_to_the_goal_in_focus(tmp_path: Path) -> None:
     look = Call("ls", {"path": "."})
     steps = [
@@ -141,7 +177,7 @@ async def test_the_front_may_change_within_a_session(tmp_path: Path) -> None:
         assert offered(bench.models.requests[-1])[0] == "step"
 
 
-@pytest.mark.parametrize("denied", ["goal", "step", "read_progress"])
+@pytest.mark.parametrize("denied", ["goal", "step"])
 async def test_rules_about_the_plan_hold_for_whichever_tool(tmp_path: Path, denied: str) -> None:
     async with daemon(tmp_path, [step(plan=["a"])], "Well.") as bench:
         session = bench.session(settings={"plan_front": "step", "permission": {"*": "allow", denied: "deny"}})

@@ -41,6 +41,7 @@ from daemon.model.messages import Message, Part, Role, TextPart, ToolCallPart, T
 from daemon.model.traces import Trace
 from daemon.store.base import TraceStore
 from daemon.store.memory import MemoryTraceStore
+from tests.fakes.waiting import until
 
 TRACE = "20260102-030405-000000abcd"
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -191,8 +192,7 @@ async def watched(store: TraceStore | None = None, limits: Limits | None = None)
         listening.bind(("127.0.0.1", 0))
         bench.port = listening.getsockname()[1]
         running = asyncio.create_task(server._serve([listening]))  # pyright: ignore[reportPrivateUsage] - no signals
-        while not server.started:
-            await asyncio.sleep(0.01)
+        await until(lambda: server.started, "the server")
         try:
             bench.begin()
             yield bench

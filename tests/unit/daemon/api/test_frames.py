@@ -1,0 +1,130 @@
+"""Frames as clients read them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from websockets.client import ClientProtocol
+from websockets.frames import Frame, Opcode
+from websockets.protocol import State
+from websockets.uri import parse_uri
+
+from daemon.api.frames import Wants, connected_frame, delta_entry, event_entry, framed, unframed
+from daemon.model.branches import child_id
+from daemon.model.events import AffectedGoal, Delta, Event, GoalUpdated, Notice, TraceCompleted
+from daemon.model.goals import GoalStats
+from daemon.model.steps import Step
+from daemon.steps.fold import StepAdded, StepUpdated
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+KEY = "sk-ant-abcdefgh12345678ABCDEFGH"
+
+
+def notice(text: str = "so", event_id: int = 7) -> Notice:
+    return Notice(trace_id="t", time=NOW, event_id=event_id, level="info", text=text)
+
+
+def said(data: bytes) -> list[dict[str, object]]:
+    return [json.loads(text) for text in unframed(data)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65_535, 65_536, 200_000])
+def test_what_is_framed_once_is_what_a_real_client_reads(size: int) -> None:
+    text = b"x" * size
+    data = framed(text) + framed(b"next")
+    assert list(unframed(data)) == [text, b"next"]
+    client = ClientProtocol(parse_uri("ws://localhost/"), state=State.OPEN, max_size=None)
+    client.receive_data(data)
+    frames = [event for event in client.events_received() if isinstance(event, Frame)]
+    assert [(frame.opcode, bytes(frame.data), frame.fin) for frame in frames] == [
+        (Opcode.TEXT, text, True),
+        (Opcode.TEXT, b"next", True),
+    ]
+
+
+def test_what_did_not_change_of_a_goal_is_not_said() -> None:
+    numbers = GoalStats(message_count=2)
+    event = GoalUpdated(
+        trace_id="t",
+        time=NOW,
+        event_id=3,
+        goal_id="2",
+        updates={"status": "completed"},
+        affected_goals=(
+            AffectedGoal(goal_id="2", cumulative_stats=numbers),
+            AffectedGoal(goal_id="1", status="completed"),
+        ),
+    )
+    (frame,) = said(event_entry(event).event)
+    assert frame["affected_goals"] == [
+        {"goal_id": "2", "cumulative_stats": numbers.stored()},
+        {"goal_id": "1", "status": "completed"},
+    ]
+    assert frame["updates"] == {"status": "completed", "cumulative_stats": numbers.stored()}
+    assert (frame["event"], frame["event_id"], frame["trace_id"]) == ("goal_updated", 3, "t")
+
+
+def test_steps_stand_before_their_event_without_an_id_and_alone_the_last_has_it() -> None:
+    step = Step(
+        step_id="goal_1",
+        trace_id="t",
+        step_type="goal",
+        status="planned",
+        sequence=1,
+        description="d",
+        created_at=NOW,
+    )
+    entry = event_entry(notice(), [StepAdded(step, before_id="goal_0"), StepUpdated("goal_1", {"tokens": 1})])
+    added, updated, event = said(entry.of(Wants()))
+    assert added == {
+        "event": "step_added", "trace_id": "t", "of_event_id": 7, "step": step.stored(), "before_id": "goal_0",
+    }  # fmt: skip
+    assert updated == {
+        "event": "step_updated", "trace_id": "t", "of_event_id": 7, "step_id": "goal_1", "updates": {"tokens": 1},
+    }  # fmt: skip
+    assert event["event_id"] == 7
+    assert said(entry.of(Wants("steps"))) == [added, {**updated, "event_id": 7}]
+    assert said(entry.of(Wants("goals"))) == []
+
+
+def test_who_wants_steps_hears_that_the_trace_is_complete() -> None:
+    event: Event = TraceCompleted(trace_id="t", time=NOW, event_id=9, status="completed")
+    (frame,) = said(event_entry(event).of(Wants("steps")))
+    assert (frame["event"], frame["trace_id"], frame["event_id"]) == ("trace_completed", "t", 9)
+
+
+def test_deltas_are_for_who_wants_them() -> None:
+    entry = delta_entry(Delta(trace_id="t", kind="text", message_id="m", text="hi"))
+    (frame,) = said(entry.of(Wants()))
+    assert (frame["event"], frame["text"]) == ("delta", "hi")
+    assert "event_id" not in frame
+    assert entry.of(Wants("all", deltas=False)) == entry.of(Wants("goals")) == entry.of(Wants("steps")) == b""
+
+
+def test_frames_of_a_branch_have_the_id_of_the_trace() -> None:
+    event = notice().model_copy(update={"trace_id": child_id("t", "A")})
+    (frame,) = said(event_entry(event).event)
+    assert frame["trace_id"] == "t"
+    first = json.loads(connected_frame(child_id("t", "A"), 4, {"goal_tree": {}}))
+    assert (first["trace_id"], first["branch_id"], first["current_event_id"]) == ("t", "A", 4)
+
+
+def test_no_secret_leaves_in_any_frame() -> None:
+    step = Step(
+        step_id="m",
+        trace_id="t",
+        step_type="thought",
+        status="completed",
+        sequence=1,
+        description=KEY,
+        created_at=NOW,
+    )
+    entry = event_entry(
+        notice(f"the key is {KEY}"), [StepAdded(step), StepUpdated("m", {"description": KEY})]
+    )
+    data = entry.event + entry.steps + entry.steps_alone + connected_frame("t", 1, {"trace": {"title": KEY}})
+    data += delta_entry(Delta(trace_id="t", kind="text", message_id="m", text=KEY)).event
+    assert KEY.encode() not in data
+    assert data.count(b"[redacted") >= 7

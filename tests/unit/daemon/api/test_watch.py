@@ -1,0 +1,308 @@
+"""The WebSocket with real sockets: what clients are told, and who is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from daemon.api.frames import GRAPH_EVENTS
+from daemon.api.limits import Limits
+from daemon.model.branches import child_id
+from daemon.model.events import BranchGoalAdded, MessagePartAdded, TraceCompleted
+from daemon.model.goals import Goal
+from daemon.model.messages import TextPart, ToolCallPart
+from tests.fakes.waiting import until
+from tests.fakes.watched import TRACE, Watched, hear, ids, watched
+
+EVENTS = "events=goals&deltas=false"
+
+
+async def closed(socket: ClientConnection) -> tuple[int, str]:
+    """Code and words of the close that comes next, whatever comes before it."""
+    async with asyncio.timeout(60):
+        try:
+            while True:
+                await socket.recv()
+        except ConnectionClosed as error:
+            assert error.rcvd is not None
+            return error.rcvd.code, error.rcvd.reason
+
+
+async def refusal(bench: Watched, query: str = "", trace_id: str = TRACE) -> tuple[int, str]:
+    """Status and words of a handshake that is refused."""
+    with pytest.raises(InvalidStatus) as caught:
+        async with bench.watch(query, trace_id):
+            pass
+    return caught.value.response.status_code, json.loads(caught.value.response.body)["detail"]
+
+
+def kinds(frames: Iterable[dict[str, Any]]) -> list[str]:
+    return [frame["event"] for frame in frames]
+
+
+async def test_the_first_frame_has_the_plan_and_the_event_it_stands_at() -> None:
+    async with watched() as bench:
+        bench.work(12)
+        last = bench.notices(1)[0].event_id
+        async with bench.watch() as socket:
+            (first,) = await hear(socket, count=1)
+            assert first["event"] == "connected"
+            assert first["trace_id"] == TRACE
+            assert first["current_event_id"] == last
+            assert [goal["id"] for goal in first["goal_tree"]["goals"]] == ["1", "2"]
+            assert first["goal_tree"]["goals"][0]["cumulative_stats"]["message_count"] == 20
+            assert first["goal_numbers"] == {"1": "1", "2": "2"}
+            assert first["trace"]["trace_id"] == TRACE
+            assert first["branches"] == {}
+            (now,) = bench.notices(1)
+            (then,) = await hear(socket, count=1)
+            assert then == {**now.stored()}
+
+
+@pytest.mark.parametrize(("since", "expected"), [("0", 1), ("5", 6), ("31", 32), ("32", 33), ("999", 33)])
+async def test_who_comes_back_hears_what_came_after(since: str, expected: int) -> None:
+    async with watched() as bench:
+        bench.notices(31)
+        async with bench.watch(f"since_event_id={since}&{EVENTS.replace('goals', 'all')}") as socket:
+            (first,) = await hear(socket, count=1)
+            assert first["current_event_id"] == 32
+            bench.notices(2)
+            assert ids(await hear(socket, to=34)) == list(range(expected, 35))
+
+
+async def test_a_trace_that_is_not_live_is_read_from_the_store() -> None:
+    async with watched() as bench:
+        bench.work(3)
+        bench.states.clear()
+        async with bench.watch("since_event_id=0") as socket:
+            frames = await hear(socket, to=9)
+            assert [goal["id"] for goal in frames[0]["goal_tree"]["goals"]] == ["1"]
+            assert ids(frames) == list(range(1, 10))
+            bench.notices(1)  # somebody opened it
+            assert ids(await hear(socket, count=1)) == [10]
+
+
+async def test_each_client_hears_what_it_asked_for() -> None:
+    async with (
+        watched() as bench,
+        bench.watch() as all_,
+        bench.watch("events=goals") as goals,
+        bench.watch("events=steps") as steps,
+    ):
+        for socket in (all_, goals, steps):
+            await hear(socket, count=1)
+        bench.emit(bench.goal("1"))
+        bench.delta("hello ")
+        part = TextPart(text="hello you")
+        bench.emit(
+            MessagePartAdded(trace_id=TRACE, time=bench.time(), message_id="m1", index=0, part=part),
+            bench.message(part),
+            TraceCompleted(trace_id=TRACE, time=bench.time(), status="completed", total_messages=1),
+        )
+        everything = await hear(all_, to=5)
+        assert kinds(everything) == [
+            "step_added", "goal_added", "delta", "message_part_added", "step_added", "message_added",
+            *kinds(everything)[6:-1], "trace_completed",
+        ]  # fmt: skip
+        graph = await hear(goals, to=5)
+        assert kinds(graph) == ["goal_added", "message_added", "trace_completed"]
+        assert set(kinds(graph)) <= GRAPH_EVENTS
+        stepped = await hear(steps, to=5)
+        assert set(kinds(stepped)) == {"step_added", "trace_completed"} | (
+            set(kinds(stepped)) & {"step_updated"}
+        )
+        assert next(frame["step"]["step_type"] for frame in stepped if "step" in frame) == "goal"
+
+
+async def test_events_of_branches_are_told_by_the_main_line_and_by_their_own_log() -> None:
+    async with watched() as bench:
+        branch = child_id(TRACE, "A")
+        bench.begin(branch)
+        bench.work(2, branch)
+        async with bench.watch("since_event_id=0&branch_id=A") as own, bench.watch() as main:
+            frames = await hear(own, to=7)
+            assert (frames[0]["trace_id"], frames[0]["branch_id"]) == (TRACE, "A")
+            assert {frame["trace_id"] for frame in frames} == {TRACE}
+            assert ids(frames) == list(range(1, 8))
+            assert {goal["branch_id"] for goal in frames[0]["goal_tree"]["goals"]} == {"A"}
+            await hear(main, count=1)
+            goal = Goal(id="1", branch_id="A", description="try")
+            bench.emit(BranchGoalAdded(trace_id=TRACE, time=bench.time(), branch_id="A", goal=goal))
+            told = await hear(main, to=2)
+            assert (told[-1]["event"], told[-1]["branch_id"]) == ("branch_goal_added", "A")
+            bench.notices(1, branch)
+            assert ids(await hear(own, to=8)) == [8]
+
+
+async def test_fifty_clients_hear_everything_though_one_of_them_reads_nothing() -> None:
+    # A hundred kilobytes are more than the sockets between the two take of the ten megabytes that are said.
+    limits = Limits(ring_frames=50)
+    async with watched(limits=limits) as bench:
+        query = "since_event_id=0&events=all"
+        async with bench.watch(query, max_queue=1) as stalled:
+            sockets = [await bench.watch(query) for _ in range(49)]
+            try:
+                reading = [asyncio.create_task(hear(socket, to=301)) for socket in sockets]
+                for _ in range(30):
+                    bench.notices(10, text="x" * 30_000)
+                    await asyncio.sleep(0)
+                for frames in await asyncio.gather(*reading):
+                    assert ids(frames) == list(range(1, 302))
+                assert bench.attached == 50
+                late = await hear(stalled, to=301)
+                assert ids(late) == list(range(1, 302))
+                bench.notices(1)
+                assert ids(await hear(stalled, to=302)) == [302]
+            finally:
+                await asyncio.gather(*(socket.close() for socket in sockets))
+        await until(lambda: bench.attached == 0, "all clients gone")
+
+
+async def test_more_than_can_wait_is_read_from_the_log() -> None:
+    limits = Limits(pending_events=20, ring_frames=10, page_events=7)
+    async with (
+        watched(limits=limits) as bench,
+        bench.watch("since_event_id=0") as socket,
+        bench.watch("events=steps") as steps,
+    ):
+        await hear(socket, count=1)
+        await hear(steps, count=1)
+        bench.work(100)  # in one go: nothing of it can be encoded meanwhile
+        last = bench.states[TRACE].trace.last_event_id
+        assert ids(await hear(socket, to=last)) == list(range(1, last + 1))
+        assert [f["step"]["step_id"] for f in await hear(steps, to=last) if "step" in f][-1] == "result_c99"
+        bench.notices(1)
+        assert ids(await hear(socket, to=last + 1)) == [last + 1]
+
+
+async def test_who_loses_the_connection_and_comes_back_is_told_from_what_is_still_kept() -> None:
+    async with watched() as bench:
+        async with bench.watch() as socket:
+            await hear(socket, count=1)
+            bench.notices(3)
+            await hear(socket, count=2)
+        bench.notices(5)
+        async with bench.watch("since_event_id=3") as socket:
+            assert ids(await hear(socket, to=9)) == [4, 5, 6, 7, 8, 9]
+
+
+async def test_clients_count_as_life_until_they_are_gone() -> None:
+    async with watched() as bench:
+        async with bench.watch() as one:
+            async with bench.watch():
+                await until(lambda: bench.attached == 2, "two clients")
+            await until(lambda: bench.attached == 1, "one client")
+            one.transport.abort()
+            await until(lambda: bench.attached == 0, "no client")
+        with pytest.raises(InvalidStatus):
+            await bench.watch(trace_id="20260102-nothing")
+        assert bench.attached == 0
+
+
+async def test_too_many_clients_are_sent_away_with_words_and_a_place_that_is_free_is_given() -> None:
+    async with watched(limits=Limits(clients=3, clients_per_trace=2)) as bench:
+        other = "20260102-030405-000000ffff"
+        bench.begin(other)
+        async with bench.watch() as first, bench.watch():
+            async with bench.watch() as third:
+                assert await closed(third) == (
+                    1013,
+                    "2 clients watch this trace already: close one of them, or try again later.",
+                )
+            async with bench.watch(trace_id=other), bench.watch(trace_id=other) as fourth:
+                code, words = await closed(fourth)
+                assert (code, words[:36]) == (1013, "3 clients watch traces of this daemo")
+            await first.close()
+            await until(lambda: bench.attached == 1, "a free place")
+            async with bench.watch() as again:
+                assert kinds(await hear(again, count=1)) == ["connected"]
+
+
+async def test_all_are_told_when_the_daemon_stops_also_who_reads_nothing() -> None:
+    async with watched(limits=Limits(close_s=0.2)) as bench:
+        async with bench.watch() as socket, bench.watch("since_event_id=0", max_queue=1) as stalled:
+            await hear(socket, count=1)
+            await hear(stalled, count=1)
+            reading = asyncio.create_task(hear(socket, to=401))
+            bench.notices(400, text="x" * 30_000)
+            await reading
+            await bench.server.close()
+            code, words = await closed(socket)
+            assert code == 1001
+            assert "since_event_id" in words
+            with pytest.raises(ConnectionClosed):
+                await hear(stalled, to=10**6)
+        assert bench.attached == 0
+        async with bench.watch() as late:
+            assert (await closed(late))[0] == 1001
+
+
+async def test_a_client_that_takes_nothing_for_too_long_is_cut_off() -> None:
+    async with (
+        watched(limits=Limits(stalled_s=0.2)) as bench,
+        bench.watch("since_event_id=0", max_queue=1) as stalled,
+    ):
+        await hear(stalled, count=1)
+        bench.notices(400, text="x" * 30_000)
+        await until(lambda: bench.attached == 0, "it is cut off")
+
+
+async def test_a_client_that_talks_is_sent_away() -> None:
+    async with watched(limits=Limits(frames_from_client=3)) as bench, bench.watch() as socket:
+        await socket.send("one")
+        await socket.send(b"two")
+        await socket.send("three")
+        await hear(socket, count=1)
+        bench.notices(1)
+        assert ids(await hear(socket, count=1)) == [2]
+        await socket.send("four")
+        assert (await closed(socket))[0] == 1008
+
+
+async def test_a_message_that_is_too_long_ends_the_connection() -> None:
+    async with watched() as bench, bench.watch() as socket:
+        await socket.send("x" * 5_000)
+        assert (await closed(socket))[0] == 1009
+
+
+@pytest.mark.parametrize(
+    ("query", "trace_id", "status", "words"),
+    [
+        ("", "20260102-nothing", 404, "20260102-nothing"),
+        ("", "..", 404, "no"),
+        ("", f"{TRACE}:A", 404, "branch"),
+        ("branch_id=A", TRACE, 404, "A"),
+        ("branch_id=../x", TRACE, 404, "branch"),
+        ("since_event_id=-1", TRACE, 422, "since_event_id"),
+        ("since_event_id=%C2%B2", TRACE, 422, "since_event_id"),
+        ("since_event_id=" + "9" * 30, TRACE, 422, "since_event_id"),
+        ("events=none", TRACE, 422, "all, goals, steps"),
+        ("deltas=perhaps", TRACE, 422, "deltas"),
+    ],
+)
+async def test_what_cannot_be_watched_is_refused_in_words(
+    query: str, trace_id: str, status: int, words: str
+) -> None:
+    async with watched() as bench:
+        code, detail = await refusal(bench, query, trace_id.replace("..", "%2e%2e"))
+        assert code == status
+        assert words in detail
+
+
+async def test_the_goals_of_seed_000_are_drawn_from_events_alone() -> None:
+    async with watched() as bench, bench.watch(EVENTS) as socket:
+        await hear(socket, count=1)
+        bench.emit(bench.goal("1"), bench.goal("2", "1"))
+        call = ToolCallPart(id="c", name="read", input="{}")
+        bench.emit(bench.message(call, goal_id="2"))
+        *_, message = await hear(socket, to=4)
+        own, above = message["affected_goals"]
+        numbers = {"message_count": 1, "total_tokens": 100, "total_cost": 0.01, "preview": "read"}
+        assert own == {"goal_id": "2", "self_stats": numbers, "cumulative_stats": numbers}
+        assert above == {"goal_id": "1", "cumulative_stats": numbers}

@@ -39,6 +39,10 @@ class Bus:
             if not listeners:
                 del self._listeners[session_id]
 
+    def is_heard(self, session_id: str) -> bool:
+        """Whether somebody listens to a session."""
+        return bool(self._listeners.get(session_id))
+
     def publish(self, item: Event | Delta | Metered) -> None:
         """Tell the listeners of the item's session. A listener that fails harms nobody else."""
         for listener in tuple(self._listeners.get(item.trace_id, ())):

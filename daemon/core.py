@@ -112,7 +112,9 @@ class Daemon:
             self._own,
             now,
             limits=self._limits,
-            open_ids=lambda: [*self._sessions, *self._opening],
+            sessions=self._sessions,
+            opening=self._opening,
+            bus=self.bus,
         )
         self._commands = CommandWatches(
             self.workspace, self.store.root, self._private("copies"), self._changed_outside

@@ -1,7 +1,7 @@
 """Looking after stored traces: deleting old ones, rebuilding one from its log, taking one in.
 
 A daemon does it between its sessions; the command line does it when no daemon runs, holding its lock. Either way
-nothing happens to a trace that somebody has open.
+nothing happens to a trace that somebody works on or looks at; a session that is only still in memory is let go of.
 """
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Generator
+from collections.abc import AsyncGenerator, Callable, Collection
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.bus import Bus
 from daemon.model.branches import root_of
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
 
 if TYPE_CHECKING:
+    from daemon.loop.session import Session
     from daemon.store.archive_import import Imported
     from daemon.store.pruning import Doomed, Limits, Pruned
     from daemon.store.rebuild import Rebuilt
@@ -43,14 +45,20 @@ class Keeping:
         now: Callable[[], datetime],
         *,
         limits: Callable[[], Limits],
-        open_ids: Callable[[], Collection[str]] = tuple,
+        sessions: dict[str, Session] | None = None,
+        opening: Collection[str] = (),
+        bus: Bus | None = None,
     ) -> None:
-        """``limits``: what the settings say. ``open_ids``: of the sessions that are open or being opened."""
+        """``limits``: what the settings say. ``sessions``: those at hand, by id, which those that are let go of leave;
+        ``opening``: ids of those that will be in a moment.
+        """
         self._store = store
         self._own = own
         self._now = now
         self.limits = limits
-        self._open_ids = open_ids
+        self._sessions = {} if sessions is None else sessions
+        self._opening = opening
+        self._bus = Bus() if bus is None else bus
         self._held: set[str] = set()
         """Traces that are worked on here: they are not to be opened."""
         self._one = asyncio.Lock()
@@ -61,8 +69,15 @@ class Keeping:
             raise InUse(f"The record of session {session_id} is being tidied up: try again in a moment.")
 
     def in_use(self, trace_id: str) -> bool:
-        """Whether a session of a trace is open, a branch's included."""
-        return any(root_of(session_id) == trace_id for session_id in list(self._open_ids()))
+        """Whether somebody works on a trace or looks at it; branches and sub-agents count."""
+        return any(root_of(session_id) == trace_id for session_id in self._opening) or any(
+            session.running
+            or session.state.pending
+            or session.queued()
+            or any(job.exit_code is None for job in session.jobs.all())
+            or self._bus.is_heard(session.session_id)
+            for session in self._at_hand(trace_id)
+        )
 
     async def rebuild(self, trace_id: str) -> Rebuilt:
         """Make what is derived from a trace's log anew. Raises UnknownTrace, InUse, StoreError."""
@@ -70,17 +85,17 @@ class Keeping:
 
         if trace_id != root_of(trace_id):
             raise StoreError(f"{trace_id} is a branch or sub-agent: rebuild the session it belongs to.")
-        async with self._one:
-            with self._hold(trace_id):
-                return await asyncio.to_thread(_rebuild, self._store, trace_id, rebuild)
+        async with self._one, self._hold(trace_id):
+            return await asyncio.to_thread(_rebuild, self._store, trace_id, rebuild)
 
     async def take_in(self, archive: Path, max_mb: float | None = None) -> Imported:
         """Import an archive; the trace counts as foreign. Raises ArchiveError, InUse, StoreError."""
         from daemon.store.archive_import import MAX_MB, import_trace
 
         def coming(trace_id: str) -> None:
-            if self.in_use(trace_id):
-                raise InUse(f"Session {trace_id} is open. Nothing was imported.")
+            if any(root_of(session_id) == trace_id for session_id in list(self._sessions)):
+                # Its folder was deleted under it. What it still writes must not land in the one that comes.
+                raise InUse(f"Session {trace_id} is open in the daemon: `goalwright stop`, and try again.")
             self._own.forget(trace_id)
 
         async with self._one:
@@ -131,23 +146,32 @@ class Keeping:
             await asyncio.sleep(pause_s)
 
     async def _delete(self, trace_id: str) -> None:
-        with self._hold(trace_id):
+        async with self._hold(trace_id):
             await asyncio.to_thread(self._store.delete, trace_id)
             self._own.forget(trace_id)
 
-    @contextlib.contextmanager
-    def _hold(self, trace_id: str) -> Generator[None]:
-        """Nobody opens it meanwhile. Raises InUse when somebody has."""
+    @contextlib.asynccontextmanager
+    async def _hold(self, trace_id: str) -> AsyncGenerator[None]:
+        """Nobody opens it meanwhile, and no session has its files open. Raises InUse when somebody needs it."""
         if self.in_use(trace_id):
             raise InUse(
-                f"Session {trace_id} is open in the daemon, which keeps its record in order itself. "
-                "To do it all the same, end the daemon first: `goalwright stop`."
+                f"Session {trace_id} is open: somebody works on it or looks at it. Close it there, or end the daemon "
+                "by `goalwright stop`, and try again."
             )
+        # In one go with the look: who comes later finds it held, and opens it anew afterwards.
         self._held.add(trace_id)
+        at_hand = self._at_hand(trace_id)
+        for session in at_hand:
+            del self._sessions[session.session_id]
         try:
+            for session in at_hand:
+                await session.close()
             yield
         finally:
             self._held.discard(trace_id)
+
+    def _at_hand(self, trace_id: str) -> list[Session]:
+        return [session for key, session in self._sessions.items() if root_of(key) == trace_id]
 
 
 def _rebuild(

@@ -98,6 +98,7 @@ async def _asking(workspace: Path, launcher: Launcher) -> AsyncGenerator[Ask]:
 
 
 def _in_its_place(workspace: Path, state_folder: Path) -> KeepingRequests:
+    import logging
     from datetime import UTC, datetime
 
     from daemon.config import load_config
@@ -109,6 +110,7 @@ def _in_its_place(workspace: Path, state_folder: Path) -> KeepingRequests:
     from daemon.trust import TrustedFolders
     from lsp_bridge.keeping_requests import KeepingRequests
 
+    logging.getLogger("daemon").addHandler(logging.NullHandler())  # what matters is in the answers
     SECRETS.register_env(provider_env(os.environ))
     trusted = TrustedFolders(state_folder).trust(workspace) == "trusted"
     settings = load_config(workspace, state_folder / "config.json", trusted=trusted).settings
@@ -150,6 +152,7 @@ async def _rebuild(options: TraceOptions, console: Console, ask: Ask) -> int:
     ids = store.trace_ids() if options.all else [chosen(store, options.trace or "latest")]
     failed = False
     for trace_id in ids:
+        done: dict[str, Any]
         try:
             done = await ask("goalwright/trace/rebuild", {"traceId": trace_id.partition(":")[0]})
         except (StoreError, RequestError, RpcError) as error:
@@ -174,13 +177,8 @@ def _rebuilt(console: Console, done: dict[str, Any]) -> None:
         console.write(f"{style.bold(trace_id)}  {style.red(shown_line(problem))}\n")
         return
     told = [session for session in sessions if session.get("repaired") or session.get("problems")]
-    sums = {
-        key: sum(integer(session.get(key)) for session in sessions) for key in ("events", "messages", "goals")
-    }
-    counts = ", ".join(f"{count:,} {key}" for key, count in sums.items())
-    children = f", {len(sessions) - 1} branches or sub-agents" if len(sessions) > 1 else ""
     verdict = "" if told else "  all as the event log says"
-    console.write(f"{style.bold(trace_id)}  {counts}{children}{verdict}\n")
+    console.write(f"{style.bold(trace_id)}  {_counts(sessions)}{verdict}\n")
     for session in told:
         name = string(session.get("sessionId")).partition(":")[2]
         before = f"{shown_line(name)}: " if name else ""
@@ -203,8 +201,8 @@ async def _import(options: TraceOptions, console: Console, ask: Ask) -> int:
         f"Imported {shown_line(string(done.get('traceId')))}" + (f": {title}" if title else "") + "\n"
     )
     console.write(
-        f"{integer(done.get('files')):,} files, {_size(integer(done.get('size')))}. It counts as foreign: it can be "
-        "read, and nothing in it is done in your name.\n"
+        f"{_counts(mappings(done.get('sessions')))}. It counts as foreign: it can be read, and nothing in it is done in "
+        "your name.\n"
     )
     for dropped in strings(done.get("dropped")):
         console.write(f"Not imported: {shown_line(dropped)}\n")
@@ -243,6 +241,12 @@ async def _prune(options: TraceOptions, console: Console, ask: Ask) -> int:
     for problem in strings(done.get("problems")):
         console.warn(console.err_style.yellow(shown_line(problem)))
     return EXIT_OK
+
+
+def _counts(sessions: list[dict[str, Any]]) -> str:
+    sums = {key: sum(integer(one.get(key)) for one in sessions) for key in ("events", "messages", "goals")}
+    children = f", {len(sessions) - 1} branches or sub-agents" if len(sessions) > 1 else ""
+    return ", ".join(f"{count:,} {key}" for key, count in sums.items()) + children
 
 
 def _names(console: Console, why: str, names: list[str] | tuple[str, ...]) -> None:

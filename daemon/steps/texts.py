@@ -23,6 +23,8 @@ _TODO_INDENT = "    "
 _HISTORY_INDENT = "  "
 _DEEPEST = 50
 _BRIEF = 200
+_WILDCARD = "*"
+"""A pattern says less than the number of what it found: the seed leaves it out."""
 
 
 def to_todo_string(tree: StepTree) -> str:
@@ -79,7 +81,8 @@ def _details(tree: StepTree, goal: Step) -> list[str]:
 
 
 def _brief(result: Step, action: Step | None) -> str:
-    label = action.description if action is not None else str(result.data.get("tool_name") or "result")
+    name = str(result.data.get("tool_name") or "result")
+    label = name if action is None or _WILDCARD in action.description else action.description
     texts = [str(result.data.get(name) or "") for name in ("title", "output")]
     return extract_brief(label, texts[0], texts[1] or result.description)
 

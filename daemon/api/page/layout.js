@@ -2,6 +2,11 @@
 
 /** @import { Dag, DagEdge, DagTrack, Layout, LayoutOptions, Place, Route } from "./shapes.js" */
 
+/** Where edges turn, behind the column they come from. */
+const TRUNK = 18;
+/** Radius of the turns. */
+const ROUND = 9;
+
 /**
  * A track and what hangs on it, in columns and lanes relative to the track's own lane.
  * @typedef {object} Strip
@@ -24,8 +29,10 @@ export function layoutOf(dag, options = {}) {
   const { nodeWidth = 208, nodeHeight = 64, gapX = 148, gapY = 36, wrap = 0 } = options;
   const columns = columnsOf(dag);
   const lanes = lanesOf(dag, columns);
-  const rows = rowsOf(dag, columns, wrap > 0 ? Math.max(3, Math.floor(wrap / (nodeWidth + gapX))) : Infinity);
-  const margin = rows.count > 1 ? gapX : 0;
+  // Very many are a block rather than a ribbon: so it can be seen as a whole, too.
+  const square = Math.ceil(Math.sqrt(dag.nodes.length * 0.5));
+  const rows = rowsOf(dag, columns, wrap > 0 ? Math.max(3, square, Math.floor((wrap - gapX) / (nodeWidth + gapX))) : Infinity);
+  const margin = rows.count > 1 ? gapX + TRUNK : 0;
   const tops = topsOf(dag, columns, lanes, rows, { pitch: nodeHeight + gapY, gap: gapY });
 
   /** @type {Map<string, Place>} */
@@ -50,9 +57,10 @@ export function layoutOf(dag, options = {}) {
     const lane = lanes.get(trackOf.get(edge.from) ?? "") ?? 0;
     let blocked = false;
     for (let column = from + 1; column < to && !blocked; column++) blocked = taken.has(`${column} ${lane}`);
-    routes.set(edge.key, routeOf(edge, places, size, rows.of(from) !== rows.of(to), blocked));
+    const wraps = rows.of(from) !== rows.of(to);
+    routes.set(edge.key, routeOf(edge, places, size, wraps ? (tops.above[rows.of(to)] ?? 0) - gapY : null, blocked));
   }
-  return { nodeWidth, nodeHeight, width: width + (rows.count > 1 ? gapX / 4 : 0), height: tops.height, places, routes };
+  return { nodeWidth, nodeHeight, width: width + (rows.count > 1 ? 2 * TRUNK : 0), height: tops.height, places, routes };
 }
 
 /**
@@ -171,7 +179,8 @@ function rowsOf(dag, columns, wanted) {
     let possible = -1;
     for (let column = 0; column < total; column++) {
       const start = starts[starts.length - 1] ?? 0;
-      if (column - start >= wanted && possible > start) starts.push(possible);
+      // A row of very few would look lost: then it rather becomes longer.
+      if (column - start >= wanted && possible - start >= wanted / 2) starts.push(possible);
       open += crossing[column];
       if (open === 1) possible = column + 1;
       rowOf[column] = starts.length - 1;
@@ -187,7 +196,7 @@ function rowsOf(dag, columns, wanted) {
 }
 
 /**
- * The y of each row's middle lane.
+ * The y of each row's middle lane, and of its top.
  * @param {Dag} dag
  * @param {Map<string, number>} columns
  * @param {Map<string, number>} lanes
@@ -206,45 +215,58 @@ function topsOf(dag, columns, lanes, rows, { pitch, gap }) {
     }
   }
   let y = 0;
+  /** @type {number[]} */
+  const above = [];
   const at = ranges.map(({ min, max }) => {
+    above.push(y);
     const middle = y - min * pitch;
     y = middle + (max + 1) * pitch + gap;
     return middle;
   });
-  return { at, height: y - 2 * gap };
+  return { at, above, height: y - 2 * gap };
 }
 
 /**
  * @param {DagEdge} edge
  * @param {Map<string, Place>} places
  * @param {{ nodeWidth: number, nodeHeight: number, gapX: number, gapY: number }} size
- * @param {boolean} wraps it leads to the next row
+ * @param {number | null} between it leads to the next row; the y in between
  * @param {boolean} blocked a node stands in its way
  * @returns {Route}
  */
-function routeOf(edge, places, { nodeWidth, nodeHeight, gapX, gapY }, wraps, blocked) {
+function routeOf(edge, places, { nodeWidth, nodeHeight, gapX, gapY }, between, blocked) {
   const from = places.get(edge.from) ?? { x: 0, y: 0 };
   const to = places.get(edge.to) ?? { x: 0, y: 0 };
   const [sx, sy] = [from.x + nodeWidth, from.y + nodeHeight / 2];
   const [tx, ty] = [to.x, to.y + nodeHeight / 2];
-  const label = { x: tx - gapX / 2, y: ty };
+  const label = { x: tx - (gapX - TRUNK) / 2, y: ty };
   let [top, bottom] = [Math.min(sy, ty), Math.max(sy, ty)];
   let d;
-  if (wraps) {
-    const r = 14;
-    const between = to.y - gapY;
-    const left = tx - gapX + r;
-    d = `M${sx} ${sy}h6q${r} 0 ${r} ${r}V${between - r}q0 ${r} ${-r} ${r}H${left + r}q${-r} 0 ${-r} ${r}V${ty - r}q0 ${r} ${r} ${r}H${tx}`;
-    return { d, label, box: { left: left - r, top: top - 40, right: sx + 2 * r, bottom: bottom + 40 } };
+  const turn = tx - gapX + TRUNK;
+  if (between !== null) {
+    const left = tx - gapX - TRUNK / 2;
+    d = `M${sx} ${sy}${path(sx + TRUNK, sy, between, 1, -1)}${path(left, between, ty, -1)}H${tx}`;
+    return { d, label, box: { left, top: top - 40, right: sx + 2 * TRUNK, bottom: bottom + 40 } };
   }
-  const bend = gapX * 0.5;
   if (blocked) {
-    top -= nodeHeight / 2 + gapY * 0.6;
-    d = `M${sx} ${sy}C${sx + bend} ${sy} ${sx + bend * 0.4} ${top} ${sx + gapX} ${top}H${tx - gapX}C${tx - bend * 0.4} ${top} ${tx - bend} ${ty} ${tx} ${ty}`;
+    // Above what stands in the way.
+    top -= nodeHeight / 2 + gapY / 2;
+    d = `M${sx} ${sy}${path(sx + TRUNK, sy, top)}${path(turn, top, ty)}H${tx}`;
   } else if (sy === ty) d = `M${sx} ${sy}H${tx}`;
-  else {
-    const turn = tx - gapX;
-    d = `M${sx} ${sy}${turn > sx ? `H${turn}` : ""}C${turn + bend} ${sy} ${tx - bend} ${ty} ${tx} ${ty}`;
-  }
+  else d = `M${sx} ${sy}${path(turn, sy, ty)}H${tx}`;
   return { d, label, box: { left: sx, top: top - 40, right: tx, bottom: bottom + 40 } };
+}
+
+/**
+ * To a column in one lane, there up or down to another lane, with round turns; it ends a little beside the column.
+ * @param {number} x
+ * @param {number} from
+ * @param {number} to
+ * @param {1 | -1} [comes] 1: from the left
+ * @param {1 | -1} [leaves] 1: to the right
+ */
+function path(x, from, to, comes = 1, leaves = 1) {
+  const r = Math.min(ROUND, Math.abs(to - from) / 2);
+  const down = Math.sign(to - from) * r;
+  return `H${x - comes * r}q${comes * r} 0 ${comes * r} ${down}V${to - down}q0 ${down} ${leaves * r} ${down}`;
 }

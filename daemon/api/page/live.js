@@ -40,7 +40,7 @@ export function applyFrame(state, frame) {
     state.last_event_id = frame.event_id;
   }
   if (frame.trace_id && state.trace.trace_id && frame.trace_id !== state.trace.trace_id) return changed;
-  CHANGES[frame.event]?.(state, frame, changed);
+  own(CHANGES, frame.event)?.(state, frame, changed);
   return changed;
 }
 

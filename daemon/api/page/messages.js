@@ -161,10 +161,12 @@ function messageElement(message) {
     message.tokens ? `${amount(message.tokens)} tokens` : "", money(message.cost), duration(message.duration_ms),
     time && !Number.isNaN(time.valueOf()) ? time.toLocaleTimeString() : "",
   ];
-  const names = { user: "You", assistant: "Agent", tool: message.description || "Tool" };
+  const parts = Array.isArray(message.content) ? message.content : [];
+  const tool = parts.find((part) => part.type === "tool_result")?.["name"];
+  const names = { user: "You", assistant: "Agent", tool: typeof tool === "string" ? tool : "Tool" };
   return h("li", { class: `message ${message.role}`, "data-id": message.message_id },
     h("p", { class: "who" }, h("b", {}, names[message.role] ?? message.role), h("span", {}, facts.filter(Boolean).join(" · "))),
-    ...(Array.isArray(message.content) ? message.content : []).map(partElement));
+    ...parts.map(partElement));
 }
 
 /** @param {Part} part */
@@ -179,7 +181,7 @@ function partElement(part) {
       return folded(`→ ${text("name")} ${short(text("input"))}`, pretty(text("input")), "call");
     case "tool_result":
       return h("div", { class: part["is_error"] === true ? "result error" : "result" },
-        folded(`${part["is_error"] === true ? "Failed: " : "← "}${text("title") || text("name")}`, text("content"), "output"),
+        folded(`${part["is_error"] === true ? "Failed: " : "← "}${text("title") || "Result"}`, text("content"), "output"),
         ...images(part["images"]));
     case "file":
       return h("p", { class: "note" }, `File: ${text("name")}`, ...images([part]));

@@ -175,12 +175,14 @@ function show(wanted) {
  */
 function openWork(node, edge) {
   if (!view) return;
-  const status = node.kind === "start" ? "" : [node.kind === "branch" ? (node.status === "in_progress" ? "exploring" : statusWord(node.status)) : statusWord(node.status)].join("");
+  const status = node.kind === "start" ? "" : node.kind === "branch" && node.status === "in_progress" ? "exploring" : statusWord(node.status);
   void messages.show({
     traceId: view.traceId, goalId: node.goal_id, branchId: node.branch_id, descendants: edge?.counts === "cumulative",
     heading: node.kind === "start" ? "All messages" : [node.label, node.title].filter(Boolean).join(" "),
     text: node.kind === "start" ? node.title : node.summary, status, stats: edge?.stats ?? null,
   });
+  // The pane took some of the room.
+  view.view.reveal(node.key);
 }
 
 /** @param {Step} step */

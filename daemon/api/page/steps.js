@@ -7,9 +7,6 @@ import { amount, duration, money, statusIcon, statusWord } from "./words.js";
 /** @import { Api } from "./api.js" */
 /** @import { Frame, Step } from "./shapes.js" */
 
-/** So many of one level are shown at first, the newest. */
-const SHOWN = 200;
-
 /**
  * A step that is known, and its place in the page.
  * @typedef {object} Item
@@ -18,7 +15,7 @@ const SHOWN = 200;
  * @property {HTMLElement} row
  * @property {HTMLUListElement | null} group
  * @property {boolean} open
- * @property {boolean} loaded
+ * @property {boolean} loaded all that is right below is there
  */
 
 export class StepTree {
@@ -40,6 +37,7 @@ export class StepTree {
     this.note = h("p", { class: "note", role: "status" });
     this.generation = 0;
     this.loaded = false;
+    this.rootLoaded = false;
     /** What came while the answer was under way. @type {Frame[]} */
     this.waiting = [];
     host.replaceChildren(this.note, this.root);
@@ -56,29 +54,29 @@ export class StepTree {
     const open = this.traceId === traceId && this.branchId === branchId ? [...this.items.values()].filter((item) => item.open).map((item) => item.step.step_id) : [];
     [this.traceId, this.branchId, this.loaded, this.waiting] = [traceId, branchId, false, []];
     if (!open.length) this.note.textContent = "Loading…";
-    const children = await this.fetch("root");
-    if (generation !== this.generation || !children) return;
+    const level = await this.fetch("root");
+    if (generation !== this.generation || !level) return;
     this.items.clear();
     this.root.replaceChildren();
-    this.loaded = true;
-    this.note.textContent = children.length ? "" : "No steps yet.";
-    this.fill(this.root, children);
+    this.loaded = this.rootLoaded = true;
+    this.note.textContent = level.children.length ? "" : "No steps yet.";
+    this.fill(this.root, "root", level);
     for (const frame of this.waiting.splice(0)) this.apply(frame);
     // The one thing that is under way is what one wants to see.
-    const running = children.findLast((step) => step.status === "in_progress");
+    const running = level.children.findLast((step) => step.status === "in_progress");
     const wanted = open.length ? open : running ? [running.step_id] : [];
     for (const id of wanted) await this.toggle(id, true);
   }
 
   /**
    * @param {string} stepId
-   * @returns {Promise<Step[] | null>}
+   * @param {string} [after] the last child that is there
+   * @returns {Promise<{ children: Step[], more?: boolean } | null>}
    */
-  async fetch(stepId) {
+  async fetch(stepId, after) {
     try {
-      const query = { branch_id: this.branchId };
-      const answer = await this.api.get(`traces/${encodeURIComponent(this.traceId)}/node/${encodeURIComponent(stepId)}`, query);
-      return answer.children;
+      const path = `traces/${encodeURIComponent(this.traceId)}/node/${encodeURIComponent(stepId)}`;
+      return await this.api.get(path, { branch_id: this.branchId, after });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       this.note.textContent = error.message;
@@ -88,19 +86,25 @@ export class StepTree {
 
   /**
    * @param {HTMLUListElement} group
-   * @param {readonly Step[]} steps
+   * @param {string} stepId whose children these are, or `root`
+   * @param {{ children: Step[], more?: boolean }} level
    */
-  fill(group, steps) {
-    const hidden = steps.slice(0, -SHOWN);
-    const shown = steps.slice(-SHOWN).map((step) => this.item(step).element);
-    group.append(...shown);
-    if (!hidden.length) return;
-    const button = h("button", { type: "button", onclick: () => {
-      button.parentElement?.remove();
-      const rest = hidden.filter((step) => !this.items.has(step.step_id)).map((step) => this.item(step).element);
-      group.prepend(...rest);
-    } }, `${amount(hidden.length)} earlier steps`);
-    group.prepend(h("li", { class: "rest", role: "none" }, button));
+  fill(group, stepId, { children, more }) {
+    // Those that came by a frame meanwhile are the same ones.
+    group.append(...children.filter((step) => !this.items.has(step.step_id)).map((step) => this.item(step).element));
+    const item = this.items.get(stepId);
+    if (item) item.loaded = !more;
+    else this.rootLoaded = !more;
+    const last = children.at(-1);
+    if (!more || !last) return;
+    const rest = h("li", { class: "rest", role: "none" }, h("button", { type: "button", onclick: async () => {
+      const { generation } = this;
+      const next = await this.fetch(stepId, last.step_id);
+      if (!next || generation !== this.generation) return;
+      rest.remove();
+      this.fill(group, stepId, next);
+    } }, "More steps"));
+    group.append(rest);
   }
 
   /** @param {Step} step */
@@ -146,16 +150,13 @@ export class StepTree {
     const generation = this.generation;
     item.group ??= h("ul", { role: "group" });
     item.element.append(item.group);
-    const children = await this.fetch(stepId);
+    const level = await this.fetch(stepId);
     if (generation !== this.generation) return;
-    if (!children) {
+    if (level) this.fill(item.group, stepId, level);
+    else {
       item.open = false;
       this.paint(item);
-      return;
     }
-    item.loaded = true;
-    // Those that came by a frame meanwhile are the same ones.
-    this.fill(item.group, children.filter((step) => !this.items.has(step.step_id)));
   }
 
   /**
@@ -171,20 +172,56 @@ export class StepTree {
     }
     const known = this.items.get(frame["step_id"] ?? frame["step"]?.step_id ?? "");
     if (known) {
-      Object.assign(known.step, frame["updates"] ?? withoutCount(frame["step"]));
+      const { before_id: before = null, ...updates } = frame["updates"] ?? withoutCount(frame["step"]);
+      const from = known.step.parent_id ?? null;
+      Object.assign(known.step, updates);
       this.paint(known);
+      if ((known.step.parent_id ?? null) !== from) this.move(known, from, before);
       return;
     }
     if (frame.event !== "step_added" || !frame["step"]) return;
     /** @type {Step} */
     const step = { child_count: 0, ...frame["step"] };
     this.note.textContent = "";
-    const parent = step.parent_id ? this.items.get(step.parent_id) : null;
+    this.place(step.parent_id ?? null, frame["before_id"] ?? null, () => this.item(step).element);
+  }
+
+  /**
+   * Puts a step where it belongs, if what is there is shown.
+   * @param {string | null} parentId
+   * @param {string | null} before the sibling that it stands before; null: last
+   * @param {() => HTMLElement} element
+   */
+  place(parentId, before, element) {
+    const parent = parentId === null ? null : this.items.get(parentId);
     if (parent) {
       parent.step.child_count = (parent.step.child_count ?? 0) + 1;
       this.paint(parent);
-      if (parent.loaded) parent.group?.append(this.item(step).element);
-    } else if (!step.parent_id) this.root.append(this.item(step).element);
+    }
+    const group = parentId === null ? this.root : parent?.group;
+    const sibling = before === null ? null : this.items.get(before)?.element;
+    // Behind what was not fetched yet it comes with the rest.
+    if (group && (sibling?.parentElement === group || (parent ? parent.loaded : this.rootLoaded))) {
+      group.insertBefore(element(), sibling?.parentElement === group ? sibling : null);
+    }
+  }
+
+  /**
+   * @param {Item} item
+   * @param {string | null} from
+   * @param {string | null} before
+   */
+  move(item, from, before) {
+    const old = this.items.get(from ?? "");
+    if (old) {
+      old.step.child_count = Math.max(0, (old.step.child_count ?? 1) - 1);
+      this.paint(old);
+    }
+    item.element.remove();
+    this.place(item.step.parent_id ?? null, before, () => item.element);
+    if (item.element.isConnected) return;
+    // It went to where nothing is shown yet, and is fetched with the rest there.
+    this.items.delete(item.step.step_id);
   }
 
   // -- what the person does

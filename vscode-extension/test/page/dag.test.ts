@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { branchKey, dagOf, forkKey, goalKey } from "../../daemon/api/page/dag.js";
-import { indexOf, numbersOf } from "../../daemon/api/page/goals.js";
-import type { Branch, Dag, DagEdge, Goal, GoalStats, GoalTree } from "../../daemon/api/page/shapes";
+import { branchKey, dagOf, forkKey, goalKey } from "../../../daemon/api/page/dag.js";
+import { indexOf, numbersOf } from "../../../daemon/api/page/goals.js";
+import type { Branch, Dag, DagEdge, Goal, GoalStats, GoalTree } from "../../../daemon/api/page/shapes";
 
 const stats = (count: number): GoalStats => ({ message_count: count, total_tokens: count * 100, total_cost: count / 100, preview: null });
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { branchKey, dagOf, forkKey, goalKey } from "../../daemon/api/page/dag.js";
-import { layoutOf } from "../../daemon/api/page/layout.js";
-import type { Branch, Dag, Goal, GoalTree, LayoutOptions } from "../../daemon/api/page/shapes";
+import { branchKey, dagOf, forkKey, goalKey } from "../../../daemon/api/page/dag.js";
+import { layoutOf } from "../../../daemon/api/page/layout.js";
+import type { Branch, Dag, Goal, GoalTree, LayoutOptions } from "../../../daemon/api/page/shapes";
 
 const goal = (id: string, fields: Partial<Goal> = {}): Goal => ({ id, description: `Goal ${id}`, status: "completed", ...fields });
 const tree = (goals: Goal[]): GoalTree => ({ mission: "", goals });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { applyFrame, stateOf } from "../../daemon/api/page/live.js";
-import { amount, clip, duration, money, statsLine } from "../../daemon/api/page/words.js";
-import type { Frame, LiveState, TraceDetail } from "../../daemon/api/page/shapes";
+import { applyFrame, stateOf } from "../../../daemon/api/page/live.js";
+import { amount, clip, duration, money, statsLine } from "../../../daemon/api/page/words.js";
+import type { Frame, LiveState, TraceDetail } from "../../../daemon/api/page/shapes";
 
 const STATS = { message_count: 4, total_tokens: 2000, total_cost: 0.03, preview: "read → edit × 2" };
 const detail = (): TraceDetail => ({

@@ -68,6 +68,8 @@ class TraceDetail(TraceMeta, _Planned):
 class BranchDetail(BranchMeta, _Planned):
     """A branch of an exploration."""
 
+    inherited: int = Field(description="Sequence of the last of its messages that came from the main line.")
+
 
 class SubagentDetail(SubagentMeta, _Planned):
     """A sub-agent, with the fields of a branch."""

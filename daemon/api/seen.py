@@ -9,7 +9,7 @@ from typing import Any
 from daemon.loop.state import SessionState
 from daemon.model.branches import BranchMeta, SubagentMeta
 from daemon.model.goals import GoalStats, GoalTree
-from daemon.model.traces import Trace, TraceStatus, trace_status
+from daemon.model.traces import BranchTrace, Trace, TraceStatus, trace_status
 from daemon.plan.forest import GoalForest
 
 JsonObject = dict[str, Any]
@@ -114,7 +114,8 @@ class Seen:
 
 def branch_detail(meta: BranchMeta, own: Seen | None) -> JsonObject:
     """``GET /api/traces/{trace_id}/branches/{branch_id}``; ``own``: the branch's session, None when it has none yet."""
-    return {**meta.stored(), **_own(own)}
+    inherited = own.trace.inherited if own is not None and isinstance(own.trace, BranchTrace) else 0
+    return {**meta.stored(), "inherited": inherited, **_own(own)}
 
 
 def subagent_detail(meta: SubagentMeta, own: Seen | None) -> JsonObject:

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from daemon.api.door import OpenApi
+from tests.fakes.core import daemon
+from tests.fakes.golden import check_golden_json
+from tests.fakes.trace_api import client_of, normalised, story
+
+PATHS = {
+    "list": "/api/traces",
+    "trace": "/api/traces/{id}",
+    "messages": "/api/traces/{id}/messages",
+    "messages-of-a-goal": "/api/traces/{id}/messages?goal_id=1",
+    "messages-of-a-branch": "/api/traces/{id}/messages?branch_id=A",
+    "branch": "/api/traces/{id}/branches/A",
+    "subagent": "/api/traces/{id}/branches/s1",
+    "tree": "/api/traces/{id}/tree",
+    "tree-of-a-branch": "/api/traces/{id}/tree?branch_id=A",
+    "node-root": "/api/traces/{id}/node/root",
+    "node-expanded": "/api/traces/{id}/node/goal_2?expand=true&max_depth=2",
+}
+
+
+async def check_all(address: OpenApi, workspace: Path, trace_id: str) -> None:
+    async with client_of(address) as client:
+        for name, path in PATHS.items():
+            answer = await client.get(path.format(id=trace_id))
+            assert answer.status_code == 200, (name, answer.text)
+            check_golden_json(f"rest-{name}.json", normalised(answer.json(), workspace, trace_id))
+
+
+async def test_each_endpoint_answers_to_the_letter_of_a_live_trace_and_of_a_stored_one(
+    tmp_path: Path,
+) -> None:
+    async with story(tmp_path) as (bench, session):
+        await check_all(await bench.core.api.open(0), bench.workspace, session.session_id)
+        trace_id = session.session_id
+    async with daemon(tmp_path) as later:
+        assert later.core.live(trace_id) is None
+        await check_all(await later.core.api.open(0), later.workspace, trace_id)
+        assert later.core.live(trace_id) is None, "reading opened the session"

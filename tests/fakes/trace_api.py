@@ -1,0 +1,104 @@
+"""The trace API of a real daemon, over a story that has everything: goals, a failed call, branches, a sub-agent."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+
+from daemon.api.door import OpenApi
+from daemon.loop.session import Session
+from tests.fakes.branches import EDITS, explore, exploring
+from tests.fakes.core import Bench
+from tests.fakes.models import Call, Think
+from tests.fakes.subagents import task
+
+MAIN = [
+    [Call("goal", {"add": "分析代码, 实现功能, 测试", "focus": "1"})],
+    [Think("Where is it?"), "先看代码。", Call("read", {"file_path": "src/a.py"})],
+    [Call("goal", {"done": "代码在 src/a.py", "focus": "2"})],
+    [Call("goal", {"add": "方案 A, 实现代码", "focus": "2.1"})],
+    [Call("read", {"file_path": "src/missing.py"})],
+    [Call("goal", {"abandon": "there is no such file", "add": "方案 B"})],
+    [Call("goal", {"focus": "2.1"})],
+    explore("use a list", "use a dict"),
+    [task("count the lines of src/a.py", "explore", call_id="call_task")],
+    "完成了。Nothing else is needed.",
+]
+BRANCHES = {
+    "A": [
+        Call("goal", {"add": "JWT设计, JWT实现", "focus": "1"}),
+        Call("write", {"file_path": "list.py", "content": "x = []\n"}),
+        "A list it is: short.",
+    ],
+    "B": [Call("write", {"file_path": "dict.py", "content": "x = {}\n"}), "A dict it is: quick."],
+    "s1": [Call("read", {"file_path": "src/a.py"}), "One line."],
+}
+
+
+@asynccontextmanager
+async def story(folder: Path) -> AsyncGenerator[tuple[Bench, Session]]:
+    """A daemon in which the story was played."""
+    async with exploring(folder, MAIN, BRANCHES) as bench:
+        session = bench.session(settings=EDITS)
+        result = await session.prompt("实现用户认证功能")
+        assert result.stop == "end_turn", result
+        yield bench, session
+
+
+@asynccontextmanager
+async def client_of(address: OpenApi) -> AsyncGenerator[httpx.AsyncClient]:
+    """A client that has the token."""
+    headers = {"authorization": f"Bearer {address.token}"}
+    async with httpx.AsyncClient(base_url=address.url, headers=headers, timeout=60) as client:
+        yield client
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+_MESSAGE = re.compile(r"msg_\d{6}_[0-9a-f]+")
+
+
+def normalised(value: object, workspace: Path, trace_id: str) -> object:
+    """``value`` with what differs from run to run replaced: ids, times, durations, paths, hashes."""
+    text = json.dumps(value, ensure_ascii=False)
+    text = text.replace(trace_id, "TRACE").replace(str(workspace), "/WORKSPACE")
+    text = re.sub(r'/[^"\\]*?/home/branches/[^/"\\]+/', "/COPIES/", text)
+    text = _TIME.sub("TIME", text)
+    text = re.sub(r"\b\d+\.\d s\b", "N.N s", text)
+    for number, message_id in enumerate(dict.fromkeys(_MESSAGE.findall(text)), 1):
+        text = text.replace(message_id, f"MESSAGE_{number}")
+    return _leveled(json.loads(text))
+
+
+def _leveled(value: object) -> object:
+    if isinstance(value, list):
+        return [_leveled(one) for one in cast("list[object]", value)]
+    if isinstance(value, float):
+        return round(value, 9)  # branches end in any order, and sums of floats tell
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    return {key: _leveled_field(key, each) for key, each in fields.items()}
+
+
+def _leveled_field(key: str, value: object) -> object:
+    if key == "duration_ms":
+        return 1  # none at all for what takes no millisecond
+    if key in _AMOUNTS and isinstance(value, int):
+        return min(value, 1)
+    return _LEVEL[key] if key in _LEVEL and value is not None else _leveled(value)
+
+
+_LEVEL: dict[str, object] = {
+    "last_event_id": 99,
+    "sha256": "HASH",
+    "version": "VERSION",
+    "metadata": {},
+}
+_AMOUNTS = ("tokens", "total_tokens")
+"""Estimated from texts in which durations stand."""

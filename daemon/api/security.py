@@ -48,7 +48,8 @@ class Access:
     @property
     def sources(self) -> tuple[str, ...]:
         """Where WebSockets of the page may go, as a content security policy says it."""
-        return tuple(f"ws://{host}:{self.port}" for host in _HOSTS)
+        # A policy knows no addresses in brackets: browsers say so in their console, and ignore the source.
+        return tuple(f"ws://{host}:{self.port}" for host in _HOSTS if "[" not in host)
 
     def is_token(self, shown: str) -> bool:
         """Compared in a time that tells nothing about it."""

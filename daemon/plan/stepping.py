@@ -7,6 +7,7 @@ completed does not ask for the steps below it that nobody has begun: they go on 
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -95,15 +96,15 @@ class Step:
         there = {_folded(goal.description): goal.id for goal in _near(tree)}
         new: dict[str, str] = {}
         for text in self.plan:
-            if (goal_id := there.get(_folded(text))) is not None:
+            if (goal_id := there.get(wanted := _given(text))) is not None:
                 self.known.append(goal_id)
             else:
-                new.setdefault(_folded(text), text)
+                new.setdefault(wanted, text)
         return list(new.values())
 
     def _added(self, tree: PlanTree, added: Sequence[Change]) -> Goal:
         fresh = [change.goal for change in added if isinstance(change, Added)]
-        wanted = _folded(self.focus or "")
+        wanted = _given(self.focus or "")
         for goal in (*fresh, *(tree.goals[goal_id] for goal_id in self.known)):
             if _folded(goal.description) == wanted:
                 return goal
@@ -145,7 +146,7 @@ def named(tree: PlanTree, text: str) -> Goal:
         except PlanError:
             goal = None
         # "3 tests to write" is no number, unless goal 3 is called so.
-        if goal is not None and (not rest or _begins(goal.description, rest)):
+        if goal is not None and _folded(goal.description).startswith(_start(rest)):
             return goal
         if rest and (found := _described(tree, rest)) is not None:
             return found
@@ -153,10 +154,11 @@ def named(tree: PlanTree, text: str) -> Goal:
 
 
 def _described(tree: PlanTree, line: str) -> Goal | None:
-    wanted = _folded(line)
+    wanted = _given(line)
     same = [goal for goal in tree.goals.values() if _folded(goal.description) == wanted]
     if not same and line.endswith(("…", "...")):
-        same = [goal for goal in tree.goals.values() if _begins(goal.description, line)]
+        start = _start(line)
+        same = [goal for goal in tree.goals.values() if start and _folded(goal.description).startswith(start)]
     if not same:
         return None
     still = [goal for goal in same if tree.ended_root(goal.id) is None]
@@ -193,18 +195,25 @@ def _near(tree: PlanTree) -> Iterator[Goal]:
 
 
 def _same(text: str, among: Sequence[str]) -> str | None:
-    wanted = _folded(text)
-    return next((other for other in among if _folded(other) == wanted), None)
+    wanted = _given(text)
+    return next((other for other in among if _given(other) == wanted), None)
 
 
-def _begins(description: str, text: str) -> bool:
-    start = _folded(re.sub(r"(?:…|\.\.\.)$", "", text))
-    return bool(start) and _folded(description).startswith(start)
+def _start(text: str) -> str:
+    """What a description begins with that was cut off."""
+    return _given(re.sub(r"(?:…|\.\.\.)$", "", text))
 
 
-def _folded(text: str) -> str:
+def _given(text: str) -> str:
+    """What the model wrote, to be compared with ``_folded`` descriptions: those are one line already."""
+    return _folded(one_line(text))
+
+
+@functools.lru_cache(maxsize=4_096)
+def _folded(line: str) -> str:
+    # Kept: each call looks at all descriptions, and of 2 000 in Chinese this takes 5 ms.
     # Full-width signs and letters in another case are how the same thing is typed.
-    return unicodedata.normalize("NFKC", one_line(text)).casefold()
+    return line.casefold() if line.isascii() else unicodedata.normalize("NFKC", line).casefold()
 
 
 def _none_such(tree: PlanTree, text: str) -> str:

@@ -29,6 +29,7 @@ DEADLINE_MS = 30_000
 _PRESSES = 10
 
 CHAT_FRAME = f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"][src*="purpose=webviewView"]'
+PANEL_FRAME = f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"]:not([src*="purpose=webviewView"])'
 
 # Where the palette's text is typed; a question of a command has a placeholder of its own.
 _PALETTE = 'input.input[placeholder^="Type the name of a command"]'
@@ -215,6 +216,17 @@ class Window:
                 if attempt == _PRESSES - 1:
                     raise
                 await self.page.keyboard.press("Escape")
+
+    # -- the graph
+
+    @property
+    def graph(self) -> FrameLocator:
+        """Inside of the graph's panel."""
+        return self.page.frame_locator(PANEL_FRAME).frame_locator("iframe#active-frame")
+
+    def node(self, name: str | re.Pattern[str]) -> Locator:
+        """A node of the graph, by the words it is read out with."""
+        return self.graph.get_by_role("group", name=re.compile("^Graph of goals")).get_by_role("button", name=name)
 
     # -- the diff
 

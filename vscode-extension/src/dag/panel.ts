@@ -71,7 +71,8 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     this.panel = panel;
     this.ready = false;
     panel.webview.options = { enableScripts: true, localResourceRoots: [vscode.Uri.joinPath(this.extension, "dist")] };
-    panel.iconPath = vscode.Uri.joinPath(this.extension, "media", "goalwright.svg");
+    const icon = (theme: string): vscode.Uri => vscode.Uri.joinPath(this.extension, "media", `graph-${theme}.svg`);
+    panel.iconPath = { light: icon("light"), dark: icon("dark") };
     const received = panel.webview.onDidReceiveMessage((message: FromGraph) => void this.receive(message));
     panel.onDidDispose(() => {
       received.dispose();

@@ -9,6 +9,8 @@ import type { ToGraph } from "../messages";
 const PAUSE_MS = 80;
 /** The narrowest row, in pixels at full size: goals of narrower ones could not be told from each other. */
 const NARROWEST = 720;
+/** Smaller than on the web page: a panel beside the editor has less room. */
+const SIZES = { nodeWidth: 180, gapX: 130, gapY: 32 };
 
 export interface GraphHooks {
   /** Title, status or totals changed. */
@@ -163,11 +165,19 @@ export class Graph {
     this.draw();
   }
 
-  /** While branches are at work they are what one wants to see. */
+  /** While branches are at work they are what one wants to see, and so are the goals around them. */
   private openFork(branch: Branch | undefined): void {
-    if (branch?.status !== "exploring") return;
+    const { state } = this;
+    if (!state || branch?.status !== "exploring") return;
     const dot = branch.id.lastIndexOf(".");
-    this.expanded.add(forkKey(branch.explore_start_id, dot < 0 ? null : branch.id.slice(0, dot)));
+    const outer = dot < 0 ? null : branch.id.slice(0, dot);
+    this.expanded.add(forkKey(branch.explore_start_id, outer));
+    const byId = new Map((outer === null ? state.goal_tree : state.branches[outer]?.goal_tree)?.goals.map((goal) => [goal.id, goal.parent_id]));
+    const seen = new Set<string>();
+    for (let above = byId.get(branch.explore_start_id); above && !seen.has(above); above = byId.get(above)) {
+      seen.add(above);
+      this.expanded.add(goalKey(above, outer));
+    }
   }
 
   private fetch(id: string): void {
@@ -191,7 +201,7 @@ export class Graph {
     if (!state) return;
     const dag = dagOf(state.goal_tree, state.branches, this.expanded);
     this.width = this.wrap();
-    view.show(dag, layoutOf(dag, { wrap: this.width }));
+    view.show(dag, layoutOf(dag, { ...SIZES, wrap: this.width }));
     this.host.dataset["nodes"] = String(dag.nodes.length);
     const place = dag.nodes.findLast((node) => node.current)?.key ?? null;
     // Until the person moves it, the view holds the whole of a graph that grows, or where the agent is.

@@ -1,0 +1,95 @@
+"""The graph in real VS Code: it grows with the session, opens and closes, and tells the messages of an edge."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from tests.e2e.conftest import OpenVSCode
+from tests.e2e.vscode import journey, ways
+from tests.e2e.vscode.window import Window
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def workspace(scratch: Path, clean_env: dict[str, str]) -> Path:
+    config = scratch / "home" / ".goalwright" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "test_command": ""}))
+    return ways.make_repository(scratch / "shop")
+
+
+def pane(window: Window) -> Locator:
+    """The messages of an edge."""
+    return window.graph.get_by_role("complementary", name="Messages")
+
+
+def edge(window: Window, source: str, target: str) -> Locator:
+    """An edge, by the keys of its ends."""
+    return window.graph.locator(f'.dag-edge[data-from="{source}"][data-to="{target}"]')
+
+
+async def selected(window: Window) -> str:
+    """The row that is selected in the Goals view."""
+    row = (await window.show_goals()).locator('.monaco-list-row[aria-selected="true"]')
+    return await row.get_attribute("aria-label") or ""
+
+
+async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
+    open_vscode: OpenVSCode, workspace: Path, scratch: Path
+) -> None:
+    model = journey.write_journey(scratch / "journey.json")
+    settings = {"goalwright.model": model, "goalwright.mode": "accept-edits"}
+    async with open_vscode(settings=settings) as window:
+        await window.show_chat()
+        await window.say(journey.PLAN)
+        await expect(window.answers().last).to_contain_text(journey.PLANNED)
+
+        # From the title bar of the Goals view, beside what is open.
+        goals = await window.show_goals()
+        await goals.hover()
+        await goals.get_by_role("button", name="Show Graph").click()
+        await expect(window.tab("Graph")).to_be_visible()
+        first = window.node(re.compile("^1 Understand the discount, in progress, the agent is here"))
+        await expect(first).to_be_visible()
+        await expect(window.node(re.compile("^2 Mend it where it is used, not begun"))).to_be_visible()
+
+        # It follows: what is given up is grey, and branches stand side by side while they work and after.
+        await window.say(journey.WORK)
+        await expect(window.answers().last).to_contain_text(journey.DONE)
+        given_up = window.node(re.compile("^Mend it where it is used, abandoned"))
+        await expect(given_up).to_have_class(re.compile(r"\bgrey\b"))
+        for name, direction in zip("ABC", ways.DIRECTIONS, strict=True):
+            await expect(window.node(re.compile(f"^Branch {name} {direction}, completed"))).to_be_visible()
+        await expect(window.node(re.compile("^2.2 Choose among .*branches meet"))).to_be_visible()
+        await expect(window.node(re.compile("^3 Tell the person, in progress, the agent is here"))).to_be_visible()
+
+        # The edge of a collapsed goal has the numbers of all within it; opened, the goals stand in its place.
+        collapsed = edge(window, "start", "goal:1")
+        await expect(collapsed).to_contain_text("12 msgs")
+        await collapsed.locator('[data-toggle="goal:1"]').click()
+        await expect(window.node(re.compile("^1.1 Read the cart, completed"))).to_be_visible()
+        await expect(window.node(re.compile("^1 Understand"))).to_have_count(0)
+        work = edge(window, "start", "goal:5")
+        await work.locator(".dag-hit").click()
+        await expect(pane(window).get_by_role("heading")).to_have_text("1.1 Read the cart")
+        await expect(pane(window)).to_contain_text(journey.READ)
+        await expect(pane(window).get_by_text("def total")).to_have_count(0)
+        await pane(window).get_by_text("← cart.py").click()
+        await expect(pane(window).get_by_text("def total")).to_be_visible()
+        await window.page.screenshot(path="/tmp/scratch/graph-1.png")
+        assert await selected(window) == "", "an edge is looked at in the panel alone"
+
+        # A node is found in the Goals view, too, also by keyboard.
+        await window.node(re.compile("^1.2 Read its test")).click()
+        await expect(pane(window).get_by_role("heading")).to_have_text("1.2 Read its test")
+        await expect(await window.goal(re.compile("^1.2 Read its test"))).to_have_attribute("aria-selected", "true")
+        await window.page.keyboard.press("ArrowLeft")
+        await expect(window.node(re.compile("^1.1 Read the cart"))).to_be_focused()
+        await window.page.keyboard.press("Enter")
+        await expect(pane(window).get_by_role("heading")).to_have_text("1.1 Read the cart")
+        await expect(await window.goal(re.compile("^1.1 Read the cart"))).to_have_attribute("aria-selected", "true")

@@ -26,7 +26,7 @@ from daemon.model.events import Event
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import Trace
-from daemon.store.base import EventT, StoreError, UnknownTrace
+from daemon.store.base import EventT, NewerFormat, StoreError, UnknownTrace
 from daemon.store.encoding import json_bytes
 from daemon.store.event_log import MAX_LINE, LogReader
 from daemon.store.goal_file import GoalFile
@@ -169,6 +169,12 @@ class FileTraceStore:
         if trace_id in self._logs:
             return 0
         folder = self._folder(trace_id)
+        try:
+            self.trace(trace_id)
+        except NewerFormat:
+            raise  # nothing of it is touched
+        except StoreError as error:
+            log.warning("%s", error)
         try:
             torn = _cut_torn_line(folder / _LOG)
         except OSError as error:

@@ -1,0 +1,23 @@
+"""A few of the kills of ``python -m tests.killing``, which makes two hundred and prints their table."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.killing.__main__ import table
+from tests.killing.runs import kill_at
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
+
+POINTS, SEED = 12, 8
+
+
+@pytest.mark.timeout(300)
+async def test_nothing_that_a_client_had_is_lost_by_a_kill_and_the_session_goes_on() -> None:
+    total, runs = await kill_at(POINTS, SEED)
+    print(table(total, runs, SEED))
+    assert [problem for run in runs for problem in run.problems] == []
+    assert all(run.resumed and run.acknowledged >= run.after for run in runs)
+    assert sum(run.logged < total for run in runs) > POINTS // 2  # most were killed in the middle

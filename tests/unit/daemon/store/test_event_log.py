@@ -1,0 +1,138 @@
+"""Finding events in a log without reading it all, whatever is in it."""
+
+from __future__ import annotations
+
+import io
+import json
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daemon.store import event_log
+from daemon.store.event_log import LogReader
+
+BAD = (
+    b"",
+    b"not json",
+    b"[]",
+    b'{"event_id": "x"}',
+    b'{"event_id":true}',
+    b"\xff\xfe",
+    b"{" * 3000,
+    b'{"event_id":-4}',
+)
+
+
+def ours(number: int, size: int = 0) -> bytes:
+    return b'{"event_id":%d,"trace_id":"t","x":"%s"}' % (number, b"x" * size)
+
+
+def theirs(number: int, size: int = 0) -> bytes:
+    return json.dumps({"x": "x" * size, "event_id": number}).encode()
+
+
+def ids_after(content: bytes, after: int) -> list[int]:
+    reader = LogReader(io.BytesIO(content))
+    found = [line.event_id() for line in reader.forwards(reader.position_after(after))]
+    return [number for number in found if number is not None and number > after]
+
+
+lines = st.lists(
+    st.one_of(
+        st.tuples(st.just("ours"), st.integers(0, 60)),
+        st.tuples(st.just("ours"), st.integers(0, 60)),
+        st.tuples(st.just("theirs"), st.integers(0, 60)),
+        st.tuples(st.just("bad"), st.integers(0, len(BAD) - 1)),
+    ),
+    max_size=60,
+)
+
+
+@given(lines, st.integers(-1, 80), st.integers(1, 200), st.sampled_from([b"", b'{"event_id":99,', b"torn"]))
+@settings(max_examples=300, deadline=None)
+def test_the_events_after_an_id_are_found_whatever_lies_between(
+    made: list[tuple[str, int]], after: int, block: int, torn: bytes
+) -> None:
+    number, content, wanted = 0, b"", list[int]()
+    for kind, size in made:
+        if kind == "bad":
+            content += BAD[size] + b"\n"
+            continue
+        number += 1 + size % 2  # ids may have gaps
+        content += (ours if kind == "ours" else theirs)(number, size) + b"\n"
+        wanted.append(number)
+    with mock.patch.object(event_log, "_BLOCK", block):
+        assert ids_after(content + torn, after) == [number for number in wanted if number > after]
+        reader = LogReader(io.BytesIO(content + torn))
+        assert (reader.end, reader.torn) == (len(content), len(torn))
+        assert [line.event_id() for line in reader.backwards()][::-1] == [
+            line.event_id() for line in reader.forwards()
+        ]
+
+
+class Counted(io.BytesIO):
+    bytes_read = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self.bytes_read += len(data)
+        return data
+
+
+def test_the_events_near_any_place_of_a_long_log_are_found_without_reading_it() -> None:
+    content = b"".join(ours(number, 4000) + b"\n" for number in range(1, 5001))
+    for after in (10, 2500, 4990):
+        file = Counted(content)
+        reader = LogReader(file)
+        line = next(
+            line for line in reader.forwards(reader.position_after(after)) if (line.event_id() or 0) > after
+        )
+        assert line.event_id() == after + 1
+        assert file.bytes_read < len(content) // 8
+
+
+def test_a_log_of_unreadable_lines_is_read_once_and_not_for_each_step_of_the_search() -> None:
+    file = Counted(b"nonsense\n" * 200_000)
+    reader = LogReader(file)
+    assert [line for line in reader.forwards(reader.position_after(5)) if line.event_id()] == []
+    assert file.bytes_read < 3 * len(file.getvalue())
+
+
+@pytest.mark.parametrize("head", [None, 20])
+def test_a_line_that_is_too_long_is_skipped_and_its_neighbours_are_read(head: int | None) -> None:
+    content = ours(1) + b"\n" + ours(2, 5000) + b"\n" + ours(3) + b"\n"
+    with mock.patch.object(event_log, "MAX_LINE", 1000), mock.patch.object(event_log, "_BLOCK", 64):
+        reader = LogReader(io.BytesIO(content))
+        assert [(line.size > 1000, line.data == b"") for line in reader.forwards(head=head)] == [
+            (False, False),
+            (True, True),
+            (False, False),
+        ]
+        assert [line.event_id() for line in reader.backwards()] == [3, None, 1]
+
+
+@given(
+    st.lists(st.binary(max_size=90).map(lambda b: b.replace(b"\n", b" ")), max_size=12), st.integers(1, 40)
+)
+@settings(max_examples=100, deadline=None)
+def test_heads_of_lines_are_what_the_lines_begin_with(made: list[bytes], head: int) -> None:
+    content = b"".join(line + b"\n" for line in made)
+    with mock.patch.object(event_log, "_BLOCK", 7):
+        reader = LogReader(io.BytesIO(content))
+        whole, heads = list(reader.forwards()), list(reader.forwards(head=head))
+    assert [line.data for line in whole] == made
+    assert [(h.offset, h.size, h.data) for h in heads] == [
+        (line.offset, line.size, line.data[:head]) for line in whole
+    ]
+
+
+def test_a_log_that_is_made_shorter_while_it_is_read_ends_there() -> None:
+    file = io.BytesIO(b"".join(ours(number, 300) + b"\n" for number in range(1, 3000)))
+    reader = LogReader(file)
+    found = reader.forwards()
+    assert next(found).event_id() == 1
+    file.truncate(0)
+    assert len(list(found)) < 3000
+    assert list(reader.forwards()) == []

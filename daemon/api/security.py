@@ -16,6 +16,8 @@ from urllib.parse import parse_qsl
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_QUERY = 4096
+MAX_PATH = 2048
+MAX_HEADERS = 16 * 1024
 """Bytes."""
 
 _HOSTS = ("127.0.0.1", "localhost", "[::1]")
@@ -118,6 +120,10 @@ class Guard:
         query: bytes = scope["query_string"]
         if len(query) > MAX_QUERY:
             return Refusal(414, f"The query has {len(query)} bytes; at most {MAX_QUERY}.")
+        if len(scope["path"].encode(errors="replace")) > MAX_PATH:
+            return Refusal(414, f"The path is longer than {MAX_PATH} bytes.")
+        if sum(len(name) + len(value) for name, value in headers) > MAX_HEADERS:
+            return Refusal(431, f"The headers are longer than {MAX_HEADERS} bytes.")
         if not self._has_token(headers, query):
             return Refusal(
                 401,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -102,3 +105,58 @@ _LEVEL: dict[str, object] = {
 }
 _AMOUNTS = ("tokens", "total_tokens")
 """Estimated from texts in which durations stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back over a plain socket; status 0: the server hung up without a word."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def header(self, name: str) -> str:
+        """Empty when there is none."""
+        return next((value for key, value in self.headers if key == name), "")
+
+
+async def raw(port: int, request: str | bytes) -> Answer:
+    """Send bytes as they are, and read until the server hangs up; ``\\n`` stands for ``\\r\\n`` in a text."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        data = request.replace("\n", "\r\n").encode("latin-1") if isinstance(request, str) else request
+        with contextlib.suppress(ConnectionError):
+            writer.write(data)
+            await writer.drain()
+        received = bytearray()
+        with contextlib.suppress(ConnectionError):
+            while block := await asyncio.wait_for(reader.read(65536), 60):
+                received += block
+    finally:
+        writer.close()
+    head, _, body = bytes(received).partition(b"\r\n\r\n")
+    if not head:
+        return Answer(0, (), b"")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    pairs = [line.split(": ", 1) for line in lines]
+    return Answer(int(first.split()[1]), tuple((name.lower(), value) for name, value in pairs), body)
+
+
+async def get(port: int, path: str, *lines: str, host: str = "", method: str = "GET") -> Answer:
+    """A request with these header lines."""
+    head = [f"{method} {path} HTTP/1.1", f"Host: {host or f'127.0.0.1:{port}'}", *lines, "Connection: close"]
+    return await raw(port, "\n".join(head) + "\n\n")
+
+
+UPGRADE = (
+    "Upgrade: websocket",
+    "Connection: Upgrade",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)
+
+
+async def upgrade(port: int, path: str, *lines: str, host: str = "") -> Answer:
+    """A WebSocket handshake, of which only the refusal is read."""
+    head = [f"GET {path} HTTP/1.1", f"Host: {host or f'127.0.0.1:{port}'}", *UPGRADE, *lines]
+    return await raw(port, "\n".join(head) + "\n\n")

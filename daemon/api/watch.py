@@ -2,9 +2,9 @@
 
 Query: ``since_event_id`` (absent: only what is new; 0: everything; above what there is: as absent), ``branch_id`` (a
 branch or sub-agent), ``deltas`` (default true), ``events`` (``all``, ``goals``, ``steps``; see ``daemon.api.frames``).
-Refused before the handshake (HTTP, ``{"detail": …}``): 404 no such trace or branch, 422 a query that means nothing,
-500 a trace that cannot be read. Close codes: 1001 the daemon stops, 1008 the client sends too much, 1011 the log cannot
-be read any more, 1013 too many clients, each with words.
+Refused before the handshake (HTTP, ``{"detail": …}``): 404 no such trace or branch, 409 one that a newer Goalwright
+wrote, 422 a query that means nothing, 500 a trace that cannot be read. Close codes: 1001 the daemon stops, 1008 the
+client sends too much, 1011 the log cannot be read any more, 1013 too many clients, each with words.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from daemon.api.reader import NotFound, TraceReader
 from daemon.api.websocket import outlet_of, taken
 from daemon.bus import Bus
 from daemon.model.branches import BRANCH_ID, session_of
-from daemon.store.base import StoreError, UnknownTrace
+from daemon.store.base import NewerFormat, StoreError, UnknownTrace
 
 log = logging.getLogger(__name__)
 
@@ -308,7 +308,8 @@ def query_of(websocket: WebSocket, trace_id: str) -> Query:
 
 
 def _refusal(error: StoreError) -> Refused:
-    return Refused(404 if isinstance(error, UnknownTrace) else 500, str(error))
+    status = 404 if isinstance(error, UnknownTrace) else 409 if isinstance(error, NewerFormat) else 500
+    return Refused(status, str(error))
 
 
 async def _sent_away(websocket: WebSocket, code: int, words: str) -> None:

@@ -322,3 +322,20 @@ async def test_a_prompt_that_waited_is_neither_lost_nor_doubled_by_a_kill_behind
             assert all(here.count(text) >= 1 for text in queued), keep
             # A steering prompt may be there twice; it is better seen twice than lost.
             assert all(here.count(text) == 1 for text in here if text != "steered"), keep
+
+
+async def test_a_line_that_was_half_written_is_cut_off_and_the_person_is_told_once(tmp_path: Path) -> None:
+    session_id = await stored_session(tmp_path)
+    log = tmp_path / "workspace" / ".trace" / session_id / "events.jsonl"
+    whole = log.read_bytes()
+    log.write_bytes(whole + b'{"event_id":99,"trace')
+    async with daemon(tmp_path) as bench:
+        session = await bench.opened(session_id)
+        (notice,) = [event for event in bench.core.store.events(session_id) if event.event == "notice"]
+        assert (notice.level, notice.code) == ("warning", "torn")
+        assert "21 bytes" in notice.text
+        assert session.state.turn is None
+        assert log.read_bytes().startswith(whole)
+    async with daemon(tmp_path) as bench:
+        await bench.opened(session_id)
+        assert sum(event.event == "notice" for event in bench.core.store.events(session_id)) == 1

@@ -129,7 +129,8 @@ def import_trace(
             f"{archive} is damaged or is no archive of a trace ({error}). {_NOTHING}"
         ) from error
     except OSError as error:
-        raise StoreError(f"{error.filename or archive}: {error.strerror or error}. {_NOTHING}") from error
+        where = error.filename if isinstance(error.filename, str) else str(archive)
+        raise StoreError(f"{where}: {error.strerror or error}. {_NOTHING}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -146,10 +147,10 @@ def _opened(archive: Path) -> IO[bytes]:
         descriptor = os.open(archive, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
         raise ArchiveError(f"{archive} cannot be read: {error.strerror or error}.") from error
-    file = os.fdopen(descriptor, "rb")
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        file.close()
+        os.close(descriptor)
         raise ArchiveError(f"{archive} is no file. {_NOTHING}")
+    file = os.fdopen(descriptor, "rb")
     if file.read(2) != b"\x1f\x8b":
         file.close()
         raise ArchiveError(
@@ -214,16 +215,16 @@ def _unpack(packed: IO[bytes], folder: Path, most: int) -> _Unpacked:
             continue
         if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
             raise ArchiveError(f"The archive holds what is no file: {_shown(name)}. {_NOTHING}")
-        if name == MANIFEST and file is not None:
-            unpacked.manifest = _manifest(member, file)
-            continue
-        inside = name.removeprefix(TOP)
-        kind = kind_of(inside) if inside != name else None
         if name.casefold() in unpacked.names:
             raise ArchiveError(f"The archive holds {_shown(name)} twice. {_NOTHING}")
         unpacked.names.add(name.casefold())
         if len(unpacked.names) > MAX_FILES:
             raise ArchiveError(f"The archive holds more than {MAX_FILES:,} files. {_NOTHING}")
+        if name == MANIFEST and file is not None:
+            unpacked.manifest = _manifest(member, file)
+            continue
+        inside = name.removeprefix(TOP)
+        kind = kind_of(inside) if inside != name else None
         if kind is None or file is None:
             if len(unpacked.left_out) < 1000:
                 unpacked.left_out.append(_shown(name))

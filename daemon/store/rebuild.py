@@ -69,9 +69,9 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
         if tree is not None and tree != state.plan.snapshot():
             wrong.append("the plan was not what the log says")
         if messages := store.restore_messages(session_id, state.messages):
-            wrong.append(f"{_count(messages, 'message')} were missing or not what the log says")
+            wrong.append(f"missing or not what the log says: {_count(messages, 'message')}")
         if cut := store.recover(session_id):
-            wrong.append(f"{_count(cut, 'byte')} of an event that was half written were cut off the log")
+            wrong.append(f"cut off the log: {_count(cut, 'byte')} of an event that was half written")
         if wrong:
             store.save_snapshot(after, state.plan.snapshot())
         return RebuiltSession(
@@ -132,7 +132,7 @@ def _problems(state: SessionState, session_id: str, events: int, children: list[
     problems: list[str] = []
     if lost := state.trace.last_event_id - events:
         problems.append(
-            f"{_count(lost, 'event')} of the log are damaged, or of a newer version: they count for nothing"
+            f"damaged or of a newer version, and without effect: {_count(lost, 'event')} of the log"
         )
     there = {child.rpartition(":")[2].rpartition(".")[2] for child in children}
     for name in (*state.children.branches, *state.children.subagents):

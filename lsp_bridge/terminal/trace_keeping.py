@@ -201,8 +201,8 @@ async def _import(options: TraceOptions, console: Console, ask: Ask) -> int:
         f"Imported {shown_line(string(done.get('traceId')))}" + (f": {title}" if title else "") + "\n"
     )
     console.write(
-        f"{_counts(mappings(done.get('sessions')))}. It counts as foreign: it can be read, and nothing in it is done in "
-        "your name.\n"
+        f"{_counts(mappings(done.get('sessions')))}. It counts as foreign: it can be read, and nothing in it is "
+        "done in your name.\n"
     )
     for dropped in strings(done.get("dropped")):
         console.write(f"Not imported: {shown_line(dropped)}\n")

@@ -1,0 +1,365 @@
+"""Archives that somebody made to do harm, or that are broken: refused in words, and nothing is left of them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tarfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from daemon.model.traces import FORMAT
+from daemon.store import archive_import
+from daemon.store.archive import MANIFEST, export_trace
+from daemon.store.archive_import import ArchiveError, import_trace
+from daemon.store.base import StoreError
+from daemon.store.files import FileTraceStore
+from tests.fakes.stored_traces import ID, write_children, write_trace
+from tools.hashing import sha256
+
+NOW = datetime(2026, 2, 1, tzinfo=UTC)
+OTHER = "20260101-000000-000000bbbb"
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("good")
+    store = FileTraceStore(folder / ".trace")
+    write_trace(store)
+    write_children(store)
+    export_trace(store, ID, folder / "a.tar.gz")
+    found: dict[str, bytes] = {}
+    with tarfile.open(folder / "a.tar.gz") as opened:
+        for member in opened:
+            file = opened.extractfile(member)
+            assert file is not None
+            found[member.name] = file.read()
+    return found
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FileTraceStore:
+    (tmp_path / "w").mkdir()
+    return FileTraceStore(tmp_path / "w" / ".trace")
+
+
+def member(name: str, data: bytes = b"", **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
+    made = tarfile.TarInfo(name)
+    made.size = len(data)
+    for field, value in fields.items():
+        setattr(made, field, value)
+    return made, data
+
+
+def packed(
+    files: Mapping[str, bytes], *more: tuple[tarfile.TarInfo, bytes], form: int = tarfile.GNU_FORMAT
+) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=form) as archive:
+        for made, data in (*(member(name, data) for name, data in files.items()), *more):
+            archive.addfile(made, io.BytesIO(data))
+    return gzip.compress(stream.getvalue(), 1)
+
+
+def write(tmp_path: Path, data: bytes) -> Path:
+    path = tmp_path / "a.tar.gz"
+    path.write_bytes(data)
+    return path
+
+
+def refused(store: FileTraceStore, archive: Path, **options: Any) -> str:
+    around = {path.relative_to(store.root.parent.parent) for path in store.root.parent.parent.rglob("*")}
+    with pytest.raises(StoreError) as error:
+        import_trace(store, archive, NOW, **options)
+    now = {path.relative_to(store.root.parent.parent) for path in store.root.parent.parent.rglob("*")}
+    left = {path.as_posix() for path in now - around} - {"w/.trace", "w/.trace/.gitignore"}
+    assert not left, "something was left behind"
+    assert "othing was imported" in str(error.value) or "cannot be read" in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../escaped.json",
+        "trace/../../escaped.json",
+        "trace/messages/../../../escaped.json",
+        "/tmp/escaped.json",
+        "//tmp/escaped.json",
+        "trace/..",
+        "C:/escaped.json",
+        "trace/messages\\..\\..\\escaped.json",
+        "trace//events.jsonl",
+        "trace/messages/a\nb.json",
+        "..",
+    ],
+)
+def test_names_that_lead_elsewhere(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], name: str
+) -> None:
+    assert "leads elsewhere" in refused(store, write(tmp_path, packed(good, member(name, b"x"))))
+    assert not Path("/tmp/escaped.json").exists()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        tarfile.SYMTYPE,
+        tarfile.LNKTYPE,
+        tarfile.CHRTYPE,
+        tarfile.BLKTYPE,
+        tarfile.FIFOTYPE,
+        tarfile.CONTTYPE,
+        b"S",
+    ],
+)
+@pytest.mark.parametrize("name", ["trace/messages", "trace/output/bash-1.txt", "trace", "harmless"])
+def test_what_is_no_file(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], kind: bytes, name: str
+) -> None:
+    made = member(name, type=kind, linkname="/etc/passwd")
+    assert "what is no file" in refused(store, write(tmp_path, packed(good, made)))
+
+
+@pytest.mark.parametrize(
+    "name", [MANIFEST, "trace/events.jsonl", "TRACE/events.JSONL", "trace/EVENTS.jsonl", "readme"]
+)
+def test_names_that_come_twice(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], name: str
+) -> None:
+    data = packed(good, member(name.lower() if name == "readme" else "trace/events.jsonl"), member(name))
+    assert "twice" in refused(store, write(tmp_path, data))
+
+
+def test_a_bomb_is_stopped_while_it_is_unpacked(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
+) -> None:
+    bomb = packed(good, member("trace/output/bash-1.txt", bytes(30_000_000)))
+    assert len(bomb) < 200_000
+    assert "more than 20 MB" in refused(store, write(tmp_path, bomb), max_mb=20.0)
+    # What is not wanted is unpacked, too, to get behind it.
+    bomb = packed(good, member("beside", bytes(30_000_000)))
+    assert "more than 20 MB" in refused(store, write(tmp_path, bomb), max_mb=20.0)
+
+
+def test_headers_that_want_much_memory(store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]) -> None:
+    for kind in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK):
+        data = packed(good, member("header", bytes(5_000_000), type=kind), member("x", b"x"))
+        assert "header of more than" in refused(store, write(tmp_path, data))
+
+
+def test_too_many_files(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_import, "MAX_FILES", 50)
+    many = [member(f"trace/output/bash-{number}.txt") for number in range(60)]
+    assert "more than 50 files" in refused(store, write(tmp_path, packed(good, *many)))
+
+
+def test_logs_that_are_too_long(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_import, "MAX_LOG", 1_000_000)
+    long = {**good, "trace/branches/B/events.jsonl": b"x" * 1_000_000}
+    assert "logs are longer" in refused(store, write(tmp_path, packed(long)))
+    monkeypatch.setattr(archive_import, "MAX_LINE", 1_000)
+    assert "a line of more than" in refused(
+        store, write(tmp_path, packed({**good, "trace/branches/B/events.jsonl": b"x" * 2_000}))
+    )
+
+
+def test_contents_that_are_not_what_their_hash_says(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
+) -> None:
+    digest = sha256(b"good")
+    name = f"trace/files/blobs/{digest[:2]}/{digest}"
+    assert "not what its name says" in refused(store, write(tmp_path, packed({**good, name: b"evil"})))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        (None, "has no goalwright-trace.json"),
+        (b"", "goalwright-trace.json is"),
+        (b"[]", "goalwright-trace.json is"),
+        (b"[" * 60_000, "goalwright-trace.json is"),
+        (b"{" + b" " * 70_000 + b"}", "too long"),
+        (b'{"kind": "other"}', "goalwright-trace.json is"),
+        ({"format": 99}, "newer"),
+        ({"trace_format": FORMAT + 1}, "newer"),
+        ({"format": True}, "has no format"),
+        ({"trace_id": "../x"}, "no id"),
+        ({"trace_id": ".hidden"}, "no id"),
+        ({"trace_id": f"{ID}:A"}, "no id"),
+        ({"trace_id": 7}, "no id"),
+        ({"trace_id": OTHER}, "another one"),
+    ],
+)
+def test_manifests_that_are_none(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], manifest: Any, words: str
+) -> None:
+    files = dict(good)
+    if manifest is None:
+        del files[MANIFEST]
+    elif isinstance(manifest, bytes):
+        files[MANIFEST] = manifest
+    else:
+        files[MANIFEST] = json.dumps({**json.loads(good[MANIFEST]), **manifest}).encode()
+    assert words in refused(store, write(tmp_path, packed(files)))
+
+
+def test_a_trace_that_is_there_stays_as_it_is(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
+) -> None:
+    archive = write(tmp_path, packed(good))
+    (store.root / ID).mkdir(parents=True)
+    assert "already" in refused(store, archive)
+    (store.root / ID).rmdir()
+    (store.root / ID).symlink_to(tmp_path / "elsewhere")  # also one that leads nowhere
+    assert "already" in refused(store, archive)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_link_in_place_of_the_traces_folder(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
+) -> None:
+    archive = write(tmp_path, packed(good))
+    (tmp_path / "elsewhere").mkdir()
+    store.root.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match="it is a link"):
+        import_trace(store, archive, NOW)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_logs_that_cannot_be_read(store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]) -> None:
+    log = good["trace/events.jsonl"]
+    lines = log.splitlines(keepends=True)
+    created = json.loads(lines[0])
+    created["trace"]["format"] = FORMAT + 1
+    newer = json.dumps(created).encode() + b"\n"
+    for bad, words in (
+        (b"", "lost its beginning"),
+        (b"".join(lines[1:]), "lost its beginning"),
+        (b"\x00\xff\n" * 100, "lost its beginning"),
+        (b"[" * 100_000 + b"\n", "lost its beginning"),
+        (log.replace(ID.encode(), OTHER.encode()), "another one"),
+        (newer + b"".join(lines[1:]), "newer"),
+    ):
+        files = {**good, "trace/events.jsonl": bad}
+        assert words in refused(store, write(tmp_path, packed(files)))
+    files = dict(good)
+    del files["trace/events.jsonl"]
+    refused(store, write(tmp_path, packed(files)))
+
+
+def test_a_branch_without_a_log_that_can_be_read_is_left_behind(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
+) -> None:
+    files = {**good, "trace/branches/B/events.jsonl": b"noise\n", "trace/branches/B/output/bash-1.txt": b"x"}
+    done = import_trace(store, write(tmp_path, packed(files)), NOW)
+    assert [dropped.partition(":")[0] for dropped in done.dropped] == ["B"]
+    assert store.children(ID) == [f"{ID}:A"]
+
+
+def test_what_is_derived_is_not_taken_from_the_archive(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
+) -> None:
+    forged = {
+        **good,
+        "trace/meta.json": json.dumps({"trace_id": OTHER, "title": "forged"}).encode(),
+        "trace/goal.json": b'{"mission": "forged", "goals": []}',
+        "trace/messages/msg_000001_00000001.json": b'{"forged": true}',
+        "trace/messages/msg_000099_00000099.json": b'{"forged": true}',
+    }
+    import_trace(store, write(tmp_path, packed(forged)), NOW)
+    assert store.trace(ID).title == "a title"
+    assert [message.text() for message in store.messages(ID)] == ["text 0", "answer 0", "text 1", "answer 1"]
+    assert "forged" not in "".join(
+        path.read_text() for path in (store.root / ID).rglob("*.json") if path.name != "imported.json"
+    )
+
+
+def test_what_is_no_part_of_a_trace_is_left_out_and_told(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
+) -> None:
+    more = [
+        member("__MACOSX/._trace"),
+        member("trace/.DS_Store", b"x"),
+        member("trace/hooks/run.sh", b"#!/bin/sh", mode=0o777),
+        member("trace/output", type=tarfile.DIRTYPE),
+        member("trace/branches/b1/events.jsonl", b"x"),
+        member("trace/messages/msg.json.exe", b"x"),
+    ]
+    done = import_trace(store, write(tmp_path, packed(good, *more)), NOW)
+    assert done.left_out == (
+        '"__MACOSX/._trace"',
+        '"trace/.DS_Store"',
+        '"trace/branches/b1/events.jsonl"',
+        '"trace/hooks/run.sh"',
+        '"trace/messages/msg.json.exe"',
+    )
+    names = {path.name for path in (store.root / ID).rglob("*")}
+    assert not names & {".DS_Store", "run.sh", "b1", "msg.json.exe", "hooks"}
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (store.root / ID).rglob("*.jsonl")), (
+        "others could read it"
+    )
+
+
+def test_what_is_no_archive(store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]) -> None:
+    whole = packed(good)
+    for data, words in (
+        (b"", "no .tar.gz"),
+        (b"PK\x03\x04 a zip", "no .tar.gz"),
+        (b"\x1f\x8b", "damaged"),
+        (gzip.compress(b"hello"), "damaged"),
+        (gzip.compress(b""), "damaged"),
+        (whole[: len(whole) // 2], "damaged"),
+        (whole[:-4], "damaged"),
+        (whole[:-8] + b"\x00\x00\x00\x00" + whole[-4:], "damaged"),
+    ):
+        assert words in refused(store, write(tmp_path, data))
+    with pytest.raises(ArchiveError, match="cannot be read"):
+        import_trace(store, tmp_path / "nothing.tar.gz", NOW)
+    os.mkfifo(tmp_path / "pipe")
+    assert "is no file" in refused(store, tmp_path / "pipe")
+    assert "no file" in refused(store, tmp_path)
+
+
+def test_what_an_import_that_was_killed_left_is_removed(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
+) -> None:
+    left = store.root / ".import-abc"
+    left.mkdir(parents=True)
+    (left / "x").write_text("x")
+    import_trace(store, write(tmp_path, packed(good)), NOW)
+    assert not left.exists()
+
+
+@given(data=st.data())
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_archive_with_damage_anywhere_is_refused_or_taken_in_whole(
+    tmp_path_factory: pytest.TempPathFactory, good: dict[str, bytes], data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("d")
+    (folder / "w").mkdir()
+    store = FileTraceStore(folder / "w" / ".trace")
+    stream = bytearray(gzip.decompress(packed(good)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(stream) - 1))
+        stream[at] = data.draw(st.integers(0, 255))
+    archive = write(folder, gzip.compress(bytes(stream), 1))
+    try:
+        import_trace(store, archive, NOW)
+    except StoreError:
+        assert [path.name for path in store.root.iterdir()] == [".gitignore"]
+    else:
+        assert store.messages(store.trace_ids()[0])
+        assert len(store.trace_ids()) == 1

@@ -1,0 +1,167 @@
+"""Everything that is derived from the log is made anew from it, and what was wrong is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from daemon.loop.recovery import read_state
+from daemon.store.base import UnknownTrace
+from daemon.store.files import FileTraceStore
+from daemon.store.rebuild import Rebuilt, rebuild
+from tests.fakes.stored_traces import ID, all_files, tell_of_branch, write_children, write_trace
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FileTraceStore:
+    store = FileTraceStore(tmp_path / ".trace")
+    write_trace(store)
+    write_children(store)
+    return store
+
+
+def repaired(done: Rebuilt) -> dict[str, tuple[str, ...]]:
+    return {session.session_id: session.repaired for session in done.sessions if session.repaired}
+
+
+def test_of_a_trace_in_order_nothing_is_changed(store: FileTraceStore) -> None:
+    before = all_files(store.root)
+    done = rebuild(store, ID)
+    assert not done.failed
+    assert [session.session_id for session in done.sessions] == [ID, f"{ID}:A", f"{ID}:A.s1"]
+    assert [(s.repaired, s.problems) for s in done.sessions] == [((), ())] * 3
+    assert (done.sessions[0].messages, done.sessions[0].goals) == (4, 1)
+    after = all_files(store.root)
+    assert {name: after[name] for name in before} == before
+
+
+@pytest.mark.parametrize("session_id", [ID, f"{ID}:A", f"{ID}:A.s1"])
+def test_what_is_lost_of_a_session_comes_back_as_it_was(store: FileTraceStore, session_id: str) -> None:
+    folder = store.folder(session_id)
+    names = (
+        "meta.json",
+        "goal.json",
+        "messages/msg_000001_00000001.json",
+        "messages/msg_000002_00000002.json",
+    )
+    before = all_files(store.root)
+    for name in names:
+        (folder / name).unlink()
+    done = rebuild(FileTraceStore(store.root), ID)
+    assert repaired(done) == {
+        session_id: (
+            "the metadata was missing or damaged",
+            "the plan was missing or damaged",
+            "missing or not what the log says: 2 messages",
+        )
+    }
+    after = all_files(store.root)
+    assert {name: after[name] for name in before} == before
+
+
+def test_what_was_forged_is_as_the_log_has_it_again(store: FileTraceStore) -> None:
+    folder = store.folder(ID)
+    before = all_files(folder)
+    for name, key, value in (
+        ("meta.json", "total_cost", 1000.0),
+        ("goal.json", "mission", "steal"),
+        ("messages/msg_000002_00000002.json", "content", [{"type": "text", "text": "forged"}]),
+    ):
+        raw = json.loads((folder / name).read_bytes())
+        assert key in raw
+        (folder / name).write_text(json.dumps({**raw, key: value}))
+    done = rebuild(FileTraceStore(store.root), ID)
+    assert repaired(done) == {
+        ID: (
+            "the metadata was not what the log says",
+            "the plan was not what the log says",
+            "missing or not what the log says: 1 message",
+        )
+    }
+    after = all_files(folder)
+    assert {name: after[name] for name in before} == before
+
+
+def test_a_half_written_event_is_cut_off_and_told(store: FileTraceStore) -> None:
+    log = store.folder(ID) / "events.jsonl"
+    whole = log.read_bytes()
+    log.write_bytes(whole + b'{"event": "turn_st')
+    done = rebuild(FileTraceStore(store.root), ID)
+    assert repaired(done) == {ID: ("cut off the log: 18 bytes of an event that was half written",)}
+    assert log.read_bytes() == whole
+
+
+def test_events_that_cannot_be_read_are_counted_and_stay(store: FileTraceStore) -> None:
+    log = store.folder(ID) / "events.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    lines[4] = b"\x00\x01 what is this\n"
+    log.write_bytes(b"".join(lines))
+    done = rebuild(FileTraceStore(store.root), ID)
+    assert done.sessions[0].problems == (
+        "damaged or of a newer version, and without effect: 1 event of the log",
+    )
+    assert log.read_bytes() == b"".join(lines)
+    assert not done.failed
+
+
+def test_a_child_whose_log_has_lost_its_beginning_fails_alone(store: FileTraceStore) -> None:
+    log = store.folder(f"{ID}:A") / "events.jsonl"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[1:]))
+    done = rebuild(FileTraceStore(store.root), ID)
+    assert done.failed
+    assert [session.failed for session in done.sessions] == [False, True, False]
+    assert "has lost its beginning" in done.sessions[1].problems[0]
+
+
+def test_a_log_with_events_of_another_session_makes_nothing(store: FileTraceStore) -> None:
+    log = store.folder(ID) / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(ID.encode(), b"20260101-000000-000000bbbb"))
+    before = all_files(store.folder(ID))
+    done = rebuild(FileTraceStore(store.root), ID)
+    assert done.failed
+    assert "another one" in done.sessions[0].problems[0]
+    assert all_files(store.folder(ID))["meta.json"] == before["meta.json"]
+
+
+def test_a_branch_whose_record_is_gone_is_told(tmp_path: Path) -> None:
+    store = FileTraceStore(tmp_path / ".trace")
+    tell_of_branch(write_trace(store), "B")
+    done = rebuild(store, ID)
+    assert done.sessions[0].problems == ("the record of B is gone; what it reported is still here",)
+
+
+def test_an_unknown_trace_is_refused(store: FileTraceStore) -> None:
+    with pytest.raises(UnknownTrace):
+        rebuild(store, "20260101-000000-000000bbbb")
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_derived_files_are_destroyed_the_session_is_the_same_afterwards(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    store = FileTraceStore(tmp_path_factory.mktemp("r") / ".trace")
+    write_trace(store, turns=3)
+    folder = store.folder(ID)
+    intact = read_state(FileTraceStore(store.root), ID)
+    derived = [path for path in sorted(folder.rglob("*.json")) if path.is_file()]
+    for path in data.draw(st.lists(st.sampled_from(derived), unique=True)):
+        whole = path.read_bytes()
+        damage = data.draw(st.sampled_from(["gone", "cut", "empty", "noise"]))
+        if damage == "gone":
+            path.unlink()
+        elif damage == "cut":
+            path.write_bytes(whole[: data.draw(st.integers(1, len(whole) - 1))])
+        else:
+            path.write_bytes(b"" if damage == "empty" else b"\xff\xfe[[[")
+    assert not rebuild(FileTraceStore(store.root), ID).failed
+    again = FileTraceStore(store.root)
+    state = read_state(again, ID)
+    assert (state.messages, state.plan.snapshot()) == (intact.messages, intact.plan.snapshot())
+    assert state.carrying() == intact.carrying()
+    assert again.messages(ID) == intact.messages
+    assert rebuild(again, ID).sessions[0].repaired == ()

@@ -37,7 +37,7 @@ def head_lines(fold: StepFold, style: Style) -> list[str]:
     head = fold.head
     took = f"{head.total_messages} messages, {tokens(head.total_tokens)}, {money(head.total_cost)}"
     lines = [f"{style.bold(one_line(head.title or head.task or head.trace_id))}  {style.dim(head.trace_id)}"]
-    if head.task and head.task != head.title:
+    if head.title and head.task not in ("", head.title):
         lines.append(one_line(head.task, 300))
     model = f", {one_line(head.model, 60)}" if head.model else ""
     lines.append(

@@ -35,6 +35,7 @@ from daemon.model.messages import (
 )
 from daemon.model.traces import Trace
 from daemon.plan.tree import Change, PlanTree
+from daemon.store.base import TraceStore
 
 BEGIN = datetime(2024, 1, 15, 14, 30, 10, tzinfo=UTC)
 TRACE = "20240115-143010-000000abcd"
@@ -50,14 +51,24 @@ class Recorded:
     sequence: int = 0
 
     def __post_init__(self) -> None:
-        trace = Trace(
+        self.trace = Trace(
             trace_id=self.trace_id,
             workspace="/ws",
             model="fake/model",
             created_at=self.now(),
             updated_at=self.now(),
         )
-        self.emit(SessionCreated(trace_id=self.trace_id, time=self.now(), trace=trace))
+        self.emit(SessionCreated(trace_id=self.trace_id, time=self.now(), trace=self.trace))
+
+    def into(self, store: TraceStore) -> None:
+        """Write it down, as a session does."""
+        store.create(self.trace)
+        self.append_to(store)
+
+    def append_to(self, store: TraceStore) -> None:
+        """What the store does not have yet."""
+        for event in self.events[store.last_event_id(self.trace_id) :]:
+            store.append(event)
 
     def now(self) -> datetime:
         """A second after the event before."""

@@ -1,0 +1,226 @@
+"""``goalwright trace list|show|dump|tail`` over a stored trace, without any daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.store.files import FileTraceStore
+from lsp_bridge.terminal.console import Console
+from lsp_bridge.terminal.trace_steps import dump_trace, list_traces, show_trace, tail_trace
+from tests.fakes.step_events import TRACE, Recorded, configuration_change
+from tests.fakes.waiting import until
+
+OTHER = "20240116-090000-000000ffff"
+
+
+class Screen:
+    """A console whose output can be read."""
+
+    def __init__(self, *, color: bool = False) -> None:
+        self._out = io.BytesIO()
+        self._err = io.StringIO()
+        out = io.TextIOWrapper(self._out, "utf-8", write_through=True)
+        self.console = Console(out=out, err=self._err, color=color, columns=100)
+
+    @property
+    def out(self) -> str:
+        return self._out.getvalue().decode()
+
+    @property
+    def err(self) -> str:
+        return self._err.getvalue()
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOALWRIGHT_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FileTraceStore:
+    return FileTraceStore(tmp_path / ".trace")
+
+
+def test_the_list_is_newest_first_and_for_programs_has_the_fields_of_the_api(
+    tmp_path: Path, store: FileTraceStore
+) -> None:
+    for log in (configuration_change(), Recorded(OTHER)):
+        log.into(store)
+    screen = Screen()
+    assert list_traces(tmp_path, console=screen.console) == 0
+    assert [line.split()[0] for line in screen.out.splitlines()] == [OTHER, TRACE]
+    screen = Screen()
+    list_traces(tmp_path, limit=1, as_json=True, console=screen.console)
+    (meta,) = screen.objects
+    assert set(meta) == {
+        "trace_id", "title", "summary", "task", "status", "agent", "model", "mode", "workspace", "created_at",
+        "updated_at", "total_messages", "total_tokens", "total_cost", "last_event_id", "foreign",
+    }  # fmt: skip
+    assert (meta["trace_id"], meta["status"], meta["foreign"]) == (OTHER, "idle", True)
+
+
+def test_an_empty_folder_has_no_traces_and_none_is_made_in_it(tmp_path: Path) -> None:
+    screen = Screen()
+    assert list_traces(tmp_path, console=screen.console) == 0
+    assert screen.err.startswith("There are no traces in ")
+    assert show_trace(tmp_path, console=screen.console) == 2
+    assert not (tmp_path / ".trace").exists()
+
+
+def test_show_draws_the_tree_with_what_each_step_took(tmp_path: Path, store: FileTraceStore) -> None:
+    configuration_change().into(store)
+    screen = Screen()
+    assert show_trace(tmp_path, "latest", console=screen.console) == 0
+    lines = screen.out.splitlines()
+    assert lines[0] == f"修改配置文件  {TRACE}"
+    assert lines[1].startswith("running 10 messages, 440 tokens, $0.02")
+    assert lines[3:8] == [
+        "├─ [✓] goal: 探索代码库  450 ms · 45 tokens · $0.0150",
+        "│  ├─ [✓] thought: 需要先了解项目结构。  100 ms · 10 tokens · $0.0050",
+        "│  ├─ [✓] action: glob_files(**/*.py)  50 ms",
+        "│  │  └─ [✓] result: 找到 15 个文件  5 tokens",
+        "│  ├─ [✓] thought: 发现配置文件  100 ms · 10 tokens · $0.0050",
+    ]
+    assert lines[-1] == "└─ [ ] goal: 运行测试"
+
+
+def test_show_is_coloured_on_a_terminal_and_never_by_what_it_shows(
+    tmp_path: Path, store: FileTraceStore
+) -> None:
+    log = configuration_change()
+    log.say("\x1b[2J\x1b[31mred\x1b]0;title\x07 alert.", ("c9", "bash", '{"command": "\\u001b[31m"}'))
+    log.into(store)
+    plain, coloured = Screen(), Screen(color=True)
+    show_trace(tmp_path, full=True, console=plain.console)
+    assert "\x1b" not in plain.out
+    assert "red alert." in plain.out
+    show_trace(tmp_path, console=coloured.console)
+    assert "\x1b[32m[✓] goal\x1b[0m" in coloured.out
+    assert "\x1b[31m" not in coloured.out
+    assert "\x1b[2J" not in coloured.out
+
+
+def test_full_shows_the_texts_below_their_steps(tmp_path: Path, store: FileTraceStore) -> None:
+    configuration_change().into(store)
+    screen = Screen()
+    show_trace(tmp_path, full=True, console=screen.console)
+    assert "port=1" in screen.out
+
+
+@pytest.mark.parametrize("wanted", [TRACE, TRACE[:13], "latest", TRACE[:8]])
+def test_a_trace_is_named_by_its_id_or_the_beginning_of_it(
+    tmp_path: Path, store: FileTraceStore, wanted: str
+) -> None:
+    configuration_change().into(store)
+    screen = Screen()
+    assert dump_trace(tmp_path, wanted, form="json", console=screen.console) == 0
+    assert json.loads(screen.out)["trace"]["trace_id"] == TRACE
+
+
+@pytest.mark.parametrize(
+    ("wanted", "branch", "told"),
+    [
+        ("2024", None, "is the beginning of 2 traces"),
+        ("1999", None, "There is no trace '1999'"),
+        ("../x", None, "There is no trace"),
+        (TRACE, "A", "has no branch or sub-agent 'A': it has none"),
+        (TRACE, "../..", "has no branch or sub-agent"),
+    ],
+)
+def test_what_is_not_there_is_said_with_what_is(
+    tmp_path: Path, store: FileTraceStore, wanted: str, branch: str | None, told: str
+) -> None:
+    for log in (configuration_change(), Recorded(OTHER)):
+        log.into(store)
+    screen = Screen()
+    assert dump_trace(tmp_path, wanted, branch=branch, console=screen.console) == 2
+    assert told in screen.err
+    assert screen.out == ""
+
+
+@pytest.mark.parametrize(("form", "begins"), [("txt", "=" * 60), ("md", "# Step Tree Debug"), ("json", "{")])
+def test_dump_writes_each_form_to_a_file_or_the_screen(
+    tmp_path: Path, store: FileTraceStore, form: Any, begins: str
+) -> None:
+    configuration_change().into(store)
+    screen, file = Screen(), tmp_path / "out" / "dump"
+    assert dump_trace(tmp_path, form=form, console=screen.console) == 0
+    assert screen.out.startswith(begins)
+    assert dump_trace(tmp_path, form=form, output=file, console=screen.console) == 1
+    assert "No such file" in screen.err
+    file.parent.mkdir()
+    assert dump_trace(tmp_path, form=form, output=file, console=screen.console) == 0
+    assert file.read_text("utf-8").startswith(begins)
+
+
+async def test_tail_says_what_is_there_and_ends(tmp_path: Path, store: FileTraceStore) -> None:
+    log = configuration_change()
+    log.end()
+    log.into(store)
+    screen = Screen()
+    assert await tail_trace(tmp_path, follow=False, console=screen.console) == 0
+    lines = [line.split("  ", 1)[1] for line in screen.out.splitlines()]
+    assert lines[0] == "[ ] goal: 探索代码库"
+    assert "    [✓] result: 找到 15 个文件  5 tokens" in lines
+    assert lines[-1].startswith("completed: ")
+    some = Screen()
+    assert await tail_trace(tmp_path, since=len(log.events) - 1, follow=False, console=some.console) == 0
+    assert some.out.splitlines() == screen.out.splitlines()[-1:]
+
+
+async def test_tail_follows_what_a_daemon_writes_until_nobody_reads(
+    tmp_path: Path, store: FileTraceStore
+) -> None:
+    log = configuration_change()
+    log.into(store)
+    steps, events = Screen(), Screen()
+    tails = [
+        asyncio.create_task(tail_trace(tmp_path, console=steps.console)),
+        asyncio.create_task(tail_trace(tmp_path, since=3, as_json=True, console=events.console)),
+    ]
+    await until(lambda: len(events.objects) == len(log.events) - 3, "the events that are there")
+    known = len(log.events)
+    log.say("Now it is done.")
+    log.append_to(store)
+    await until(lambda: "Now it is done." in steps.out, "the step that is new")
+    assert "探索代码库" not in steps.out
+    log.end()
+    log.append_to(store)
+    await until(lambda: "completed:" in steps.out and len(events.objects) == len(log.events) - 3, "the end")
+    assert [event["event_id"] for event in events.objects] == list(range(4, len(log.events) + 1))
+    assert events.objects[known - 3]["event"] == "message_added"
+    for screen in (steps, events):
+        screen.console.on_gone()
+    assert await asyncio.gather(*tails) == [0, 0]
+    store.close()
+
+
+async def test_tail_ends_in_words_when_the_trace_is_deleted(tmp_path: Path, store: FileTraceStore) -> None:
+    log = configuration_change()
+    log.into(store)
+    screen = Screen()
+    tail = asyncio.create_task(tail_trace(tmp_path, since=0, console=screen.console))
+    await until(lambda: "修改配置" in screen.out, "what is there")
+    store.delete(TRACE)
+    assert await asyncio.wait_for(tail, 30) == 2
+    assert screen.err == f"Trace {TRACE} was deleted.\n"
+
+
+def test_a_link_in_the_place_of_the_log_is_not_followed(tmp_path: Path, store: FileTraceStore) -> None:
+    configuration_change().into(store)
+    (store.root / TRACE / "events.jsonl").unlink()
+    (store.root / TRACE / "events.jsonl").symlink_to("/etc/passwd")
+    screen = Screen()
+    code = show_trace(tmp_path, console=screen.console)
+    assert (code, screen.out) == (1, "")
+    assert "cannot be read" in screen.err

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
+from pydantic import WithJsonSchema
 from starlette.responses import JSONResponse, Response
 
 from daemon.api import schemas as s
@@ -24,7 +25,11 @@ TraceId = Annotated[str, Path(description="Of /api/traces.")]
 BranchOf = Annotated[
     str | None, Query(alias="branch_id", description="Of this branch or sub-agent: A, s1, A.s1.")
 ]
-Time = Annotated[str | None, Query(description="ISO 8601, UTC when it names no zone.", max_length=40)]
+Time = Annotated[
+    str | None,
+    Query(description="ISO 8601, UTC when it names no zone.", max_length=100),
+    WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
+]
 
 
 async def answered(value: JsonObject) -> Response:

@@ -1,0 +1,146 @@
+"""Which old traces go, and that none goes that somebody needs."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.store.files import FileTraceStore
+from daemon.store.pruning import IMPORTED, MB, Limits, Stored, doomed, still_too_much, stored_traces
+from tests.fakes.stored_traces import ID, write_trace
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def stored(number: int, *, days: float = 0.0, size: int = MB) -> Stored:
+    return Stored(f"t{number:03d}", NOW - timedelta(days=days), size)
+
+
+OLD = [stored(1, days=40), stored(2, days=20), stored(3, days=10), stored(4, days=1)]
+
+
+def ids(limits: Limits, traces: list[Stored] = OLD, in_use: tuple[str, ...] = ()) -> list[str]:
+    return [one.stored.trace_id for one in doomed(traces, limits, NOW, in_use.__contains__)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        (Limits(), []),
+        (Limits(keep_days=30), ["t001"]),
+        (Limits(keep_days=10), ["t001", "t002"]),  # ten days are not more than ten
+        (Limits(keep_days=0.5), ["t001", "t002", "t003"]),
+        (Limits(max_mb=2.5), ["t001", "t002"]),
+        (Limits(max_mb=4), []),
+        (Limits(max_mb=0.001), ["t001", "t002", "t003"]),
+        (Limits(keep_days=30, max_mb=2), ["t001", "t002"]),
+        (Limits(keep=3), ["t001"]),
+        (Limits(keep=1), ["t001", "t002", "t003"]),
+        (Limits(keep=9), []),
+        (Limits(keep=3, max_mb=0.001), ["t001"]),
+        (Limits(keep=2, keep_days=30), ["t001"]),
+    ],
+)
+def test_the_oldest_go_until_the_limits_hold(limits: Limits, expected: list[str]) -> None:
+    assert ids(limits) == expected
+
+
+def test_one_that_is_in_use_stays_and_the_next_goes_in_its_place() -> None:
+    assert ids(Limits(max_mb=2.5), in_use=("t001",)) == ["t002", "t003"]
+    assert ids(Limits(keep_days=5), in_use=("t002",)) == ["t001", "t003"]
+
+
+def test_the_one_that_was_used_last_and_the_newest_both_stay() -> None:
+    traces = [stored(1, days=1), stored(2, days=50), stored(3, days=60)]
+    assert ids(Limits(keep_days=5), traces) == ["t002"]
+
+
+def test_reasons_are_told() -> None:
+    assert [one.reason for one in doomed(OLD, Limits(keep_days=30, max_mb=2), NOW)] == [
+        "not used for more than 30 days",
+        "all together took more than 2 MB",
+    ]
+    assert doomed(OLD, Limits(keep=3), NOW)[0].reason == "not one of the newest 3"
+    assert still_too_much(3 * MB, Limits(max_mb=2)).startswith("3.0 MB stay")
+    assert still_too_much(2 * MB, Limits(max_mb=2)) == ""
+
+
+_TRACES = st.lists(
+    st.builds(stored, st.integers(0, 60), days=st.floats(-10, 5000), size=st.integers(0, 50 * MB)),
+    unique_by=lambda one: one.trace_id,
+    max_size=20,
+)
+_LIMITS = st.builds(
+    Limits,
+    st.none() | st.floats(0.1, 1000),
+    st.none() | st.floats(0.001, 300),
+    st.none() | st.integers(1, 25),
+)
+
+
+@given(traces=_TRACES, limits=_LIMITS, used=st.sets(st.integers(0, 60)))
+def test_laws_of_pruning(traces: list[Stored], limits: Limits, used: set[int]) -> None:
+    in_use = {f"t{number:03d}" for number in used}
+    gone = [one.stored for one in doomed(traces, limits, NOW, in_use.__contains__)]
+    left = [one for one in traces if one not in gone]
+    assert len(set(gone)) == len(gone)
+    assert not in_use & {one.trace_id for one in gone}
+    assert gone == sorted(gone, key=lambda one: (one.used, one.trace_id))
+    if traces:
+        assert max(traces, key=lambda one: one.trace_id) in left
+        newest = sorted(traces, key=lambda one: (one.used, one.trace_id), reverse=True)
+        assert set(newest[: limits.keep or 1]) <= set(left)
+    if not limits.any:
+        assert not gone
+    # What is left is over a limit only as far as it may not go.
+    again = [one.stored for one in doomed(left, limits, NOW, in_use.__contains__)]
+    assert not again
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FileTraceStore:
+    return FileTraceStore(tmp_path / ".trace")
+
+
+def test_traces_are_found_with_their_size_and_last_use(store: FileTraceStore) -> None:
+    write_trace(store, text="x" * 5000)
+    found = stored_traces(store)
+    assert [one.trace_id for one in found] == [ID]
+    assert found[0].size >= 10_000
+    assert found[0].title == "a title"
+    assert found[0].used == store.trace(ID).updated_at
+    assert stored_traces(store, sizes=False)[0].size == 0
+
+
+def test_one_that_was_imported_lately_is_not_old(store: FileTraceStore) -> None:
+    write_trace(store)
+    (store.root / ID / IMPORTED).write_text(json.dumps({"time": NOW.isoformat()}))
+    assert stored_traces(store)[0].used == NOW
+
+
+@pytest.mark.parametrize(
+    "meta", [None, b"", b"[", b"[1]", b'{"updated_at": 7}', b'{"updated_at": "x"}', b"[" * 10**6]
+)
+def test_a_damaged_one_is_as_old_as_its_log(store: FileTraceStore, meta: bytes | None) -> None:
+    write_trace(store)
+    path = store.root / ID / "meta.json"
+    path.unlink() if meta is None else path.write_bytes(meta)
+    os.utime(store.root / ID / "events.jsonl", (1000, 1000))
+    assert stored_traces(store)[0].used == datetime.fromtimestamp(1000, UTC)
+
+
+def test_what_is_no_trace_is_not_looked_at(store: FileTraceStore, tmp_path: Path) -> None:
+    write_trace(store)
+    (store.root / "photos").mkdir()
+    (store.root / "photos" / "me.jpg").write_bytes(b"x")
+    (store.root / ".import-x").mkdir()
+    (store.root / "tree.txt").write_text("a dump")
+    write_trace(FileTraceStore(tmp_path / "elsewhere"))
+    (store.root / "20250101-000000-000000aaaa").symlink_to(tmp_path / "elsewhere" / ID)
+    assert [one.trace_id for one in stored_traces(store)] == [ID]

@@ -1,0 +1,226 @@
+"""The daemon deletes, rebuilds and takes in traces, and lets nobody's work be lost by it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from daemon.keeping import InUse, Keeping
+from daemon.store.archive import export_trace
+from daemon.store.base import StoreError, UnknownTrace
+from daemon.store.files import FileTraceStore
+from daemon.store.own import OwnSessions
+from daemon.store.pruning import Limits
+from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
+from tests.fakes.models import Call
+from tests.fakes.stored_traces import ID, NOW, write_trace
+from tests.fakes.waiting import until
+
+OTHER = "20260101-000000-000000bbbb"
+
+
+async def worked(bench: Bench) -> str:
+    """A session with a finished turn, which nobody looks at any more."""
+    session = bench.session()
+    await finish(prompted(session, "do it"))
+    bench.core.bus.unsubscribe(bench.heard.append)
+    return session.session_id
+
+
+def left(bench: Bench) -> list[str]:
+    return bench.core.store.trace_ids()
+
+
+async def test_old_sessions_are_deleted_and_are_no_longer_ours(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "one", "two", "three") as bench:
+        ids = [await worked(bench) for _ in range(3)]
+        done = await bench.core.keeping.prune(Limits(keep=1))
+        assert [one.stored.trace_id for one in done.deleted] == ids[:2]
+        assert (done.kept, left(bench)) == (1, [ids[2]])
+        assert [bench.core.is_foreign(trace_id) for trace_id in ids] == [True, True, False]
+        with pytest.raises(UnknownTrace):
+            await bench.core.session(ids[0])
+
+
+async def test_a_dry_run_deletes_nothing(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "one", "two") as bench:
+        ids = [await worked(bench) for _ in range(2)]
+        done = await bench.core.keeping.prune(Limits(keep=1), dry_run=True)
+        assert [one.stored.trace_id for one in done.deleted] == ids[:1]
+        assert done.freed > 0
+        assert sorted(left(bench)) == ids
+        assert bench.core.live(ids[0]) is not None
+
+
+async def test_one_that_somebody_looks_at_stays(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "one", "two") as bench:
+        first = await worked(bench)
+        await worked(bench)
+        bench.core.bus.subscribe(first, bench.heard.append)
+        done = await bench.core.keeping.prune(Limits(keep=1))
+        assert (done.deleted, done.kept) == ((), 2)
+        with pytest.raises(InUse, match="somebody works on it or looks at it"):
+            await bench.core.keeping.rebuild(first)
+
+
+async def test_one_that_is_at_work_stays_also_while_it_waits_for_an_answer(tmp_path: Path) -> None:
+    write = [Call("write", {"file_path": "a.txt", "content": "x"})]
+    async with daemon(tmp_path, write, "two", "done") as bench:
+        session = bench.core.new_session(model="fake/model")
+        turn = prompted(session, "write it")
+        await bench.asked()
+        await worked(bench)  # so that it is not the newest
+        done = await bench.core.keeping.prune(Limits(keep=1))
+        assert (done.deleted, done.kept) == ((), 2)
+        with pytest.raises(InUse):
+            await bench.core.keeping.rebuild(session.session_id)
+        await bench.answer()
+        await finish(turn)
+
+
+async def test_a_session_is_let_go_of_and_opened_again_after_its_record_was_rebuilt(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "one", "two") as bench:
+        session_id = await worked(bench)
+        before = bench.core.live(session_id)
+        folder = bench.core.store.folder(session_id)
+        (folder / "meta.json").write_text("{")
+        for path in (folder / "messages").glob("*.json"):
+            path.unlink()
+        done = await bench.core.keeping.rebuild(session_id)
+        assert not done.failed
+        assert bench.core.live(session_id) is None
+        session = await bench.core.session(session_id)
+        assert session is not before
+        result = await finish(prompted(session, "go on"))
+        assert result.stop == "end_turn"
+        assert [m.role for m in session.state.messages] == ["user", "assistant"] * 2
+
+
+async def test_nobody_opens_a_session_while_its_record_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with daemon(tmp_path, "one", "two") as bench:
+        first = await worked(bench)
+        await worked(bench)
+        deleting, go_on = threading.Event(), threading.Event()
+        delete = bench.core.store.delete
+
+        def slow(trace_id: str) -> None:
+            deleting.set()
+            assert go_on.wait(60)
+            delete(trace_id)
+
+        monkeypatch.setattr(bench.core.store, "delete", slow)
+        pruning = asyncio.create_task(bench.core.keeping.prune(Limits(keep=1)))
+        await until(deleting.is_set)
+        try:
+            with pytest.raises(InUse, match="try again"):
+                await bench.core.session(first)
+        finally:
+            go_on.set()
+        assert [one.stored.trace_id for one in (await pruning).deleted] == [first]
+        with pytest.raises(UnknownTrace):
+            await bench.core.session(first)
+
+
+async def test_one_that_cannot_be_deleted_is_told_and_the_others_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with daemon(tmp_path, "one", "two", "three") as bench:
+        ids = [await worked(bench) for _ in range(3)]
+        delete = bench.core.store.delete
+
+        def failing(trace_id: str) -> None:
+            if trace_id == ids[0]:
+                raise StoreError("it is in the way")
+            delete(trace_id)
+
+        monkeypatch.setattr(bench.core.store, "delete", failing)
+        done = await bench.core.keeping.prune(Limits(keep=1))
+        assert [one.stored.trace_id for one in done.deleted] == [ids[1]]
+        assert done.problems == ("it is in the way",)
+
+
+async def test_the_settings_prune_at_the_start_and_every_day(tmp_path: Path) -> None:
+    store = FileTraceStore(tmp_path / "workspace" / ".trace")
+    (tmp_path / "workspace").mkdir()
+    write_trace(store, ID)
+    write_trace(store, OTHER, created=NOW + timedelta(days=100))
+    settings = {"trace_keep_days": 30}
+    now = NOW + timedelta(days=110)
+    async with daemon(tmp_path, command_line=settings, now=lambda: now, check=False) as bench:
+        tidying = asyncio.create_task(bench.core.keeping.daily(pause_s=0.01))
+        await until(lambda: left(bench) == [OTHER], "the old one is gone")
+        write_trace(store, ID)
+        await until(lambda: left(bench) == [OTHER], "the old one is gone, the next day")
+        tidying.cancel()
+
+
+async def test_without_a_limit_nothing_is_deleted(tmp_path: Path) -> None:
+    store = FileTraceStore(tmp_path / "workspace" / ".trace")
+    (tmp_path / "workspace").mkdir()
+    for number in range(5):
+        write_trace(store, f"20200101-000000-00000000{number:02d}")
+    async with daemon(tmp_path, check=False) as bench:
+        done = await bench.core.keeping.prune()
+        assert (done.deleted, done.kept, done.kept_bytes) == ((), 5, None)
+
+
+async def test_what_is_imported_is_foreign_even_if_it_was_ours(tmp_path: Path) -> None:
+    call = [Call("bash", {"command": "echo hi"})]
+    async with daemon(tmp_path, call, "one", command_line=ALLOW_ALL) as bench:
+        session_id = await worked(bench)
+        archive = tmp_path / "a.tar.gz"
+        export_trace(bench.core.store, session_id, archive)
+        with pytest.raises(StoreError, match="already"):
+            await bench.core.keeping.take_in(archive)
+        assert not bench.core.is_foreign(session_id)
+        await bench.core.keeping.prune(Limits(keep=1))  # it is the newest: it stays
+        bench.core.store.delete(session_id)
+        with pytest.raises(InUse, match="open in the daemon"):
+            await bench.core.keeping.take_in(archive)
+    async with daemon(tmp_path, check=False) as bench:  # of a foreign one less counts than its log says
+        done = await bench.core.keeping.take_in(archive)
+        assert (done.trace_id, left(bench)) == (session_id, [session_id])
+        assert bench.core.is_foreign(session_id)
+        session = await bench.core.session(session_id)
+        assert session.foreign
+        assert len(session.state.messages) == 4
+    async with daemon(tmp_path, check=False) as bench:  # the next one reads the list from the disk
+        assert bench.core.is_foreign(session_id)
+
+
+async def test_a_branch_is_not_rebuilt_alone(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        with pytest.raises(StoreError, match="the session it belongs to"):
+            await bench.core.keeping.rebuild(f"{ID}:A")
+
+
+async def test_links_of_a_trace_that_came_with_the_folder_are_not_written_through(tmp_path: Path) -> None:
+    store = FileTraceStore(tmp_path / ".trace")
+    write_trace(store)
+    (tmp_path / "mine.json").write_text("mine")
+    meta = store.root / ID / "meta.json"
+    meta.unlink()
+    meta.symlink_to(tmp_path / "mine.json")
+    keeping = Keeping(
+        store, OwnSessions(tmp_path / "home", tmp_path), lambda: datetime.now(UTC), limits=Limits
+    )
+    with pytest.raises(StoreError, match="links"):
+        await keeping.rebuild(ID)
+    assert (tmp_path / "mine.json").read_text() == "mine"
+
+
+def test_a_session_that_is_gone_is_taken_off_the_list(tmp_path: Path) -> None:
+    own = OwnSessions(tmp_path / "home", tmp_path)
+    own.add(ID)
+    own.add(OTHER)
+    own.forget(ID)
+    own.forget("never there")
+    assert (ID in own, OTHER in own) == (False, True)
+    again = OwnSessions(tmp_path / "home", tmp_path)
+    assert (ID in again, OTHER in again) == (False, True)

@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.api.reader import MessageQuery, NotFound, TooLarge, TraceQuery, TraceReader
+from daemon.loop.state import SessionState
+from daemon.model.events import Event, GoalAdded, GoalUpdated, MessageAdded, SessionCreated, SessionUpdated
+from daemon.model.goals import Goal
+from daemon.model.messages import Message, TextPart
+from daemon.model.traces import Trace
+from daemon.store.base import StoreError
+from daemon.store.files import FileTraceStore
+from daemon.store.memory import MemoryTraceStore
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def trace_of(number: int, **fields: Any) -> Trace:
+    at = BEGIN + timedelta(hours=number)
+    known = {"trace_id": f"t{number:04d}", "workspace": "/w", "created_at": at, "updated_at": at}
+    return Trace.model_validate({**known, **fields})
+
+
+def begun(store: FileTraceStore | MemoryTraceStore, trace: Trace, *events: Event) -> SessionState:
+    """A trace in the store whose snapshot is not there: as after a crash."""
+    store.create(trace)
+    state = SessionState(trace)
+    first = SessionCreated(trace_id=trace.trace_id, time=trace.created_at, trace=trace)
+    for event in (first, *events):
+        state.apply(store.append(event))
+    return state
+
+
+def goal(trace_id: str, goal_id: str, parent: str | None = None) -> GoalAdded:
+    return GoalAdded(
+        trace_id=trace_id,
+        time=BEGIN,
+        parent_id=parent,
+        goal=Goal(id=goal_id, parent_id=parent, description=f"g{goal_id}"),
+    )
+
+
+def message(
+    trace_id: str, sequence: int, goal_id: str | None = None, role: Any = "assistant"
+) -> MessageAdded:
+    said = Message(
+        message_id=f"msg_{sequence:06d}_ab",
+        trace_id=trace_id,
+        role=role,
+        sequence=sequence,
+        goal_id=goal_id,
+        content=(TextPart(text=f"m{sequence}"),),
+        created_at=BEGIN,
+    )
+    return MessageAdded(trace_id=trace_id, time=BEGIN, message=said)
+
+
+async def pages(reader: TraceReader, **query: Any) -> list[str]:
+    """Ids of all pages."""
+    found: list[str] = []
+    before = None
+    while True:
+        page = await reader.traces(TraceQuery(before=before, **query))
+        found += [trace["trace_id"] for trace in page["traces"]]
+        before = page["next"]
+        assert (before is not None) == page["more"]
+        if before is None:
+            return found
+
+
+@given(st.integers(0, 12), st.integers(1, 5), st.sets(st.integers(0, 11)))
+def test_pages_of_a_list_are_the_list_whatever_the_filter(count: int, limit: int, wanted: set[int]) -> None:
+    store = MemoryTraceStore()
+    for number in range(count):
+        store.create(trace_of(number, agent="plan" if number in wanted else "build"))
+    reader = TraceReader(store, lambda _: None)
+    everything = [f"t{number:04d}" for number in reversed(range(count))]
+    assert asyncio.run(pages(reader, limit=limit)) == everything
+    chosen = [name for name in everything if int(name[1:]) in wanted]
+    assert asyncio.run(pages(reader, limit=limit, agent="plan")) == chosen
+
+
+async def test_filters_look_at_title_summary_mission_status_model_and_time() -> None:
+    store = MemoryTraceStore()
+    for number, fields in enumerate(
+        [
+            {"title": "Add a LOGIN page", "model": "x/a", "last_stop_reason": "end_turn"},
+            {"summary": "the login works", "last_stop_reason": "canceled"},
+            {"title": "other", "last_stop_reason": "error", "updated_at": BEGIN + timedelta(days=9)},
+            {"title": "running", "running": True},
+        ]
+    ):
+        store.create(trace_of(number, **fields))
+    begun(store, trace_of(4), SessionUpdated(trace_id="t0004", time=BEGIN, updates={"mission": "log in"}))
+    state = begun(
+        store, trace_of(5), SessionUpdated(trace_id="t0005", time=BEGIN, updates={"mission": "Login 登录"})
+    )
+    reader = TraceReader(store, {"t0005": state}.get, is_foreign=lambda name: name == "t0002")
+
+    async def ids(**query: Any) -> list[str]:
+        return await pages(reader, **query)
+
+    assert await ids(q="login") == ["t0005", "t0001", "t0000"]
+    assert await ids(q="LOGIN page") == ["t0000"]
+    assert await ids(q="登录") == ["t0005"]
+    assert await ids(model="x/a") == ["t0000"]
+    assert await ids(status=frozenset(["completed"])) == ["t0000"]
+    assert await ids(status=frozenset(["canceled", "failed"])) == ["t0003", "t0002", "t0001"]
+    assert await ids(since=BEGIN + timedelta(hours=4)) == ["t0004", "t0002"]
+    assert await ids(until=datetime(2026, 1, 1, 1)) == ["t0001", "t0000"]
+    listed = (await reader.traces(TraceQuery()))["traces"]
+    assert [trace["foreign"] for trace in listed] == [False, False, False, True, False, False]
+    assert listed[0]["task"] == "Login 登录"
+
+
+async def test_messages_are_filtered_by_goals_with_or_without_number_and_paged(tmp_path: Path) -> None:
+    store = FileTraceStore(tmp_path)
+    store.prepare()
+    gone = GoalUpdated(
+        trace_id="t0000", time=BEGIN, goal_id="3", updates={"status": "abandoned", "summary": "no"}
+    )
+    state = begun(
+        store,
+        trace_of(0),
+        goal("t0000", "1"),
+        goal("t0000", "2", "1"),
+        goal("t0000", "3"),
+        *(
+            message("t0000", n, (None, "1", "2", "3")[n % 4], "tool" if n % 2 else "assistant")
+            for n in range(1, 41)
+        ),
+        gone,
+    )
+    for reader in (TraceReader(store, lambda _: None), TraceReader(store, {"t0000": state}.get)):
+
+        async def seen(reader: TraceReader = reader, **query: Any) -> list[int]:
+            found: list[int] = []
+            before = None
+            while True:
+                page = await reader.messages("t0000", MessageQuery(before=before, limit=7, **query))
+                found[:0] = [m["sequence"] for m in page["messages"]]
+                if not page["has_earlier"]:
+                    return found
+                before = found[0]
+
+        assert await seen() == list(range(1, 41))
+        assert await seen(goal_id="1") == list(range(1, 41, 4))
+        assert await seen(goal_id="1.1") == list(range(2, 41, 4))
+        assert await seen(goal_id="1", descendants=True) == [n for n in range(1, 41) if n % 4 in (1, 2)]
+        assert await seen(internal_goal_id="3") == list(range(3, 41, 4))
+        assert await seen(role="tool") == list(range(1, 41, 2))
+        assert await seen(goal_id="1", role="assistant") == []
+        for wrong in (
+            {"goal_id": "2"},
+            {"goal_id": "nonsense"},
+            {"internal_goal_id": "9"},
+            {"branch_id": "A"},
+        ):
+            with pytest.raises(NotFound):
+                await seen(**wrong)
+
+
+HOSTILE = (
+    "", ".", "..", "../..", "..\\..", "/etc", "t0000/..", "t0000/../t0001", ".trace", "t0000:", "t0000:A",
+    "t0000:../..", "\0", "t\0", "~", "x" * 101, "x" * 100_000, "ü", "𝕏", "%2e%2e", "con", "t0000\n", "\ud800",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("files", [True, False])
+async def test_ids_that_lead_elsewhere_are_not_found(tmp_path: Path, files: bool) -> None:
+    store = FileTraceStore(tmp_path / "workspace" / ".trace") if files else MemoryTraceStore()
+    if isinstance(store, FileTraceStore):
+        store.root.mkdir(parents=True)
+        store.prepare()
+        outside = FileTraceStore(tmp_path / "outside")
+        outside.prepare()
+        begun(outside, trace_of(1))
+        (store.root / "t0001").symlink_to(outside.root / "t0001", target_is_directory=True)
+    begun(store, trace_of(0), goal("t0000", "1"))
+    reader = TraceReader(store, lambda _: None)
+    for name in (*HOSTILE, "t0001"):
+        for asked in (
+            reader.trace(name),
+            reader.messages(name, MessageQuery()),
+            reader.tree(name),
+            reader.node(name, None),
+            reader.branch(name, "A"),
+        ):
+            with pytest.raises(NotFound):
+                await asked
+    for name in HOSTILE:
+        for asked in (
+            reader.branch("t0000", name),
+            reader.messages("t0000", MessageQuery(branch_id=name)),
+            reader.tree("t0000", name),
+            reader.node("t0000", name or "x"),
+            reader.node("t0000", None, after=name or "x"),
+        ):
+            with pytest.raises(NotFound):
+                await asked
+    assert await pages(reader, limit=10) == ["t0000"]
+
+
+async def test_reading_writes_nothing_also_where_a_crash_left_a_trace(tmp_path: Path) -> None:
+    store = FileTraceStore(tmp_path)
+    store.prepare()
+    begun(store, trace_of(0), goal("t0000", "1"), *(message("t0000", n, "1") for n in range(1, 5)))
+    with (tmp_path / "t0000/events.jsonl").open("ab") as log:
+        log.write(b'{"event": "torn')
+    store.close()
+
+    def files() -> dict[str, tuple[int, bytes]]:
+        return {str(p): (p.stat().st_mtime_ns, p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file()}
+
+    before = files()
+    reader = TraceReader(FileTraceStore(tmp_path), lambda _: None)
+    assert [goal["id"] for goal in (await reader.trace("t0000"))["goal_tree"]["goals"]] == ["1"]
+    page = await reader.messages("t0000", MessageQuery(goal_id="1"))
+    assert [one["sequence"] for one in page["messages"]] == [1, 2, 3, 4]
+    assert (await reader.tree("t0000"))["total_steps"] > 0
+    await reader.traces(TraceQuery(q="x"))
+    assert files() == before
+
+
+@pytest.mark.parametrize("damaged", ["meta.json", "goal.json", "events.jsonl"])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b"\xff" * 9, b"[" * 200_000, b'{"trace_id": "other"}', b"null", b'{"goals": 1}\n' * 3],
+)
+async def test_what_is_damaged_is_read_from_the_log_or_refused_in_words(
+    tmp_path: Path, damaged: str, data: bytes
+) -> None:
+    store = FileTraceStore(tmp_path)
+    store.prepare()
+    state = begun(store, trace_of(0), goal("t0000", "1"))
+    store.save_snapshot(state.carrying(), state.plan.snapshot())
+    store.close()
+    (tmp_path / "t0000" / damaged).write_bytes(data)
+    reader = TraceReader(FileTraceStore(tmp_path), lambda _: None)
+    await reader.traces(TraceQuery(q="x"))
+    for asked in (
+        reader.trace("t0000"),
+        reader.tree("t0000"),
+        reader.messages("t0000", MessageQuery(goal_id="1")),
+    ):
+        try:
+            json.dumps(await asked)
+        except (StoreError, NotFound) as error:
+            assert len(str(error)) > 20
+    # An object without goals is a plan without goals.
+    if damaged == "meta.json" or (damaged == "goal.json" and b"other" not in data):
+        assert [one["id"] for one in (await reader.trace("t0000"))["goal_tree"]["goals"]] == ["1"]
+
+
+async def test_a_plan_that_is_forged_to_be_deep_or_wide_is_answered_in_parts() -> None:
+    store = MemoryTraceStore()
+    deep = [goal("t0000", str(n), str(n - 1) if n > 1 else None) for n in range(1, 1500)]
+    begun(store, trace_of(0), *deep)
+    begun(store, trace_of(1), *(goal("t0001", str(n)) for n in range(1, 2502)))
+    reader = TraceReader(store, lambda _: None)
+    json.dumps(await reader.tree("t0000"))
+    json.dumps(await reader.trace("t0000"))
+    json.dumps(await reader.node("t0000", None, expand=True, max_depth=100))
+    with pytest.raises(TooLarge, match="node/root"):
+        await reader.tree("t0001")
+    found: list[str] = []
+    after = None
+    while True:
+        page = await reader.node("t0001", None, after=after)
+        found += [step["step_id"] for step in page["children"]]
+        if not page["more"]:
+            break
+        after = found[-1]
+    assert found == [f"goal_{n}" for n in range(1, 2502)]
+
+
+async def test_a_tree_goes_on_from_where_it_was_and_many_may_ask_at_once() -> None:
+    store = MemoryTraceStore()
+    state = begun(store, trace_of(0), goal("t0000", "1"))
+    reader = TraceReader(store, {"t0000": state}.get)
+    for number in range(2, 40):
+        state.apply(store.append(goal("t0000", str(number))))
+        trees = await asyncio.gather(*(reader.tree("t0000") for _ in range(5)))
+        assert {tree["total_steps"] for tree in trees} == {number}
+
+
+READS = ("trace", "traces", "events", "messages", "goal_tree", "last_event_id")
+
+
+async def test_no_trace_is_read_on_the_event_loop(tmp_path: Path) -> None:
+    loop_thread = threading.get_ident()
+    touched: list[str] = []
+
+    class Watching(FileTraceStore):
+        def __getattribute__(self, name: str) -> Any:
+            if name in READS and threading.get_ident() == loop_thread:
+                touched.append(name)
+            return super().__getattribute__(name)
+
+    store = FileTraceStore(tmp_path)
+    store.prepare()
+    begun(store, trace_of(0), goal("t0000", "1"), message("t0000", 1, "1"))
+    reader = TraceReader(Watching(tmp_path), lambda _: None)
+    await reader.traces(TraceQuery(q="x"))
+    await reader.trace("t0000")
+    await reader.messages("t0000", MessageQuery(goal_id="1"))
+    await reader.tree("t0000")
+    await reader.node("t0000", None)
+    assert touched == []

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import uvicorn
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page
 
 from daemon.api.app import make_app
 from daemon.api.limits import Limits
 from daemon.api.security import Access
 from daemon.api.watch import WatchServer
 from daemon.api.websocket import websocket_settings
+from daemon.loop.state import SessionState
 from daemon.model.branches import BranchMeta, child_id
 from daemon.model.events import (
     BranchCompleted,
@@ -37,10 +38,10 @@ from daemon.model.events import (
 from daemon.model.goals import Goal, GoalStats, GoalStatus
 from daemon.model.messages import FinishPart, Part, Role, TextPart, ToolCallPart, ToolResultPart, Usage
 from daemon.model.traces import BranchTrace, Trace
-from daemon.loop.state import SessionState
 from daemon.store.base import TraceStore
 from daemon.store.memory import MemoryTraceStore
-from tests.e2e.vscode.browser import FLAGS, MISSING, find
+from tests.e2e.vscode.install import BUILD, ROOT
+from tests.e2e.vscode.window import chromium
 from tests.fakes.watched import Watched
 
 TOKEN = "t" * 43
@@ -50,6 +51,18 @@ DESIGN = "20260102-030405-00000001"
 
 class PageBench(Watched):
     """Traces that a page shows, and what happens in them."""
+
+    @classmethod
+    def over(cls, store: TraceStore, limits: Limits | None = None, port: int = 0) -> Self:
+        """Over a store, with nobody listening yet."""
+        bench = cls(store, limits or Limits())
+        bench.port = port
+        return bench
+
+    @classmethod
+    def over_memory(cls, limits: Limits, port: int) -> Self:
+        """The same over memory."""
+        return cls.over(MemoryTraceStore(), limits, port)
 
     def trace(self, trace_id: str, mission: str, title: str = "") -> None:
         """A new trace with a turn under way."""
@@ -71,14 +84,21 @@ class PageBench(Watched):
         self.states[trace.trace_id] = SessionState(trace)
         self.emit(SessionCreated(trace_id=trace.trace_id, time=trace.created_at, trace=trace))
 
-    def add(self, trace_id: str, goal_id: str, description: str, parent: str | None = None, **fields: object) -> None:
+    def add(
+        self, trace_id: str, goal_id: str, description: str, parent: str | None = None, **fields: object
+    ) -> None:
         """A goal."""
         known = {"id": goal_id, "description": description, "parent_id": parent, **fields}
         goal = Goal.model_validate(known)
         self.emit(GoalAdded(trace_id=trace_id, time=self.time(), goal=goal, parent_id=parent))
 
     def set(
-        self, trace_id: str, goal_id: str, status: GoalStatus, summary: str | None = None, focus: str | None = None
+        self,
+        trace_id: str,
+        goal_id: str,
+        status: GoalStatus,
+        summary: str | None = None,
+        focus: str | None = None,
     ) -> None:
         """What became of a goal, and where the focus goes."""
         updates = {"status": status} | ({"summary": summary} if summary else {})
@@ -101,9 +121,13 @@ class PageBench(Watched):
         """The model says something, and runs tools."""
         self._tell(trace_id, goal_id, text, tools)
 
-    def _tell(self, session_id: str, goal_id: str | None, text: str, tools: tuple[str, ...]) -> list[MessageAdded]:
+    def _tell(
+        self, session_id: str, goal_id: str | None, text: str, tools: tuple[str, ...]
+    ) -> list[MessageAdded]:
         calls = [
-            ToolCallPart(id=f"c{self._ticks}x{at}", name=name, input='{"path": "src/models/user.py", "limit": 40}')
+            ToolCallPart(
+                id=f"c{self._ticks}x{at}", name=name, input='{"path": "src/models/user.py", "limit": 40}'
+            )
             for at, name in enumerate(tools)
         ]
         told: list[Part] = [TextPart(text=text), *calls]
@@ -112,7 +136,9 @@ class PageBench(Watched):
         stored = self.emit(self.message(*told, goal_id=goal_id, session_id=session_id))
         for call in calls:
             content = "\n".join(f"{n:>5}\tdef field_{n}(self): ..." for n in range(1, 9))
-            result = ToolResultPart(tool_call_id=call.id, name=call.name, content=content, title="src/models/user.py")
+            result = ToolResultPart(
+                tool_call_id=call.id, name=call.name, content=content, title="src/models/user.py"
+            )
             stored += self.emit(self.message(result, role="tool", goal_id=goal_id, session_id=session_id))
         return [event for event in stored if isinstance(event, MessageAdded)]
 
@@ -121,7 +147,11 @@ class PageBench(Watched):
         now = self.time()
         session_id = child_id(trace_id, name)
         fields = {"trace_id": session_id, "workspace": "/w", "created_at": now, "updated_at": now}
-        self._begin(BranchTrace.model_validate({**fields, "id": name, "explore_start_id": start, "description": description}))
+        self._begin(
+            BranchTrace.model_validate(
+                {**fields, "id": name, "explore_start_id": start, "description": description}
+            )
+        )
         meta = BranchMeta(id=name, explore_start_id=start, description=description)
         self.emit(BranchStarted(trace_id=trace_id, time=now, explore_start_id=start, branch=meta))
 
@@ -143,7 +173,9 @@ class PageBench(Watched):
             self.emit(told)
         self.set(session_id, goal_id, "completed", f"{description}: done")
 
-    def branch_done(self, trace_id: str, name: str, summary: str, status: Literal["completed", "abandoned"] = "completed") -> None:
+    def branch_done(
+        self, trace_id: str, name: str, summary: str, status: Literal["completed", "abandoned"] = "completed"
+    ) -> None:
         """A branch has ended."""
         branch = self.states[trace_id].children.branches[name]
         done = BranchCompleted(
@@ -180,7 +212,13 @@ def tell_design(bench: PageBench, *, ended: bool = False) -> None:
     bench.add(t, "2", "Implement it with server sessions")
     bench.set(t, "1", "in_progress")
     bench.say(t, "1", "I look at what is there first.", "glob", "read", "read")
-    bench.set(t, "1", "completed", "The user model is in models/user.py, passwords are hashed with bcrypt", focus="2")
+    bench.set(
+        t,
+        "1",
+        "completed",
+        "The user model is in models/user.py, passwords are hashed with bcrypt",
+        focus="2",
+    )
     bench.set(t, "2", "in_progress")
     bench.say(t, "2", "Sessions in the database.", "read", "edit", "bash")
     bench.set(t, "2", "abandoned", "The database cannot keep sessions: no migrations")
@@ -210,7 +248,13 @@ def tell_design(bench: PageBench, *, ended: bool = False) -> None:
             goal=Goal.model_validate({"id": "4", "description": "Choose a way", **fields}),
             index=3,
         ),
-        ExploreCompleted(trace_id=t, time=bench.time(), explore_start_id="3", explore_merge_id="4", merge_summary="Both work"),
+        ExploreCompleted(
+            trace_id=t,
+            time=bench.time(),
+            explore_start_id="3",
+            explore_merge_id="4",
+            merge_summary="Both work",
+        ),
     )
     bench.set(t, "3", "completed", "Two ways were tried", focus="4")
     updates = {"status": "completed", "summary": "JWT", "selected_branch": "A"}
@@ -232,7 +276,15 @@ def tell_large(bench: PageBench, goals: int = 2000) -> None:
         top = (number - 1) // 5 * 5 + 1
         parent = None if number == top else str(top)
         status = "completed" if number < goals * 0.7 else "abandoned" if number % 97 == 0 else "pending"
-        bench.add(LARGE, str(number), f"Goal number {number} of many", parent, status=status, self_stats=stats, cumulative_stats=stats)
+        bench.add(
+            LARGE,
+            str(number),
+            f"Goal number {number} of many",
+            parent,
+            status=status,
+            self_stats=stats,
+            cumulative_stats=stats,
+        )
     assert len(state.plan.snapshot().goals) == goals
 
 
@@ -252,9 +304,13 @@ async def page_bench(store: TraceStore | None = None) -> AsyncGenerator[PageBenc
 @asynccontextmanager
 async def served(bench: PageBench, listening: socket.socket, limits: Limits) -> AsyncGenerator[None]:
     """Answers on a socket until it is left; then it may be served again, like a daemon that was started anew."""
-    bench.server = WatchServer(bench.reader, bench.bus, attached=lambda: None, left=lambda: None, limits=limits)
+    bench.server = WatchServer(
+        bench.reader, bench.bus, attached=lambda: None, left=lambda: None, limits=limits
+    )
     app = make_app(bench.reader, Access(TOKEN, bench.port), watch=bench.server)
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", **websocket_settings(limits))
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", **websocket_settings(limits)
+    )
     server = uvicorn.Server(config)
     running = asyncio.create_task(server._serve([listening]))  # pyright: ignore[reportPrivateUsage] - no signals
     try:
@@ -269,25 +325,32 @@ async def served(bench: PageBench, listening: socket.socket, limits: Limits) -> 
 
 
 @asynccontextmanager
-async def browser_page(*, theme: Literal["light", "dark"] = "light", size: tuple[int, int] = (1440, 900)) -> AsyncGenerator[Page]:
-    """A page of a real Chromium. What its console says is in ``said(page)``."""
-    browser = find()
-    assert browser is not None, MISSING
-    async with async_playwright() as playwright:
-        chromium = await playwright.chromium.launch(executable_path=str(browser), args=list(FLAGS))
-        try:
-            viewport = {"width": size[0], "height": size[1]}
-            page = await chromium.new_page(viewport=viewport, color_scheme=theme)  # pyright: ignore[reportArgumentType] - a TypedDict
-            yield page
-        finally:
-            await chromium.close()
+async def browser_page(
+    *, theme: Literal["light", "dark"] = "light", errors: list[str] | None = None
+) -> AsyncGenerator[Page]:
+    """A page of a real Chromium. What goes wrong in it is added to ``errors``."""
+    async with chromium() as browser:
+        context = await browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme=theme)
+        page = await context.new_page()
+        if errors is not None:
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.on(
+                "console",
+                lambda said: errors.append(said.text) if said.type in ("error", "warning") else None,
+            )
+        yield page
 
 
-def page_address(port: int, path: str = "") -> str:
+def page_address(port: int, trace_id: str = "", view: str = "") -> str:
     """Of the page, with the token."""
-    return f"http://127.0.0.1:{port}/?token={TOKEN}{path}"
+    return f"http://127.0.0.1:{port}/?token={TOKEN}" + (f"#/{trace_id}{view}" if trace_id else "")
 
 
-def screenshots() -> Path:
-    """Where pictures of the product are."""
-    return Path(__file__).parents[2] / "docs" / "screenshots"
+async def pictures(page: Page, name: str) -> None:
+    """The page in both themes, where ``Window.pictures`` puts those of VS Code."""
+    folder = ROOT / os.environ.get("GOALWRIGHT_SCREENSHOTS", str(BUILD / "screenshots"))
+    folder.mkdir(parents=True, exist_ok=True)
+    await page.mouse.move(0, 0)
+    for theme in ("light", "dark"):
+        await page.emulate_media(color_scheme=theme)
+        await page.screenshot(path=folder / f"{name}-{theme}.png", animations="disabled", caret="hide")

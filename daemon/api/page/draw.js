@@ -10,6 +10,8 @@ import { Viewport } from "./viewport.js";
 const READABLE = 0.34;
 /** Pixels around what is seen for which elements are made in advance. */
 const ROOM = 400;
+/** Room for the numbers on an edge, in units of the plane. */
+const LABEL = 132;
 const HELP =
   "Arrow keys go from goal to goal, Enter shows the messages, plus opens a goal or the branches, minus closes what is around it.";
 
@@ -37,6 +39,8 @@ export class DagView {
     this.drawnEdges = new Map();
     /** @type {string | null} */
     this.selected = null;
+    /** What is to stay where it is when the graph is shown the next time. @type {string | null} */
+    this.held = null;
     this.due = 0;
     this.far = false;
 
@@ -55,8 +59,13 @@ export class DagView {
     const { signal } = this.leaving;
     host.addEventListener("click", (event) => this.clicked(event), { signal });
     host.addEventListener("keydown", (event) => this.pressed(event), { signal });
-    // The browser scrolls what gets the focus into view; the plane is moved instead.
-    host.addEventListener("scroll", () => host.scrollTo(0, 0), { signal });
+    // When the browser scrolls something into view (what it finds in the page, say), the plane is moved instead.
+    host.addEventListener("scroll", () => {
+      const { scrollLeft, scrollTop } = host;
+      if (!scrollLeft && !scrollTop) return;
+      host.scrollTo(0, 0);
+      this.viewport.pan(-scrollLeft, -scrollTop);
+    }, { signal });
   }
 
   dispose() {
@@ -68,16 +77,20 @@ export class DagView {
   }
 
   /**
-   * Shows a graph. What the person looks at stays where it is on the screen: `anchor`, else the selected node.
+   * Shows a graph. What the person looks at stays where it is on the screen: `anchor`, else where an edge was opened,
+   * else the selected node. When the selected node gave way to others, or to what it is within, that is selected.
    * @param {Dag} dag
    * @param {Layout} layout
    * @param {{ anchor?: string | null }} [how]
    */
   show(dag, layout, { anchor = null } = {}) {
-    const held = [anchor, this.selected, this.middle()].find((key) => key && this.layout?.places.has(key) && layout.places.has(key));
+    const held = [anchor, this.held, this.selected, this.middle()].find((key) => key && this.layout?.places.has(key) && layout.places.has(key));
     const before = held ? this.layout?.places.get(held) : undefined;
     const after = held ? layout.places.get(held) : undefined;
     const first = this.layout === null;
+    const focused = this.host.contains(document.activeElement) && document.activeElement !== this.host;
+    const old = this.nodes.get(this.selected ?? "");
+    this.held = null;
     this.dag = dag;
     this.layout = layout;
     this.nodes = new Map(dag.nodes.map((node) => [node.key, node]));
@@ -88,9 +101,22 @@ export class DagView {
       this.viewport.x += (before.x - after.x) * this.viewport.scale;
       this.viewport.y += (before.y - after.y) * this.viewport.scale;
     }
-    if (this.selected && !this.nodes.has(this.selected)) this.selected = null;
+    if (old && !this.nodes.has(old.key)) this.selected = this.instead(old);
     if (first) this.fit();
+    if (focused && this.selected) this.select(this.selected, { focus: true });
+    else this.moved();
     this.draw();
+  }
+
+  /**
+   * What stands where a node stood.
+   * @param {DagNode} old
+   */
+  instead(old) {
+    const within = this.dag.nodes.find((node) => node.within.includes(old.key));
+    // Branches are within `fork:3`, which is opened and closed at `goal:3`.
+    const around = old.within.map((key) => key.replace(/^fork:/, "goal:")).find((key) => this.nodes.has(key));
+    return within?.key ?? around ?? null;
   }
 
   /** The whole graph, as far as it stays readable; then rather its beginning, or where the agent is. */
@@ -125,7 +151,7 @@ export class DagView {
   }
 
   /**
-   * Moves the plane until a node is seen whole.
+   * Moves the plane until a node is seen whole, with the numbers of the work that led to it.
    * @param {string} key
    */
   reveal(key) {
@@ -136,7 +162,8 @@ export class DagView {
     const [left, top] = [place.x * scale + x, place.y * scale + y];
     const [right, bottom] = [left + this.layout.nodeWidth * scale, top + this.layout.nodeHeight * scale];
     const { clientWidth: width, clientHeight: height } = this.host;
-    const dx = left < room ? room - left : right > width - room ? width - room - right : 0;
+    const before = this.incoming.has(key) ? LABEL * scale : 0;
+    const dx = left - before < room ? room - left + before : right > width - room ? width - room - right : 0;
     const dy = top < room ? room - top : bottom > height - room ? height - room - bottom : 0;
     if (dx || dy) this.viewport.pan(dx, dy);
   }
@@ -261,8 +288,11 @@ export class DagView {
     const target = event.target instanceof Element ? event.target : null;
     const toggle = target?.closest("[data-toggle]");
     if (toggle) {
-      const node = toggle.closest("[data-to]")?.getAttribute("data-to");
-      this.toggle(toggle.getAttribute("data-toggle") ?? "", toggle.getAttribute("data-opens") === "true", node ?? null);
+      const edge = toggle.closest(".dag-edge");
+      // What is opened unfolds to the right of where the edge begins.
+      this.held = edge?.getAttribute("data-from") ?? null;
+      const near = edge?.getAttribute("data-to") ?? toggle.closest(".dag-node")?.getAttribute("data-key") ?? null;
+      this.toggle(toggle.getAttribute("data-toggle") ?? "", toggle.getAttribute("data-opens") === "true", near);
       return;
     }
     const edge = this.dag.edges.find((one) => one.key === target?.closest(".dag-edge")?.getAttribute("data-key"));

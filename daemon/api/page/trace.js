@@ -48,8 +48,6 @@ export class TraceView {
     this.place = null;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
-    /** @type {string | null} */
-    this.anchor = null;
     /** Branches whose details are being fetched. @type {Set<string>} */
     this.fetching = new Set();
     this.stepsShown = false;
@@ -122,10 +120,9 @@ export class TraceView {
     const made = performance.now();
     const layout = layoutOf(dag, { wrap: Math.max(900, this.graph.clientWidth) });
     const placed = performance.now();
-    this.view.show(dag, layout, { anchor: this.anchor });
+    this.view.show(dag, layout);
     this.took = { dag: made - begun, layout: placed - made, draw: performance.now() - placed };
     this.graph.dataset["nodes"] = String(dag.nodes.length);
-    this.anchor = null;
     const place = dag.nodes.findLast((node) => node.current)?.key ?? null;
     if (place && place !== this.place && this.place !== null && this.follow) this.view.reveal(place);
     this.place = place;
@@ -141,20 +138,7 @@ export class TraceView {
     if (open) this.expanded.add(key);
     else this.expanded.delete(key);
     if (open && key.startsWith("branch:")) void this.fetchBranch(key.slice("branch:".length));
-    const { selected } = this.view;
     this.draw();
-    if (!selected || this.view.nodes.has(selected)) {
-      if (selected) this.view.select(selected, { focus: this.hasFocus() });
-      return;
-    }
-    // What was selected is hidden now, or gave way to what is within it.
-    const next = open ? this.view.dag.nodes.find((node) => node.within[0] === key) : this.view.nodes.get(key.replace(/^fork:/, "goal:"));
-    this.view.select(next?.key ?? null, { focus: this.hasFocus() });
-  }
-
-  /** The keyboard was in the graph: what had it may be gone by now. */
-  hasFocus() {
-    return document.activeElement === document.body || this.graph.contains(document.activeElement);
   }
 
   expandAll() {

@@ -1,0 +1,343 @@
+"""The web page of the trace API in a real Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.async_api import Locator, Page, expect
+
+from daemon.api.limits import Limits
+from daemon.store.files import FileTraceStore
+from tests.fakes.trace_page import (
+    DESIGN,
+    LARGE,
+    TOKEN,
+    PageBench,
+    browser_page,
+    page_address,
+    page_bench,
+    pictures,
+    served,
+    tell_design,
+    tell_large,
+)
+
+expect.set_options(timeout=30_000)
+
+
+def node(page: Page, key: str) -> Locator:
+    return page.locator(f'.dag-node[data-key="{key}"]')
+
+
+def edge(page: Page, key: str) -> Locator:
+    return page.locator(f'.dag-edge[data-to="{key}"]')
+
+
+async def toggle(page: Page, key: str, opens: bool) -> None:
+    place = page.locator(f'.dag-edge [data-toggle="{key}"][data-opens="{str(opens).lower()}"]')
+    await place.first.click()
+
+
+async def labels(page: Page) -> list[str]:
+    """The numbers of the nodes that are drawn, as they stand in the page."""
+    return sorted(await page.locator(".dag-node .dag-head b").all_inner_texts())
+
+
+async def test_the_graph_opens_and_closes_on_its_edges() -> None:
+    errors: list[str] = []
+    async with page_bench() as bench, browser_page(errors=errors) as page:
+        tell_design(bench, ended=True)
+        await page.goto(page_address(bench.port, DESIGN))
+        await expect(node(page, "goal:1")).to_be_visible()
+        assert await labels(page) == ["1", "2", "3", "4", "5"]
+        await expect(node(page, "goal:2")).to_have_class(re.compile(r"\bgrey\b"))
+        # Collapsed: cumulative; then each goal within has its own.
+        await expect(edge(page, "goal:5").locator(".dag-stats")).to_have_text("7 msgs · 700 · $0.07")
+        await toggle(page, "goal:5", True)
+        await expect(node(page, "goal:6")).to_be_visible()
+        await expect(node(page, "goal:5")).to_have_count(0)
+        await expect(edge(page, "goal:6").locator(".dag-stats")).to_have_text("3 msgs · 300 · $0.03")
+        await toggle(page, "goal:7", True)
+        await expect(node(page, "goal:8")).to_contain_text("4.2.1")
+        await toggle(page, "goal:7", False)
+        await expect(node(page, "goal:7")).to_contain_text("4.2")
+        await toggle(page, "goal:5", False)
+        await expect(node(page, "goal:5")).to_be_visible()
+        # The edge from where the branches part to where they meet opens them; a branch opens in place.
+        await toggle(page, "fork:3", True)
+        await expect(node(page, "branch:A")).to_contain_text("chosen")
+        await expect(node(page, "branch:B")).to_be_visible()
+        await toggle(page, "branch:A", True)
+        await expect(node(page, "goal:A/2")).to_contain_text("A.2")
+        await expect(edge(page, "goal:A/2").locator(".dag-preview")).to_have_text("edit → bash × 2")
+        await expect(page.locator(".dag-edge[data-to='goal:4']")).to_have_count(2)
+        assert errors == []
+
+
+async def test_an_edge_shows_the_messages_of_its_work_and_hostile_text_stays_text() -> None:
+    errors: list[str] = []
+    async with page_bench() as bench, browser_page(errors=errors) as page:
+        nasty = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
+        bench.trace(DESIGN, nasty, nasty)
+        bench.add(DESIGN, "1", nasty, reason=nasty)
+        bench.set(DESIGN, "1", "in_progress")
+        for number in range(60):
+            bench.say(DESIGN, "1", f"{nasty} {number}", "read")
+        await page.goto(page_address(bench.port, DESIGN))
+        await edge(page, "goal:1").locator(".dag-stats").click()
+        pane = page.locator("#pane")
+        await expect(pane.get_by_role("heading")).to_contain_text("<script>")
+        await expect(pane.locator(".message").last).to_contain_text("read")
+        await expect(pane.locator(".message .text").last).to_have_text(f"{nasty} 59")
+        shown = await pane.locator(".message").count()
+        await pane.get_by_role("button", name="Earlier messages").click()
+        await expect(pane.locator(".message")).not_to_have_count(shown)
+        # A new one comes by itself, at the end and once.
+        bench.say(DESIGN, "1", "the newest")
+        await expect(pane.locator(".message .text").last).to_have_text("the newest")
+        ids = await pane.locator(".message").evaluate_all("all => all.map(one => one.dataset.id)")
+        assert len(ids) == len(set(ids)) and ids == sorted(ids)
+        await page.locator("#tab-steps").click()
+        await expect(page.get_by_role("treeitem").first).to_contain_text("<script>")
+        assert await page.locator("img, #view script").count() == 0
+        assert "hacked" not in (await page.title()).replace(nasty, "")
+        await page.keyboard.press("Escape")
+        assert errors == []
+
+
+async def test_the_graph_is_worked_by_keyboard_alone_and_says_aloud_what_is_there() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        tell_design(bench, ended=True)
+        await page.goto(page_address(bench.port, DESIGN))
+        await expect(node(page, "goal:1")).to_be_visible()
+        # The graph is one stop of Tab.
+        assert await page.locator("#graph [tabindex='0']").count() == 1
+        await page.locator("#graph [tabindex='0']").focus()
+        await page.keyboard.press("Home")
+        await expect(node(page, "start")).to_be_focused()
+        await page.keyboard.press("ArrowRight")
+        await expect(node(page, "goal:1")).to_be_focused()
+        await expect(
+            page.get_by_role("button", name="1 Analyse the code, completed, 4 messages")
+        ).to_be_focused()
+        await page.keyboard.press("ArrowRight")
+        await expect(node(page, "goal:3")).to_have_attribute("aria-expanded", "false")
+        await page.keyboard.press("+")
+        await expect(node(page, "goal:3")).to_have_attribute("aria-expanded", "true")
+        await page.keyboard.press("ArrowRight")
+        await expect(node(page, "branch:A")).to_be_focused()
+        await page.keyboard.press("+")
+        await expect(node(page, "goal:A/1")).to_be_focused()
+        await page.keyboard.press("-")
+        await expect(node(page, "branch:A")).to_be_focused()
+        await page.keyboard.press("ArrowDown")
+        await expect(node(page, "branch:B")).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#pane .message").first).to_contain_text("Connect to Redis")
+        await page.locator("#pane .close").focus()
+        await page.keyboard.press("Escape")
+        await expect(page.locator("#pane")).to_be_hidden()
+        await expect(node(page, "branch:B")).to_be_focused()
+
+
+async def test_what_happens_is_seen_at_once_and_after_a_lost_connection_nothing_is_missing() -> None:
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        limits = Limits()
+        bench = PageBench.over_memory(limits, port)
+        tell_design(bench)
+        async with browser_page() as page:
+            async with served(bench, listening.dup(), limits):
+                await page.goto(page_address(port, DESIGN))
+                await expect(page.locator("#connection")).to_have_text("Live")
+                # Branches that are at work are shown without being asked for.
+                await expect(node(page, "branch:B")).to_be_visible()
+                bench.add(DESIGN, "11", "Write the docs")
+                await expect(node(page, "goal:11")).to_be_visible()
+                bench.set(DESIGN, "11", "in_progress")
+                bench.say(DESIGN, "11", "Docs.", "write")
+                await expect(edge(page, "goal:11").locator(".dag-stats")).to_have_text("2 msgs · 200 · $0.02")
+                await toggle(page, "branch:B", True)
+                await expect(node(page, "goal:B/1")).to_be_visible()
+                bench.in_branch(DESIGN, "B", "2", "Keep sessions there", "edit")
+                await expect(node(page, "goal:B/2")).to_contain_text("B.2")
+                await page.locator("#tab-steps").click()
+                steps = page.get_by_role("tree").get_by_role("treeitem")
+                await expect(steps.last).to_be_visible()
+            await expect(page.locator("#connection")).to_have_class("lost")
+            bench.add(DESIGN, "12", "Came while nobody was there")
+            bench.set(DESIGN, "12", "in_progress")
+            bench.say(DESIGN, "12", "Nobody hears this.", "bash")
+            async with served(bench, listening.dup(), limits):
+                await expect(page.locator("#connection")).to_have_text("Live")
+                row = page.locator('.step[data-id="goal_12"]')
+                await expect(row).to_have_count(1)
+                await expect(row).to_have_class(re.compile("in_progress"))
+                bench.end(DESIGN)
+                await expect(page.locator("#facts .pill")).to_have_text("completed")
+                ids = await page.locator(".step").evaluate_all("all => all.map(one => one.dataset.id)")
+                assert len(ids) == len(set(ids))
+                await page.locator("#tab-graph").click()
+                await expect(node(page, "goal:12")).to_be_visible()
+
+
+async def test_the_step_tree_loads_level_by_level_and_grows() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        tell_design(bench, ended=True)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+        await page.goto(page_address(bench.port, DESIGN, "/steps"))
+        first = page.locator('.step[data-id="goal_1"]')
+        await expect(first).to_have_attribute("aria-expanded", "false")
+        assert not [path for path in asked if path.endswith(("/node/goal_1", "/tree"))]
+        await first.focus()
+        await page.keyboard.press("ArrowRight")
+        await expect(first.get_by_role("treeitem").first).to_contain_text("I look at what is there first.")
+        await expect(page.locator('.step[data-id="goal_1_evaluation"]')).to_contain_text("bcrypt")
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#pane")).to_contain_text("I look at what is there first.")
+        await page.keyboard.press("ArrowLeft")
+        await page.keyboard.press("ArrowLeft")
+        await expect(first).to_have_attribute("aria-expanded", "false")
+        # A goal that is open gets what is done for it.
+        log_in = page.locator('.step[data-id="goal_8"]')
+        await page.locator('.step[data-id="goal_7"] > .row .twist').click()
+        await log_in.locator(".twist").first.click()
+        count = await log_in.get_by_role("treeitem").count()
+        bench.say(DESIGN, "8", "One more edit.", "edit")
+        await expect(log_in.get_by_role("treeitem").filter(has_text="One more edit.")).to_have_count(1)
+        assert await log_in.get_by_role("treeitem").count() > count
+        # The steps of a branch are its own.
+        await page.locator("#line").select_option("A")
+        await expect(page.locator('.step[data-id="goal_2"]')).to_contain_text("Issue and verify it")
+
+
+async def test_2000_goals_are_laid_out_and_only_what_is_seen_is_drawn() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        tell_large(bench)
+        await page.goto(page_address(bench.port, LARGE))
+        await expect(node(page, "goal:1")).to_be_visible()
+        await page.locator("#expand-all").click()
+        await expect(page.locator("#graph")).to_have_attribute("data-nodes", re.compile(r"1[5-9]\d\d"))
+        assert await page.locator(".dag-node").count() < 250
+        # Dragging the plane far away draws what is there, and forgets what is not seen any more.
+        box = await page.locator("#graph").bounding_box()
+        assert box is not None
+        for _ in range(6):
+            await page.mouse.move(box["x"] + 900, box["y"] + 700)
+            await page.mouse.down()
+            await page.mouse.move(box["x"] + 100, box["y"] + 60, steps=5)
+            await page.mouse.up()
+        await expect(node(page, "goal:2")).to_have_count(0)
+        assert 0 < await page.locator(".dag-node").count() < 250
+        await expect(page.locator("#pane")).to_be_hidden()
+        await page.locator("#overview").click()
+        await expect(page.locator("#graph")).to_have_class(re.compile(r"\bfar\b"))
+        assert await page.locator(".dag-node").count() < 3
+        assert await page.locator(".dag-far").count() < 8
+
+
+async def test_the_token_leaves_the_address_bar_and_a_reload_still_works() -> None:
+    errors: list[str] = []
+    async with page_bench() as bench, browser_page(errors=errors) as page:
+        tell_design(bench)
+        hosts: set[str | None] = set()
+        page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+        await page.goto(page_address(bench.port))
+        # The newest trace is opened without being named.
+        await expect(node(page, "goal:1")).to_be_visible()
+        assert TOKEN not in page.url
+        assert DESIGN in page.url
+        assert not await page.context.cookies()
+        assert errors == []
+        await page.reload()
+        await expect(node(page, "goal:1")).to_be_visible()
+        assert TOKEN not in page.url
+        assert {host for host in hosts if host} == {"127.0.0.1"}
+        other = await page.context.new_page()
+        answer = await other.goto(f"http://127.0.0.1:{bench.port}/")
+        assert answer is not None and answer.status == 401
+        await expect(other.locator("body")).to_contain_text("goalwright trace page")
+
+
+async def test_the_list_is_searched_and_filtered() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        tell_design(bench, ended=True)
+        bench.end(DESIGN)
+        tell_large(bench, 10)
+        await page.goto(page_address(bench.port))
+        entries = page.locator("#traces .trace")
+        await expect(entries).to_have_count(2)
+        await expect(entries.first).to_contain_text("Very many goals")
+        await page.get_by_role("searchbox").fill("authentication")
+        await expect(entries).to_have_count(1)
+        await entries.click()
+        await expect(page.locator("#title")).to_have_text("User authentication")
+        await page.get_by_role("searchbox").fill("")
+        await page.locator("#status").select_option("Running")
+        await expect(entries).to_have_count(1)
+        await expect(entries).to_contain_text("Very many goals")
+
+
+async def test_pictures_of_the_page_in_both_themes() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        tell_design(bench, ended=True)
+        await page.goto(page_address(bench.port, DESIGN))
+        await toggle(page, "fork:3", True)
+        await expect(node(page, "branch:A")).to_be_visible()
+        await edge(page, "goal:1").locator(".dag-stats").click()
+        await expect(page.locator("#pane .message").first).to_be_visible()
+        await page.locator("#pane summary").first.click()
+        await pictures(page, "trace")
+        background = "getComputedStyle(document.body).backgroundColor"
+        dark = await page.evaluate(background)
+        await page.emulate_media(color_scheme="light")
+        assert await page.evaluate(background) != dark
+
+
+async def test_the_page_of_a_real_daemon_shows_stored_traces(
+    workspace: Path, clean_env: dict[str, str]
+) -> None:
+    bench = PageBench.over(FileTraceStore(workspace / ".trace"))
+    tell_design(bench, ended=True)
+    bench.end(DESIGN)
+    bench.store.close()
+    command = [sys.executable, "-I", "-m", "daemon", "serve", "--http", "0", "--workspace", str(workspace)]
+    daemon = subprocess.Popen(
+        command,
+        cwd=workspace.parent,
+        env=clean_env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert daemon.stdout is not None
+        address = json.loads(await asyncio.to_thread(daemon.stdout.readline))
+        errors: list[str] = []
+        async with browser_page(errors=errors) as page:
+            await page.goto(f"{address['url']}/?token={address['token']}")
+            await expect(page.locator("#title")).to_have_text("User authentication")
+            await expect(node(page, "goal:2")).to_have_class(re.compile(r"\bgrey\b"))
+            await toggle(page, "fork:3", True)
+            await toggle(page, "branch:A", True)
+            await expect(node(page, "goal:A/1")).to_be_visible()
+            await edge(page, "goal:A/1").locator(".dag-stats").click()
+            await expect(page.locator("#pane .message").first).to_contain_text("Design the token")
+            await page.locator("#tab-steps").click()
+            await expect(page.locator('.step[data-id="goal_1"]')).to_be_visible()
+            assert errors == []
+    finally:
+        daemon.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(daemon.wait, 30)

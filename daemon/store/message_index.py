@@ -21,6 +21,8 @@ from daemon.store.regular import open_regular
 
 _KEPT = 8
 """Traces whose index is remembered."""
+_END = 16 * 1024 * 1024
+"""Bytes at the end of a log in which the first page is looked for."""
 _HEAD = 1000
 _ENVELOPE = 400
 _KIND = b',"event":"'
@@ -64,14 +66,14 @@ class _Index:
             self.scanned = 0
             self.file = (status.st_dev, status.st_ino)
         for line in reader.forwards(self.scanned, head=_HEAD):
-            place = self._place(line, reader)
+            place = self.place(line, reader)
             if place is not None:
                 self.places[place.message_id] = place
         self.scanned = reader.end
 
-    def _place(self, line: Line, reader: LogReader) -> Place | None:
+    def place(self, line: Line, reader: LogReader) -> Place | None:
         """Of the event of a message; None for any other line."""
-        head = line.data
+        head = line.data[:_HEAD]
         kind = head.find(_KIND, 0, _ENVELOPE)
         if kind < 0 or not head.startswith(b'{"event_id":'):
             # Not spelled like ours: another program wrote it, or nobody did.
@@ -122,10 +124,40 @@ class MessageIndexes:
                 return {}
             return dict(index.places)
 
+    def newest(self, trace_id: str, log: Path, limit: int) -> dict[str, Place]:
+        """At least the newest ``limit`` messages of a log. Without the index, where that is not there yet and the
+        end of the log has them: the first page of a long trace is not to wait for it. Raises as ``places``."""
+        with self._lock:
+            known = trace_id in self._known
+        if not known:
+            try:
+                with open_regular(log) as file:
+                    found = _from_the_end(LogReader(file), limit)
+            except FileNotFoundError:
+                return {}
+            if found is not None:
+                return found
+        return self.places(trace_id, log)
+
     def forget(self, trace_id: str) -> None:
         """The trace was deleted."""
         with self._lock:
             self._known.pop(trace_id, None)
+
+
+def _from_the_end(reader: LogReader, limit: int) -> dict[str, Place] | None:
+    """The last ``limit`` messages, or all; None when they are too far from the end."""
+    index = _Index()
+    found: dict[str, Place] = {}
+    for line in reader.backwards():
+        if len(found) >= limit:
+            break
+        if reader.end - line.offset > _END:
+            return None
+        place = index.place(line, reader)
+        if place is not None:
+            found.setdefault(place.message_id, place)
+    return found
 
 
 def _parsed_place(line: Line) -> Place | None:

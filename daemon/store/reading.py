@@ -112,7 +112,8 @@ class FileReader:
         role: Role | None,
     ) -> list[Message]:
         """See TraceStore."""
-        logged = self._places(folder, trace_id)
+        first_page = limit if before is None and goal_ids is None and role is None else None
+        logged = self._places(folder, trace_id, first_page)
         kept = _names(folder / "messages")
         order = [(place.sequence, name) for name, place in logged.items()]
         order += [(_sequence_of(name), name) for name in kept if name not in logged]
@@ -142,8 +143,10 @@ class FileReader:
         with self._source(folder, trace_id) as source:
             return [source.message(name, logged[name]) for name in sorted(lost)]
 
-    def _places(self, folder: Path, trace_id: str) -> dict[str, Place]:
+    def _places(self, folder: Path, trace_id: str, newest: int | None = None) -> dict[str, Place]:
         try:
+            if newest is not None:
+                return self._indexes.newest(trace_id, folder / _LOG, newest)
             return self._indexes.places(trace_id, folder / _LOG)
         except OSError as error:
             raise StoreError(f"The session's log cannot be read: {error.strerror or error}.") from error

@@ -28,6 +28,7 @@ from tests.benchmarks import (
     permissions,
     restores,
     steps,
+    traces,
 )
 from tests.benchmarks.context import report as context
 from tests.benchmarks.measures import Measure, table
@@ -47,6 +48,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Awaitable[list[Measure]]]] = {
     "permissions": permissions.measure,
     "explore": explore.measure,
     "branches": branches.measure,
+    "traces": traces.measure,
 }
 
 

@@ -15,17 +15,17 @@ from daemon.store.encoding import json_text
 
 
 def dump_json(trace: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
-    """``{"generated", "trace", "steps"}``: a flat list, depth first, whose ``parent_id`` makes the tree.
+    """``{"generated", "trace", "steps"}``: a flat list, depth first, whose ``parent_id`` makes the tree; a step a line.
 
     Without secrets; images are shortened.
     """
     tree = steps if isinstance(steps, StepTree) else StepTree(trace.trace_id, steps)
-    value = {
-        "generated": now.isoformat(),
-        "trace": head_fields(trace) | {"total_steps": tree.total_steps},
-        "steps": [without_image_data(step.stored()) for _, step in tree.walk()],
-    }
-    return SECRETS.json(json_text(value, indent=1).encode()).decode() + "\n"
+    head = {"generated": now.isoformat(), "trace": head_fields(trace) | {"total_steps": tree.total_steps}}
+    # A step a line: that is quick to write, and to compare with another dump.
+    steps_of_it = [json_text(without_image_data(step.stored())) for _, step in tree.walk()]
+    begin = json_text(head)[:-1]
+    text = f'{begin},"steps":[\n' + ",\n".join(steps_of_it) + "\n]}\n"
+    return SECRETS.json(text.encode()).decode()
 
 
 def head_fields(trace: TraceHead) -> dict[str, Any]:

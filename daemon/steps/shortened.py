@@ -53,7 +53,7 @@ def _each_text(value: object, change: Callable[[str], str], depth: int = 0) -> o
         return "…" if isinstance(value, dict | list | tuple) else value
     if isinstance(value, Mapping):
         items = cast("Mapping[str, object]", value).items()
-        return {change(key): _each_text(below, change, depth + 1) for key, below in items}
+        return {key: _each_text(below, change, depth + 1) for key, below in items}
     if isinstance(value, list | tuple):
         return [_each_text(below, change, depth + 1) for below in cast("Sequence[object]", value)]
     return value

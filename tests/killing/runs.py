@@ -30,7 +30,7 @@ from tests.fakes.waiting import until
 
 DEADLINE_S = 60.0
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
-_AGAIN = "Here I am again."
+_AGAIN, _DONE = "Here I am again.", "Done."
 _LONG = "A long answer that comes in many pieces. " * 40
 
 _CALLS: list[dict[str, Any]] = [
@@ -44,7 +44,7 @@ _CALLS: list[dict[str, Any]] = [
     {"tool_calls": [("goal", {"abandon": "another way", "add": "do it better"}), ("bash", {"command": "cat a.txt"})]},
     {"text": _LONG, "tool_calls": [("ls", {"path": "."}), ("glob", {"pattern": "*.txt"})]},
     {"tool_calls": [("write", {"file_path": "c.txt", "content": "x" * 50_000})]},
-    {"text": "Done."},
+    {"text": _DONE},
 ]  # fmt: skip
 _FIRST = "Do it"
 _ALLOWED = {"permission": {"*": "allow"}}
@@ -270,8 +270,10 @@ async def _resume(run: Killed, daemons: Daemons, folder: Path, session_id: str, 
     answer = await client.request(
         "goalwright/session/prompt", {"sessionId": session_id, "text": "go on"}, DEADLINE_S
     )
+    # Killed before its prompt was stored, the session is at its first turn still.
+    words = _AGAIN if any(message["role"] == "user" for message in loaded["messages"]) else _DONE
     run.resumed = answer["stopReason"] == "end_turn" and any(
-        isinstance(event, MessageAdded) and event.message.text() == _AGAIN for event in now
+        isinstance(event, MessageAdded) and event.message.text() == words for event in now
     )
     if not run.resumed:
         run.problems.append(f"the session did not go on: {answer}")

@@ -238,6 +238,10 @@ class Hub:
                     if not self._dropped:
                         self._ring.add(entries)
                 self._tell()
+                if items and not self._offered:
+                    # What comes in the next moment is told at once to all: a write for each event and client costs more
+                    # than the event.
+                    await asyncio.sleep(self._limits.breath_s)
 
     async def _adopt(self, offer: _Offer) -> None:
         """Take over the steps that a client has come by, unless there are some."""

@@ -25,6 +25,8 @@ class Limits:
     """Frames that a client may be behind and still get deltas."""
     batch_bytes: int = 128 * 1024
     """Written to a client at once."""
+    breath_s: float = 0.005
+    """Between two batches of events that are told."""
     page_events: int = 500
     """Read from the log at once."""
     stalled_s: float = 600.0

@@ -71,17 +71,21 @@ class Watched:
         return state
 
     def emit(self, *events: Event) -> list[Event]:
-        """They happen."""
+        """They happen, and messages are stored."""
         stored: list[Event] = []
         for event in events:
-            numbered = self.store.append(event)
-            if isinstance(numbered, MessageAdded):
-                self.store.save_message(numbered.message)
-            if (state := self.states.get(event.trace_id)) is not None:
-                state.apply(numbered)
-            self.bus.publish(numbered)
-            stored.append(numbered)
+            stored.append(self.happens(event))
+            if isinstance(event, MessageAdded):
+                self.store.save_message(event.message)
         return stored
+
+    def happens(self, event: Event) -> Event:
+        """Into the log, into the state, to the listeners."""
+        numbered = self.store.append(event)
+        if (state := self.states.get(event.trace_id)) is not None:
+            state.apply(numbered)
+        self.bus.publish(numbered)
+        return numbered
 
     def delta(self, text: str, session_id: str = TRACE, **fields: Any) -> None:
         """A piece of an answer."""

@@ -305,6 +305,7 @@ def _serve_command(args: argparse.Namespace) -> int:
     """Be the daemon until stopped. Exit code 3 when another one has the lock."""
     import asyncio
 
+    from daemon.api.door import ApiError
     from daemon.logfile import configure_logging
     from daemon.runtime import AlreadyRunning, RuntimeFolderError, RuntimePaths
     from daemon.store.base import StoreError
@@ -312,6 +313,8 @@ def _serve_command(args: argparse.Namespace) -> int:
     if not args.workspace.is_dir():
         return _say(f"The workspace {args.workspace} is not a folder.")
     paths = RuntimePaths.for_workspace(args.workspace)
+    # The log takes the place of stderr; who asked for the API is told there why there is none.
+    stderr = os.dup(2) if args.http is not None else 2
     try:
         with paths.hold_lock():
             configure_logging(None if args.foreground else paths.log_file)
@@ -321,8 +324,14 @@ def _serve_command(args: argparse.Namespace) -> int:
         if args.http is not None:
             return _ask_running(args)
         return _say(error, EXIT_ALREADY_RUNNING)
+    except ApiError as error:
+        os.write(stderr, f"{error}\n".encode())
+        return 1
     except (RuntimeFolderError, StoreError, OSError) as error:
         return _say(error)
+    finally:
+        if stderr != 2:
+            os.close(stderr)
 
 
 def _ask_running(args: argparse.Namespace) -> int:
@@ -374,6 +383,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     from lsp_bridge.quick_imports import quick_imports
 
     with quick_imports():
+        from daemon.api.door import ApiError
         from daemon.config import load_config
         from daemon.core import Daemon
         from daemon.provider.models import ProviderModels
@@ -487,8 +497,9 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         await listener.close()
         await asyncio.gather(diagnostics.close(), branch_eyes.close())
         await models.aclose()
-    problem = await opened
-    return _say(problem) if problem else 0
+    if problem := await opened:
+        raise ApiError(problem)
+    return 0
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ class BadParameter(Exception):
 
 
 def _time(text: str | None) -> datetime | None:
-    if not text:
+    if text is None:
         return None
     for spelling in (text, _NO_ZONE_PLUS.sub(r"\1+\2", text)):  # a plus that was not encoded came as a blank
         try:

@@ -1,0 +1,127 @@
+"""``goalwright serve --http``, ``trace page`` and the setting ``api_port``, as a script meets them: real processes."""
+
+from __future__ import annotations
+
+import json
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import pytest
+
+from tests.fakes.command_line import CommandLine
+
+
+@pytest.fixture
+def goalwright() -> Iterator[CommandLine]:
+    folder = Path(tempfile.mkdtemp(prefix="gw-http-")).resolve()
+    command_line = CommandLine(folder)
+    yield command_line
+    command_line.stop()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def processes() -> Iterator[list[subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for process in started:
+        process.kill()
+        process.wait(30)
+
+
+def line_of(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """The one line that a script waits for."""
+    assert process.stdout is not None
+    ready, _, _ = select.select([process.stdout], [], [], 60)
+    assert ready, "nothing was printed"
+    return cast("dict[str, Any]", json.loads(process.stdout.readline()))
+
+
+def traces(found: dict[str, Any]) -> httpx.Response:
+    headers = {"authorization": f"Bearer {found['token']}"}
+    return httpx.get(f"{found['url']}/api/traces", headers=headers, timeout=60)
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def test_one_line_says_where_it_is_and_a_signal_ends_it(
+    goalwright: CommandLine, processes: list[subprocess.Popen[str]]
+) -> None:
+    port = free_port()
+    process = goalwright.popen("serve", "--http", str(port))
+    processes.append(process)
+    found = line_of(process)
+    assert set(found) == {"url", "token"}
+    assert found["url"] == f"http://127.0.0.1:{port}"
+    assert traces(found).json() == {"traces": [], "more": False, "next": None}
+    process.send_signal(signal.SIGTERM)
+    rest, _ = process.communicate(timeout=60)
+    assert (process.returncode, rest) == (0, "")
+    assert found["token"] not in goalwright.paths.log_file.read_text()
+
+
+def test_a_daemon_that_runs_is_asked_and_answers_the_same_each_time(goalwright: CommandLine) -> None:
+    address = goalwright.start()
+    first = goalwright.run("serve", "--http", "0")
+    assert (first.returncode, first.stdout.count("\n")) == (0, 1)
+    found = json.loads(first.stdout)
+    assert traces(found).status_code == 200
+    assert json.loads(goalwright.run("serve", "--http", "0").stdout) == found
+    page = goalwright.run("trace", "page")
+    assert page.stdout.strip() == f"{found['url']}/?token={found['token']}"
+    assert json.loads(goalwright.run("trace", "page", "--json").stdout)["token"] == found["token"]
+    other = goalwright.run("serve", "--http", str(free_port()))
+    assert (other.returncode, other.stdout) == (1, "")
+    assert found["url"] in other.stderr
+    assert goalwright.start() == address
+
+
+def test_many_at_once_get_one_daemon_and_one_api(
+    goalwright: CommandLine, processes: list[subprocess.Popen[str]]
+) -> None:
+    processes += [goalwright.popen("serve", "--http", "0") for _ in range(3)]
+    lines = [line_of(process) for process in processes]
+    assert len({json.dumps(line) for line in lines}) == 1
+
+
+def test_a_port_that_is_taken_ends_it_with_words(goalwright: CommandLine) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = goalwright.run("serve", "--http", str(port))
+    assert (result.returncode, result.stdout) == (1, "")
+    assert f"Port {port}" in result.stderr and "0 for any free one" in result.stderr
+    wrong = goalwright.run("serve", "--http", "70000")
+    assert wrong.returncode == 2
+
+
+def test_the_setting_opens_it_whenever_the_daemon_runs(goalwright: CommandLine) -> None:
+    port = free_port()
+    settings = goalwright.paths.folder.parent.parent / "config.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({"api_port": port}))
+    goalwright.start()
+    page = json.loads(goalwright.run("trace", "page", "--json").stdout)
+    assert page["url"] == f"http://127.0.0.1:{port}"
+    assert traces(page).status_code == 200
+
+
+def test_the_folder_cannot_open_a_port(goalwright: CommandLine) -> None:
+    port = free_port()
+    (goalwright.workspace / ".goalwright").mkdir(exist_ok=True)
+    (goalwright.workspace / ".goalwright/config.json").write_text(json.dumps({"api_port": port}))
+    goalwright.start()
+    assert json.loads(goalwright.run("trace", "page", "--json").stdout)["url"] != f"http://127.0.0.1:{port}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from daemon.explore.check_words import duration_words
 from daemon.model.events import Event, Notice, PermissionAsked, TraceCompleted
 from daemon.model.steps import Step
-from daemon.model.traces import Trace, TraceStatus, trace_status
+from daemon.model.traces import Trace, TraceStatus
 from daemon.steps.fold import StepAdded, StepChange, StepFold
 from daemon.steps.texts import ICONS
 from daemon.steps.tree import StepTree
@@ -20,10 +20,9 @@ _LEAST_COLUMNS = 40
 _STATUS_COLUMNS = 9
 
 
-def trace_line(trace: Trace, mission: str, style: Style, columns: int) -> str:
+def trace_line(trace: Trace, mission: str, status: TraceStatus, style: Style, columns: int) -> str:
     """A trace in a list: id, when it was used last, status, what it took, what it is about."""
     about = one_line(trace.title or mission or "(nothing was said yet)")
-    status = trace_status(trace)
     took = f"{trace.message_count:>5} messages {money(trace.total_cost):>9}"
     used = f"{trace.updated_at.astimezone():%Y-%m-%d %H:%M}"
     room = columns - len(trace.trace_id) - len(used) - _STATUS_COLUMNS - len(took) - 8

@@ -15,7 +15,7 @@ from pathlib import Path
 from daemon.api.seen import meta_of
 from daemon.model.events import Event
 from daemon.model.traces import trace_status
-from daemon.runtime import state_dir
+from daemon.runtime import RuntimePaths, state_dir
 from daemon.steps.dump_json import dump_json
 from daemon.steps.dump_markdown import dump_markdown
 from daemon.steps.dump_text import dump_tree
@@ -28,6 +28,7 @@ from daemon.store.writing import write_atomically
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.run import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from lsp_bridge.terminal.step_lines import StepLines, head_lines, trace_line
+from lsp_bridge.terminal.text import shown
 from lsp_bridge.terminal.trace_choice import chosen, store_of
 from lsp_bridge.terminal.trace_options import DumpFormat
 
@@ -47,15 +48,17 @@ def list_traces(
     store = store_of(workspace)
     own = OwnSessions(state_dir(), workspace.resolve())
     traces = store.traces(limit=limit)
+    alive = _daemon_runs(workspace)
     for trace in traces:
+        status = "failed" if trace.running and not alive else trace_status(trace)
         mission = ""
         with contextlib.suppress(StoreError):
             mission = store.goal_tree(trace.trace_id).mission
         if as_json:
-            meta = meta_of(trace, mission, trace_status(trace), foreign=trace.trace_id not in own)
+            meta = meta_of(trace, mission, status, foreign=trace.trace_id not in own)
             console.write_bytes(json_bytes(meta) + b"\n")
         else:
-            console.write(trace_line(trace, mission, console.style, console.columns) + "\n")
+            console.write(trace_line(trace, mission, status, console.style, console.columns) + "\n")
     if not traces and not as_json:
         console.warn(f"There are no traces in {store.root}.")
     return EXIT_OK
@@ -78,6 +81,7 @@ def show_trace(
 
     def show(store: FileTraceStore, session_id: str) -> None:
         fold = _folded(store, session_id, None if full or as_json else _CUT)
+        _end_what_broke_off(fold, workspace)
         if as_json:
             console.write_bytes(dump_json(fold.head, fold.tree, now=_now()).encode())
             return
@@ -103,6 +107,7 @@ def dump_trace(
 
     def write(store: FileTraceStore, session_id: str) -> None:
         fold = _folded(store, session_id)
+        _end_what_broke_off(fold, workspace)
         data = dump(fold.head, fold.tree, now=_now()).encode(errors="replace")
         if output is None:
             console.write_bytes(data)
@@ -198,6 +203,16 @@ def _folded(store: FileTraceStore, session_id: str, cut: int | None = None) -> S
     return fold
 
 
+def _daemon_runs(workspace: Path) -> bool:
+    return RuntimePaths.for_workspace(workspace).is_locked()
+
+
+def _end_what_broke_off(fold: StepFold, workspace: Path) -> None:
+    """A turn that is under way by its log has failed when nobody is there who works on it, as in the API."""
+    if fold.head.status in ("running", "waiting") and not _daemon_runs(workspace):
+        fold.head.status = "failed"
+
+
 def _with_trace(
     workspace: Path,
     trace: str,
@@ -214,7 +229,7 @@ def _with_trace(
 
 
 def _failed(error: StoreError | OSError, console: Console) -> int:
-    console.warn(str(error))
+    console.warn(shown(str(error)))
     return EXIT_USAGE if isinstance(error, UnknownTrace) else EXIT_FAILED
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from daemon.runtime import RuntimePaths
 from daemon.store.files import FileTraceStore
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.trace_steps import dump_trace, list_traces, show_trace, tail_trace
@@ -80,7 +81,10 @@ def test_an_empty_folder_has_no_traces_and_none_is_made_in_it(tmp_path: Path) ->
 def test_show_draws_the_tree_with_what_each_step_took(tmp_path: Path, store: FileTraceStore) -> None:
     configuration_change().into(store)
     screen = Screen()
-    assert show_trace(tmp_path, "latest", console=screen.console) == 0
+    paths = RuntimePaths.for_workspace(tmp_path)
+    paths.prepare()
+    with paths.hold_lock():
+        assert show_trace(tmp_path, "latest", console=screen.console) == 0
     lines = screen.out.splitlines()
     assert lines[0] == f"修改配置文件  {TRACE}"
     assert lines[1].startswith("running 10 messages, 440 tokens, $0.02")
@@ -94,11 +98,26 @@ def test_show_draws_the_tree_with_what_each_step_took(tmp_path: Path, store: Fil
     assert lines[-1] == "└─ [ ] goal: 运行测试"
 
 
+def test_what_was_under_way_has_failed_when_no_daemon_works_on_it(
+    tmp_path: Path, store: FileTraceStore
+) -> None:
+    log = configuration_change()
+    log.trace = log.trace.model_copy(update={"running": True})
+    log.into(store)
+    screen = Screen()
+    dump_trace(tmp_path, console=screen.console)
+    assert "  status: failed\n" in screen.out
+    screen = Screen()
+    list_traces(tmp_path, as_json=True, console=screen.console)
+    assert screen.objects[0]["status"] == "failed"
+
+
 def test_show_is_coloured_on_a_terminal_and_never_by_what_it_shows(
     tmp_path: Path, store: FileTraceStore
 ) -> None:
     log = configuration_change()
     log.say("\x1b[2J\x1b[31mred\x1b]0;title\x07 alert.", ("c9", "bash", '{"command": "\\u001b[31m"}'))
+    log.end()
     log.into(store)
     plain, coloured = Screen(), Screen(color=True)
     show_trace(tmp_path, full=True, console=plain.console)

@@ -25,10 +25,12 @@ from tests.benchmarks import (
     first_request,
     goals,
     memory,
+    page,
     permissions,
     restores,
     steps,
     traces,
+    watch,
 )
 from tests.benchmarks.context import report as context
 from tests.benchmarks.measures import Measure, table
@@ -48,7 +50,9 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Awaitable[list[Measure]]]] = {
     "permissions": permissions.measure,
     "explore": explore.measure,
     "branches": branches.measure,
+    "page": page.measure,
     "traces": traces.measure,
+    "watch": watch.measure,
 }
 
 

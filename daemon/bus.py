@@ -39,9 +39,9 @@ class Bus:
             if not listeners:
                 del self._listeners[session_id]
 
-    def is_heard(self, session_id: str) -> bool:
-        """Whether somebody listens to a session."""
-        return bool(self._listeners.get(session_id))
+    def heard(self) -> frozenset[str]:
+        """Ids of the sessions that somebody listens to, open or not."""
+        return frozenset(self._listeners)
 
     def publish(self, item: Event | Delta | Metered) -> None:
         """Tell the listeners of the item's session. A listener that fails harms nobody else."""

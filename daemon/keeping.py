@@ -70,12 +70,12 @@ class Keeping:
 
     def in_use(self, trace_id: str) -> bool:
         """Whether somebody works on a trace or looks at it; branches and sub-agents count."""
-        return any(root_of(session_id) == trace_id for session_id in self._opening) or any(
+        looked_at = (*self._opening, *self._bus.heard())
+        return any(root_of(session_id) == trace_id for session_id in looked_at) or any(
             session.running
             or session.state.pending
             or session.queued()
             or any(job.exit_code is None for job in session.jobs.all())
-            or self._bus.is_heard(session.session_id)
             for session in self._at_hand(trace_id)
         )
 
@@ -133,8 +133,12 @@ class Keeping:
 
     async def daily(self, pause_s: float = _DAY_S) -> None:
         """Prune now and each day, for as long as the daemon lives. Failures are logged."""
+        from daemon.store.pruning import remove_leftovers
+
         while True:
             try:
+                async with self._one:
+                    await asyncio.to_thread(remove_leftovers, self._store)
                 if self.limits().any:
                     pruned = await self.prune()
                     for doomed in pruned.deleted:

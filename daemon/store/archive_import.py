@@ -31,7 +31,7 @@ from daemon.store.archive import ARCHIVE_FORMAT, MANIFEST, TOP, kind_of, manifes
 from daemon.store.base import StoreError
 from daemon.store.encoding import json_bytes
 from daemon.store.files import FileTraceStore
-from daemon.store.pruning import IMPORTED, MB
+from daemon.store.pruning import IMPORTED, MB, STAGING, remove_leftovers
 from daemon.store.rebuild import Rebuilt, rebuild
 
 MAX_MB = 1024.0
@@ -46,7 +46,6 @@ MAX_MANIFEST = 64 * 1024
 _HEADER = 1024 * 1024
 """Bytes that are read at once: a header that asks for more is a trap."""
 _CHUNK = 64 * 1024
-STAGING = ".import-"
 _TRACE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _NOTHING = "Nothing was imported."
 
@@ -133,13 +132,6 @@ def import_trace(
         raise StoreError(f"{where}: {error.strerror or error}. {_NOTHING}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def remove_leftovers(store: FileTraceStore) -> None:
-    """Remove what an import left that was killed. Nobody may be importing."""
-    for left in store.root.glob(f"{STAGING}*"):
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left, ignore_errors=True)
 
 
 def _opened(archive: Path) -> IO[bytes]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,8 @@ from daemon.store.files import FileTraceStore
 MB = 1_000_000
 IMPORTED = "imported.json"
 """In the folder of a trace that came by an archive: when, and as which file."""
+STAGING = ".import-"
+"""How folders begin in which archives are unpacked."""
 _MAX_META = 64 * MB
 
 
@@ -126,6 +129,15 @@ def still_too_much(left: int, limits: Limits) -> str:
         f"{left / MB:.1f} MB stay, more than the {limits.max_mb:g} MB of trace_max_mb: the newest sessions and those "
         "that are open are never deleted."
     )
+
+
+def remove_leftovers(store: FileTraceStore) -> None:
+    """Remove what an import left that was killed. Blocking; nobody may be importing."""
+    if store.root.is_symlink():
+        return
+    for left in store.root.glob(f"{STAGING}*"):
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _stored(store: FileTraceStore, sizes: bool) -> Iterator[Stored]:

@@ -160,6 +160,27 @@ async def test_the_settings_prune_at_the_start_and_every_day(tmp_path: Path) -> 
         tidying.cancel()
 
 
+async def test_what_a_killed_import_left_is_removed_at_the_start(tmp_path: Path) -> None:
+    left_behind = tmp_path / "workspace" / ".trace" / ".import-x" / "trace"
+    left_behind.mkdir(parents=True)
+    async with daemon(tmp_path) as bench:
+        tidying = asyncio.create_task(bench.core.keeping.daily())
+        await until(lambda: not left_behind.parent.exists(), "the folder is gone")
+        tidying.cancel()
+
+
+async def test_one_that_is_only_watched_stays(tmp_path: Path) -> None:
+    store = FileTraceStore(tmp_path / "workspace" / ".trace")
+    (tmp_path / "workspace").mkdir()
+    for trace_id in (ID, OTHER):
+        write_trace(store, trace_id)
+    async with daemon(tmp_path, check=False) as bench:
+        bench.core.bus.subscribe(ID, bench.heard.append)  # as the WebSocket does, which opens no session
+        assert (await bench.core.keeping.prune(Limits(keep=1))).deleted == ()
+        bench.core.bus.unsubscribe(bench.heard.append)
+        assert len((await bench.core.keeping.prune(Limits(keep=1))).deleted) == 1
+
+
 async def test_without_a_limit_nothing_is_deleted(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / "workspace" / ".trace")
     (tmp_path / "workspace").mkdir()

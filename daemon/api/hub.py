@@ -93,6 +93,11 @@ class Hub:
         self._offered: deque[_Offer] = deque()
         self._pump: asyncio.Task[None] | None = None
 
+    @property
+    def failed(self) -> bool:
+        """A bug has ended it: who comes now needs another one."""
+        return self._pump is not None and self._pump.done()
+
     async def open(self) -> None:
         """Begin to follow. Raises StoreError when there is no such trace."""
         self._bus.subscribe(self.session_id, self._heard)

@@ -174,6 +174,9 @@ class WatchServer:
             )
             await _sent_away(websocket, TRY_LATER, f"{many} already: close one of them, or try again later.")
             return None
+        if watched is not None and watched.hub.failed:
+            self._let_go(session_id)
+            watched = None
         if watched is None:
             hub = Hub(
                 session_id,

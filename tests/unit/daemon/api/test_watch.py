@@ -306,3 +306,19 @@ async def test_the_goals_of_seed_000_are_drawn_from_events_alone() -> None:
         numbers = {"message_count": 1, "total_tokens": 100, "total_cost": 0.01, "preview": "read"}
         assert own == {"goal_id": "2", "self_stats": numbers, "cumulative_stats": numbers}
         assert above == {"goal_id": "1", "cumulative_stats": numbers}
+
+
+async def test_a_bug_in_telling_one_trace_is_said_and_the_next_client_is_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with watched() as bench:
+        async with bench.watch("events=goals") as socket:
+            await hear(socket, count=1)
+            with monkeypatch.context() as broken:
+                broken.setattr("daemon.api.hub.event_entry", None)
+                bench.notices(1)
+                code, words = await closed(socket)
+            assert code == 1011
+            assert "since_event_id" in words
+        async with bench.watch("since_event_id=1&events=all") as socket:
+            assert ids(await hear(socket, to=2)) == [2]

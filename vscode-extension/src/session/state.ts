@@ -193,7 +193,8 @@ function applyEvent(state: SessionState, event: Event): SessionState {
     case "turn_ended": {
       const said = lastFinish(next) === event.stopReason;
       const notice = said ? undefined : stopNotice(event.stopReason, event.detail);
-      const ended = withStatus({ ...next, children: { ...next.children, awaits: [] }, turning: false, streaming: null, retry: null }, next.pending.length > 0 ? "waiting" : "idle");
+      const done = withTrace(next, { lastStopReason: event.stopReason });
+      const ended = withStatus({ ...done, children: { ...next.children, awaits: [] }, turning: false, streaming: null, retry: null }, next.pending.length > 0 ? "waiting" : "idle");
       return notice ? withNotice(ended, event.eventId, notice.level, notice.text, event.stopReason) : ended;
     }
     case "queue_changed":

@@ -1,4 +1,4 @@
-/** As much of VS Code's API as the session controller touches. */
+/** As much of VS Code's API as the tested parts touch. */
 type Listener<T> = (value: T) => void;
 
 export class EventEmitter<T> {
@@ -65,6 +65,59 @@ export const commands = {
   },
 };
 
+/** As much of an address as is joined and shown. */
+export const Uri = {
+  joinPath: (base: { path: string }, ...parts: string[]) => ({ path: [base.path, ...parts].join("/") }),
+  parse: (value: string) => ({ toString: () => value }),
+};
+
+export enum ViewColumn {
+  Active = -1,
+  Beside = -2,
+}
+
+/** Addresses that were opened outside. */
+export const opened: string[] = [];
+
+export const env = {
+  openExternal: (uri: { toString(): string }) => {
+    opened.push(uri.toString());
+    return Promise.resolve(true);
+  },
+};
+
+/** A panel with a page in it: what is posted to the page is kept, and the test says what the page says. */
+export class FakePanel {
+  readonly posted: { type: string; [field: string]: unknown }[] = [];
+  readonly said = new EventEmitter<unknown>();
+  readonly closed = new EventEmitter<void>();
+  readonly onDidDispose = this.closed.event;
+  iconPath: unknown;
+  revealed = 0;
+  readonly webview = {
+    cspSource: "self:",
+    html: "",
+    options: {},
+    onDidReceiveMessage: this.said.event,
+    asWebviewUri: (uri: { path: string }) => `web:${uri.path}`,
+    postMessage: (message: { type: string }) => {
+      this.posted.push(message);
+      return Promise.resolve(true);
+    },
+  };
+
+  reveal(): void {
+    this.revealed++;
+  }
+
+  dispose(): void {
+    this.closed.fire();
+  }
+}
+
+/** Panels that were made, the last one at the end. */
+export const panels: FakePanel[] = [];
+
 export const workspace = { isTrusted: true, workspaceFolders: undefined };
 
 interface Row {
@@ -119,6 +172,12 @@ export class FakeQuickPick {
 export const picks: FakeQuickPick[] = [];
 
 export const window = {
+  activeTextEditor: undefined,
+  createWebviewPanel: () => {
+    panels.push(new FakePanel());
+    return panels.at(-1);
+  },
+  registerWebviewPanelSerializer: () => new Disposable(() => undefined),
   createQuickPick: () => {
     picks.push(new FakeQuickPick());
     return picks.at(-1);

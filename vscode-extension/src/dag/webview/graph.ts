@@ -54,7 +54,10 @@ export class Graph {
       onToggle: (key, open) => this.toggle(key, open),
     });
     new ResizeObserver(() => {
-      if (this.width !== this.wrap()) this.soon();
+      if (this.width !== this.wrap()) this.draw();
+      // The pane beside it takes room away, and what its messages are about should be seen.
+      else if (!this.held && !this.view.viewport.touched) this.view.fit();
+      if (this.held && this.view.selected) this.view.reveal(this.view.selected);
     }).observe(host);
   }
 

@@ -80,6 +80,10 @@ function page(root: HTMLElement): void {
     else graph.branchFailed(message.branch_id);
   }
 
+  // Also from the graph, where the keyboard is while the pane is open.
+  root.addEventListener("keydown", ({ key }) => {
+    if (key === "Escape" && !pane.hidden) messages.close();
+  });
   paint(null);
   window.addEventListener("message", ({ data }: MessageEvent<ToGraph>) => receive(data));
   post({ type: "ready" });

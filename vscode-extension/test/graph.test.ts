@@ -1,0 +1,229 @@
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+import type * as vscode from "vscode";
+import { applyFrame, stateOf } from "../../daemon/api/page/live.js";
+import type { Frame, TraceDetail } from "../../daemon/api/page/shapes";
+import { openTrace, pageOf } from "../src/dag/browser";
+import { frameOf, snakeKeys, traceOf } from "../src/dag/frames";
+import type { FromGraph } from "../src/dag/messages";
+import { GraphPanel } from "../src/dag/panel";
+import type { BranchMeta } from "../src/protocol.gen";
+import type { Change, SessionController } from "../src/session/controller";
+import { apply, fromLoad, type SessionState, type Update } from "../src/session/state";
+import { event, goal, loaded, message, session, text } from "./fakes/protocol";
+import { EventEmitter, FakePanel, opened, panels, ran } from "./fakes/vscode";
+
+const STATS = { messageCount: 1, totalTokens: 10, totalCost: 0.5, preview: "read" };
+
+function branch(id: string): BranchMeta {
+  return { id, exploreStartId: "2", description: `Way ${id}`, status: "exploring", summary: null, cumulativeStats: { ...STATS, messageCount: 0 }, goalCount: 0, lastMessage: null, score: null, removed: false };
+}
+
+/** What happens in a session, of every kind that a graph shows. */
+const STORY: Update[] = [
+  event(1, "turn_started", { promptId: "p", text: "go" } as never),
+  event(2, "goal_added", { goal: goal("1"), parentId: null, index: null, by: "" }),
+  event(3, "goal_added", { goal: goal("2", { type: "explore_start", branchIds: ["A"] }), parentId: null, index: null, by: "" }),
+  event(4, "goal_added", { goal: goal("3", { parentId: "1" }), parentId: "1", index: 1, by: "" }),
+  event(5, "goal_updated", { goalId: "1", updates: { status: "in_progress", branch_ids: null }, affectedGoals: [], currentId: "1", by: "" }),
+  event(6, "message_added", {
+    message: message("assistant", 1, [text("a long text")], { goalId: "3", tokens: 10, cost: 0.5, usage: { input: 4, output: 6, cacheRead: 0, cacheWrite: 0 } }),
+    affectedGoals: [
+      { goalId: "3", status: null, summary: null, selfStats: STATS, cumulativeStats: STATS },
+      { goalId: "1", status: null, summary: null, selfStats: null, cumulativeStats: STATS },
+    ],
+  }),
+  event(7, "branch_started", { exploreStartId: "2", branch: branch("A") }),
+  event(8, "branch_goal_added", { branchId: "A", goal: goal("1"), parentId: null }),
+  event(9, "branch_message_added", { branchId: "A", message: message("assistant", 1, [text("secretly long")], { branchId: "A", goalId: "1", tokens: 7, cost: 0.25 }), affectedGoals: [{ goalId: "1", status: null, summary: null, selfStats: STATS, cumulativeStats: STATS }] }),
+  event(10, "branch_goal_updated", { branchId: "A", goalId: "1", updates: { status: "completed", summary: "done" }, affectedGoals: [], currentId: null }),
+  event(11, "branch_completed", { branchId: "A", status: "completed", summary: "it works", cumulativeStats: STATS, lastMessage: null, score: null } as never),
+  event(12, "goal_moved", { goalId: "2", parentId: null, beforeId: "1", affectedGoals: [], by: "" }),
+  event(13, "goal_updated", { goalId: "1", updates: { status: "abandoned", summary: "no use" }, affectedGoals: [], currentId: null, by: "" }),
+  event(14, "session_updated", { updates: { title: "A title", mission: "The mission" } }),
+  event(15, "branch_removed", { branchId: "A", by: "" }),
+  event(16, "goal_removed", { goalId: "3", currentId: "1" } as never),
+  event(17, "turn_ended", { promptId: "p", stopReason: "canceled", detail: "" } as never),
+];
+
+/** As the host posts it: through JSON. */
+const sent = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
+
+test("events as frames make of the graph what the session's own state says, wherever they begin", () => {
+  const whole = STORY.reduce(apply, fromLoad(loaded()));
+  for (let cut = 0; cut <= STORY.length; cut++) {
+    const begun = STORY.slice(0, cut).reduce(apply, fromLoad(loaded()));
+    const state = stateOf(sent(traceOf(begun)));
+    for (const update of STORY.slice(cut)) {
+      const frame = "event" in update ? frameOf(update.event) : undefined;
+      if (frame) applyFrame(state, sent(frame));
+    }
+    const wanted = stateOf(sent(traceOf(whole)));
+    assert.deepEqual(state.goal_tree, wanted.goal_tree, `after ${cut}`);
+    assert.equal(state.trace.title, "A title");
+    assert.equal(state.trace.status, "canceled");
+    assert.equal(state.trace.total_messages, 1);
+    const { goal_tree: tree, last_message: _, ...found } = state.branches["A"] ?? { goal_tree: undefined };
+    const { goal_tree: wantedTree, ...meta } = wanted.branches["A"] ?? { goal_tree: undefined };
+    assert.deepEqual(found, meta, `after ${cut}`);
+    // A branch that begins later is fetched when it is opened.
+    if (cut > 7) assert.deepEqual(tree, wantedTree, `after ${cut}`);
+  }
+});
+
+test("texts of messages stay in the host, and what changes nothing in the graph is not told", () => {
+  const frames = STORY.flatMap((update) => ("event" in update ? [frameOf(update.event)] : []));
+  assert.ok(!JSON.stringify(frames).includes("long"));
+  assert.equal(frameOf(event(1, "notice", { level: "info", text: "hi", code: "", about: "" } as never).event), undefined);
+  assert.deepEqual(snakeKeys({ goalTree: [{ A: 1, s1: { branchIds: null } }] }), { goal_tree: [{ A: 1, s1: { branch_ids: null } }] });
+});
+
+test("a session at rest has the status that its last turn left", () => {
+  const status = (lastStopReason: unknown, now = "idle"): string => {
+    const info = session();
+    return traceOf(fromLoad(loaded({ session: { ...info, status: now, trace: { ...info.trace, lastStopReason } } as never }))).status;
+  };
+  assert.deepEqual([null, "end_turn", "canceled", "error", "permission_denied"].map((one) => status(one)), ["idle", "completed", "canceled", "failed", "failed"]);
+  assert.equal(status("error", "waiting"), "waiting");
+});
+
+class FakeSessions {
+  readonly changed = new EventEmitter<Change>();
+  readonly onDidChange = this.changed.event;
+  state: SessionState | undefined;
+
+  get sessionId(): string | undefined {
+    return this.state?.session.trace.traceId;
+  }
+
+  load(): void {
+    this.state = fromLoad(loaded({ goalTree: { mission: "m", currentId: null, goals: [goal("1")] } }));
+    this.changed.fire({ kind: "reset" });
+  }
+
+  tell(update: Update): void {
+    if (this.state) this.state = apply(this.state, update);
+    this.changed.fire({ kind: "updates", updates: [update] });
+  }
+}
+
+let sessions: FakeSessions;
+let asked: [string, unknown][];
+let revealed: unknown[][];
+let answers: Record<string, unknown>;
+let graph: GraphPanel;
+
+beforeEach(() => {
+  sessions = new FakeSessions();
+  asked = [];
+  revealed = [];
+  answers = {};
+  panels.length = 0;
+  opened.length = 0;
+  ran.length = 0;
+  const daemon = {
+    state: { phase: "connected" },
+    connect: () => Promise.resolve(),
+    request: (method: string, params: unknown) => {
+      asked.push([method, params]);
+      return method in answers ? Promise.resolve(answers[method]) : Promise.reject(new Error("There is no such branch."));
+    },
+  };
+  graph = new GraphPanel({ path: "/ext" } as vscode.Uri, {
+    daemon: daemon as never,
+    sessions: sessions as unknown as SessionController,
+    reveal: (...place) => {
+      revealed.push(place);
+      return Promise.resolve();
+    },
+    log: { error() {}, warn() {} } as never,
+  });
+});
+
+function shown(): FakePanel {
+  graph.show();
+  const panel = panels.at(-1);
+  assert.ok(panel);
+  return panel;
+}
+
+const say = (panel: FakePanel, message: FromGraph): void => panel.said.fire(message);
+
+/** Until the page got something of this kind. */
+async function posted(panel: FakePanel, type: string): Promise<Record<string, unknown>> {
+  for (let tries = 0; tries < 2_000; tries++) {
+    const found = panel.posted.find((one) => one.type === type);
+    if (found) return found;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  throw new Error(`the page got no ${type}`);
+}
+
+test("the page gets the whole when it is ready, and then frames; nothing before", async () => {
+  sessions.load();
+  const panel = shown();
+  sessions.tell(event(5, "goal_added", { goal: goal("2"), parentId: null, index: null, by: "" }));
+  assert.deepEqual(panel.posted, []);
+  say(panel, { type: "ready" });
+  const { trace } = (await posted(panel, "all")) as { trace: TraceDetail };
+  assert.deepEqual(trace.goal_tree.goals.map((one) => one.id), ["1", "2"]);
+  sessions.tell(event(6, "goal_added", { goal: goal("3"), parentId: null, index: null, by: "" }));
+  const { frames } = (await posted(panel, "frames")) as { frames: Frame[] };
+  assert.deepEqual(frames.map((frame) => frame.event), ["goal_added"]);
+});
+
+test("there is one panel: the command brings it forward, and it can be closed and opened anew", () => {
+  const panel = shown();
+  graph.show();
+  assert.equal(panels.length, 1);
+  assert.equal(panel.revealed, 1);
+  panel.dispose();
+  graph.show();
+  assert.equal(panels.length, 2);
+});
+
+test("a branch is asked for by its session, and a failure closes it again", async () => {
+  sessions.load();
+  const panel = shown();
+  say(panel, { type: "ready" });
+  answers["goalwright/session/load"] = loaded({ goalTree: { mission: "", currentId: null, goals: [goal("1", { parentId: null })] } });
+  say(panel, { type: "branch", trace_id: "s1", branch_id: "A" });
+  const found = await posted(panel, "branch");
+  assert.equal(found["branch_id"], "A");
+  assert.deepEqual(asked, [["goalwright/session/load", { sessionId: "s1:A", messages: 0 }]]);
+  answers = {};
+  say(panel, { type: "branch", trace_id: "s1", branch_id: "B" });
+  assert.equal((await posted(panel, "branchFailed"))["branch_id"], "B");
+});
+
+test("messages are asked for by goal and branch, and come as the trace API has them", async () => {
+  sessions.load();
+  const panel = shown();
+  say(panel, { type: "ready" });
+  answers["goalwright/trace/messages"] = { messages: [message("assistant", 4, [text("hello")])], hasEarlier: true };
+  const wanted = { trace_id: "s1", goal_id: "1", branch_id: "A", descendants: true, before: 9, limit: 50 };
+  say(panel, { type: "messages", request: 3, wanted });
+  const found = (await posted(panel, "messages")) as { request: number; messages: { message_id: string }[]; has_earlier: boolean };
+  assert.deepEqual([found.request, found.messages[0]?.message_id, found.has_earlier], [3, "m4", true]);
+  assert.deepEqual(asked, [["goalwright/trace/messages", { sessionId: "s1", goalId: "1", branchId: "A", descendants: true, before: 9, limit: 50 }]]);
+  answers = {};
+  say(panel, { type: "messages", request: 4, wanted });
+  assert.match(String((await posted(panel, "messagesFailed"))["text"]), /no such branch/);
+});
+
+test("a node is revealed in the Goals view, and buttons run commands", async () => {
+  const panel = shown();
+  say(panel, { type: "reveal", goal_id: "1", branch_id: "A" });
+  say(panel, { type: "focusChat" });
+  say(panel, { type: "openTrace" });
+  assert.deepEqual(revealed, [["1", "A"]]);
+  assert.deepEqual(ran, [["goalwright.focusChat"], ["goalwright.openTrace"]]);
+});
+
+test("the browser is sent to the session on display, with the token that the daemon gave", async () => {
+  sessions.load();
+  const daemon = { request: () => Promise.resolve({ url: "http://127.0.0.1:5", token: "t", page: "http://127.0.0.1:5/?token=t" }) };
+  await openTrace({ daemon: daemon as never, sessions });
+  assert.deepEqual(opened, ["http://127.0.0.1:5/?token=t&trace=s1"]);
+  assert.equal(pageOf("http://127.0.0.1:5/?token=t", undefined), "http://127.0.0.1:5/?token=t");
+});

@@ -231,6 +231,7 @@ for (const [id, hidden] of /** @type {const} */ ([["hide-list", true], ["show-li
   });
 }
 addEventListener("hashchange", route);
+addEventListener("resize", () => view?.soon());
 addEventListener("online", () => view?.watch?.retry());
 
 async function keepList() {

@@ -61,7 +61,8 @@ export function edgeElement(edge, route) {
   group.append(svg("title", {}, words), svg("path", { class: "dag-hit", d: route.d }), svg("path", { class: "dag-line", d: route.d, "marker-end": "url(#dag-arrow)" }));
   if (!edge.shared) {
     const line = statsLine(edge.stats);
-    if (line) group.append(svg("text", { class: "dag-stats", x, y: y - 14 }, line));
+    // There is room for so much between two nodes.
+    if (line) group.append(svg("text", { class: "dag-stats", x, y: y - 14 }, line.length > 22 ? line.replace(/ msgs?/, "") : line));
     if (edge.stats.preview) group.append(svg("text", { class: "dag-preview", x, y: y + 24 }, clip(edge.stats.preview, 22)));
   }
   const collapse = edge.begins[0];

@@ -2,6 +2,7 @@
 
 import { ApiError } from "./api.js";
 import { branchKey, dagOf, forkKey, goalKey } from "./dag.js";
+import { h } from "./dom.js";
 import { DagView } from "./draw.js";
 import { layoutOf } from "./layout.js";
 import { applyFrame, stateOf } from "./live.js";
@@ -55,7 +56,9 @@ export class TraceView {
     this.line = null;
     /** Milliseconds that the last graph took, for those who measure. */
     this.took = { dag: 0, layout: 0, draw: 0 };
-    this.view = new DagView(graph, { onOpen: hooks.onOpen, onToggle: (key, open) => this.toggle(key, open) });
+    // The section is the panel of its tab, for those who listen; the graph is a thing in it.
+    this.host = graph.appendChild(h("div"));
+    this.view = new DagView(this.host, { onOpen: hooks.onOpen, onToggle: (key, open) => this.toggle(key, open) });
     this.steps = new StepTree(steps, api, hooks.onStep);
   }
 
@@ -79,6 +82,7 @@ export class TraceView {
     clearTimeout(this.timer);
     this.watch?.close();
     this.view.dispose();
+    this.host.remove();
   }
 
   /** @param {Frame} frame */
@@ -91,13 +95,22 @@ export class TraceView {
     }
     const changed = applyFrame(state, frame);
     if (frame.event === "branch_started") this.openFork(state.branches[frame["branch"]?.id]);
-    if (changed.stale_branch) void this.fetchBranch(changed.stale_branch);
+    if (frame.event === "connected") this.caughtUp(state);
+    else if (changed.stale_branch) void this.fetchBranch(changed.stale_branch);
     if (changed.message) {
       this.hooks.onMessage(changed.message);
       if (this.stepsShown && this.line && changed.message.branch_id === this.line) this.reloadSteps();
     }
     if (changed.trace || changed.shape) this.hooks.onState(state);
     if (changed.graph || changed.shape) this.soon();
+  }
+
+  /** What happened within branches meanwhile is in their details. @param {LiveState} state */
+  caughtUp(state) {
+    for (const branch of Object.values(state.branches)) {
+      this.openFork(branch);
+      if (branch.goal_tree) void this.fetchBranch(branch.id);
+    }
   }
 
   /** While branches are at work they are what one wants to see. @param {Branch | undefined} branch */
@@ -123,6 +136,7 @@ export class TraceView {
     this.view.show(dag, layout);
     this.took = { dag: made - begun, layout: placed - made, draw: performance.now() - placed };
     this.graph.dataset["nodes"] = String(dag.nodes.length);
+    this.graph.dataset["took"] = JSON.stringify(this.took);
     const place = dag.nodes.findLast((node) => node.current)?.key ?? null;
     if (place && place !== this.place && this.place !== null && this.follow) this.view.reveal(place);
     this.place = place;

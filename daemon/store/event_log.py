@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple, cast
 MAX_LINE = 64 * 1024 * 1024
 """Bytes of an event. A longer one is refused when it is written, and skipped when it is read."""
 _BLOCK = 64 * 1024
+_SCANNED = 1024 * 1024
 _HEAD = 64
 """Bytes of a line that are enough for its id."""
 _TRIES = 8
@@ -59,8 +60,25 @@ class LogReader:
         self.torn = size - self.end
         """Bytes behind it."""
 
-    def forwards(self, start: int = 0, head: int | None = None) -> Iterator[Line]:
-        """Lines from ``start``, which is the beginning of one. ``head``: of each only the first so many bytes."""
+    def blocks(self, start: int = 0) -> Iterator[tuple[int, bytes, int]]:
+        """All lines from ``start``, which is the beginning of one, many at a time: where they begin, their bytes
+        and those of what follows, and how many are theirs. Lines that are too long are left out."""
+        size = _SCANNED
+        while start < self.end:
+            block = self._read(start, min(self.end, start + size))
+            whole = block.rfind(b"\n") + 1
+            if whole:
+                yield start, block, whole
+                start, size = start + whole, _SCANNED
+            elif len(block) < min(size, self.end - start):
+                return  # somebody made the file shorter
+            elif size > MAX_LINE:
+                start, size = self._newline_behind(start, self.end) + 1, _SCANNED
+            else:
+                size *= 4
+
+    def forwards(self, start: int = 0) -> Iterator[Line]:
+        """Lines from ``start``, which is the beginning of one."""
         at, pieces, held = start, list[bytes](), 0
         position = start
         while position < self.end:
@@ -70,9 +88,9 @@ class LogReader:
             begin = 0
             while (newline := block.find(b"\n", begin)) >= 0:
                 size = held + newline - begin
-                data = block[begin : newline if head is None else min(newline, begin + head)]
+                data = block[begin:newline]
                 if held:
-                    data = b"".join((*pieces, data))[:head]
+                    data = b"".join((*pieces, data))
                     pieces, held = [], 0
                 yield Line(at, size, b"" if size > MAX_LINE else data)
                 begin, at = newline + 1, position + newline + 1
@@ -80,7 +98,7 @@ class LogReader:
                 held += len(block) - begin
                 if held > MAX_LINE:
                     pieces = []
-                elif head is None or sum(map(len, pieces)) < head:
+                else:
                     pieces.append(block[begin:])
             position += len(block)
 

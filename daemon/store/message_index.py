@@ -23,8 +23,8 @@ _KEPT = 8
 """Traces whose index is remembered."""
 _END = 16 * 1024 * 1024
 """Bytes at the end of a log in which the first page is looked for."""
-_HEAD = 1000
 _ENVELOPE = 400
+_OURS = b'{"event_id":'
 _KIND = b',"event":"'
 _ADDED = b',"event":"message_added","message":'
 _STRING = rb'"(?:[^"\\]|\\.)*"'
@@ -65,29 +65,31 @@ class _Index:
             self.places.clear()
             self.scanned = 0
             self.file = (status.st_dev, status.st_ino)
-        for line in reader.forwards(self.scanned, head=_HEAD):
-            place = self.place(line, reader)
-            if place is not None:
-                self.places[place.message_id] = place
+        for offset, block, whole in reader.blocks(self.scanned):
+            begin = 0
+            while (end := block.find(b"\n", begin, whole)) >= 0:
+                place = self.place(block, begin, end, offset)
+                if place is not None:
+                    self.places[place.message_id] = place
+                begin = end + 1
         self.scanned = reader.end
 
-    def place(self, line: Line, reader: LogReader) -> Place | None:
-        """Of the event of a message; None for any other line."""
-        head = line.data[:_HEAD]
-        kind = head.find(_KIND, 0, _ENVELOPE)
-        if kind < 0 or not head.startswith(b'{"event_id":'):
-            # Not spelled like ours: another program wrote it, or nobody did.
-            return _parsed_place(reader.line(line.offset, line.size))
-        if not head.startswith(_ADDED, kind):
-            return None
-        message = _MESSAGE.match(head, kind + len(_ADDED))
-        if message is None:
-            return _parsed_place(reader.line(line.offset, line.size))
-        message_id, role, sequence, goal_id = message.groups()
-        name, its_role = self._text(message_id, keep=False), self._text(role)
-        if name is None or its_role is None:
-            return None
-        return Place(name, int(sequence), its_role, self._text(goal_id), line.offset, line.size)
+    def place(self, data: bytes, begin: int, end: int, offset: int) -> Place | None:
+        """Of the event of a message; None for any other line. ``data``: the file from ``offset``, the line in it."""
+        # No more than this is done for most of the lines: it is what the time goes into.
+        kind = data.find(_KIND, begin, min(end, begin + _ENVELOPE))
+        if kind >= 0 and data.startswith(_OURS, begin):
+            if not data.startswith(_ADDED, kind):
+                return None
+            message = _MESSAGE.match(data, kind + len(_ADDED), end)
+            if message is not None:
+                message_id, role, sequence, goal_id = message.groups()
+                name, its_role = self._text(message_id, keep=False), self._text(role)
+                if name is None or its_role is None:
+                    return None
+                return Place(name, int(sequence), its_role, self._text(goal_id), offset + begin, end - begin)
+        # Not spelled like ours: another program wrote it, or nobody did.
+        return _parsed_place(Line(offset + begin, end - begin, data[begin:end]))
 
     def _text(self, data: bytes, *, keep: bool = True) -> str | None:
         """A JSON string or null. ``keep``: the same few come again and again."""
@@ -154,7 +156,7 @@ def _from_the_end(reader: LogReader, limit: int) -> dict[str, Place] | None:
             break
         if reader.end - line.offset > _END:
             return None
-        place = index.place(line, reader)
+        place = index.place(line.data, 0, len(line.data), line.offset) if line.data else None
         if place is not None:
             found.setdefault(place.message_id, place)
     return found

@@ -6,7 +6,6 @@ import io
 import json
 from unittest import mock
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -100,32 +99,33 @@ def test_a_log_of_unreadable_lines_is_read_once_and_not_for_each_step_of_the_sea
     assert file.bytes_read < 3 * len(file.getvalue())
 
 
-@pytest.mark.parametrize("head", [None, 20])
-def test_a_line_that_is_too_long_is_skipped_and_its_neighbours_are_read(head: int | None) -> None:
+def test_a_line_that_is_too_long_is_skipped_and_its_neighbours_are_read() -> None:
     content = ours(1) + b"\n" + ours(2, 5000) + b"\n" + ours(3) + b"\n"
     with mock.patch.object(event_log, "MAX_LINE", 1000), mock.patch.object(event_log, "_BLOCK", 64):
         reader = LogReader(io.BytesIO(content))
-        assert [(line.size > 1000, line.data == b"") for line in reader.forwards(head=head)] == [
+        assert [(line.size > 1000, line.data == b"") for line in reader.forwards()] == [
             (False, False),
             (True, True),
             (False, False),
         ]
         assert [line.event_id() for line in reader.backwards()] == [3, None, 1]
+        with mock.patch.object(event_log, "_SCANNED", 50):
+            blocks = b"".join(block[:whole] for _, block, whole in reader.blocks())
+        assert blocks == ours(1) + b"\n" + ours(3) + b"\n"
 
 
 @given(
     st.lists(st.binary(max_size=90).map(lambda b: b.replace(b"\n", b" ")), max_size=12), st.integers(1, 40)
 )
 @settings(max_examples=100, deadline=None)
-def test_heads_of_lines_are_what_the_lines_begin_with(made: list[bytes], head: int) -> None:
+def test_blocks_hold_whole_lines_and_all_of_them(made: list[bytes], size: int) -> None:
     content = b"".join(line + b"\n" for line in made)
-    with mock.patch.object(event_log, "_BLOCK", 7):
-        reader = LogReader(io.BytesIO(content))
-        whole, heads = list(reader.forwards()), list(reader.forwards(head=head))
-    assert [line.data for line in whole] == made
-    assert [(h.offset, h.size, h.data) for h in heads] == [
-        (line.offset, line.size, line.data[:head]) for line in whole
-    ]
+    with mock.patch.object(event_log, "_BLOCK", 7), mock.patch.object(event_log, "_SCANNED", size):
+        reader = LogReader(io.BytesIO(content + b"torn"))
+        assert [line.data for line in reader.forwards()] == made
+        blocks = [(at, block[:whole]) for at, block, whole in reader.blocks()]
+    assert b"".join(block for _, block in blocks) == content
+    assert all(content[at:].startswith(block) and block.endswith(b"\n") for at, block in blocks)
 
 
 def test_a_log_that_is_made_shorter_while_it_is_read_ends_there() -> None:
@@ -136,3 +136,4 @@ def test_a_log_that_is_made_shorter_while_it_is_read_ends_there() -> None:
     file.truncate(0)
     assert len(list(found)) < 3000
     assert list(reader.forwards()) == []
+    assert list(reader.blocks()) == []

@@ -86,7 +86,10 @@ class Seen:
 
     def plan(self) -> JsonObject:
         """``goal_tree`` and ``goal_numbers``."""
-        return {"goal_tree": self.tree.stored(), "goal_numbers": self.forest().numbers()}
+        # Goal by goal: the dump of the whole would hold the interpreter for as long as it takes.
+        head = self.tree.model_copy(update={"goals": []}).stored()
+        tree = {**head, "goals": [goal.stored() for goal in self.tree.goals]}
+        return {"goal_tree": tree, "goal_numbers": self.forest().numbers()}
 
     def children(self) -> JsonObject:
         """``branches`` and ``subagents``, by id."""

@@ -12,10 +12,10 @@ from pydantic import WithJsonSchema
 from starlette.responses import JSONResponse, Response
 
 from daemon.api import schemas as s
+from daemon.api.encoding import answer_bytes
 from daemon.api.reader import JsonObject, MessageQuery, TraceQuery, TraceReader
 from daemon.model.messages import Role
 from daemon.model.traces import TraceStatus
-from daemon.store.encoding import json_bytes
 
 _STATUSES: tuple[TraceStatus, ...] = ("idle", "running", "waiting", "completed", "failed", "canceled")
 _STATUS = f"(?:{'|'.join(_STATUSES)})"
@@ -34,7 +34,7 @@ Time = Annotated[
 
 async def answered(value: JsonObject) -> Response:
     """JSON without secrets. Encoded in a thread: a page of long messages takes longer than the loop may."""
-    return Response(await asyncio.to_thread(json_bytes, value), media_type="application/json")
+    return Response(await asyncio.to_thread(answer_bytes, value), media_type="application/json")
 
 
 def trace_routes(reader: TraceReader) -> APIRouter:

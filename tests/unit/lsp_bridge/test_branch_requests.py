@@ -124,10 +124,12 @@ async def test_the_record_of_a_branch_is_loaded_and_takes_no_prompt() -> None:
 READS = {
     "session/load", "session/messages", "session/events", "session/context", "history/list", "permission/list",
     "permission/rules", "permission/explain", "explore/list", "explore/files", "explore/content", "explore/patch",
-    "job/list", "agent/list",
+    "job/list", "agent/list", "trace/messages",
 }  # fmt: skip
 ELSEWHERE = {
-    "daemon/status", "daemon/stop", "session/new", "session/list",
+    "daemon/status", "daemon/stop", "session/new", "session/list", "api/open",
+    # About records as files; what runs or is open is refused there.
+    "trace/rebuild", "trace/import", "trace/prune",
     # They name a question, which is the main line's, too.
     "permission/content", "permission/reply",
     # Ends what runs: a node may be canceled by itself.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import pytest
 
 from daemon.api.patience import ImpatientProtocol
 from tests.fakes.core import daemon
-from tests.fakes.trace_api import get, raw, upgrade
+from tests.fakes.trace_api import client_of, get, raw, upgrade
 
 PATHS = (
     "/",
@@ -221,3 +222,34 @@ async def test_who_does_not_finish_a_request_is_hung_up_on_and_others_are_not(
         )
         await reader.readexactly(length)
     writer.close()
+
+
+async def test_secrets_of_a_live_session_are_in_no_answer(tmp_path: Path) -> None:
+    key = "sk-ant-api03-" + "Zq7" * 30
+    async with daemon(tmp_path, f"the key is {key}", check=False) as bench:
+        session = bench.session()
+        await session.prompt(f"use {key}")
+        assert key in session.state.messages[-1].text()
+        async with client_of(await bench.core.api.open(0)) as client:
+            for path in ("", "/messages", "/tree", "/node/root"):
+                answer = await client.get(f"/api/traces/{session.session_id}{path}")
+                assert answer.status_code == 200
+                assert key not in answer.text
+                assert "[redacted" in answer.text or path == "/node/root"
+
+
+async def test_more_connections_than_there_may_be_are_told_so_and_later_ones_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = importlib.import_module("daemon.api.serving")
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 8)
+    async with daemon(tmp_path) as bench:
+        found = await bench.core.api.open(0)
+        port, bearer = int(found.url.rpartition(":")[2]), f"Authorization: Bearer {found.token}"
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
+        assert (await get(port, "/api/traces", bearer)).status == 503
+        for _, writer in held:
+            writer.close()
+        while (await get(port, "/api/traces", bearer)).status == 503:
+            continue  # until the server has noticed that they went
+        assert (await get(port, "/api/traces", bearer)).status == 200

@@ -69,7 +69,7 @@ def index(access: Access, folder: Path = FOLDER) -> Response:
     policy = (
         f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self'; img-src 'self' data:; "
         f"connect-src 'self' {' '.join(access.sources)}; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
+        "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
     return Response(text, media_type="text/html; charset=utf-8", headers={"content-security-policy": policy})
 

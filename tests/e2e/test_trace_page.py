@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from daemon.api.limits import Limits
 from daemon.store.files import FileTraceStore
@@ -221,6 +221,35 @@ async def test_the_step_tree_loads_level_by_level_and_grows() -> None:
         # The steps of a branch are its own.
         await page.locator("#line").select_option("A")
         await expect(page.locator('.step[data-id="goal_2"]')).to_contain_text("Issue and verify it")
+
+
+async def test_steps_that_come_while_a_level_is_fetched_are_neither_lost_nor_doubled() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        tell_design(bench, ended=True)
+        heard = asyncio.Event()
+
+        def hear(payload: str | bytes) -> None:
+            if "turn_ended" in str(payload):
+                heard.set()
+
+        page.on("websocket", lambda line: line.on("framereceived", hear))
+
+        async def late(route: Route) -> None:
+            """The answer is of before, and comes after what is told meanwhile."""
+            answer = await route.fetch()
+            bench.say(DESIGN, "1", "Said meanwhile.", "edit")
+            bench.end(DESIGN)
+            await asyncio.wait_for(heard.wait(), 30)
+            await route.fulfill(response=answer)
+
+        await page.route("**/node/goal_1*", late)
+        await page.goto(page_address(bench.port, DESIGN, "/steps"))
+        first = page.locator('.step[data-id="goal_1"]')
+        await first.locator(".twist").click()
+        await expect(first.get_by_role("treeitem").filter(has_text="Said meanwhile.")).to_have_count(1)
+        # Its result came, too: that is told of a step that the answer did not have.
+        edit_call = first.locator(".step.action").filter(has_text="edit(")
+        await expect(edit_call).to_have_class(re.compile("completed"))
 
 
 async def test_2000_goals_are_laid_out_and_only_what_is_seen_is_drawn() -> None:

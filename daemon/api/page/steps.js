@@ -38,8 +38,10 @@ export class StepTree {
     this.generation = 0;
     this.loaded = false;
     this.rootLoaded = false;
-    /** What came while the answer was under way. @type {Frame[]} */
+    /** What came while the first answer was under way. @type {Frame[]} */
     this.waiting = [];
+    /** New steps by the step whose children are being fetched. @type {Map<string, Frame[]>} */
+    this.underWay = new Map();
     host.replaceChildren(this.note, this.root);
     this.root.addEventListener("keydown", (event) => this.pressed(event));
     this.root.addEventListener("click", (event) => this.clicked(event));
@@ -57,6 +59,7 @@ export class StepTree {
     const level = await this.fetch("root");
     if (generation !== this.generation || !level) return;
     this.items.clear();
+    this.underWay.clear();
     this.root.replaceChildren();
     this.loaded = this.rootLoaded = true;
     this.note.textContent = level.children.length ? "" : "No steps yet.";
@@ -74,6 +77,8 @@ export class StepTree {
    * @returns {Promise<{ children: Step[], more?: boolean } | null>}
    */
   async fetch(stepId, after) {
+    // What comes by a frame meanwhile may be missing in the answer: it is looked at again behind it.
+    this.underWay.set(stepId, []);
     try {
       const path = `traces/${encodeURIComponent(this.traceId)}/node/${encodeURIComponent(stepId)}`;
       return await this.api.get(path, { branch_id: this.branchId, after });
@@ -82,6 +87,13 @@ export class StepTree {
       this.note.textContent = error.message;
       return null;
     }
+  }
+
+  /** The answer for a step's children is dealt with. @param {string} stepId */
+  caughtUp(stepId) {
+    const frames = this.underWay.get(stepId) ?? [];
+    this.underWay.delete(stepId);
+    for (const frame of frames) this.apply(frame);
   }
 
   /**
@@ -100,9 +112,12 @@ export class StepTree {
     const rest = h("li", { class: "rest", role: "none" }, h("button", { type: "button", onclick: async () => {
       const { generation } = this;
       const next = await this.fetch(stepId, last.step_id);
-      if (!next || generation !== this.generation) return;
-      rest.remove();
-      this.fill(group, stepId, next);
+      if (generation !== this.generation) return;
+      if (next) {
+        rest.remove();
+        this.fill(group, stepId, next);
+      }
+      this.caughtUp(stepId);
     } }, "More steps"));
     group.append(rest);
   }
@@ -153,10 +168,10 @@ export class StepTree {
     const level = await this.fetch(stepId);
     if (generation !== this.generation) return;
     if (level) this.fill(item.group, stepId, level);
-    else {
-      item.open = false;
-      this.paint(item);
-    }
+    else item.open = false;
+    this.caughtUp(stepId);
+    if (item.loaded) item.step.child_count = item.group.children.length;
+    this.paint(item);
   }
 
   /**
@@ -179,9 +194,15 @@ export class StepTree {
       if ((known.step.parent_id ?? null) !== from) this.move(known, from, before);
       return;
     }
+    if (frame.event === "step_updated") for (const frames of this.underWay.values()) frames.push(frame);
     if (frame.event !== "step_added" || !frame["step"]) return;
     /** @type {Step} */
     const step = { child_count: 0, ...frame["step"] };
+    const fetched = this.underWay.get(step.parent_id ?? "root");
+    if (fetched) {
+      fetched.push(frame);
+      return;
+    }
     this.note.textContent = "";
     this.place(step.parent_id ?? null, frame["before_id"] ?? null, () => this.item(step).element);
   }

@@ -236,8 +236,8 @@ class Settings(BaseModel):
         default=None,
         ge=0,
         le=65535,
-        description="Serve the trace API (REST, WebSocket, web page) on this port of 127.0.0.1 whenever the daemon runs; "
-        "0: any free one. Without it, it is opened when somebody wants it.",
+        description="Serve the trace API (REST, WebSocket, web page) on this port of 127.0.0.1 whenever the daemon "
+        "runs; 0: any free one. Without it, it is opened when somebody wants it.",
     )
 
 

@@ -11,7 +11,7 @@ import type { BranchMeta } from "../src/protocol.gen";
 import type { Change, SessionController } from "../src/session/controller";
 import { apply, fromLoad, type SessionState, type Update } from "../src/session/state";
 import { event, goal, loaded, message, session, text } from "./fakes/protocol";
-import { EventEmitter, FakePanel, opened, panels, ran } from "./fakes/vscode";
+import { answers as chosen, env, EventEmitter, FakePanel, opened, panels, ran, shown as told, UIKind } from "./fakes/vscode";
 
 const STATS = { messageCount: 1, totalTokens: 10, totalCost: 0.5, preview: "read" };
 
@@ -225,5 +225,16 @@ test("the browser is sent to the session on display, with the token that the dae
   const daemon = { request: () => Promise.resolve({ url: "http://127.0.0.1:5", token: "t", page: "http://127.0.0.1:5/?token=t" }) };
   await openTrace({ daemon: daemon as never, sessions });
   assert.deepEqual(opened, ["http://127.0.0.1:5/?token=t&trace=s1"]);
+
+  // VS Code that itself runs in a browser has no way there but the person's own.
+  env.uiKind = UIKind.Web;
+  told.length = 0;
+  chosen.push("Copy Address");
+  await openTrace({ daemon: daemon as never, sessions });
+  env.uiKind = UIKind.Desktop;
+  assert.equal(opened.length, 1);
+  assert.equal(env.clipboard.text, "http://127.0.0.1:5/?token=t&trace=s1");
+  assert.match(told.join(), /127\.0\.0\.1:5/);
+  assert.ok(!told.join().includes("token"));
   assert.equal(pageOf("http://127.0.0.1:5/?token=t", undefined), "http://127.0.0.1:5/?token=t");
 });

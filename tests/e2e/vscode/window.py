@@ -226,7 +226,9 @@ class Window:
 
     def node(self, name: str | re.Pattern[str]) -> Locator:
         """A node of the graph, by the words it is read out with."""
-        return self.graph.get_by_role("group", name=re.compile("^Graph of goals")).get_by_role("button", name=name)
+        return self.graph.get_by_role("group", name=re.compile("^Graph of goals")).get_by_role(
+            "button", name=name
+        )
 
     # -- the diff
 

@@ -10,7 +10,19 @@ interface Asked {
 /** Opens the web page of the trace API in the browser, at the session on display; the API is opened when it is not. */
 export async function openTrace({ daemon, sessions }: Asked): Promise<void> {
   const { page } = await daemon.request("goalwright/api/open", {});
-  await vscode.env.openExternal(vscode.Uri.parse(pageOf(page, sessions.sessionId), true));
+  const address = vscode.Uri.parse(pageOf(page, sessions.sessionId), true);
+  // From the desktop VS Code forwards the port of a remote machine.
+  if (vscode.env.uiKind === vscode.UIKind.Desktop) {
+    await vscode.env.openExternal(address);
+    return;
+  }
+  // VS Code in a browser would lead through its own server's proxy: another host, which the API refuses.
+  const where = `${address.scheme}://${address.authority}`;
+  const choice = await vscode.window.showInformationMessage(
+    `The trace is at ${where}, on the machine that Goalwright runs on. Open the copied address in a browser there, or forward the port.`,
+    "Copy Address",
+  );
+  if (choice) await vscode.env.clipboard.writeText(pageOf(page, sessions.sessionId));
 }
 
 /** The page's address with the trace to show. */

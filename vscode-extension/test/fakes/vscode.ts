@@ -68,7 +68,7 @@ export const commands = {
 /** As much of an address as is joined and shown. */
 export const Uri = {
   joinPath: (base: { path: string }, ...parts: string[]) => ({ path: [base.path, ...parts].join("/") }),
-  parse: (value: string) => ({ toString: () => value }),
+  parse: (value: string) => ({ scheme: value.split(":", 1)[0], authority: new URL(value).host, toString: () => value }),
 };
 
 export enum ViewColumn {
@@ -79,7 +79,20 @@ export enum ViewColumn {
 /** Addresses that were opened outside. */
 export const opened: string[] = [];
 
+export enum UIKind {
+  Desktop = 1,
+  Web = 2,
+}
+
 export const env = {
+  uiKind: UIKind.Desktop,
+  clipboard: {
+    text: "",
+    writeText: (text: string) => {
+      env.clipboard.text = text;
+      return Promise.resolve();
+    },
+  },
   openExternal: (uri: { toString(): string }) => {
     opened.push(uri.toString());
     return Promise.resolve(true);
@@ -189,7 +202,7 @@ export const window = {
   },
   /** Without buttons nobody waits for an answer. */
   showErrorMessage: (text: string, ...buttons: unknown[]) => (buttons.length > 0 ? ask(text) : show(text)),
-  showInformationMessage: show,
+  showInformationMessage: (text: string, ...buttons: unknown[]) => (buttons.length > 0 ? ask(text) : show(text)),
   setStatusBarMessage: show,
   showInputBox: (options: { title?: string }) => ask(options.title),
   showWarningMessage: (question: string, { detail }: { detail: string }, ...buttons: string[]) =>

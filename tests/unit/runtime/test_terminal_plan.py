@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from daemon.__main__ import _limits  # pyright: ignore[reportPrivateUsage] - what the command line means
 from daemon.cli import parse
 from lsp_bridge.terminal.amounts import money, share, tokens
 from lsp_bridge.terminal.context import ContextOptions, context
+from lsp_bridge.terminal.dispatch import limits_of
 from lsp_bridge.terminal.limits import BudgetOptions, CompactOptions, budget, compact
 from lsp_bridge.terminal.plan import GoalOptions, GoalsOptions, goal, goals
 from tests.fakes.daemon_server import FakeDaemon
@@ -332,7 +332,7 @@ async def test_limits_are_shown_and_set_without_losing_the_others(terminal: Term
     ],
 )
 def test_limits_on_the_command_line(argv: list[str], changes: tuple[tuple[str, float | None], ...]) -> None:
-    assert _limits(parse(["budget", *argv])) == changes
+    assert limits_of(parse(["budget", *argv])) == changes
 
 
 def test_amounts_are_said_as_people_read_them() -> None:

@@ -122,7 +122,9 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
       this.flush();
       this.post({ type: "branch", ...about, ...branchDetail(loaded) });
     } catch (error) {
-      this.post({ type: "branchFailed", ...about, text: asProblem(error).message });
+      const text = asProblem(error).message;
+      void vscode.window.setStatusBarMessage(`Goalwright: ${text}`, 6_000);
+      this.post({ type: "branchFailed", ...about, text });
     }
   }
 

@@ -60,7 +60,7 @@ generate: $(INSTALLED) ## rewrite the generated files (protocol types)
 	$(PY) $(EXT)/scripts/generate_config_schema.py
 
 screenshots: prepare-test ## take the pictures in docs/screenshots anew, in real VS Code and a browser
-	GOALWRIGHT_SCREENSHOTS=docs/screenshots $(PY) -m pytest tests/e2e -k 'planned_approved or demo_mends or of_two_hunks or names_its_rule or fix_with_goalwright_on or compared_and_one_is_used or pictures_of_the_page' $(ARGS)
+	GOALWRIGHT_SCREENSHOTS=docs/screenshots $(PY) -m pytest tests/e2e -k 'planned_approved or demo_mends or of_two_hunks or names_its_rule or fix_with_goalwright_on or compared_and_one_is_used or pictures_of_the_page or tells_the_work_of_each_edge' $(ARGS)
 
 vsix: $(VSIX) ## the extension as a file to install
 venv: $(INSTALLED) ## the Python environment in .venv

@@ -177,6 +177,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
 
     with quick_imports():
         from daemon.api.door import ApiError
+        from daemon.collector import COLLECTOR
         from daemon.config import load_config
         from daemon.core import Daemon
         from daemon.provider.models import ProviderModels
@@ -274,6 +275,8 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     )
     paths.write_address(address)
     log.info("serving %s (process %d)", workspace, os.getpid())
+    COLLECTOR.install()
+    tending = asyncio.create_task(COLLECTOR.tend())
     idle = asyncio.create_task(core.wait_until_idle())
     stopped = asyncio.create_task(stopping.wait())
     tidying = asyncio.create_task(core.keeping.daily())
@@ -283,7 +286,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         log.info("stopping")
-        for task in (idle, stopped, tidying):
+        for task in (idle, stopped, tidying, tending):
             task.cancel()
         paths.clear()  # whoever comes now starts a new daemon, which waits for this one's lock
         await core.close()  # first, so that those who are here hear how their turns ended

@@ -20,6 +20,7 @@ from daemon.permission.explain import sandbox_words
 from daemon.provider.choose import Choice, is_provider_variable
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError, UnknownTrace
+from daemon.store.paging import events_after
 from daemon.trust import mode_in_force
 from lsp_bridge import protocol as p
 from lsp_bridge.branch_requests import BranchRequests, awaiting
@@ -217,8 +218,12 @@ class Requests:
         choice = await self._choice()
         self._restrict(session)
         self._resume(session, choice)
+        store, after = self._core.store, params.after_event_id
+        events = await events_after(store, session.session_id, after)
         self._subscribe(session)
-        events = self._core.store.events(params.session_id, after=params.after_event_id)
+        after = events[-1].event_id if events else after
+        if store.last_event_id(session.session_id) > after:  # a few came meanwhile
+            events += store.events(session.session_id, after=after)
         return p.SessionEventsResult(events=tuple(events))
 
     async def prompt(self, params: p.SessionPromptParams) -> p.SessionPromptResult:

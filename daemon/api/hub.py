@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from daemon.api.catching_up import Steps, brought_up, read_page
@@ -23,6 +24,7 @@ from daemon.api.limits import Limits
 from daemon.api.ring import Ring
 from daemon.api.websocket import Outlet, taken
 from daemon.bus import Bus
+from daemon.collector import COLLECTOR
 from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
 from daemon.store.base import TraceStore
@@ -292,7 +294,11 @@ class Hub:
         changed.set()
 
     async def _encode(self, work: Callable[..., T], *args: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._encoders, work, *args)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._encoders, partial(COLLECTOR.run, work, *args)
+        )
 
     async def _read(self, work: Callable[..., T], *args: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, work, *args)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._readers, partial(COLLECTOR.run, work, *args)
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from daemon.api.listing import Listing, TraceQuery
 from daemon.api.seen import JsonObject, Seen, branch_detail, status_of, subagent_detail
 from daemon.api.step_views import NotFound, StepViews, TooLarge
+from daemon.collector import COLLECTOR
 from daemon.loop.recovery import replayed
 from daemon.loop.state import SessionState
 from daemon.model.branches import BRANCH_ID, branch_of, session_of
@@ -66,7 +66,7 @@ class TraceReader:
 
     async def traces(self, query: TraceQuery) -> JsonObject:
         """``{"traces": [meta…], "more": bool, "next": id|null}``, newest first."""
-        return await asyncio.to_thread(self._listing.page, query)
+        return await COLLECTOR.aside(self._listing.page, query)
 
     async def meta(self, trace_id: str) -> JsonObject:
         """A trace's metadata as lists have it. Raises NotFound, StoreError."""
@@ -75,7 +75,7 @@ class TraceReader:
     async def trace(self, trace_id: str) -> JsonObject:
         """Metadata, goal tree, goal numbers, branches and sub-agents of a main line. Raises NotFound, StoreError."""
         seen = await self.seen(_main(trace_id))
-        return await asyncio.to_thread(seen.detail)
+        return await COLLECTOR.aside(seen.detail)
 
     async def branch(self, trace_id: str, branch_id: str) -> JsonObject:
         """A branch or sub-agent with its goal tree, as seed 000 has it. Raises NotFound, StoreError."""
@@ -87,9 +87,9 @@ class TraceReader:
         except NotFound:
             own = None  # its copy is still being made
         if (branch := parent.branch(name) or parent.branch(branch_id)) is not None:
-            return await asyncio.to_thread(branch_detail, branch, own)
+            return await COLLECTOR.aside(branch_detail, branch, own)
         if (agent := parent.subagent(name) or parent.subagent(branch_id)) is not None:
-            return await asyncio.to_thread(subagent_detail, agent, own)
+            return await COLLECTOR.aside(subagent_detail, agent, own)
         known = ", ".join([one.id for one in (*parent.branches, *parent.subagents)][:30])
         raise NotFound(
             f"There is no branch or sub-agent {branch_id} in this trace"
@@ -101,18 +101,18 @@ class TraceReader:
         session_id = _session_of(trace_id, query.branch_id)
         state = self.live(session_id)
         if state is None:
-            return await asyncio.to_thread(self._stored_messages, session_id, query)
+            return await COLLECTOR.aside(self._stored_messages, session_id, query)
         tree, messages = state.plan.snapshot(), list(state.messages)
 
         def choose() -> JsonObject:
             return _newest(messages, _goals(GoalForest(tree), query), query)
 
-        return await asyncio.to_thread(choose)
+        return await COLLECTOR.aside(choose)
 
     async def tree(self, trace_id: str, branch_id: str | None = None) -> JsonObject:
         """The whole step tree. Raises NotFound, StoreError, and TooLarge above 2 000 steps."""
         session_id = _session_of(trace_id, branch_id)
-        return await asyncio.to_thread(self._tree, session_id, trace_id)
+        return await COLLECTOR.aside(self._tree, session_id, trace_id)
 
     async def node(
         self,
@@ -136,7 +136,7 @@ class TraceReader:
                 depth = max_depth if expand else 0
                 return self._steps.node(session_id, step_id, depth, limit=limit, after=after)
 
-        return await asyncio.to_thread(look)
+        return await COLLECTOR.aside(look)
 
     # -- for the WebSocket --
 
@@ -145,7 +145,7 @@ class TraceReader:
         state = self.live(session_id)
         if state is not None:
             return Seen.live(state, foreign=self.is_foreign(session_id))
-        return await asyncio.to_thread(self._stored, session_id)
+        return await COLLECTOR.aside(self._stored, session_id)
 
     def connected(self, session_id: str, state: SessionState) -> JsonObject:
         """``goal_tree``, ``goal_numbers``, ``branches``, ``subagents``, ``trace`` (its meta) of a ``connected`` frame.
@@ -162,7 +162,7 @@ class TraceReader:
             with _found(session_id):
                 return self._replayed(session_id)
 
-        return await asyncio.to_thread(read)
+        return await COLLECTOR.aside(read)
 
     # -- stored traces, in threads --
 

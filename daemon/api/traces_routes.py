@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import datetime
 from typing import Annotated
@@ -14,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from daemon.api import schemas as s
 from daemon.api.encoding import answer_bytes
 from daemon.api.reader import JsonObject, MessageQuery, TraceQuery, TraceReader
+from daemon.collector import COLLECTOR
 from daemon.model.messages import Role
 from daemon.model.traces import TraceStatus
 
@@ -34,7 +34,7 @@ Time = Annotated[
 
 async def answered(value: JsonObject) -> Response:
     """JSON without secrets. Encoded in a thread: a page of long messages takes longer than the loop may."""
-    return Response(await asyncio.to_thread(answer_bytes, value), media_type="application/json")
+    return Response(await COLLECTOR.aside(answer_bytes, value), media_type="application/json")
 
 
 def trace_routes(reader: TraceReader) -> APIRouter:

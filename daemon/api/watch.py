@@ -25,6 +25,7 @@ from daemon.api.limits import Limits
 from daemon.api.reader import NotFound, TraceReader
 from daemon.api.websocket import outlet_of, taken
 from daemon.bus import Bus
+from daemon.collector import COLLECTOR
 from daemon.model.branches import BRANCH_ID, session_of
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace
 
@@ -234,7 +235,9 @@ class WatchServer:
         def first_frame() -> bytes:
             return framed(connected_frame(session_id, current, seen.connected()))
 
-        return current, await asyncio.get_running_loop().run_in_executor(self._encoders, first_frame)
+        return current, await asyncio.get_running_loop().run_in_executor(
+            self._encoders, COLLECTOR.run, first_frame
+        )
 
     async def _speak(self, websocket: WebSocket, hub: Hub, client: Client) -> None:
         """Until one of us goes; then the words of the close."""

@@ -15,6 +15,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from daemon.agents.interrupted import close_interrupted
+from daemon.collector import COLLECTOR
 from daemon.loop.state import SessionState
 from daemon.loop.together import HOW_FAR, NOT_BEGUN, TOGETHER
 from daemon.loop.turn import Turn
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_PAGE = 1000
+"""Events read from a log at once."""
 STOPPED = "Goalwright was stopped in the middle of this."
 LEFT_WAITING = (
     "Goalwright was stopped while this waited for an answer; it asks again when the session is opened."
@@ -49,6 +52,11 @@ def _check_id(found: str, expected: str) -> None:
 
 def read_state(store: TraceStore, trace_id: str) -> SessionState:
     """The state of a stored session. Reads the whole trace: call it in a thread. Raises StoreError."""
+    with COLLECTOR.building():
+        return _read_state(store, trace_id)
+
+
+def _read_state(store: TraceStore, trace_id: str) -> SessionState:
     try:
         trace = store.trace(trace_id)
         _check_id(trace.trace_id, trace_id)
@@ -76,19 +84,21 @@ def read_state(store: TraceStore, trace_id: str) -> SessionState:
 
 def replayed(store: TraceStore, trace_id: str) -> SessionState:
     """The state as the log tells it. Reads the whole log, and writes nothing. Raises StoreError."""
-    events = store.events(trace_id)
+    # In pages: the whole at once would be let go of at once, too, and nothing else can run meanwhile.
+    events = store.events(trace_id, limit=_PAGE)
     first = events[0] if events else None
     if first is None or first.event != "session_created":
         raise StoreError(
             f"The log of session {trace_id} is empty or has lost its beginning: it cannot be opened."
         )
-    for event in events:
-        _check_id(event.trace_id, trace_id)
     _check_id(first.trace.trace_id, trace_id)
     refuse_newer(trace_id, first.trace.format)
     state = SessionState(first.trace)
-    for event in events:
-        state.apply(event)
+    while events:
+        for event in events:
+            _check_id(event.trace_id, trace_id)
+            state.apply(event)
+        events = store.events(trace_id, after=events[-1].event_id, limit=_PAGE)
     return state
 
 

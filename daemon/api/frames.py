@@ -7,13 +7,14 @@ found by their id, and hearing of one twice changes nothing.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from daemon.model.branches import branch_of, root_of
-from daemon.model.events import Delta, Event
-from daemon.store.encoding import json_bytes
+from daemon.model.events import Delta, Event, MessageAdded
+from daemon.store.encoding import json_bytes, json_text
 
 if TYPE_CHECKING:
     from daemon.steps.fold import StepAdded, StepUpdated
@@ -33,6 +34,7 @@ GRAPH_EVENTS = frozenset(
 _LAST = "trace_completed"
 """The stored event that seed 003 has, too."""
 
+_HEAD = b'{"event_id":%d,"trace_id":"%b",'
 _FIN_TEXT = 0x81
 _SHORT, _MEDIUM = 125, 0xFFFF
 
@@ -79,8 +81,10 @@ class Entry:
         return len(self.event) + len(self.steps) + len(self.steps_alone) + 100
 
 
-def event_entry(event: Event, changes: Sequence[StepAdded | StepUpdated] = ()) -> Entry:
-    """A stored event with what it did to the steps."""
+def event_entry(
+    event: Event, changes: Sequence[StepAdded | StepUpdated] = (), line: bytes | None = None
+) -> Entry:
+    """A stored event with what it did to the steps. ``line``: as our store has just written it."""
     texts = [json_bytes(step_frame(event, change)) for change in changes]
     alone = list(texts)
     if alone:
@@ -88,7 +92,7 @@ def event_entry(event: Event, changes: Sequence[StepAdded | StepUpdated] = ()) -
     return Entry(
         event.event_id,
         event.event,
-        framed(json_bytes(event_frame(event))),
+        framed(event_text(event, line)),
         b"".join(map(framed, texts)),
         b"".join(map(framed, alone)),
     )
@@ -115,6 +119,31 @@ def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, 
     return json_bytes(frame)
 
 
+def event_text(event: Event, line: bytes | None = None) -> bytes:
+    """``event_frame`` as JSON without secrets; of the ``line`` that the store made of the event, if it can be."""
+    told = _of_line(event, line) if line is not None else None
+    return told if told is not None else json_bytes(event_frame(event))
+
+
+def _of_line(event: Event, line: bytes) -> bytes | None:
+    """The line, with what frames have otherwise. None: its fields must be looked at."""
+    root = root_of(event.trace_id)
+    head = _HEAD % (event.event_id, event.trace_id.encode())
+    if not line.startswith(head):
+        return None
+    if root != event.trace_id:
+        line = _HEAD % (event.event_id, root.encode()) + line[len(head) :]
+    if not isinstance(event, MessageAdded):
+        return None if hasattr(event, "affected_goals") else line
+    # The last field of all; within a text its quotes would have backslashes.
+    before, name, rest = line.rpartition(b',"affected_goals":')
+    if not event.affected_goals or not name:
+        return line if name else None
+    # Of the line too, so that secrets are out of it already: to look for them is what costs most.
+    goals = [_without_nulls(goal) for goal in json.loads(rest[:-1])]
+    return b"%b%b%b}" % (before, name, json_text(goals).encode())
+
+
 def event_frame(event: Event) -> JsonObject:
     """An event as clients get it. What did not change of a goal is left out instead of being null."""
     frame = event.stored()
@@ -122,9 +151,7 @@ def event_frame(event: Event) -> JsonObject:
     if "affected_goals" not in frame:
         return frame
     affected = cast("list[JsonObject]", frame["affected_goals"])
-    frame["affected_goals"] = [
-        {name: value for name, value in goal.items() if value is not None} for goal in affected
-    ]
+    frame["affected_goals"] = [_without_nulls(goal) for goal in affected]
     updates: object = frame.get("updates")
     if isinstance(updates, dict):
         # Seed 000's table of events has the goal's numbers in its ``updates``, its example beside them.
@@ -132,6 +159,10 @@ def event_frame(event: Event) -> JsonObject:
         if own is not None and own["cumulative_stats"] is not None:
             frame["updates"] = {**cast("JsonObject", updates), "cumulative_stats": own["cumulative_stats"]}
     return frame
+
+
+def _without_nulls(goal: JsonObject) -> JsonObject:
+    return {name: value for name, value in goal.items() if value is not None}
 
 
 def step_frame(event: Event, change: StepAdded | StepUpdated) -> JsonObject:

@@ -27,7 +27,7 @@ from daemon.bus import Bus
 from daemon.collector import COLLECTOR
 from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
-from daemon.store.base import TraceStore
+from daemon.store.base import OffersLines, TraceStore
 
 log = logging.getLogger(__name__)
 
@@ -77,12 +77,14 @@ class Hub:
         self.session_id = session_id
         self.clients: list[Client] = []
         self._store = store
+        self._line = store.line if isinstance(store, OffersLines) else None
         self._bus = bus
         self._limits = limits
         self._encoders = encoders
         self._readers = readers
         self._ring = Ring(0, frames=limits.ring_frames, size=limits.ring_bytes)
-        self._pending: deque[Event | Delta] = deque()
+        self._pending: deque[tuple[Event | Delta, bytes | None]] = deque()
+        """Events with their lines, when the store offers them."""
         self._dropped = 0
         """Id of the last event that did not find room in ``_pending``."""
         self._wake = asyncio.Event()
@@ -108,7 +110,7 @@ class Hub:
         except BaseException:
             self._bus.unsubscribe(self._heard)
             raise
-        first = next((item.event_id for item in self._pending if not isinstance(item, Delta)), last + 1)
+        first = next((item.event_id for item, _ in self._pending if not isinstance(item, Delta)), last + 1)
         self._ring.reset(min(last, first - 1))
         self._pump = asyncio.create_task(self._pumping())
         self._pump.add_done_callback(lambda _: self._tell())
@@ -226,7 +228,9 @@ class Hub:
             self._pending.clear()
             self._dropped = item.event_id
         else:
-            self._pending.append(item)
+            # It was stored a moment ago, on this loop: encoding and looking for secrets need not be done twice.
+            known = self._line(item) if self._line is not None and not isinstance(item, Delta) else None
+            self._pending.append((item, known))
         self._wake.set()
 
     async def _pumping(self) -> None:
@@ -267,7 +271,7 @@ class Hub:
         if not offer.answer.done():  # else the client has gone
             offer.answer.set_result(answer)
 
-    def _entries(self, items: Sequence[Event | Delta]) -> list[Entry]:
+    def _entries(self, items: Sequence[tuple[Event | Delta, bytes | None]]) -> list[Entry]:
         """In a thread: as clients get them."""
         newest = self._ring.newest
         found: list[Entry] = []
@@ -277,7 +281,7 @@ class Hub:
             found.extend(map(delta_entry, self._deltas.told(deltas)))
             deltas.clear()
 
-        for item in items:
+        for item, line in items:
             if isinstance(item, Delta):
                 deltas.append(item)
                 continue
@@ -285,7 +289,8 @@ class Hub:
             self._deltas.stored(item)
             if item.event_id <= newest:
                 continue  # it was in the log before the pump began
-            found.append(event_entry(item, self._steps.changes(item) if self._steps is not None else ()))
+            changes = self._steps.changes(item) if self._steps is not None else ()
+            found.append(event_entry(item, changes, line))
         flush()
         return found
 

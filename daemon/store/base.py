@@ -11,7 +11,7 @@ models, and nothing here speaks of files.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from daemon.model.events import Event
 from daemon.model.goals import GoalTree
@@ -144,4 +144,16 @@ class TraceStore(Protocol):
 
     def size(self, trace_id: str) -> int:
         """Bytes that a trace takes, with its children, file versions and outputs."""
+        ...
+
+
+@runtime_checkable
+class OffersLines(Protocol):
+    """A store that keeps events as lines of JSON, and so need not encode the last one again for who wants to send it.
+
+    No store has to: it saves time only.
+    """
+
+    def line(self, event: Event) -> bytes | None:
+        """JSON of ``event``, without secrets, when it is what ``append`` returned last; None otherwise. Quick."""
         ...

@@ -50,6 +50,7 @@ class FileTraceStore:
         self._reader = FileReader(formats)
         self._logs: dict[str, IO[bytes]] = {}
         self._last_ids: dict[str, int] = {}
+        self._newest_line: tuple[Event, bytes] | None = None
         self._goals: dict[str, GoalFile] = {}
         self._snapshots = threading.Lock()
         self._newest: dict[str, int] = {}
@@ -123,7 +124,14 @@ class FileTraceStore:
             self.close(trace_id)
             raise StoreError(f"The session's log cannot be written: {error.strerror or error}.") from error
         self._last_ids[trace_id] = event_id
+        self._newest_line = numbered, line[:-1]
         return numbered
+
+    def line(self, event: Event) -> bytes | None:
+        """See OffersLines."""
+        newest = self._newest_line
+        # Lines of a later format say which, and that is the store's own.
+        return newest[1] if newest is not None and newest[0] is event and self._formats.current == 1 else None
 
     def save_message(self, message: Message) -> None:
         """See TraceStore."""

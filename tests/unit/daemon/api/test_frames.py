@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from websockets.client import ClientProtocol
@@ -11,12 +12,27 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from daemon.api.frames import Wants, connected_frame, delta_entry, event_entry, framed, unframed
+from daemon.api.frames import (
+    Wants,
+    connected_frame,
+    delta_entry,
+    event_entry,
+    event_frame,
+    event_text,
+    framed,
+    unframed,
+)
+from daemon.api.limits import Limits
 from daemon.model.branches import child_id
 from daemon.model.events import AffectedGoal, Delta, Event, GoalUpdated, Notice, TraceCompleted
 from daemon.model.goals import GoalStats
+from daemon.model.messages import TextPart, ToolCallPart
 from daemon.model.steps import Step
 from daemon.steps.fold import StepAdded, StepUpdated
+from daemon.store.encoding import json_bytes
+from daemon.store.files import FileTraceStore
+from daemon.store.memory import MemoryTraceStore
+from tests.fakes.watched import TRACE, Watched
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 KEY = "sk-ant-abcdefgh12345678ABCDEFGH"
@@ -128,3 +144,58 @@ def test_no_secret_leaves_in_any_frame() -> None:
     data += delta_entry(Delta(trace_id="t", kind="text", message_id="m", text=KEY)).event
     assert KEY.encode() not in data
     assert data.count(b"[redacted") >= 7
+
+
+NASTY = (
+    "plain",
+    f"the key is {KEY}",
+    ',"affected_goals":[]}',
+    '{"event_id":1,"trace_id":"x",',
+    '\ud800 \u2028 \x00 "quoted" \\',
+)
+
+
+@pytest.mark.parametrize("session_id", [TRACE, child_id(TRACE, "A"), child_id(TRACE, "A.s1")])
+def test_a_frame_made_of_the_stored_line_says_what_one_made_of_the_event_says(
+    tmp_path: Path, session_id: str
+) -> None:
+    store = FileTraceStore(tmp_path / ".trace")
+    bench = Watched(store, Limits())
+    for opened in dict.fromkeys((TRACE, child_id(TRACE, "A"), session_id)):
+        bench.begin(opened)
+    seen: list[Event] = []
+
+    def check(event: Event) -> None:
+        line = store.line(event)
+        assert line is not None
+        assert json.loads(event_text(event, line)) == json.loads(json_bytes(event_frame(event)))
+        assert KEY.encode() not in event_text(event, line)
+        seen.append(event)
+
+    def happens(event: Event) -> None:
+        check(bench.happens(event))
+
+    happens(bench.goal("1", session_id=session_id))
+    happens(bench.goal("2", "1", session_id=session_id))
+    happens(bench.focus("2", session_id))
+    for text in NASTY:
+        call = ToolCallPart(id="c", name="read", input=json.dumps({"path": text}))
+        for goal_id in (None, "1", "2"):
+            happens(bench.message(TextPart(text=text), call, goal_id=goal_id, session_id=session_id))
+        happens(Notice(trace_id=session_id, time=NOW, level="info", text=text, code=',"affected_goals":[1]'))
+    assert any(event.event == "message_added" and len(event.affected_goals) == 2 for event in seen)
+
+
+def test_a_line_is_offered_of_the_last_event_alone_and_no_store_has_to(tmp_path: Path) -> None:
+    store = FileTraceStore(tmp_path / ".trace")
+    bench = Watched(store, Limits())
+    bench.begin()
+    first, last = bench.notices(2)
+    assert store.line(first) is None
+    assert store.line(last.model_copy()) is None
+    line = store.line(last)
+    assert line is not None
+    assert line + b"\n" == (tmp_path / ".trace" / TRACE / "events.jsonl").read_bytes().splitlines(True)[-1]
+    # A line that is not spelled like ours is not believed.
+    assert event_text(last, b'{"trace_id":"x"}') == event_text(last)
+    assert not hasattr(MemoryTraceStore(), "line")

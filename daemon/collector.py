@@ -22,7 +22,7 @@ _THRESHOLDS = (700, 10, 3)
 """Python's own, but that a full collection looks at 20 000 new objects instead of 70 000."""
 _SWITCH_S = 0.001
 """A thread that computes gives way to the event loop after this time (Python: 5 ms)."""
-_MANY = 10_000
+_MANY = 1_000
 """Objects more than before that are settled at once; fewer are looked at in a moment."""
 _LONGEST_S = 10.0
 """Threads that are building one after the other do not keep the collector away for longer."""

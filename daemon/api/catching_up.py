@@ -13,7 +13,7 @@ from daemon.model.events import Event
 from daemon.store.base import TraceStore
 
 if TYPE_CHECKING:
-    from daemon.steps.fold import StepAdded, StepUpdated
+    from daemon.steps.fold import StepAdded, StepFold, StepUpdated
 
 log = logging.getLogger(__name__)
 
@@ -24,12 +24,13 @@ STEP_TEXT = CUT
 class Steps:
     """The steps of one session, as far as events were taken into account."""
 
-    def __init__(self, session_id: str) -> None:
+    def __init__(self, session_id: str, fold: StepFold | None = None) -> None:
+        """``fold``: of the session, with texts cut to STEP_TEXT, to go on from; nobody else changes it."""
         from daemon.steps.fold import StepFold
 
-        self._fold = StepFold(session_id, cut=STEP_TEXT)
+        self._fold = fold or StepFold(session_id, cut=STEP_TEXT)
         self._broken = False
-        self.event_id = 0
+        self.event_id = self._fold.last_event_id
 
     def changes(self, event: Event) -> Sequence[StepAdded | StepUpdated]:
         """What an event did; nothing when it was taken into account before."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from daemon.api.encoding import answer_bytes
 from daemon.model.branches import branch_of, root_of
 from daemon.model.events import Delta, Event, MessageAdded
 from daemon.store.encoding import json_bytes, json_text
@@ -116,7 +117,7 @@ def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, 
         "current_event_id": current_event_id,
         **known,
     }
-    return json_bytes(frame)
+    return answer_bytes(frame)
 
 
 def event_text(event: Event, line: bytes | None = None) -> bytes:

@@ -22,6 +22,7 @@ from daemon.api.deltas import Deltas
 from daemon.api.frames import Entry, Wants, delta_entry, event_entry
 from daemon.api.limits import Limits
 from daemon.api.ring import Ring
+from daemon.api.step_views import StepViews
 from daemon.api.websocket import Outlet, taken
 from daemon.bus import Bus
 from daemon.collector import COLLECTOR
@@ -70,6 +71,7 @@ class Hub:
         bus: Bus,
         limits: Limits,
         *,
+        views: StepViews,
         encoders: Executor,
         readers: Executor,
     ) -> None:
@@ -78,6 +80,7 @@ class Hub:
         self.clients: list[Client] = []
         self._store = store
         self._line = store.line if isinstance(store, OffersLines) else None
+        self._views = views
         self._bus = bus
         self._limits = limits
         self._encoders = encoders
@@ -175,7 +178,9 @@ class Hub:
         """One page of the log."""
         limits = self._limits
         if client.wants.steps and client.steps is None:
-            client.steps = Steps(self.session_id)
+            # The whole log is folded once for all, the REST endpoints included.
+            fold = await self._read(self._views.fold_at, self.session_id, client.event_id)
+            client.steps = Steps(self.session_id, fold)
         page = await self._read(
             read_page,
             self._store,

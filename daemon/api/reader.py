@@ -58,7 +58,7 @@ class TraceReader:
         self.live = live
         self.is_foreign = is_foreign
         self._listing = Listing(store, live, is_foreign)
-        self._steps = StepViews(store)
+        self.steps = StepViews(store)
         self._states: OrderedDict[str, tuple[int, SessionState]] = OrderedDict()
         self._states_lock = threading.Lock()
 
@@ -134,7 +134,7 @@ class TraceReader:
         def look() -> JsonObject:
             with _found(session_id):
                 depth = max_depth if expand else 0
-                return self._steps.node(session_id, step_id, depth, limit=limit, after=after)
+                return self.steps.node(session_id, step_id, depth, limit=limit, after=after)
 
         return await COLLECTOR.aside(look)
 
@@ -221,7 +221,7 @@ class TraceReader:
                 if state is None
                 else status_of(state.trace, state)
             )
-            return self._steps.tree(session_id, trace_id, status)
+            return self.steps.tree(session_id, trace_id, status)
 
 
 @contextmanager

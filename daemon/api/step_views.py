@@ -5,6 +5,7 @@ Runs in threads; one fold is changed by one at a time.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 
@@ -13,7 +14,9 @@ from daemon.model.steps import Step
 from daemon.model.traces import TraceStatus
 from daemon.steps.fold import StepFold
 from daemon.steps.tree import StepTree
-from daemon.store.base import TraceStore
+from daemon.store.base import StoreError, TraceStore
+
+log = logging.getLogger(__name__)
 
 MAX_STEPS = 2000
 """Of one answer."""
@@ -96,7 +99,21 @@ class StepViews:
                 self._entries.popitem(last=False)
             return entry
 
-    def _current(self, entry: _Entry) -> StepTree:
+    def fold_at(self, session_id: str, event_id: int) -> StepFold | None:
+        """A copy of the fold as it is after an event; None when it is further, or broken. Raises StoreError."""
+        entry = self._entry(session_id)
+        with entry.lock:
+            try:
+                self._current(entry, event_id)
+            except StoreError:
+                raise
+            except Exception:
+                log.exception("the steps of a trace cannot be derived")
+                return None
+            return entry.fold.copy() if entry.fold.last_event_id <= event_id else None
+
+    def _current(self, entry: _Entry, to: int | None = None) -> StepTree:
+        """Bring the fold up to what the log has, or to the event ``to``."""
         fold = entry.fold
         session_id = fold.tree.trace_id
         if fold.last_event_id > self._store.last_event_id(session_id):
@@ -105,6 +122,8 @@ class StepViews:
         while events := self._store.events(session_id, after=fold.last_event_id, limit=_EVENTS):
             before = fold.last_event_id
             for event in events:
+                if to is not None and event.event_id > to:
+                    return fold.tree
                 fold.apply(event)
             if fold.last_event_id <= before:
                 break  # a log whose ids do not rise: what was read is all there is

@@ -184,6 +184,7 @@ class WatchServer:
                 self._reader.store,
                 self._bus,
                 limits,
+                views=self._reader.steps,
                 encoders=self._encoders,
                 readers=self._readers,
             )

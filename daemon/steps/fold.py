@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -149,6 +150,15 @@ class StepFold:
         elif isinstance(event, SubagentStarted):
             self._note_subagent(event)
         return self._changes
+
+    def copy(self) -> StepFold:
+        """An independent copy, to go on from here. Costs little: what never changes is shared."""
+        twin = StepFold(self.tree.trace_id, cut=self._cut)
+        twin.tree, twin.head, twin._plan = self.tree.copy(), deepcopy(self.head), self._plan.copy()
+        twin.last_event_id, twin._sequence = self.last_event_id, self._sequence
+        twin._workspace, twin._inherited, twin._response = self._workspace, self._inherited, self._response
+        twin._calls, twin._actions = dict(self._calls), dict(self._actions)
+        return twin
 
     # -- goals --
 

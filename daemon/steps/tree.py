@@ -56,6 +56,13 @@ class StepTree:
             yield step
             step_id = step.parent_id
 
+    def copy(self) -> StepTree:
+        """An independent copy; the steps, which never change, are shared."""
+        twin = StepTree(self.trace_id)
+        twin._steps = dict(self._steps)
+        twin._children = {parent: list(below) for parent, below in self._children.items()}
+        return twin
+
     # -- changed by the fold --
 
     def add(self, step: Step, before_id: str | None = None) -> None:

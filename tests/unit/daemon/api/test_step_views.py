@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from daemon.api.limits import Limits
+from daemon.api.step_views import CUT, StepViews
+from daemon.model.events import Event
+from daemon.steps.fold import StepFold
+from daemon.store.memory import MemoryTraceStore
+from tests.fakes.watched import TRACE, Watched
+
+
+@pytest.fixture
+def bench() -> Watched:
+    found = Watched(MemoryTraceStore(), Limits())
+    found.begin()
+    found.work(25)
+    found.emit(found.goal("sub", "1"), found.focus("sub"))
+    return found
+
+
+def steps_of(fold: StepFold) -> list[object]:
+    return [(depth, step.stored()) for depth, step in fold.tree.walk()]
+
+
+def test_a_copy_goes_on_as_the_fold_would_and_changes_nothing_of_it(bench: Watched) -> None:
+    events = bench.store.events(TRACE)
+    whole = StepFold(TRACE)
+    for event in events:
+        whole.apply(event)
+    for cut in range(0, len(events), 7):
+        fold = StepFold(TRACE)
+        for event in events[:cut]:
+            fold.apply(event)
+        before, twin = steps_of(fold), fold.copy()
+        for event in events:
+            twin.apply(event)
+        assert steps_of(twin) == steps_of(whole)
+        assert twin.head == whole.head
+        assert steps_of(fold) == before
+        for event in events[cut:]:
+            fold.apply(event)
+        assert steps_of(fold) == steps_of(whole)
+
+
+def test_a_fold_is_given_at_the_event_that_is_asked_for_unless_it_has_gone_on(bench: Watched) -> None:
+    views = StepViews(bench.store)
+    last = bench.store.last_event_id(TRACE)
+    early = views.fold_at(TRACE, 10)
+    assert early is not None
+    assert early.last_event_id == 10
+    now = views.fold_at(TRACE, last)
+    assert now is not None
+    whole = StepFold(TRACE, cut=CUT)
+    for event in bench.store.events(TRACE):
+        whole.apply(event)
+    assert steps_of(now) == steps_of(whole)
+    assert early.last_event_id == 10
+    assert views.fold_at(TRACE, 10) is None
+
+
+def test_the_log_is_folded_once_for_all_who_want_its_steps(bench: Watched) -> None:
+    read: list[int] = []
+
+    class Noting(MemoryTraceStore):
+        def events(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
+            read.append(after)
+            return bench.store.events(trace_id, after=after, limit=limit)
+
+        def last_event_id(self, trace_id: str) -> int:
+            return bench.store.last_event_id(trace_id)
+
+    views = StepViews(Noting())
+    last = bench.store.last_event_id(TRACE)
+    assert views.fold_at(TRACE, last) is not None
+    read.clear()
+    views.node(TRACE, None, 0, limit=100, after=None)
+    assert views.fold_at(TRACE, last) is not None
+    assert set(read) == {last}

@@ -96,7 +96,7 @@ class Requests:
             **HistoryRequests(core, lambda: client.name).handlers,
             **BranchRequests(core, self, lambda: client.name).handlers,
             **TraceRequests(core).handlers,
-            **KeepingRequests(core.keeping).handlers,
+            **KeepingRequests(core).handlers,
         }
 
     async def handle(self, method: str, params: object) -> dict[str, Any]:

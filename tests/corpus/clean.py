@@ -78,6 +78,8 @@ def to_the_end(rng: random.Random, call: Call) -> Draft | None:
     old, new = "\n".join(call.old), "\n".join(call.new)
     if call.high - call.low > 60 or not new.strip() or call.text.count(old) != 1:
         return None
+    if not call.old[-1]:
+        return None  # an empty last line: then it looks like the line before it, with its end
     return Draft(call.text, old, new, (call.text.replace(old, new, 1),))
 
 

@@ -368,7 +368,7 @@ async def test_a_prompt_runs_with_updates_in_order() -> None:
         assert ids == sorted(ids)
         assert ids == list(range(ids[0], ids[-1] + 1))
         names = [event["event"] for event in client.events()]
-        assert names[-1] == "turn_ended"
+        assert names[-2:] == ["turn_ended", "trace_completed"]
         assert names.count("tool_started") == 2
         deltas = [m["params"]["delta"] for m in client.seen if m.get("method") == "goalwright/session/delta"]
         assert "".join(d["text"] for d in deltas if d["kind"] == "text") == "Done."
@@ -632,7 +632,7 @@ async def test_nothing_newer_than_the_answer_comes_before_it_and_nothing_is_miss
         last = working.events()[-1]["eventId"]
         for follower in followers:
             if not any(m.get("result", {}).get("lastEventId") == last for m in follower.seen):
-                await follower.event("turn_ended", eventId=last)
+                await follower.event("trace_completed", eventId=last)
             check_order(follower, last)
 
 
@@ -793,6 +793,7 @@ async def test_a_slow_client_misses_deltas_but_no_event() -> None:
         await client.answer(number)
         ended = await slow.event("turn_ended")
         assert ended["stopReason"] == "end_turn"
+        await slow.event("trace_completed")
         assert slow.events() == client.events()
         deltas = [m for m in slow.seen if m.get("method") == "goalwright/session/delta"]
         assert len(deltas) < 200

@@ -1,0 +1,103 @@
+"""Shortening of texts, so that no secret is cut in two: half a key is recognised by nobody any more.
+
+What is kept, sent and shown has its secrets taken out last (``tools.redaction``), from texts that were shortened long
+before, for titles, labels and results. So every text from a person, a model, a tool or a file is cut by these
+functions: where the border would fall into a secret, or part it from what makes it known as one (the ``@`` behind a
+password, the name before a token), the whole secret falls away. Other texts are cut exactly where they were to be.
+"""
+
+from __future__ import annotations
+
+from tools.redaction import SECRETS, CharSpan
+
+_NEAR = 6_000
+"""Characters on each side of a border that are looked at; keys are shorter, but for those of the next line."""
+_KEY_BLOCK = 20_000
+_BLOCK = "PRIVATE KEY"
+_SHORTEST = 8
+"""Signs of the shortest word that holds a secret, e.g. ``a://b:c@``."""
+
+
+def head(text: str, length: int) -> str:
+    """The first ``length`` characters of ``text``, fewer where a secret stands across the border."""
+    return text if len(text) <= length else text[: _before(text, max(0, length))]
+
+
+def tail(text: str, length: int) -> str:
+    """The last ``length`` characters of ``text``, fewer where a secret stands across the border."""
+    return text if len(text) <= length else text[_behind(text, len(text) - max(0, length)) :]
+
+
+def short(text: str, length: int) -> str:
+    """``text`` in at most ``length`` characters, with ``…`` for what is left out."""
+    return text if len(text) <= length else f"{head(text, length - 1)}…"
+
+
+def one_line(text: str, length: int) -> str:
+    """The same without line breaks. Of a long text only the beginning is looked at."""
+    begun = head(text, 8 * length + 200)
+    line = " ".join(begun.split())
+    return (
+        short(line, length) if len(begun) == len(text) or len(line) > length else f"{head(line, length - 1)}…"
+    )
+
+
+def middle_out(text: str, first: int, last: int) -> tuple[str, str]:
+    """Head and tail of a text that is longer than both."""
+    return head(text, first), tail(text, last)
+
+
+def _before(text: str, at: int) -> int:
+    """Where a text that is to end at ``at`` ends."""
+    if 0 < at < len(text) and not _in_long_word(text, at) and not SECRETS.spaced and not _block(text, at):
+        return at
+    reach = _KEY_BLOCK if _block(text, at) else _NEAR
+    first = max(0, at - reach)
+    whole = SECRETS.spans(text[first : at + reach])
+    end = at - first
+    while end > 0:
+        # A secret that ends at the border may be known as one only by what follows it.
+        left = SECRETS.spans(text[first : first + end])
+        split = [
+            start for start, stop in whole if start < end and not (stop <= end and _in((start, stop), left))
+        ]
+        if not split:
+            break
+        end = min(split)
+    return first + end
+
+
+def _behind(text: str, at: int) -> int:
+    """Where a text that is to begin at ``at`` begins."""
+    reach = _KEY_BLOCK if _block(text, at) else _NEAR
+    first = max(0, at - reach)
+    whole = SECRETS.spans(text[first : at + reach])
+    begin, last = at - first, min(len(text), at + reach)
+    while first + begin < last:
+        left = [(start + begin, stop + begin) for start, stop in SECRETS.spans(text[first + begin : last])]
+        split = [
+            stop
+            for start, stop in whole
+            if stop > begin and not (start >= begin and _in((start, stop), left))
+        ]
+        if not split:
+            break
+        begin = max(split)
+    return first + begin
+
+
+def _in(span: CharSpan, spans: list[CharSpan]) -> bool:
+    return any(start <= span[0] and span[1] <= stop for start, stop in spans)
+
+
+def _block(text: str, at: int) -> bool:
+    return text.find(_BLOCK, max(0, at - _KEY_BLOCK), at + _KEY_BLOCK) >= 0
+
+
+def _in_long_word(text: str, at: int) -> bool:
+    around = text[max(0, at - _SHORTEST) : at + _SHORTEST]
+    middle = min(at, _SHORTEST)
+    before, behind = around[:middle], around[middle:]
+    if before[-1:].isspace() or behind[:1].isspace():
+        return False
+    return len((before.split() or [""])[-1]) + len((behind.split() or [""])[0]) >= _SHORTEST

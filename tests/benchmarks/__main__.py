@@ -24,6 +24,7 @@ from tests.benchmarks import (
     explore,
     first_request,
     goals,
+    lag,
     memory,
     page,
     permissions,
@@ -53,6 +54,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Awaitable[list[Measure]]]] = {
     "page": page.measure,
     "traces": traces.measure,
     "watch": watch.measure,
+    "lag": lag.measure,
 }
 
 

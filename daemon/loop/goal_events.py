@@ -6,6 +6,7 @@ from datetime import datetime
 
 from daemon.model.branches import branch_of
 from daemon.model.events import AffectedGoal, GoalAdded, GoalMoved, GoalRemoved, GoalUpdated
+from daemon.model.goals import GoalStats
 from daemon.plan.forest import GoalForest
 from daemon.plan.tree import Added, Change, Moved, Updated
 
@@ -54,9 +55,11 @@ def goal_event(
 def _numbered(change: Updated, plan: GoalForest) -> tuple[AffectedGoal, ...]:
     """The affected goals with what they took so far, the changed one among them: who draws them need not ask."""
     affected = change.affected
-    said = "cumulative_stats" in change.updates or any(item.goal_id == change.goal_id for item in affected)
-    if not said:
-        affected = (AffectedGoal(goal_id=change.goal_id), *affected)
+    if not any(item.goal_id == change.goal_id for item in affected):
+        # Numbers that the change itself brings are those that the goal has with it.
+        brought = change.updates.get("cumulative_stats")
+        stats = None if brought is None else GoalStats.model_validate(brought)
+        affected = (AffectedGoal(goal_id=change.goal_id, cumulative_stats=stats), *affected)
     return tuple(
         item.model_copy(update={"cumulative_stats": goal.cumulative_stats})
         if item.cumulative_stats is None and (goal := plan.goals.get(item.goal_id)) is not None

@@ -63,12 +63,24 @@ def test_an_event_says_what_the_goals_that_it_touches_took_so_far() -> None:
     ]
 
 
-def test_numbers_that_a_change_says_itself_are_not_said_twice() -> None:
+def test_the_goal_that_is_changed_is_always_among_the_affected_ones_also_when_the_change_brings_its_numbers() -> (
+    None
+):
     plan = PlanTree()
-    plan.apply(CHANGES[0])
-    new = GoalStats(message_count=7)
-    event = goal_event(Updated("1", {"cumulative_stats": new.model_dump()}, None), "t", NOW, plan=plan)
+    for change in CHANGES[:4]:
+        plan.apply(change)
+    new = GoalStats(message_count=7, total_tokens=9)
+    brought = Updated(
+        "3",
+        {"cumulative_stats": new.model_dump()},
+        "3",
+        affected=(AffectedGoal(goal_id="1", cumulative_stats=new),),
+    )
+    event = goal_event(brought, "t", NOW, plan=plan)
     assert isinstance(event, GoalUpdated)
-    assert event.affected_goals == ()
+    assert [(item.goal_id, item.cumulative_stats) for item in event.affected_goals] == [
+        ("3", new),
+        ("1", new),
+    ]
     plan.apply(Updated(event.goal_id, event.updates, event.current_id, event.affected_goals))
-    assert plan.goals["1"].cumulative_stats == new
+    assert plan.goals["3"].cumulative_stats == plan.goals["1"].cumulative_stats == new

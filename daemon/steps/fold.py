@@ -18,6 +18,8 @@ from typing import Any, cast
 from daemon.model.branches import root_of
 from daemon.model.events import (
     AffectedGoal,
+    BranchCompleted,
+    BranchMessageAdded,
     Event,
     GoalAdded,
     GoalMoved,
@@ -25,6 +27,7 @@ from daemon.model.events import (
     GoalUpdated,
     MessageAdded,
     SessionCreated,
+    SubagentCompleted,
     SubagentStarted,
     ToolStarted,
     TurnEnded,
@@ -36,10 +39,13 @@ from daemon.model.steps import Step, StepStatus, StepType
 from daemon.model.traces import BranchTrace
 from daemon.plan.tree import MAX_DEPTH, Added, Moved, PlanTree, Removed, Updated
 from daemon.steps.head import TraceHead
+from daemon.steps.ids import action_step_id, evaluation_step_id, goal_step_id, result_step_id, said_step_id
 from daemon.steps.inference import (
     PLAN_TOOLS,
     action_data,
     action_label,
+    goal_data,
+    goal_status,
     result_data,
     result_description,
     said,
@@ -47,12 +53,14 @@ from daemon.steps.inference import (
     said_type,
 )
 from daemon.steps.shortened import cut_texts, one_line
+from daemon.steps.spent import NOTHING, Spent
+from daemon.steps.together import Together
 from daemon.steps.tree import StepTree
 
 _SUMMARY = 200
 """Characters of a summary in the description of its evaluation; ``summary`` has all of it."""
 _MOST_ABOVE = 2 * MAX_DEPTH
-"""Goals above another whose time is counted: a log that somebody made up may nest any number."""
+"""Goals above another that are counted: a log that somebody made up may nest any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +84,6 @@ class StepUpdated:
 
 
 StepChange = StepAdded | StepUpdated
-
-
-def goal_step_id(goal_id: str) -> str:
-    """Id of a goal's step."""
-    return f"goal_{goal_id}"
-
-
-def evaluation_step_id(goal_id: str) -> str:
-    """Id of the step that says how a goal ended."""
-    return f"goal_{goal_id}_evaluation"
 
 
 class StepFold:
@@ -112,7 +110,10 @@ class StepFold:
         self._actions: dict[str, str] = {}
         """The last action of each call id."""
         self._response: str | None = None
-        """What was said last in this turn, if nothing has followed from it."""
+        """Said last in this turn, if nothing has followed from it."""
+        self._running = Together()
+        self._planning = NOTHING
+        """What a call of the model took that only planned while no goal had the focus: the goal's that comes of it."""
         self._changes: list[StepChange] = []
 
     def apply(self, event: Event) -> list[StepChange]:
@@ -120,18 +121,20 @@ class StepFold:
         if event.event_id and event.event_id <= self.last_event_id:
             return []
         self.last_event_id = max(self.last_event_id, event.event_id)
-        self.head.apply(event)
+        children_took = self.head.apply(event)
         self._changes = []
         if isinstance(event, MessageAdded):
             self._add_message(event)
         elif isinstance(event, GoalAdded):
             self._plan.apply(Added(event.goal, event.index))
             self._sync(event.goal.id, event.time)
+            self._planned(event.goal.id, event.by)
         elif isinstance(event, GoalUpdated):
             change = Updated(event.goal_id, event.updates, event.current_id, event.affected_goals)
             self._plan.apply(change)
             self._sync(event.goal_id, event.time)
             self._sync_all(event.affected_goals, event.time)
+            self._planned(event.goal_id, event.by)
         elif isinstance(event, GoalMoved):
             self._plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
             self._move_goal(event.goal_id)
@@ -140,15 +143,34 @@ class StepFold:
             self._plan.apply(Removed(event.goal_id, event.current_id))
             self._update(goal_step_id(event.goal_id), {"status": "skipped"})
         elif isinstance(event, ToolStarted):
+            self._running.begin(event.tool_call_id)
             self._place_call(event.tool_call_id, self._plan.current_id)
         elif isinstance(event, TurnStarted | TurnEnded):
             self._response = None
+            self._running.forget()
         elif isinstance(event, SessionCreated):
             self._workspace = event.trace.workspace
             if isinstance(event.trace, BranchTrace):
                 self._inherited = event.trace.inherited
         elif isinstance(event, SubagentStarted):
             self._note_subagent(event)
+        elif isinstance(event, SubagentCompleted):
+            self._spend(self._actions.get(event.subagent.tool_call_id), children_took)
+        elif isinstance(event, BranchMessageAdded | BranchCompleted):
+            branch = self.head.branch(event.branch_id)
+            self._spend(self._parent(branch.explore_start_id if branch else None), children_took)
+        return self._changes
+
+    def break_off(self) -> list[StepChange]:
+        """Nobody works on it any more, although the log has no end: the calls under way have failed, and the turn.
+
+        Events that come all the same, when the session is opened again, say how it went on.
+        """
+        self._changes = []
+        self.head.break_off()
+        for step_id in self._calls.values():
+            if isinstance(step_id, str):
+                self._update(step_id, {"status": "failed"})
         return self._changes
 
     def copy(self) -> StepFold:
@@ -158,6 +180,7 @@ class StepFold:
         twin.last_event_id, twin._sequence = self.last_event_id, self._sequence
         twin._workspace, twin._inherited, twin._response = self._workspace, self._inherited, self._response
         twin._calls, twin._actions = dict(self._calls), dict(self._actions)
+        twin._running, twin._planning = self._running.copy(), self._planning
         return twin
 
     # -- goals --
@@ -173,11 +196,9 @@ class StepFold:
             return
         step_id = goal_step_id(goal_id)
         fields = {
-            "status": _goal_status(goal),
+            "status": goal_status(goal),
             "description": goal.description,
-            "data": self._shown(_goal_data(goal)),
-            "tokens": goal.cumulative_stats.total_tokens or None,
-            "cost": goal.cumulative_stats.total_cost or None,
+            "data": self._shown(goal_data(goal)),
         }
         if self.tree.get(step_id) is None:
             parent = goal_step_id(goal.parent_id) if goal.parent_id is not None else None
@@ -218,18 +239,24 @@ class StepFold:
             parent = None
         if parent == step.step_id or any(above.step_id == step.step_id for above in self.tree.line(parent)):
             return  # a damaged log
-        spent = step.duration_ms or 0
-        self._spend(step.parent_id, -spent)
+        spent = Spent.of_step(step)
+        self._spend(step.parent_id, spent.taken_back())
         before = self._following(goal)
         self.tree.move(step.model_copy(update={"parent_id": parent}), before)
         self._changes.append(StepUpdated(step.step_id, {"parent_id": parent, "before_id": before}))
         self._spend(parent, spent)
 
-    def _spend(self, step_id: str | None, duration_ms: int) -> None:
-        """Add to the time of a goal and of those above it."""
-        if duration_ms:
+    def _spend(self, step_id: str | None, spent: Spent) -> None:
+        """Add to what a step took, and to the goals above it."""
+        if spent != NOTHING:
             for above in list(itertools.islice(self.tree.line(step_id), _MOST_ABOVE)):
-                self._update(above.step_id, {"duration_ms": max(0, (above.duration_ms or 0) + duration_ms)})
+                self._update(above.step_id, spent.added_to(above))
+
+    def _planned(self, goal_id: str, by: str) -> None:
+        """What planning took is the goal's that came of it first (source: seed 003, the call *is* the goal's step)."""
+        if self._planning != NOTHING and not by and self.tree.get(goal_step_id(goal_id)) is not None:
+            spent, self._planning = self._planning, NOTHING
+            self._spend(goal_step_id(goal_id), spent)
 
     # -- messages --
 
@@ -242,8 +269,6 @@ class StepFold:
                 self._add_answer(message, parent, event.time)
             elif message.role == "tool" and (result := message.tool_result()) is not None:
                 self._add_result(message, result, parent, event.time)
-            if message.role != "user":
-                self._spend(parent, message.duration_ms or 0)
         self._sync_all(event.affected_goals, event.time)
 
     def _add_answer(self, message: Message, parent: str | None, now: datetime) -> None:
@@ -251,7 +276,9 @@ class StepFold:
             # It was not the last word of its turn after all.
             self._update(self._response, {"step_type": "thought"})
             self._response = None
-        took = {"duration_ms": message.duration_ms, "cost": message.cost, "tokens": message.tokens}
+        spent = Spent.of_answer(message)
+        self._spend(parent, spent)
+        took = spent.fields()
         told = said(message)
         if told is not None:
             step_type = said_type(message)
@@ -261,7 +288,7 @@ class StepFold:
                 "data": self._shown(told[1]),
                 **took,
             }
-            said_id = self._add(self._free(message.message_id), step_type, parent, now, fields)
+            said_id = self._add(self._free(said_step_id(message.message_id)), step_type, parent, now, fields)
             self._response = said_id if step_type == "response" else None
             took = {}
         for call in message.tool_calls():
@@ -269,9 +296,11 @@ class StepFold:
                 self._calls[call.id] = call
             else:
                 # What the model took for it; the time is the tool's own, known when it ends.
-                spent = {name: value for name, value in took.items() if name != "duration_ms"}
-                self._calls[call.id] = self._add_action(call, parent, now, spent)
+                own = {name: value for name, value in took.items() if name != "duration_ms"}
+                self._calls[call.id] = self._add_action(call, parent, now, own)
                 took = {}
+        if took and parent is None and message.tool_calls():
+            self._planning = self._planning.and_also(spent)
 
     def _add_action(
         self, call: ToolCallPart, parent: str | None, now: datetime, spent: Mapping[str, Any]
@@ -283,7 +312,7 @@ class StepFold:
             "data": self._shown(data),
             **spent,
         }
-        step_id = self._add(self._free(f"call_{call.id}"), "action", parent, now, fields)
+        step_id = self._add(self._free(action_step_id(call.id)), "action", parent, now, fields)
         self._actions[call.id] = step_id
         return step_id
 
@@ -291,11 +320,12 @@ class StepFold:
         self, message: Message, result: ToolResultPart, parent: str | None, now: datetime
     ) -> None:
         call_id = message.tool_call_id or result.tool_call_id
+        self._spend(parent, Spent(self._running.end(call_id, message.duration_ms or 0)))
         known = self._calls.pop(call_id, None)
         if isinstance(known, ToolCallPart):
             if not result.is_error:
                 return  # the plan shows what it did
-            known = self._add_action(known, parent, now, {})
+            known = self._add_action(known, parent, now, self._of_failed_planning(parent))
         elif known is None and result.name in PLAN_TOOLS and not result.is_error:
             return
         status: StepStatus = "failed" if result.is_error else "completed"
@@ -306,10 +336,15 @@ class StepFold:
             "status": status,
             "description": result_description(result),
             "data": self._shown(result_data(result)),
-            "cost": message.cost,
-            "tokens": message.tokens,
         }
-        self._add(self._free(f"result_{call_id}"), "result", known or parent, now, fields)
+        self._add(self._free(result_step_id(call_id)), "result", known or parent, now, fields)
+
+    def _of_failed_planning(self, parent: str | None) -> dict[str, Any]:
+        """What the model took to plan, when nothing came of it but a call that failed."""
+        if parent is not None:
+            return {}
+        spent, self._planning = self._planning, NOTHING
+        return {name: value for name, value in spent.fields().items() if name != "duration_ms"}
 
     def _place_call(self, call_id: str, goal_id: str | None) -> None:
         known = self._calls.get(call_id)
@@ -380,22 +415,3 @@ class StepFold:
 
     def _shown(self, data: dict[str, Any]) -> dict[str, Any]:
         return data if self._cut is None else cast("dict[str, Any]", cut_texts(data, self._cut))
-
-
-def _goal_status(goal: Goal) -> StepStatus:
-    if goal.status == "abandoned":
-        return "failed" if goal.cumulative_stats.message_count > 0 else "skipped"
-    return "planned" if goal.status == "pending" else goal.status
-
-
-def _goal_data(goal: Goal) -> dict[str, Any]:
-    """What a goal says of itself; only what there is, as most goals are plain ones."""
-    data: dict[str, Any] = {"description": goal.description, "goal_id": goal.id, "type": goal.type}
-    more = {
-        "reason": goal.reason,
-        "branch_ids": goal.branch_ids,
-        "explore_start_id": goal.explore_start_id,
-        "merge_summary": goal.merge_summary,
-        "selected_branch": goal.selected_branch,
-    }
-    return data | {name: value for name, value in more.items() if value}

@@ -110,8 +110,11 @@ class Keeping:
         limits = limits or self.limits()
         async with self._one:
             # Sizes of what goes are told; where nothing can go, nothing is measured.
-            stored = await asyncio.to_thread(stored_traces, self._store, sizes=limits.any)
-            going = doomed(stored, limits, self._now(), self.in_use) if limits.any else []
+            now = self._now()
+            stored = await asyncio.to_thread(
+                stored_traces, self._store, self._own.all(), now, sizes=limits.any
+            )
+            going = doomed(stored, limits, now, self.in_use) if limits.any else []
             deleted: list[Doomed] = []
             problems: list[str] = []
             for one in going:
@@ -133,12 +136,14 @@ class Keeping:
 
     async def daily(self, pause_s: float = _DAY_S) -> None:
         """Prune now and each day, for as long as the daemon lives. Failures are logged."""
-        from daemon.store.pruning import remove_leftovers
+        from daemon.store.leftovers import remove_leftovers, remove_unfinished
 
         while True:
             try:
                 async with self._one:
-                    await asyncio.to_thread(remove_leftovers, self._store)
+                    await asyncio.to_thread(remove_leftovers, self._store.root)
+                    own, now = self._own.all(), self._now()
+                    await asyncio.to_thread(remove_unfinished, self._store.root, own, now)
                 if self.limits().any:
                     pruned = await self.prune()
                     for doomed in pruned.deleted:

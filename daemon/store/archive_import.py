@@ -31,7 +31,8 @@ from daemon.store.archive import ARCHIVE_FORMAT, MANIFEST, TOP, kind_of, manifes
 from daemon.store.base import StoreError
 from daemon.store.encoding import json_bytes
 from daemon.store.files import FileTraceStore
-from daemon.store.pruning import IMPORTED, MB, STAGING, remove_leftovers
+from daemon.store.leftovers import STAGING, remove_leftovers
+from daemon.store.pruning import IMPORTED, MB
 from daemon.store.rebuild import Rebuilt, rebuild
 
 MAX_MB = 1024.0
@@ -96,7 +97,7 @@ def import_trace(
     trace with its id is there, StoreError when the disk refuses; then nothing of it is left.
     """
     store.prepare()
-    remove_leftovers(store)
+    remove_leftovers(store.root)
     try:
         staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=store.root))
     except OSError as error:

@@ -45,6 +45,10 @@ class OwnSessions:
             raise StoreError(f"{self._file} cannot be written: {error.strerror or error}.") from error
         ids.discard(session_id)
 
+    def all(self) -> frozenset[str]:
+        """As they are now: for another thread, which must not read the list anew under this one."""
+        return frozenset(self._read())
+
     def __contains__(self, session_id: str) -> bool:
         return root_of(session_id) in self._read()
 

@@ -2,14 +2,17 @@
 
 The oldest go first. Never deleted are those that somebody works on, the newest ones (by use, and the one with the
 newest id, with which ``--continue`` goes on), and whatever is no trace.
+
+``.trace`` lies in an untrusted workspace: a repository may bring as many traces along as it likes, of any size, name
+and age. Own and foreign ones (see ``daemon.store.own``) are therefore two lists, each with its own newest ones, and
+what foreign ones take never makes an own one go.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,12 +21,11 @@ from typing import Any, cast
 from daemon.config import Settings
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
+from daemon.store.leftovers import holds_trace
 
 MB = 1_000_000
 IMPORTED = "imported.json"
 """In the folder of a trace that came by an archive: when, and as which file."""
-STAGING = ".import-"
-"""How folders begin in which archives are unpacked."""
 _MAX_META = 64 * MB
 
 
@@ -35,7 +37,9 @@ class Limits:
     max_mb: float | None = None
     """Megabytes (10⁶ bytes) of all together."""
     keep: int | None = None
-    """How many of the newest stay in any case. Where it is the only limit, all others go."""
+    """How many of the newest stay in any case, of the own and of the foreign ones. Where it is the only limit, all
+    others go.
+    """
 
     @property
     def any(self) -> bool:
@@ -57,6 +61,8 @@ class Stored:
     """When something happened in it last, or when it was imported."""
     size: int
     """Bytes, with everything below it; 0 when nobody wanted to know."""
+    own: bool
+    """Begun here, not brought along by the folder or an archive."""
     title: str = ""
 
 
@@ -87,9 +93,13 @@ class Pruned:
         return sum(doomed.stored.size for doomed in self.deleted)
 
 
-def stored_traces(store: FileTraceStore, *, sizes: bool = True) -> list[Stored]:
-    """All traces of a store. Blocking: reads the metadata of each, and with ``sizes`` looks at every file."""
-    return list(_stored(store, sizes))
+def stored_traces(
+    store: FileTraceStore, own: Collection[str], now: datetime, *, sizes: bool = True
+) -> list[Stored]:
+    """All traces of a store. ``own``: ids of those begun here. Blocking: reads the metadata of each, and with
+    ``sizes`` looks at every file.
+    """
+    return list(_stored(store, own, now, sizes))
 
 
 def doomed(
@@ -99,26 +109,28 @@ def doomed(
     in_use: Callable[[str], bool] = lambda trace_id: False,
 ) -> list[Doomed]:
     """Those that are to go, oldest first. Pure. ``in_use``: whether a trace is open or at work."""
-    by_use = sorted(stored, key=lambda one: (one.used, one.trace_id), reverse=True)
-    safe = {one.trace_id for one in by_use[: limits.keep or 1]}
-    safe.add(max((one.trace_id for one in stored), default=""))
-    may_go = [one for one in reversed(by_use) if one.trace_id not in safe and not in_use(one.trace_id)]
-    found: list[Doomed] = []
-    left = sum(one.size for one in stored)
+    own = [one for one in stored if one.own]
+    foreign = [one for one in stored if not one.own]
+    may_go = {id(group): _may_go(group, limits, in_use) for group in (own, foreign)}
+    found: dict[str, Doomed] = {}
     only_newest = limits.keep_days is None and limits.max_mb is None and limits.keep is not None
-    for one in may_go:
+    for one in (*may_go[id(own)], *may_go[id(foreign)]):
         # Compared as a difference: a date that nobody can have meant does not overflow.
         if limits.keep_days is not None and (now - one.used) / timedelta(days=1) > limits.keep_days:
-            reason = f"not used for more than {limits.keep_days:g} days"
-        elif limits.max_mb is not None and left > limits.max_mb * MB:
-            reason = f"all together took more than {limits.max_mb:g} MB"
+            found[one.trace_id] = Doomed(one, f"not used for more than {limits.keep_days:g} days")
         elif only_newest:
-            reason = f"not one of the newest {limits.keep}"
-        else:
-            continue
-        left -= one.size
-        found.append(Doomed(one, reason))
-    return found
+            came = "" if one.own else " that came from elsewhere"
+            found[one.trace_id] = Doomed(one, f"not one of the newest {limits.keep}{came}")
+    # Foreign ones first, and then without their bytes: nobody's repository pushes the person's own sessions out.
+    for group, counted in ((foreign, stored), (own, own)):
+        left = sum(one.size for one in counted if one.trace_id not in found)
+        for one in may_go[id(group)]:
+            if limits.max_mb is None or left <= limits.max_mb * MB:
+                break
+            if one.trace_id not in found:
+                found[one.trace_id] = Doomed(one, f"all together took more than {limits.max_mb:g} MB")
+                left -= one.size
+    return sorted(found.values(), key=lambda one: (one.stored.used, one.stored.trace_id))
 
 
 def still_too_much(left: int, limits: Limits) -> str:
@@ -131,41 +143,46 @@ def still_too_much(left: int, limits: Limits) -> str:
     )
 
 
-def remove_leftovers(store: FileTraceStore) -> None:
-    """Remove what an import left that was killed. Blocking; nobody may be importing."""
-    if store.root.is_symlink():
-        return
-    for left in store.root.glob(f"{STAGING}*"):
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left, ignore_errors=True)
+def _may_go(group: Sequence[Stored], limits: Limits, in_use: Callable[[str], bool]) -> list[Stored]:
+    """Those of the own or the foreign ones that are not protected, oldest first."""
+    by_use = sorted(group, key=lambda one: (one.used, one.trace_id))
+    safe = {one.trace_id for one in by_use[-(limits.keep or 1) :]}
+    safe.add(max((one.trace_id for one in group), default=""))
+    return [one for one in by_use if one.trace_id not in safe and not in_use(one.trace_id)]
 
 
-def _stored(store: FileTraceStore, sizes: bool) -> Iterator[Stored]:
+def _stored(store: FileTraceStore, own: Collection[str], now: datetime, sizes: bool) -> Iterator[Stored]:
     for trace_id in store.trace_ids():
         try:
             folder = store.folder(trace_id)
-            log = folder / "events.jsonl"
-            if folder.is_symlink() or not (log.exists() or (folder / "meta.json").exists()):
+            if folder.is_symlink() or not holds_trace(folder):
                 continue  # it is none of ours
             meta = _meta(folder / "meta.json")
-            one = Stored(trace_id, _used(folder, meta), 0, str(meta.get("title", "")))
+            one = Stored(trace_id, _used(folder, meta, now), 0, trace_id in own, str(meta.get("title", "")))
             yield replace(one, size=store.size(trace_id)) if sizes else one
         except (StoreError, OSError):
             continue  # gone meanwhile, or no name of a trace
 
 
-def _used(folder: Path, meta: dict[str, Any]) -> datetime:
-    """Metadata says it; of damaged ones and of such a time as no clock has shown, the file system does."""
-    known = _time(meta.get("updated_at")) or datetime.fromtimestamp(_changed(folder), UTC)
+def _used(folder: Path, meta: dict[str, Any], now: datetime) -> datetime:
+    """Metadata says it; of damaged ones and of such a time as no clock has shown, the file system does.
+
+    A time that is still to come was not shown by a right clock, or was forged to be the newest for ever.
+    """
+    told = (_time(meta.get("updated_at")), _changed(folder))
+    used = next((time for time in told if time is not None and time <= now), now)
     # An old session that was imported today is not to go tonight.
-    return max(known, _time(_meta(folder / IMPORTED).get("time")) or known)
+    imported = _time(_meta(folder / IMPORTED).get("time"))
+    return max(used, imported) if imported is not None and imported <= now else used
 
 
-def _changed(folder: Path) -> float:
+def _changed(folder: Path) -> datetime | None:
     for path in (folder / "events.jsonl", folder / "meta.json", folder):
-        with contextlib.suppress(OSError):
-            return path.lstat().st_mtime
-    return 0.0
+        with contextlib.suppress(
+            OSError, ValueError, OverflowError
+        ):  # file systems keep years that Python has not
+            return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+    return None
 
 
 def _time(value: object) -> datetime | None:

@@ -46,6 +46,19 @@ async def test_old_sessions_are_deleted_and_are_no_longer_ours(tmp_path: Path) -
             await bench.core.session(ids[0])
 
 
+async def test_a_repositorys_traces_cost_no_session_of_the_persons(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "one", "two", check=False) as bench:
+        ids = [await worked(bench) for _ in range(2)]
+        for name in ("z0", "z1", "z2"):
+            write_trace(bench.core.store, name, created=datetime(9999, 1, 1, tzinfo=UTC), text="x" * 9000)
+        for limits in (Limits(keep=2), Limits(max_mb=1e-6, keep=2), Limits(keep=2, keep_days=1e-9)):
+            await bench.core.keeping.prune(limits)
+            assert set(ids) < set(left(bench))
+        assert len(left(bench)) == 4
+        await bench.core.keeping.prune(Limits(keep=1))
+        assert ids[1] in left(bench)
+
+
 async def test_a_dry_run_deletes_nothing(tmp_path: Path) -> None:
     async with daemon(tmp_path, "one", "two") as bench:
         ids = [await worked(bench) for _ in range(2)]

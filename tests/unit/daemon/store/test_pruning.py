@@ -18,8 +18,16 @@ from tests.fakes.stored_traces import ID, write_trace
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
-def stored(number: int, *, days: float = 0.0, size: int = MB) -> Stored:
-    return Stored(f"t{number:03d}", NOW - timedelta(days=days), size)
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
+"""When nothing that the tests write is still to come."""
+
+
+def stored(number: int, *, days: float = 0.0, size: int = MB, own: bool = True) -> Stored:
+    return Stored(f"t{number:03d}", NOW - timedelta(days=days), size, own)
+
+
+def found(store: FileTraceStore, *, sizes: bool = True, now: datetime = LATER) -> list[Stored]:
+    return stored_traces(store, (ID,), now, sizes=sizes)
 
 
 OLD = [stored(1, days=40), stored(2, days=20), stored(3, days=10), stored(4, days=1)]
@@ -71,8 +79,35 @@ def test_reasons_are_told() -> None:
     assert still_too_much(2 * MB, Limits(max_mb=2)) == ""
 
 
+@pytest.mark.parametrize(
+    "limits", [Limits(keep=2), Limits(keep=1, max_mb=3), Limits(keep=2, keep_days=100), Limits(max_mb=2.5)]
+)
+@pytest.mark.parametrize("days", [-9000.0, 0.0, 50.0])
+@pytest.mark.parametrize("size", [0, MB, 10**15])
+def test_what_the_folder_brings_pushes_no_own_one_out(limits: Limits, days: float, size: int) -> None:
+    own = [stored(1, days=20), stored(2, days=10)]
+    brought = [stored(number, days=days, size=size, own=False) for number in range(100, 110)]
+    assert [one for one in ids(limits, own + brought) if one < "t100"] == ids(limits, own) == []
+
+
+def test_foreign_ones_go_too_and_first_where_there_is_no_room() -> None:
+    own = [stored(1, days=20), stored(2, days=10)]
+    brought = [stored(101, days=2, own=False), stored(102, days=1, own=False)]
+    assert ids(Limits(max_mb=3), own + brought) == ["t101"]
+    assert ids(Limits(max_mb=1), own + brought) == ["t001", "t101"]
+    assert ids(Limits(keep_days=1.5), own + brought) == ["t001", "t101"]
+    reasons = [one.reason for one in doomed(own + brought, Limits(keep=1), NOW)]
+    assert reasons == ["not one of the newest 1", "not one of the newest 1 that came from elsewhere"]
+
+
 _TRACES = st.lists(
-    st.builds(stored, st.integers(0, 60), days=st.floats(-10, 5000), size=st.integers(0, 50 * MB)),
+    st.builds(
+        stored,
+        st.integers(0, 60),
+        days=st.floats(-10, 5000),
+        size=st.integers(0, 50 * MB),
+        own=st.booleans(),
+    ),
     unique_by=lambda one: one.trace_id,
     max_size=20,
 )
@@ -92,10 +127,14 @@ def test_laws_of_pruning(traces: list[Stored], limits: Limits, used: set[int]) -
     assert len(set(gone)) == len(gone)
     assert not in_use & {one.trace_id for one in gone}
     assert gone == sorted(gone, key=lambda one: (one.used, one.trace_id))
-    if traces:
-        assert max(traces, key=lambda one: one.trace_id) in left
-        newest = sorted(traces, key=lambda one: (one.used, one.trace_id), reverse=True)
+    own = [one for one in traces if one.own]
+    for group in (own, [one for one in traces if not one.own]):
+        newest = sorted(group, key=lambda one: (one.used, one.trace_id), reverse=True)
         assert set(newest[: limits.keep or 1]) <= set(left)
+        assert not group or max(group, key=lambda one: one.trace_id) in left
+    # Whatever the folder brought along: of the own ones the same go.
+    alone = [one.stored for one in doomed(own, limits, NOW, in_use.__contains__)]
+    assert alone == [one for one in gone if one.own]
     if not limits.any:
         assert not gone
     # What is left is over a limit only as far as it may not go.
@@ -110,18 +149,18 @@ def store(tmp_path: Path) -> FileTraceStore:
 
 def test_traces_are_found_with_their_size_and_last_use(store: FileTraceStore) -> None:
     write_trace(store, text="x" * 5000)
-    found = stored_traces(store)
-    assert [one.trace_id for one in found] == [ID]
-    assert found[0].size >= 10_000
-    assert found[0].title == "a title"
-    assert found[0].used == store.trace(ID).updated_at
-    assert stored_traces(store, sizes=False)[0].size == 0
+    traces = found(store)
+    assert [one.trace_id for one in traces] == [ID]
+    assert traces[0].size >= 10_000
+    assert traces[0].title == "a title"
+    assert traces[0].used == store.trace(ID).updated_at
+    assert found(store, sizes=False)[0].size == 0
 
 
 def test_one_that_was_imported_lately_is_not_old(store: FileTraceStore) -> None:
     write_trace(store)
     (store.root / ID / IMPORTED).write_text(json.dumps({"time": NOW.isoformat()}))
-    assert stored_traces(store)[0].used == NOW
+    assert found(store)[0].used == NOW
 
 
 @pytest.mark.parametrize(
@@ -132,7 +171,7 @@ def test_a_damaged_one_is_as_old_as_its_log(store: FileTraceStore, meta: bytes |
     path = store.root / ID / "meta.json"
     path.unlink() if meta is None else path.write_bytes(meta)
     os.utime(store.root / ID / "events.jsonl", (1000, 1000))
-    assert stored_traces(store)[0].used == datetime.fromtimestamp(1000, UTC)
+    assert found(store)[0].used == datetime.fromtimestamp(1000, UTC)
 
 
 def test_what_is_no_trace_is_not_looked_at(store: FileTraceStore, tmp_path: Path) -> None:
@@ -143,4 +182,23 @@ def test_what_is_no_trace_is_not_looked_at(store: FileTraceStore, tmp_path: Path
     (store.root / "tree.txt").write_text("a dump")
     write_trace(FileTraceStore(tmp_path / "elsewhere"))
     (store.root / "20250101-000000-000000aaaa").symlink_to(tmp_path / "elsewhere" / ID)
-    assert [one.trace_id for one in stored_traces(store)] == [ID]
+    assert [one.trace_id for one in found(store)] == [ID]
+
+
+@pytest.mark.parametrize("told", ["9999-12-31T23:59:59-12:00", "2026-06-01T00:00:01+00:00"])
+@pytest.mark.parametrize(("changed", "used"), [(1000, datetime.fromtimestamp(1000, UTC)), (2**34, NOW)])
+def test_a_time_that_is_still_to_come_does_not_count(
+    store: FileTraceStore, told: str, changed: int, used: datetime
+) -> None:
+    write_trace(store)
+    meta = store.root / ID / "meta.json"
+    meta.write_text(json.dumps(json.loads(meta.read_bytes()) | {"updated_at": told}))
+    (store.root / ID / IMPORTED).write_text(json.dumps({"time": told}))
+    os.utime(store.root / ID / "events.jsonl", (changed, changed))
+    assert found(store, now=NOW)[0].used == used
+
+
+def test_whose_a_trace_is_does_not_stand_in_it(store: FileTraceStore) -> None:
+    write_trace(store)
+    write_trace(store, "z0")
+    assert [(one.trace_id, one.own) for one in found(store)] == [("z0", False), (ID, True)]

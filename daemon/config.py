@@ -220,7 +220,8 @@ class Settings(BaseModel):
         default=None,
         ge=1,
         description="The newest so many sessions' records are kept in any case; of the others go those that the two "
-        "limits say, or all when neither is set. The newest one, and what is open, always stays.",
+        "limits say, or all when neither is set. The newest one, and what is open, always stays. Records that came "
+        "with the folder or by an archive are counted apart: they push none of your own out.",
     )
     debug_trace: bool = Field(
         default=False,

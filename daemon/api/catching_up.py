@@ -11,12 +11,15 @@ from daemon.api.frames import Wants, event_entry
 from daemon.api.step_views import CUT
 from daemon.model.events import Event
 from daemon.store.base import TraceStore
+from daemon.store.reading import event_of
 
 if TYPE_CHECKING:
     from daemon.steps.fold import StepAdded, StepFold, StepUpdated
 
 log = logging.getLogger(__name__)
 
+_REDACTED = b"[redacted"
+_LOST_CHARACTER = "\N{REPLACEMENT CHARACTER}".encode()
 STEP_TEXT = CUT
 """Signs of a text in a step, as in ``/tree`` and ``/node``."""
 
@@ -46,6 +49,17 @@ class Steps:
             log.exception("the steps of a trace cannot be derived from event %d on", event.event_id)
             self._broken = True
             return ()
+
+
+def as_logged(event: Event, line: bytes) -> Event:
+    """An event of a live session as the log has it, of which ``line`` was made: without secrets.
+
+    What is derived of the one must be what is derived of the other: a text that is cut before its secrets are taken
+    out is another one, and may have a part of a secret.
+    """
+    if _REDACTED not in line and _LOST_CHARACTER not in line:
+        return event  # nothing was taken out
+    return event_of(line)
 
 
 @dataclass(frozen=True, slots=True)

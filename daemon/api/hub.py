@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from daemon.api.catching_up import Steps, brought_up, read_page
+from daemon.api.catching_up import Steps, as_logged, brought_up, read_page
 from daemon.api.deltas import Deltas
 from daemon.api.frames import Entry, Wants, delta_entry, event_entry
 from daemon.api.limits import Limits
@@ -29,6 +29,7 @@ from daemon.collector import COLLECTOR
 from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
 from daemon.store.base import OffersLines, TraceStore
+from daemon.store.encoding import json_bytes
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,8 @@ class Client:
     wants: Wants
     outlet: Outlet
     event_id: int
+    came: int = 0
+    """Place in the ring at which it came: of deltas before it, it may have heard by another connection."""
     steps: Steps | None = None
     """While it is caught up: the steps as they were after what was read of the log for it."""
 
@@ -132,6 +135,7 @@ class Hub:
         """
         if self._pump is None:
             raise RuntimeError("the hub is not open")
+        client.came = self._ring.end
         self.clients.append(client)
         try:
             while True:
@@ -156,7 +160,12 @@ class Hub:
         limits = self._limits
         while True:
             now = self._ring.take(
-                place, client.event_id, client.wants, size=limits.batch_bytes, delta_lag=limits.delta_lag
+                place,
+                client.event_id,
+                client.wants,
+                size=limits.batch_bytes,
+                delta_lag=limits.delta_lag,
+                deltas_from=client.came,
             )
             if now is None:
                 return
@@ -294,10 +303,16 @@ class Hub:
             self._deltas.stored(item)
             if item.event_id <= newest:
                 continue  # it was in the log before the pump began
-            changes = self._steps.changes(item) if self._steps is not None else ()
+            changes = () if self._steps is None else self._steps.changes(self._logged(item, line))
             found.append(event_entry(item, changes, line))
         flush()
         return found
+
+    def _logged(self, event: Event, line: bytes | None) -> Event:
+        """The event as the log has it: who reads it there hears of the same steps."""
+        if self._line is None:
+            return event  # such a store keeps the event itself
+        return as_logged(event, line if line is not None else json_bytes(event.stored()))
 
     def _tell(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()

@@ -78,21 +78,26 @@ class Ring:
             place -= 1
         return place
 
-    def take(self, place: int, event_id: int, wants: Wants, *, size: int, delta_lag: int) -> Taken | None:
+    def take(
+        self, place: int, event_id: int, wants: Wants, *, size: int, delta_lag: int, deltas_from: int = 0
+    ) -> Taken | None:
         """What comes from ``place`` on, about ``size`` bytes of it; None: it is no longer here.
 
-        ``event_id``: what the client has already. Deltas are left out for who is ``delta_lag`` entries behind.
+        ``event_id``: what the client has already. Deltas are left out for who is ``delta_lag`` entries behind, and
+        those before the place ``deltas_from``: they have no id by which a client could know that it has them.
         """
         if place < self._begin:
             return None
-        late = self.end - place > delta_lag
+        if self.end - place > delta_lag:
+            deltas_from = self.end
         # Clients that keep up are all at the same place.
-        asked = (place, event_id, wants, size, late, self.end)
+        deltas_from = max(place, deltas_from)
+        asked = (place, event_id, wants, size, deltas_from, self.end)
         if self._last is None or self._last[0] != asked:
-            self._last = (asked, self._taken(place, event_id, wants, size=size, late=late))
+            self._last = (asked, self._taken(place, event_id, wants, size=size, deltas_from=deltas_from))
         return self._last[1]
 
-    def _taken(self, place: int, event_id: int, wants: Wants, *, size: int, late: bool) -> Taken:
+    def _taken(self, place: int, event_id: int, wants: Wants, *, size: int, deltas_from: int) -> Taken:
         pieces: list[bytes] = []
         total = 0
         while place < self.end and total < size:
@@ -102,7 +107,7 @@ class Ring:
                 if entry.event_id <= event_id:
                     continue
                 event_id = entry.event_id
-            elif late:
+            elif place <= deltas_from:  # ``place`` is that of the next one by now
                 continue
             piece = entry.of(wants)
             if piece:

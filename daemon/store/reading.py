@@ -36,6 +36,11 @@ _LISTED = 1000
 _Stamp = tuple[int, int, int]
 
 
+def event_of(line: bytes) -> Event:
+    """A line of today's format as it is read from a log. Raises ValueError."""
+    return _EVENT.validate_json(line)
+
+
 class FileReader:
     """Remembers where messages stand, and the metadata of lists."""
 
@@ -221,7 +226,7 @@ class FileReader:
     def _event(self, line: Line, trace_id: str) -> Event | None:
         if self._is_current(line.data):
             try:
-                return _EVENT.validate_json(line.data)
+                return event_of(line.data)
             except ValidationError:
                 pass  # json knows deeper nesting than pydantic's parser
         try:

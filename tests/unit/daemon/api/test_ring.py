@@ -82,3 +82,16 @@ def test_who_is_far_behind_gets_no_deltas() -> None:
     assert near is not None
     assert behind.frames == b"1 2 3 "
     assert near.frames == b"1 0 2 0 3 "
+
+
+def test_a_newcomer_gets_no_delta_from_before_it_came() -> None:
+    ring = Ring(0, frames=100, size=10**6)
+    ring.add([entry(1), entry(0)])
+    came = ring.end
+    ring.add([entry(0), entry(2), entry(0)])
+    newcomer = ring.take(0, 0, Wants(), size=100, delta_lag=10, deltas_from=came)
+    other = ring.take(0, 0, Wants(), size=100, delta_lag=10)
+    assert newcomer is not None
+    assert other is not None
+    assert newcomer.frames == b"1 0 2 0 "
+    assert other.frames == b"1 0 0 2 0 "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +14,13 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from daemon.api.frames import GRAPH_EVENTS
 from daemon.api.limits import Limits
+from daemon.api.step_views import CUT
+from daemon.api.watch import WatchServer
 from daemon.model.branches import child_id
 from daemon.model.events import BranchGoalAdded, MessagePartAdded, TraceCompleted
 from daemon.model.goals import Goal
 from daemon.model.messages import TextPart, ToolCallPart
+from daemon.store.files import FileTraceStore
 from tests.fakes.waiting import until
 from tests.fakes.watched import TRACE, Watched, hear, ids, watched
 
@@ -190,6 +194,41 @@ async def test_who_loses_the_connection_and_comes_back_is_told_from_what_is_stil
         bench.notices(5)
         async with bench.watch("since_event_id=3") as socket:
             assert ids(await hear(socket, to=9)) == [4, 5, 6, 7, 8, 9]
+
+
+async def test_who_comes_back_hears_no_delta_twice() -> None:
+    async with watched() as bench:
+        async with bench.watch() as socket:
+            await hear(socket, count=1)
+            bench.delta("one two ")
+            assert [frame["text"] for frame in await hear(socket, count=1)] == ["one two "]
+        async with bench.watch("since_event_id=1") as socket:
+            await hear(socket, count=1)
+            await until(lambda: bench.attached == 1, "the one that left is gone")
+            bench.delta("three ")
+            bench.notices(1)
+            assert [frame.get("text") for frame in await hear(socket, to=2)] == ["three ", "so 0"]
+
+
+@pytest.mark.parametrize("before", [0, 60, CUT - 10])
+async def test_steps_of_a_live_trace_are_those_of_its_log_also_where_a_secret_is_cut(
+    tmp_path: Path, before: int
+) -> None:
+    secret = "sk-ant-api03-Zq8Wx7Cv6Bn5Mm4Ll3Kk2Jj1Hh0"
+    async with watched(FileTraceStore(tmp_path / ".trace")) as bench, bench.watch("since_event_id=0") as live:
+        await hear(live, to=1)
+        for text in ("plain", "x" * before + f" {secret} " + "y" * 200 + f" {secret}"):
+            call = ToolCallPart(id=f"c{len(text)}", name="bash", input=json.dumps({"command": text}))
+            bench.emit(bench.message(TextPart(text=text), call))
+        told = await hear(live, to=3)
+        bench.states.clear()
+        await bench.server.close()
+        again = WatchServer(bench.reader, bench.bus, limits=Limits())
+        bench.server = again
+        async with bench.watch("since_event_id=1") as stored:
+            assert (await hear(stored, to=3))[1:] == told
+        assert any(frame["event"] == "step_added" for frame in told)
+        assert "sk-ant" not in json.dumps(told)
 
 
 async def test_clients_count_as_life_until_they_are_gone() -> None:

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Annotated, cast
 
 from pydantic import BeforeValidator, Field
 
-from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.access import suggestions
+from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.cutting import head
+
+_MARK = re.compile(
+    r"""\s*(?:
+        (?:[-*•]|\(?\d+[.)]|\(?[A-Za-z]\))(?:\s+|$)  # of a list
+        | \d+[、．）]\s*
+        | (?:\[[ xX✓✔✅✗✘❌→►>~*/-]?\](?:\s+|$)|[☐☑☒✓✔✅❌⬜◻▢]\ufe0f?\s*)  # of what is done
+    )""",
+    re.VERBOSE,
+)
 
 
 def number_as_text(value: object) -> object:
@@ -84,6 +96,8 @@ class GoalTool(Tool[GoalInput]):
                 )
         if args.revert_files and abandon is None:
             raise ToolError("revert_files goes with abandon: it takes back what was changed for that goal.")
+        said = {"done": done, "abandon": abandon, "focus": focus, "add": "\n".join(goals), "rename": rename}
+        await ask_for_plan(ctx, {name: value for name, value in said.items() if value})
         told = await ctx.plan.update(
             add=goals,
             reason=args.reason,
@@ -100,17 +114,45 @@ class GoalTool(Tool[GoalInput]):
             f"renamed: {rename}" if rename is not None else "",
             f"+ {', '.join(goals)}" if goals else "",
         ]
-        return ToolResult(told, title=" ".join("; ".join(filter(None, said)).split())[:120])
+        return ToolResult(told, title=head(" ".join("; ".join(filter(None, said)).split()), 120))
+
+
+async def ask_for_plan(ctx: ToolContext, what: Mapping[str, str]) -> None:
+    """Ask for the permission ``goal``; raises PermissionDenied.
+
+    ``what``: the operations with what is said of each. Their names are what rules match, and the same whichever tool
+    does it: add, done, abandon, focus, rename, and read.
+    """
+    words = " ".join("; ".join(f"{name} {value}" for name, value in what.items()).split())
+    detail = "\n".join(f"{name}: {value}" for name, value in what.items() if value)
+    everything = suggestions("goal", ("*",))
+    title = f"Plan: {words if len(words) <= 120 else words[:119] + '…'}"
+    await ctx.permission.ask(PermissionAsk("goal", tuple(what), title, everything, detail=detail))
 
 
 def split_goals(add: str | list[str] | None) -> list[str]:
-    """The goals of an ``add``: list items, else lines, else parts between commas (also Chinese ones)."""
+    """The goals of an ``add``: list items, else lines, else parts between commas (also Chinese ones).
+
+    Without the marks of lists and of what is done: they are habit, or copied from where the plan is shown, and no part
+    of the goal.
+    """
+    return [goal for line in goal_lines(add) if (goal := without_marks(line))]
+
+
+def goal_lines(add: str | list[str] | None) -> list[str]:
+    """The same, each as it was written."""
     if add is None:
         return []
     parts = add if isinstance(add, list) else add.splitlines() if "\n" in add.strip() else _at_commas(add)
-    # List marks are habit, not part of the goal; the numbers are the tree's own.
-    parts = [re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", part).strip() for part in parts]
-    return [part for part in parts if part]
+    return [part for line in parts if (part := line.strip())]
+
+
+def without_marks(line: str) -> str:
+    """A line of a list without what stands before its text: ``- [x] 1. Look`` is ``Look``."""
+    start = 0
+    while (mark := _MARK.match(line, start)) is not None:
+        start = mark.end()
+    return line[start:].strip()
 
 
 def _at_commas(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tools.base import Tool, ToolContext, ToolInput, ToolResult
+from tools.goal import ask_for_plan
 
 
 class ReadProgressInput(ToolInput):
@@ -18,6 +19,7 @@ class ReadProgressTool(Tool[ReadProgressInput]):
 
     async def run(self, args: ReadProgressInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
+        await ask_for_plan(ctx, {"read": ""})
         text = ctx.plan.progress()
         marks = [line.lstrip()[:3] for line in text.splitlines()]
         goals = sum(mark in ("[✓]", "[→]", "[ ]") for mark in marks)

@@ -7,13 +7,22 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.goal import list_in_text, meant, no_as_false, number_as_text, split_goals
+from tools.cutting import head
+from tools.goal import (
+    ask_for_plan,
+    goal_lines,
+    list_in_text,
+    meant,
+    no_as_false,
+    number_as_text,
+    without_marks,
+)
 
 
 def _as_list(value: object) -> object:
     # Models send one goal, or several lines, as a text now and then.
     value = list_in_text(value)
-    return split_goals(value) if isinstance(value, str) else value
+    return goal_lines(value) if isinstance(value, str) else value
 
 
 class StepInput(ToolInput):
@@ -43,7 +52,9 @@ class StepTool(Tool[StepInput]):
 
     async def run(self, args: StepInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
-        plan = split_goals(args.plan)
+        # With their marks: by those it is seen that the plan was copied from where it is shown.
+        plan = [line for line in goal_lines(args.plan) if without_marks(line)]
+        goals = [without_marks(line) for line in plan]
         focus, summary = meant(args.focus), meant(args.summary)
         if not plan and focus is None and not args.complete:
             if summary is not None:
@@ -56,10 +67,12 @@ class StepTool(Tool[StepInput]):
             )
         if summary is not None and not args.complete:
             raise ToolError("summary goes with complete=true: it says what came of the goal in focus.")
+        wanted = {"done": summary, "focus": focus, "add": "\n".join(goals)}
+        await ask_for_plan(ctx, {name: value for name, value in wanted.items() if value})
         told = await ctx.plan.step(plan=plan, focus=focus, complete=args.complete, summary=summary)
         said = [
             f"completed: {summary}" if args.complete else "",
             f"focus {focus}" if focus is not None else "",
-            f"+ {', '.join(plan)}" if plan else "",
+            f"+ {', '.join(goals)}" if plan else "",
         ]
-        return ToolResult(told, title=" ".join("; ".join(filter(None, said)).split())[:120])
+        return ToolResult(told, title=head(" ".join("; ".join(filter(None, said)).split()), 120))

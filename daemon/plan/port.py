@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from daemon.model.goals import Goal, PlanFront
-from daemon.plan.stepping import Step
+from daemon.plan.stepping import MARKS, Step
 from daemon.plan.text import plan_to_prompt, progress_text, todo_text
 from daemon.plan.tree import Added, Change, PlanError, PlanTree, Removed, Updated
 from tools.base import ToolError
@@ -94,8 +94,13 @@ class SessionPlan:
             changes = step.changes(self._tree)
         except PlanError as error:
             raise self._refusal(error) from error
-        there = (("Not begun, and still planned", step.moved), ("Planned already", step.known))
-        return self._done(changes, [f"{what}: {self._names(ids)}." for what, ids in there if ids])
+        there = (
+            ("Not begun, and still planned", step.moved),
+            ("Planned already", step.known),
+            ("Done already, and not planned again", step.ended),
+        )
+        lines = [f"{what}: {self._names(ids)}." for what, ids in there if ids]
+        return self._done(changes, [*lines, MARKS] if step.claimed else lines)
 
     def progress(self) -> str:
         """See tools.base.Plan."""
@@ -235,9 +240,7 @@ def _focus(plan: PlanTree, goal: Goal, number: str) -> list[Change]:
 
 def _rename(plan: PlanTree, description: str) -> list[Change]:
     if plan.current_id is None:
-        raise PlanError(
-            "No goal has the focus, so there is nothing to rename: focus a goal by its number first."
-        )
+        raise PlanError("No goal has the focus, so there is nothing to rename: focus a goal first.")
     return plan.plan_rename(plan.goals[plan.current_id], description)
 
 

@@ -7,25 +7,23 @@ completed does not ask for the steps below it that nobody has begun: they go on 
 
 from __future__ import annotations
 
-import functools
 import re
-import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from daemon.model.goals import Goal
-from daemon.plan.changes import Added, Change, PlanError, one_line
+from daemon.plan.changes import Added, Change, PlanError
 from daemon.plan.forest import ENDED
+from daemon.plan.naming import HERE, LONGEST, NAMED, levels, listed, named, spelling
 from daemon.plan.tree import PlanTree
+from tools.goal import without_marks
 
-_MARK = re.compile(r"(?:[-*•]|\[.?\])\s+")
-"""What stands before a goal where the plan is shown, or lists are written."""
-_HERE = re.compile(r"\s*← current$")
-_NUMBER = re.compile(r"#?(\d+(?:\.\d+)*)[.)]?(?:\s+(.*))?")
-_NAMED = 10
-"""Goals that a refusal names."""
-_LONGEST = 80
-"""Characters of each."""
+_COPIED = re.compile(r"[✓→✗]\s*\]")
+"""Marks with which the plan is shown, and nobody writes a list."""
+_DONE = re.compile(r"\[\s*[xX✓✔✅]\s*\]|[☑✓✔✅]")
+_NO_GOAL = re.compile(r"→\s|\[…\]")
+"""Lines of the plan as it is shown that are no goals: summaries, and how many goals are left out."""
+MARKS = "A mark in plan completes nothing: a goal is completed by complete, with a summary."
 
 _Make = Callable[[Sequence[Change]], None]
 
@@ -40,6 +38,10 @@ class Step:
     summary: str = ""
     known: list[str] = field(default_factory=list[str])
     """Ids of goals of ``plan`` that were there already, and open: they are not added again."""
+    ended: list[str] = field(default_factory=list[str])
+    """Ids of goals of ``plan`` that were completed already: it repeats the list, and they are not added again."""
+    claimed: bool = False
+    """``plan`` marks something as done that is not."""
     moved: list[str] = field(default_factory=list[str])
     """Ids of goals that nobody had begun, and that now stand beside the one above them, which is completed."""
 
@@ -48,7 +50,7 @@ class Step:
 
         Raises PlanError; the tree is as it was. The numbers that the model gives are those of ``tree``.
         """
-        self.known, self.moved = [], []
+        self.known, self.ended, self.moved, self.claimed = [], [], [], False
         trial, done = tree.copy(), list[Change]()
 
         def make(changes: Sequence[Change]) -> None:
@@ -77,7 +79,7 @@ class Step:
         """The goal to focus; None for none, and for one that this call is to add."""
         if self.focus is None:
             return None
-        if _same(self.focus, self.plan) is not None:
+        if spelling(self.focus) in map(spelling, self.plan):
             return None
         try:
             found = named(tree, self.focus)
@@ -92,21 +94,39 @@ class Step:
         return found
 
     def _new(self, tree: PlanTree) -> list[str]:
-        """What of ``plan`` is not there yet: models tend to send the whole list again."""
-        there = {_folded(goal.description): goal.id for goal in _near(tree)}
-        new: dict[str, str] = {}
-        for text in self.plan:
-            if (goal_id := there.get(wanted := _given(text))) is not None:
-                self.known.append(goal_id)
+        """What of ``plan`` is not there yet: models tend to send the whole list again, as they have it or see it."""
+        copied = any(_COPIED.search(line) or HERE.search(line) for line in self.plan)
+        lines = [line for line in self.plan if not (copied and _NO_GOAL.match(line.strip()))]
+        near = _near(tree)
+        found: dict[str, tuple[str, Goal | None]] = {}
+        for line in lines:
+            text = without_marks(HERE.sub("", line))
+            goal = near.get(spelling(text)) or (listed(tree, text) if copied else None)
+            found.setdefault(goal.id if goal is not None else spelling(text), (line, goal))
+        goals = [goal for _, goal in found.values()]
+        # What is done is not done again because the list that it stands in is sent again. Alone, or after something
+        # new, it is meant anew: to run the tests once more is a goal like others.
+        again = copied or (len(goals) > 1 and (goals[0] is not None or any(map(_is_open, goals))))
+        new: list[str] = []
+        for line, goal in found.values():
+            open_still = _is_open(goal)
+            if goal is not None and open_still:
+                self.known.append(goal.id)
+            elif goal is not None and again and not self._focuses(goal):
+                self.ended.append(goal.id)
             else:
-                new.setdefault(wanted, text)
-        return list(new.values())
+                new.append(without_marks(HERE.sub("", line)))
+            self.claimed |= (goal is None or open_still) and _DONE.match(line.strip(" \t-*•")) is not None
+        return new
+
+    def _focuses(self, goal: Goal) -> bool:
+        return self.focus is not None and spelling(self.focus) == spelling(goal.description)
 
     def _added(self, tree: PlanTree, added: Sequence[Change]) -> Goal:
         fresh = [change.goal for change in added if isinstance(change, Added)]
-        wanted = _given(self.focus or "")
+        wanted = spelling(self.focus or "")
         for goal in (*fresh, *(tree.goals[goal_id] for goal_id in self.known)):
-            if _folded(goal.description) == wanted:
+            if spelling(goal.description) == wanted:
                 return goal
         return named(tree, self.focus or "")
 
@@ -117,7 +137,7 @@ class Step:
             child for child in below if child.status != "pending" or child.cumulative_stats.message_count
         ]
         if begun:
-            titles = "; ".join(tree.title(child.id, _LONGEST) for child in begun[:_NAMED])
+            titles = "; ".join(tree.title(child.id, LONGEST) for child in begun[:NAMED])
             raise PlanError(
                 f"Goal {tree.title(goal.id)} still has goals that were begun: {titles}. "
                 "Focus each and complete it, then this one."
@@ -129,103 +149,17 @@ class Step:
             self.moved.append(child.id)
 
 
-def named(tree: PlanTree, text: str) -> Goal:
-    """The goal that ``text`` names: an open one by its description, else any by its display number.
+def _near(tree: PlanTree) -> dict[str, Goal]:
+    """The goals that a plan may name again: below the one in focus, beside it, and on the way to it; open ones first.
 
-    As models copy it from where the plan is shown: with a mark, its number, or cut off by an ellipsis. Several open
-    goals with one description are told apart by what is nearest to the focus. Raises PlanError.
+    Those that were given up may be planned anew.
     """
-    line = _HERE.sub("", _MARK.sub("", " ".join(text.split()), count=1))
-    if (found := _described(tree, line)) is not None:
-        return found
-    number = _NUMBER.fullmatch(line)
-    if number is not None:
-        rest = number[2] or ""
-        try:
-            goal = tree.find(number[1])
-        except PlanError:
-            goal = None
-        # "3 tests to write" is no number, unless goal 3 is called so.
-        if goal is not None and _folded(goal.description).startswith(_start(rest)):
-            return goal
-        if rest and (found := _described(tree, rest)) is not None:
-            return found
-    raise PlanError(_none_such(tree, text))
+    here = [goal for level in levels(tree) for goal in level if goal.status != "abandoned"]
+    found: dict[str, Goal] = {}
+    for goal in (*filter(_is_open, here), *here):
+        found.setdefault(spelling(goal.description), goal)
+    return found
 
 
-def _described(tree: PlanTree, line: str) -> Goal | None:
-    wanted = _given(line)
-    same = [goal for goal in tree.goals.values() if _folded(goal.description) == wanted]
-    if not same and line.endswith(("…", "...")):
-        start = _start(line)
-        same = [goal for goal in tree.goals.values() if start and _folded(goal.description).startswith(start)]
-    if not same:
-        return None
-    still = [goal for goal in same if tree.ended_root(goal.id) is None]
-    if len(still) <= 1:
-        # Of one that has ended it is said that it has; the newest of them, when there are more.
-        return still[0] if still else same[-1]
-    ids = {goal.id for goal in still}
-    for level in _levels(tree):
-        if here := [goal for goal in level if goal.id in ids]:
-            if len(here) == 1:
-                return here[0]
-            break
-    numbers = ", ".join(str(tree.number_of(goal.id)) for goal in still[:_NAMED])
-    raise PlanError(
-        f"{len(still)} open goals are called {_short(line)!r}: focus one by its number ({numbers})."
-    )
-
-
-def _levels(tree: PlanTree) -> Iterator[Sequence[Goal]]:
-    """Goals beside each other: those below the one in focus, beside it, beside the one above it, …"""
-    if tree.current_id is not None:
-        yield tree.children(tree.current_id)
-        yield tree.children(tree.goals[tree.current_id].parent_id)
-        for above in tree.ancestors(tree.current_id):
-            yield tree.children(above.parent_id)
-    else:
-        yield tree.children(None)
-
-
-def _near(tree: PlanTree) -> Iterator[Goal]:
-    """The open goals that a plan may name again: below the one in focus, beside it, and on the way to it."""
-    for level in _levels(tree):
-        yield from (goal for goal in level if goal.status not in ENDED)
-
-
-def _same(text: str, among: Sequence[str]) -> str | None:
-    wanted = _given(text)
-    return next((other for other in among if _given(other) == wanted), None)
-
-
-def _start(text: str) -> str:
-    """What a description begins with that was cut off."""
-    return _given(re.sub(r"(?:…|\.\.\.)$", "", text))
-
-
-def _given(text: str) -> str:
-    """What the model wrote, to be compared with ``_folded`` descriptions: those are one line already."""
-    return _folded(one_line(text))
-
-
-@functools.lru_cache(maxsize=4_096)
-def _folded(line: str) -> str:
-    # Kept: each call looks at all descriptions, and of 2 000 in Chinese this takes 5 ms.
-    # Full-width signs and letters in another case are how the same thing is typed.
-    return line.casefold() if line.isascii() else unicodedata.normalize("NFKC", line).casefold()
-
-
-def _none_such(tree: PlanTree, text: str) -> str:
-    still = [goal for goal in tree.goals.values() if tree.ended_root(goal.id) is None]
-    if not still:
-        return f"There is no goal {_short(text)!r}, and none is open: plan it first."
-    titles = "; ".join(tree.title(goal.id, _LONGEST) for goal in still[:_NAMED])
-    more = f"; and {len(still) - _NAMED} more" if len(still) > _NAMED else ""
-    return (
-        f"There is no goal {_short(text)!r}. Open goals: {titles}{more}. Focus one of them, or plan it first."
-    )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+def _is_open(goal: Goal | None) -> bool:
+    return goal is not None and goal.status not in ENDED

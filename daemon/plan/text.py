@@ -16,6 +16,7 @@ from daemon.context.tags import plain
 from daemon.model.goals import Goal
 from daemon.plan.changes import MAX_DESCRIPTION
 from daemon.plan.tree import PlanTree
+from tools.cutting import short
 
 MAX_PLAN = 6_000
 """Characters of the plan in a request."""
@@ -24,7 +25,9 @@ MAX_PROGRESS = 30_000
 _MAX_MISSION = 240
 """Characters of the mission: the whole of it stands in the context too, as the person's own words."""
 
-_MARK = {"completed": "✓", "in_progress": "→", "pending": " "}
+_MARK = {"completed": "✓", "in_progress": "→", "pending": " ", "abandoned": "✗"}
+_NEVER_BEGUN = "-"
+"""Mark of a goal that was given up before anybody worked on it, as in ``daemon.steps.texts``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class _Detail:
     """Goals at each side of the one that leads to the focus; None: all."""
     levels: int | None = None
     """Levels on the way to the focus; None: all."""
+    given_up: bool = False
+    """Goals that were given up, which have no numbers. Only where all of a level is told."""
     numbers: bool = True
     """Each goal with its number, and the current one marked."""
 
@@ -75,6 +80,7 @@ def plan_to_prompt(tree: PlanTree) -> str:
 def progress_text(tree: PlanTree) -> str:
     """All goals with their marks and numbers, without summaries (source: seed 003, "按需读取").
 
+    Also those that were given up; in a plan that is too long they are the first to be left out.
     At most ``MAX_PROGRESS`` characters.
     """
     return _progress(tree, numbers=True)
@@ -86,7 +92,8 @@ def _progress(tree: PlanTree, *, numbers: bool) -> str:
     briefly = [replace(detail, summary=0, numbers=numbers) for detail in _LESS_AND_LESS]
     whole = replace(briefly[0], below_done=True)
     further = [replace(detail, near=100, levels=None) for detail in briefly[1:3]]
-    lines = _bounded(tree, [whole, briefly[0], *further, *briefly[1:]], MAX_PROGRESS)
+    all_of_it = replace(whole, given_up=True)
+    lines = _bounded(tree, [all_of_it, whole, briefly[0], *further, *briefly[1:]], MAX_PROGRESS)
     return "\n".join(lines) or "The plan has no goals any more: all were given up."
 
 
@@ -153,7 +160,7 @@ class _Lines:
     def told(self, detail: _Detail) -> Iterator[str]:
         """The lines, lazily."""
         self._detail = detail
-        stack = [self._level(None, "", 0)]
+        stack = [self._everything(None, "", 0) if detail.given_up else self._level(None, "", 0)]
         while stack:
             item = next(stack[-1], None)
             if item is None:
@@ -166,11 +173,13 @@ class _Lines:
 
     def _goal(self, goal: Goal, number: str, depth: int) -> Iterator[str]:
         description = _cut(goal.description, self._detail.description)
-        if self._detail.numbers:
+        if self._detail.numbers and number:
             dot = "" if "." in number else "."
             here = "  ← current" if goal.id == self._tree.current_id else ""
             description = f"{number}{dot} {description}{here}"
-        yield f"{_indent(depth)}[{_MARK.get(goal.status, ' ')}] {description}"
+        skipped = goal.status == "abandoned" and not goal.cumulative_stats.message_count
+        mark = _NEVER_BEGUN if skipped else _MARK.get(goal.status, " ")
+        yield f"{_indent(depth)}[{mark}] {description}"
         if goal.status == "completed" and goal.summary and self._detail.summary and not self._repeats(goal):
             yield f"{_indent(depth)}    → {_cut(goal.summary, self._detail.summary)}"
 
@@ -181,6 +190,9 @@ class _Lines:
 
     def _below(self, goal: Goal, number: str, depth: int) -> Iterator[_Item]:
         detail = self._detail
+        if detail.given_up:
+            yield from self._everything(goal.id, f"{number}." if number else None, depth + 1)
+            return
         if goal.id in self._on_way:
             if detail.levels is not None and len(self._way) > detail.levels and goal.id == self._way[1].id:
                 place = len(self._way) - detail.levels + 2
@@ -195,6 +207,13 @@ class _Lines:
             yield from self._level(goal.id, f"{number}.", depth + 1)
         else:
             yield from self._folded(goal.id, 0, None, f"{number}.", depth + 1)
+
+    def _everything(self, parent: str | None, prefix: str | None, depth: int) -> Iterator[_Item]:
+        """Also what was given up. ``prefix`` None: below such a goal, where nothing has a number."""
+        places = itertools.count(1)
+        for goal in self._tree.children(parent):
+            numbered = prefix is not None and goal.status != "abandoned"
+            yield goal, f"{prefix}{next(places)}" if numbered else "", depth
 
     def _level(self, parent: str | None, prefix: str, depth: int) -> Iterator[_Item]:
         goals = self._below_goal(parent).goals
@@ -250,5 +269,4 @@ def _indent(depth: int) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return short(" ".join(text.split()), limit)

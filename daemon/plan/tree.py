@@ -30,6 +30,7 @@ from daemon.plan.changes import (
 )
 from daemon.plan.counting import extended_preview, joined, parted
 from daemon.plan.forest import ENDED, GoalForest
+from tools.cutting import short
 
 __all__ = [
     "MAX_DEPTH", "MAX_DESCRIPTION", "MAX_GOALS_AT_ONCE", "MAX_SUMMARY", "Added", "Change", "Focus", "Moved",
@@ -200,7 +201,7 @@ class PlanTree(GoalForest):
             known.get(child.id) or child.summary or child.description for child in self.live_children(goal_id)
         ]
         text = "; ".join(parts)
-        return text if len(text) <= MAX_SUMMARY else f"{text[: MAX_SUMMARY - 1]}…"
+        return short(text, MAX_SUMMARY)
 
     # -- checks --
 
@@ -216,7 +217,7 @@ class PlanTree(GoalForest):
         if goal is not None:
             return self._open(goal, otherwise)
         if self.current_id is None:
-            first = "focus a goal by its number first" if self.goals else "the plan is empty, add goals first"
+            first = "focus a goal first" if self.goals else "the plan is empty, add goals first"
             raise PlanError(f"No goal has the focus, so there is nothing to {operation}: {first}.")
         return self.goals[self.current_id]
 

@@ -41,8 +41,8 @@ async def test_everything_is_passed_to_the_plan(ctx: FakeToolContext) -> None:
         ({"focus": 2.1}, {"focus": "2.1"}),
         ({"focus": " Fix it "}, {"focus": "Fix it"}),
         ({"plan": '["a, b", "c"]'}, {"plan": ["a, b", "c"]}),
-        ({"plan": "- a\n- b"}, {"plan": ["a", "b"]}),
-        ({"plan": ["1. a", " ", "2. b"]}, {"plan": ["a", "b"]}),
+        ({"plan": "- a\n- b"}, {"plan": ["- a", "- b"]}),
+        ({"plan": ["1. a", " ", "[ ] ", "[✓] b"]}, {"plan": ["1. a", "[✓] b"]}),
         ({"complete": "true", "summary": "s"}, {"complete": True, "summary": "s"}),
         # Every argument given, with nothing in those that are not meant.
         ({"plan": [], "focus": "a", "complete": "", "summary": ""}, {"focus": "a"}),

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daemon.plan.naming import named
 from daemon.plan.port import SessionPlan
-from daemon.plan.stepping import Step, named
-from daemon.plan.text import progress_lines, todo_text
+from daemon.plan.stepping import Step
+from daemon.plan.text import plan_to_prompt, progress_lines, todo_text
 from daemon.plan.tree import Change, PlanError, PlanTree
 from tools.base import ToolError
 
@@ -78,6 +79,9 @@ async def test_one_call_plans_and_begins(work: Work) -> None:
     [
         "Fix f(a, b)", "  fix  F(a, b) ", "2", "2.", "#2", "2. Fix f(a, b)", "2 Fix f", "[ ] 2. Fix f(a, b)",
         "[→] Fix f(a, b)", "[ ] Fix f(a, b)  ← current", "- Fix f(a, b)", "Fix f…", "9. Fix f(a, b)", "Ｆix f(a, b)",
+        "2: Fix f(a, b)", "2：Fix f(a, b)", "Goal 2", "goal 2: Fix f(a, b)", "Step 2 - Fix f(a, b)", "[2] Fix f(a, b)",
+        "**Fix f(a, b)**", "“Fix f(a, b)”", '"Fix f(a, b)"', "`Fix f(a, b)`", "- [ ] **2. Fix f(a, b)**",
+        "(2) Fix f(a, b)",
     ],
 )  # fmt: skip
 async def test_a_goal_is_named_as_models_spell_it(work: Work, text: str) -> None:
@@ -132,6 +136,125 @@ async def test_what_is_planned_already_is_not_added_again(work: Work) -> None:
     assert len(work.tree.goals) == 4
     told = await work.plan.step(plan=["a", "b", "c"], complete=False, focus="b")
     assert told == "Planned already: a; b; c.\nFocus: 2 b."
+
+
+async def test_numbers_of_goals_below_others_are_understood_as_models_write_them(work: Work) -> None:
+    await work.planned("a", "b")
+    await work.plan.step(focus="b", plan=["c"])
+    for text in ("2.1", "2.1: c", "Goal 2.1", "2.1 – c", "**2.1** c"):
+        await work.plan.step(focus="a")
+        await work.plan.step(focus=text)
+        assert work.focus == "c"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[ ] boxed",
+        "* [ ] boxed",
+        "(1) boxed",
+        "a) boxed",
+        "- [x] boxed",
+        "☐ boxed",
+        "1. [ ] boxed",
+        "1、boxed",
+    ],
+)
+async def test_marks_are_no_part_of_a_goal_and_it_can_be_focused_with_them_and_without(
+    work: Work, line: str
+) -> None:
+    await work.planned("first", line)
+    assert list(work.status()) == ["first", "boxed"]
+    for focus in (line, "boxed"):
+        await work.plan.step(focus="first")
+        await work.plan.step(focus=focus)
+        assert work.focus == "boxed"
+
+
+async def test_a_goal_that_was_planned_with_its_mark_is_found_by_it(work: Work) -> None:
+    for change in work.tree.plan_add(["[ ] boxed", "other"], ""):
+        work.record(change)
+    for focus in ("[ ] boxed", "boxed", "[→] boxed"):
+        await work.plan.step(focus="other")
+        await work.plan.step(focus=focus)
+        assert work.focus == "[ ] boxed"
+
+
+async def test_the_whole_list_sent_again_adds_only_what_is_new_and_says_what_is_done(work: Work) -> None:
+    await work.planned("A", "B", "C")
+    await work.plan.step(focus="A")
+    await work.plan.step(complete=True, summary="a done", focus="B")
+    told = await work.plan.step(plan=["A", "B", "C", "D"])
+    assert (
+        told == "Planned already: B; C.\nDone already, and not planned again: A.\nAdded: 2.1 D.\nFocus: 2 B."
+    )
+    shown = [line.strip() for line in work.plan.progress().splitlines()]
+    for again in (
+        shown,
+        ["[✓] A", "[→] B", "[ ] C"],
+        ["1. A", "2. B"],
+        ["- [x] A", "- [ ] B"],
+        ["**A**", "“B”"],
+    ):
+        told = await work.plan.step(plan=again)
+        assert "Added" not in told
+        assert "Done already, and not planned again: A." in told
+    assert list(work.status()) == ["A", "B", "C", "D"]
+    # All of it is done but what comes next.
+    for goal in ("D", "C"):  # with the first its goal above
+        await work.plan.step(focus=goal)
+        await work.plan.step(complete=True, summary="s")
+    told = await work.plan.step(plan=["A", "B", "C", "E"])
+    assert told.startswith("Done already, and not planned again: A; B; C.\nAdded: 4 E.")
+
+
+async def test_the_plan_as_a_request_shows_it_sent_again_changes_nothing(work: Work) -> None:
+    await work.planned("A", "B", "C")
+    await work.plan.step(focus="A", plan=["a1", "a2"])
+    for goal in ("a1", "a2"):
+        await work.plan.step(focus=goal)
+        await work.plan.step(complete=True, summary=f"{goal} was found", focus="B")
+    await work.plan.step(plan=["b1", "b2"], focus="b1")
+    before = progress_lines(work.tree)
+    text = plan_to_prompt(work.tree)
+    shown = text[text.index("[") :].splitlines()
+    for again in (shown, before):
+        told = await work.plan.step(plan=again)
+        assert "Added" not in told, told
+        assert progress_lines(work.tree) == before
+
+
+async def test_a_mark_completes_nothing_and_the_model_is_told(work: Work) -> None:
+    await work.planned("A", "B")
+    told = await work.plan.step(plan=["[x] A", "[ ] B"])
+    assert "A mark in plan completes nothing" in told
+    assert work.status() == {"A": "pending", "B": "pending"}
+    assert "A mark in plan" not in await work.plan.step(plan=["[ ] A", "B"])
+
+
+async def test_what_is_done_is_planned_anew_alone_after_something_new_and_when_it_is_focused(
+    work: Work,
+) -> None:
+    await work.planned("test")
+    await work.plan.step(focus="test")
+    await work.plan.step(complete=True, summary="red")
+    await work.plan.step(plan=["fix", "test"])
+    assert [goal.status for goal in work.tree.goals.values()] == ["completed", "pending", "pending"]
+    for goal in ("fix", "test"):
+        await work.plan.step(focus=goal)
+        await work.plan.step(complete=True, summary="s")
+    await work.plan.step(plan=["test", "publish"], focus="test")
+    assert (work.focus, work.tree.current_id) == ("test", "4")
+    await work.plan.step(complete=True, summary="green")
+    await work.plan.step(plan=["test"], focus="test")
+    assert work.tree.current_id == "6"
+
+
+async def test_with_nothing_in_focus_it_is_not_told_to_use_numbers(work: Work) -> None:
+    await work.planned("A")
+    with pytest.raises(ToolError, match=r"focus a goal first\.") as refused:
+        await work.plan.step(complete=True, summary="s")
+    assert "number" not in str(refused.value)
 
 
 async def test_what_was_done_can_be_planned_again(work: Work) -> None:
@@ -234,7 +357,9 @@ async def test_both_fronts_work_on_one_plan(work: Work) -> None:
     assert work.plan.progress() == "[✓] a"
 
 
-_TEXTS = st.sampled_from(["a", "b", "A ", "1", "2.1", "1. a", "[ ] b", "b…", "測試", "", "x" * 600])
+_TEXTS = st.sampled_from(
+    ["a", "b", "A ", "1", "2.1", "1. a", "[ ] b", "[✓] a", "2.1: b", "**a**", "b…", "測試", "", "x" * 600]
+)
 
 
 @given(st.lists(st.tuples(st.lists(_TEXTS, max_size=4), st.none() | _TEXTS, st.booleans()), max_size=12))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.model.goals import Goal, GoalStatus, GoalTree
-from daemon.plan.text import MAX_PLAN, MAX_PROGRESS, plan_to_prompt, progress_text
+from daemon.model.goals import Goal, GoalStats, GoalStatus, GoalTree
+from daemon.plan.text import MAX_PLAN, MAX_PROGRESS, plan_to_prompt, progress_text, todo_text
 from daemon.plan.tree import MAX_DEPTH, MAX_DESCRIPTION, MAX_SUMMARY, PlanTree
 
 SEED = """\
@@ -80,13 +80,34 @@ def test_the_progress_lists_all_goals_without_their_summaries() -> None:
         "[✓] 1. 分析代码\n"
         "[→] 2. 实现功能\n"
         "    [✓] 2.1 设计接口\n"
+        "    [-] 接口草稿\n"
+        "        [✓] 草稿的一部分\n"
         "    [→] 2.2 实现登录接口  ← current\n"
         "    [ ] 2.3 实现注册接口\n"
         "[ ] 3. 测试"
     )
     assert progress_text(PlanTree()) == "The plan is empty."
-    gone = GoalTree(goals=[Goal(id="1", description="a", status="abandoned", summary="no")])
-    assert progress_text(PlanTree(gone)) == "The plan has no goals any more: all were given up."
+
+
+def test_the_progress_lists_what_was_given_up_and_no_number_moves() -> None:
+    tried = GoalStats(message_count=2)
+    goals = [
+        Goal(id="1", description="a", status="abandoned", summary="no", cumulative_stats=tried),
+        Goal(id="2", description="below", parent_id="1", status="completed", summary="s"),
+        Goal(id="3", description="b"),
+        Goal(id="4", description="never begun", parent_id="3", status="abandoned", summary="no"),
+        Goal(id="5", description="c", parent_id="3"),
+    ]
+    tree = PlanTree(GoalTree(goals=goals))
+    assert progress_text(tree) == "[✗] a\n    [✓] below\n[ ] 1. b\n    [-] never begun\n    [ ] 1.1 c"
+    assert todo_text(tree) == "[✗] a\n    [✓] below\n[ ] b\n    [-] never begun\n    [ ] c"
+    assert "never begun" not in plan_to_prompt(tree)
+    assert progress_text(PlanTree(GoalTree(goals=goals[:1]))) == "[✗] a"
+
+
+def test_in_a_plan_that_is_too_long_what_was_given_up_is_left_out_first() -> None:
+    goals = [Goal(id=str(n), description="x" * 200, status="abandoned", summary="s") for n in range(200)]
+    assert progress_text(PlanTree(GoalTree(goals=[*goals, Goal(id="a", description="b")]))) == "[ ] 1. b"
 
 
 def test_a_long_summary_is_cut_to_one_line() -> None:

@@ -1,0 +1,157 @@
+"""Which goal a text names: descriptions and numbers as models copy them from where the plan is shown. Pure."""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+from daemon.model.goals import Goal
+from daemon.plan.changes import PlanError, one_line
+from daemon.plan.tree import PlanTree
+from tools.goal import without_marks
+
+HERE = re.compile(r"\s*← current\s*$")
+NAMED = 10
+"""Goals that a refusal names."""
+LONGEST = 80
+"""Characters of each."""
+_NUMBER = re.compile(
+    r"(?:goal\b|step\b|no\.|目标|步骤)?\s*[#(\[*]*(\d+(?:\.\d+)*)(?:[.)\]:：、*]*)(?:\s*[-–—]\s+|\s+|(?<=[:：、])|$)(.*)",
+    re.IGNORECASE,
+)
+"""A number, and what stands behind it: ``2.1``, ``#2``, ``2. Fix``, ``2.1: Fix``, ``Goal 2.1 - Fix``."""
+_WRAPS = (
+    ("**", "**"),
+    ("__", "__"),
+    ("`", "`"),
+    ('"', '"'),
+    ("'", "'"),
+    ("“", "”"),
+    ("‘", "’"),
+    ("「", "」"),
+    ("«", "»"),
+)
+"""What a name is put between when it is quoted."""
+
+
+def named(tree: PlanTree, text: str) -> Goal:
+    """The goal that ``text`` names: an open one by its description, else any by its display number.
+
+    As models copy it from where the plan is shown: with a mark, its number, in quotes, or cut off by an ellipsis. What
+    fits as it is given counts before what fits without these. Several open goals with one description are told apart
+    by what is nearest to the focus. Raises PlanError.
+    """
+    line = HERE.sub("", " ".join(text.split()))
+    for form in dict.fromkeys((line, _bare(line))):
+        if (found := _described(tree, form)) is not None:
+            return found
+        if (number := _NUMBER.fullmatch(form)) is not None and (found := _numbered(tree, *number.groups())):
+            return found
+    raise PlanError(_none_such(tree, text))
+
+
+def listed(tree: PlanTree, text: str) -> Goal | None:
+    """The goal of a line that was copied from where the plan is shown, wherever it is; none that was given up."""
+    try:
+        number = _NUMBER.fullmatch(text)
+        found = _numbered(tree, *number.groups()) if number is not None else None
+        found = found or named(tree, text)
+    except PlanError:
+        return None
+    return found if found.status != "abandoned" else None
+
+
+def levels(tree: PlanTree) -> Iterator[Sequence[Goal]]:
+    """Goals beside each other: those below the one in focus, beside it, beside the one above it, …"""
+    if tree.current_id is not None:
+        yield tree.children(tree.current_id)
+        yield tree.children(tree.goals[tree.current_id].parent_id)
+        for above in tree.ancestors(tree.current_id):
+            yield tree.children(above.parent_id)
+    else:
+        yield tree.children(None)
+
+
+@functools.lru_cache(maxsize=8_192)
+def spelling(text: str) -> str:
+    """What two ways to write one name have in common: without marks, quotes, upper case and full-width signs."""
+    return _folded(_bare(one_line(text)))
+
+
+def _numbered(tree: PlanTree, number: str, rest: str) -> Goal | None:
+    rest = rest.strip()
+    try:
+        goal = tree.find(number)
+    except PlanError:
+        goal = None
+    # "3 tests to write" is no number, unless goal 3 is called so.
+    if goal is not None and spelling(goal.description).startswith(_start(rest)):
+        return goal
+    return _described(tree, rest) if rest else None
+
+
+def _described(tree: PlanTree, line: str) -> Goal | None:
+    exact, wanted = _folded(one_line(line)), spelling(line)
+    same = [goal for goal in tree.goals.values() if _folded(goal.description) == exact]
+    if not same and wanted:
+        same = [goal for goal in tree.goals.values() if spelling(goal.description) == wanted]
+    if not same and line.endswith(("…", "...")):
+        start = _start(line)
+        same = [
+            goal for goal in tree.goals.values() if start and spelling(goal.description).startswith(start)
+        ]
+    if not same:
+        return None
+    still = [goal for goal in same if tree.ended_root(goal.id) is None]
+    if len(still) <= 1:
+        # Of one that has ended it is said that it has; the newest of them, when there are more.
+        return still[0] if still else same[-1]
+    ids = {goal.id for goal in still}
+    for level in levels(tree):
+        if here := [goal for goal in level if goal.id in ids]:
+            if len(here) == 1:
+                return here[0]
+            break
+    numbers = ", ".join(str(tree.number_of(goal.id)) for goal in still[:NAMED])
+    raise PlanError(
+        f"{len(still)} open goals are called {_short(line)!r}: focus one by its number ({numbers})."
+    )
+
+
+def _start(text: str) -> str:
+    """What a description begins with that was cut off."""
+    return spelling(re.sub(r"(?:…|\.\.\.)$", "", text.strip()))
+
+
+def _bare(line: str) -> str:
+    """A line without marks before it and quotes around it."""
+    line = without_marks(line) or line
+    for before, after in _WRAPS:
+        inner = line[len(before) : -len(after)]
+        if line.startswith(before) and line.endswith(after) and inner.strip() and before not in inner:
+            return inner.strip()
+    return line
+
+
+@functools.lru_cache(maxsize=8_192)
+def _folded(line: str) -> str:
+    # Kept, as spellings are: each call looks at all descriptions, and of 2 000 in Chinese this takes 5 ms.
+    # Full-width signs and letters in another case are how the same thing is typed.
+    return line.casefold() if line.isascii() else unicodedata.normalize("NFKC", line).casefold()
+
+
+def _none_such(tree: PlanTree, text: str) -> str:
+    still = [goal for goal in tree.goals.values() if tree.ended_root(goal.id) is None]
+    if not still:
+        return f"There is no goal {_short(text)!r}, and none is open: plan it first."
+    titles = "; ".join(tree.title(goal.id, LONGEST) for goal in still[:NAMED])
+    more = f"; and {len(still) - NAMED} more" if len(still) > NAMED else ""
+    return (
+        f"There is no goal {_short(text)!r}. Open goals: {titles}{more}. Focus one of them, or plan it first."
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -12,6 +12,7 @@ from daemon.steps.head import TraceHead
 from daemon.steps.shortened import shown, without_image_data
 from daemon.steps.texts import ICONS
 from daemon.steps.tree import StepTree
+from tools.cutting import head
 
 _RULE = "=" * 60
 _ID = 8
@@ -112,5 +113,5 @@ def _value(value: object) -> str:
 
 
 def _short(text: str, limit: int) -> str:
-    line = " ".join(text[: limit * 8].split())
-    return line if len(line) <= limit and len(text) <= limit * 8 else f"{line[:limit]}..."
+    line = " ".join(head(text, limit * 8).split())
+    return line if len(line) <= limit and len(text) <= limit * 8 else f"{head(line, limit)}..."

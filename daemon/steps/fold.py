@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
@@ -38,6 +37,7 @@ from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.steps import Step, StepStatus, StepType
 from daemon.model.traces import BranchTrace
 from daemon.plan.tree import MAX_DEPTH, Added, Moved, PlanTree, Removed, Updated
+from daemon.steps.changes import StepAdded, StepChange, StepUpdated
 from daemon.steps.head import TraceHead
 from daemon.steps.ids import action_step_id, evaluation_step_id, goal_step_id, result_step_id, said_step_id
 from daemon.steps.inference import (
@@ -57,33 +57,12 @@ from daemon.steps.spent import NOTHING, Spent
 from daemon.steps.together import Together
 from daemon.steps.tree import StepTree
 
+__all__ = ["StepAdded", "StepChange", "StepFold", "StepUpdated"]
+
 _SUMMARY = 200
 """Characters of a summary in the description of its evaluation; ``summary`` has all of it."""
 _MOST_ABOVE = 2 * MAX_DEPTH
 """Goals above another that are counted: a log that somebody made up may nest any number."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepAdded:
-    """``step_added`` of seed 003. ``before_id``: the sibling that it stands before; None: last."""
-
-    step: Step
-    before_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StepUpdated:
-    """``step_updated`` of seed 003: fields of the step that have changed, JSON-able.
-
-    With a ``parent_id`` among them the step has moved; ``before_id``, which is none of its fields, then says before
-    which sibling it stands (None: last).
-    """
-
-    step_id: str
-    updates: dict[str, Any]
-
-
-StepChange = StepAdded | StepUpdated
 
 
 class StepFold:
@@ -112,7 +91,7 @@ class StepFold:
         self._response: str | None = None
         """Said last in this turn, if nothing has followed from it."""
         self._running = Together()
-        self._planning = NOTHING
+        self.unplaced = NOTHING
         """What a call of the model took that only planned while no goal had the focus: the goal's that comes of it."""
         self._changes: list[StepChange] = []
 
@@ -180,7 +159,7 @@ class StepFold:
         twin.last_event_id, twin._sequence = self.last_event_id, self._sequence
         twin._workspace, twin._inherited, twin._response = self._workspace, self._inherited, self._response
         twin._calls, twin._actions = dict(self._calls), dict(self._actions)
-        twin._running, twin._planning = self._running.copy(), self._planning
+        twin._running, twin.unplaced = self._running.copy(), self.unplaced
         return twin
 
     # -- goals --
@@ -254,8 +233,8 @@ class StepFold:
 
     def _planned(self, goal_id: str, by: str) -> None:
         """What planning took is the goal's that came of it first (source: seed 003, the call *is* the goal's step)."""
-        if self._planning != NOTHING and not by and self.tree.get(goal_step_id(goal_id)) is not None:
-            spent, self._planning = self._planning, NOTHING
+        if self.unplaced != NOTHING and not by and self.tree.get(goal_step_id(goal_id)) is not None:
+            spent, self.unplaced = self.unplaced, NOTHING
             self._spend(goal_step_id(goal_id), spent)
 
     # -- messages --
@@ -300,7 +279,7 @@ class StepFold:
                 self._calls[call.id] = self._add_action(call, parent, now, own)
                 took = {}
         if took and parent is None and message.tool_calls():
-            self._planning = self._planning.and_also(spent)
+            self.unplaced = self.unplaced.and_also(spent)
 
     def _add_action(
         self, call: ToolCallPart, parent: str | None, now: datetime, spent: Mapping[str, Any]
@@ -343,7 +322,7 @@ class StepFold:
         """What the model took to plan, when nothing came of it but a call that failed."""
         if parent is not None:
             return {}
-        spent, self._planning = self._planning, NOTHING
+        spent, self.unplaced = self.unplaced, NOTHING
         return {name: value for name, value in spent.fields().items() if name != "duration_ms"}
 
     def _place_call(self, call_id: str, goal_id: str | None) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from daemon.loop.state_of_children import Children
-from daemon.model.branches import branch_of
+from daemon.model.branches import BranchMeta, branch_of
 from daemon.model.events import (
     BranchCompleted,
     Event,
@@ -20,6 +20,7 @@ from daemon.model.events import (
 )
 from daemon.model.messages import StopReason
 from daemon.model.traces import Trace, TraceStatus, trace_status
+from daemon.steps.spent import NOTHING, Spent
 
 _TOLD = ("title", "agent", "model")
 
@@ -32,6 +33,8 @@ class TraceHead:
     task: str = ""
     """The mission."""
     status: TraceStatus = "idle"
+    detail: str = ""
+    """Why the last turn failed, or stopped early; empty when it ended as turns do."""
     title: str = ""
     agent: str = ""
     model: str | None = None
@@ -46,8 +49,8 @@ class TraceHead:
     _children: Children = field(default_factory=Children)
     _asked: set[str] = field(default_factory=set[str])
 
-    def apply(self, event: Event) -> None:
-        """Take one event into account."""
+    def apply(self, event: Event) -> Spent:
+        """Take one event into account; returns what a branch or sub-agent took by it."""
         self.updated_at = event.time
         if isinstance(event, SessionCreated):
             self._trace = event.trace
@@ -59,9 +62,11 @@ class TraceHead:
             self.total_messages += 1
             self._spend(event.message.usage.total if event.message.usage else 0, event.message.cost or 0.0)
         elif isinstance(event, TurnStarted):
+            self.detail = ""
             self._turn(running=True)
         elif isinstance(event, TurnEnded):
             self._asked.clear()
+            self.detail = event.detail
             self._turn(running=False, stop=event.stop_reason)
         elif isinstance(event, PermissionAsked):
             self._asked.add(event.request.request_id)
@@ -70,9 +75,21 @@ class TraceHead:
             self._asked.discard(event.request_id)
             self._turn()
         elif isinstance(event, BranchCompleted) and event.branch_id == branch_of(event.trace_id):
-            return  # its own end: the main line has it, too
+            return NOTHING  # its own end: the main line has it, too
         elif (spent := self._children.apply(event)) is not None:
             self._spend(spent[0].total, spent[1])
+            return Spent(tokens=spent[0].total, cost=spent[1])
+        return NOTHING
+
+    def branch(self, branch_id: str) -> BranchMeta | None:
+        """A branch that was started here."""
+        return self._children.branches.get(branch_id)
+
+    def break_off(self) -> None:
+        """Nobody works on it any more."""
+        if self.status in ("running", "waiting"):
+            self.status = "failed"
+            self.detail = "It broke off: nobody works on it any more."
 
     def _spend(self, tokens: int, cost: float) -> None:
         self.total_tokens += tokens

@@ -6,9 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
+from daemon.model.goals import Goal
 from daemon.model.messages import Message, ReasoningPart, ToolCallPart, ToolResultPart
 from daemon.model.steps import StepStatus, StepType
 from daemon.steps.shortened import first_sentence, one_line
+from tools.cutting import head
 
 PLAN_TOOLS = frozenset({"goal", "step"})
 """Their calls become goals and evaluations, unless they fail."""
@@ -30,7 +32,7 @@ def said_type(message: Message) -> StepType:
 
 def said_status(message: Message) -> StepStatus:
     """A text that was broken off has failed."""
-    return "failed" if message.stop_reason() in ("error", "canceled") else "completed"
+    return "failed" if message.stop_reason() in ("error", "canceled", "max_tokens") else "completed"
 
 
 def said(message: Message) -> tuple[str, dict[str, Any]] | None:
@@ -125,5 +127,25 @@ def result_description(result: ToolResultPart) -> str:
 
 def brief_output(output: str) -> str:
     """The first line of an output that says something."""
-    line = next((line for line in output[:4000].splitlines() if line.strip()), "")
+    line = next((line for line in head(output, 4000).splitlines() if line.strip()), "")
     return one_line(line, _DESCRIPTION)
+
+
+def goal_status(goal: Goal) -> StepStatus:
+    """A goal that was given up has failed when it was worked on, and else was skipped."""
+    if goal.status == "abandoned":
+        return "failed" if goal.cumulative_stats.message_count > 0 else "skipped"
+    return "planned" if goal.status == "pending" else goal.status
+
+
+def goal_data(goal: Goal) -> dict[str, Any]:
+    """What a goal says of itself; only what there is, as most goals are plain ones."""
+    data: dict[str, Any] = {"description": goal.description, "goal_id": goal.id, "type": goal.type}
+    more = {
+        "reason": goal.reason,
+        "branch_ids": goal.branch_ids,
+        "explore_start_id": goal.explore_start_id,
+        "merge_summary": goal.merge_summary,
+        "selected_branch": goal.selected_branch,
+    }
+    return data | {name: value for name, value in more.items() if value}

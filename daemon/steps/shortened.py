@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
+from tools.cutting import head, short
+
 _PREVIEW = 11
 """Characters of an image's data that are shown, as many as in the seed's example."""
 _SMALL = 120
@@ -37,7 +39,11 @@ def cut_texts(value: object, limit: int) -> object:
 
 def cut_text(text: str, limit: int) -> str:
     """The beginning of a text, with the number of characters that are left out."""
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more characters)"
+    return text if len(text) <= limit else _with_count(head(text, limit), len(text))
+
+
+def _with_count(begun: str, length: int) -> str:
+    return f"{begun}… ({length - len(begun)} more characters)"
 
 
 def _no_data_url(text: str) -> str:
@@ -66,14 +72,13 @@ def first_sentence(text: str, limit: int = 120) -> str:
     """The first sentence of a text on one line, or its beginning (source: seed 003, "description 提取")."""
     text = text.strip()
     found = _END.search(text[: limit * 4])
-    sentence = text if found is None else text[: found.start() if found[0] == "\n" else found.end()]
-    return one_line(sentence, limit)
+    end = len(text) if found is None else found.start() if found[0] == "\n" else found.end()
+    return one_line(head(text, end), limit)
 
 
 def one_line(text: str, limit: int) -> str:
     """``text`` on one line of at most ``limit`` characters."""
-    line = " ".join(text[: limit * 8].split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return short(" ".join(head(text, limit * 8).split()), limit)
 
 
 _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")

@@ -2,9 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from daemon.model.branches import SubagentMeta
-from daemon.model.events import Event, MessageAdded, SessionCreated, SubagentStarted
-from daemon.model.messages import CompactionPart, FilePart, TextPart
+from daemon.model.branches import BranchMeta, SubagentMeta
+from daemon.model.events import (
+    BranchMessageAdded,
+    BranchStarted,
+    Event,
+    MessageAdded,
+    SessionCreated,
+    SubagentCompleted,
+    SubagentStarted,
+    ToolStarted,
+)
+from daemon.model.messages import CompactionPart, FilePart, Message, TextPart, ToolResultPart, Usage
 from daemon.model.traces import BranchTrace
 from daemon.steps.fold import StepFold, StepUpdated
 from tests.fakes.step_events import BEGIN, Recorded, configuration_change
@@ -165,7 +174,7 @@ def test_the_time_of_a_goal_is_that_of_its_messages_and_moves_with_it() -> None:
     }  # fmt: skip
     child = tree.get("goal_3")
     assert child is not None
-    assert (child.tokens, child.cost) == (15, 0.005)
+    assert (child.tokens, child.cost) == (110, 0.005)
 
 
 def test_a_plan_call_that_failed_is_an_action_like_any_other() -> None:
@@ -184,7 +193,7 @@ def test_what_a_model_call_took_is_on_the_first_step_of_its_message() -> None:
     log.begin()
     log.say("", ("c1", "ls", "{}"), ("c2", "ls", "{}"), tokens=70)
     tree = folded(log.events).tree
-    assert [step.tokens for step in tree.filter("action")] == [70, None]
+    assert [step.tokens for step in tree.filter("action")] == [170, None]
     assert [step.cost for step in tree.filter("action")] == [0.005, None]
 
 
@@ -227,6 +236,103 @@ def test_sub_agents_are_named_by_the_call_that_started_them() -> None:
     call = folded(log.events).tree.get("call_c1")
     assert call is not None
     assert call.data["subagent_ids"] == ["s1", "s2"]
+
+
+def test_what_a_sub_agent_took_belongs_to_its_call_and_to_the_goals_above() -> None:
+    log = Recorded()
+    log.begin()
+    log.add("One")
+    log.add("Below", under="1")
+    log.focus("2")
+    log.say("", ("c1", "task", '{"prompt": "Look around"}'))
+    meta = SubagentMeta(id="s1", agent="explore", prompt="look", tool_call_id="c1", started_at=BEGIN)
+    log.emit(SubagentStarted(trace_id=log.trace_id, time=log.now(), subagent=meta))
+    ended = meta.model_copy(update={"usage": Usage(input=1000, output=500), "cost": 0.02})
+    log.emit(SubagentCompleted(trace_id=log.trace_id, time=log.now(), subagent=ended))
+    log.answer("c1", "task", "found")
+    fold = folded(log.events)
+    took = {step.step_id: (step.tokens, step.cost) for step in fold.tree.filter()}
+    assert took["call_c1"] == took["goal_2"] == took["goal_1"] == (1610, 0.025)
+    assert took["result_c1"] == (None, None)
+    assert (fold.head.total_tokens, fold.head.total_cost) == (1610, 0.025)
+
+
+def test_what_a_branch_took_belongs_to_the_goal_of_its_exploration() -> None:
+    log = Recorded()
+    log.begin()
+    log.add("Compare")
+    log.focus("1")
+    branch = BranchMeta(id="A", explore_start_id="1", description="one way")
+    log.emit(BranchStarted(trace_id=log.trace_id, time=log.now(), explore_start_id="1", branch=branch))
+    message = Message(
+        message_id="m", trace_id=log.trace_id, branch_id="A", role="assistant", sequence=1,
+        content=(TextPart(text="tried"),), cost=0.01, usage=Usage(input=20, output=5), created_at=BEGIN,
+    )  # fmt: skip
+    log.emit(BranchMessageAdded(trace_id=log.trace_id, time=log.now(), branch_id="A", message=message))
+    goal = folded(log.events).tree.get("goal_1")
+    assert goal is not None
+    assert (goal.tokens, goal.cost) == (25, 0.01)
+
+
+def test_a_call_that_only_planned_is_counted_for_the_goal_that_came_of_it() -> None:
+    log = Recorded()
+    log.begin()
+    log.say("", ("g1", "goal", '{"add": "One, Two"}'))
+    log.add("One", "Two")
+    log.answer("g1", "goal", "Added")
+    tree = folded(log.events).tree
+    assert [(goal.tokens, goal.cost, goal.duration_ms) for goal in tree.filter("goal")] == [
+        (110, 0.005, 100),
+        (None, None, None),
+    ]
+
+
+def test_calls_that_ran_at_the_same_time_take_their_goal_as_long_as_the_longest() -> None:
+    log = Recorded()
+    log.begin()
+    log.add("One")
+    log.focus("1")
+    log.say("", ("c1", "task", "{}"), ("c2", "task", "{}"), ("c3", "ls", "{}"), duration_ms=0)
+    for call in ("c1", "c2"):
+        log.emit(ToolStarted(trace_id=log.trace_id, time=log.now(), tool_call_id=call, name="task"))
+    for call, took in (("c1", 2000), ("c2", 2100)):
+        part = ToolResultPart(tool_call_id=call, name="task", content="found")
+        log.message("tool", part, call_id=call, duration_ms=took)
+    log.answer("c3", "ls", "a")
+    tree = folded(log.events).tree
+    assert [step.duration_ms for step in tree.filter("action")] == [2000, 2100, 50]
+    assert [step.duration_ms for step in tree.filter("goal")] == [2150]
+
+
+def test_what_nobody_works_on_any_more_has_failed_until_it_goes_on() -> None:
+    log = configuration_change()
+    log.say("", ("c8", "bash", '{"command": "sleep 30"}'))
+    log.emit(ToolStarted(trace_id=log.trace_id, time=log.now(), tool_call_id="c8", name="bash"))
+    fold = folded(log.events)
+    changes = fold.break_off()
+    assert changes == [StepUpdated("call_c8", {"status": "failed"})]
+    assert (fold.head.status, bool(fold.head.detail)) == ("failed", True)
+    assert fold.break_off() == []
+    known = len(log.events)
+    log.answer("c8", "bash", "done")
+    for event in log.events[known:]:
+        fold.apply(event)
+    call = fold.tree.get("call_c8")
+    assert call is not None
+    assert call.status == "completed"
+
+
+def test_an_id_that_is_too_long_to_be_asked_for_is_cut_to_one_that_is_not() -> None:
+    log = Recorded()
+    log.begin()
+    for end in "xy":
+        log.say("", ("c" * 5000 + end, "ls", "{}"))
+        log.answer("c" * 5000 + end, "ls", "a")
+    tree = folded(log.events).tree
+    ids = [step.step_id for step in tree.filter()]
+    assert len(set(ids)) == 4
+    assert max(map(len, ids)) < 200
+    assert [tree.get(step.parent_id or "") is not None for step in tree.filter("result")] == [True, True]
 
 
 def test_events_that_were_applied_already_do_nothing() -> None:

@@ -271,7 +271,7 @@ async def test_2000_goals_are_laid_out_and_only_what_is_seen_is_drawn() -> None:
         await expect(node(page, "goal:2")).to_have_count(0)
         assert 0 < await page.locator(".dag-node").count() < 250
         await expect(page.locator("#pane")).to_be_hidden()
-        await page.locator("#overview").click()
+        await page.locator("#fit").click()
         await expect(page.locator("#graph .dag")).to_have_class(re.compile(r"\bfar\b"))
         assert await page.locator(".dag-node").count() < 3
         assert await page.locator(".dag-far").count() < 8
@@ -331,7 +331,7 @@ async def test_pictures_of_the_page_in_both_themes() -> None:
         await edge(page, "goal:1").locator(".dag-stats").click()
         await expect(page.locator("#pane .message").first).to_be_visible()
         await page.locator("#pane summary").first.click()
-        await page.locator("#fit").click()
+        await page.locator("#readable").click()
         await pictures(page, "trace")
         background = "getComputedStyle(document.body).backgroundColor"
         dark = await page.evaluate(background)

@@ -3,29 +3,20 @@
 // What is open is a set of keys: `goal:2` shows the goals within goal 2 in its place, `fork:2` the branches of the
 // exploration that goal 2 started, `branch:A` the goals of branch A; goals of a branch are `goal:A/1`, `fork:A/2`.
 
-import { NO_STATS, indexOf, numbersOf } from "./goals.js";
+import { NO_STATS } from "./goals.js";
+import { besideGoals, branchOf, labelOf, meetings, scopeOf, wholeOf } from "./scope.js";
 
-/** @import { Branch, Branches, Dag, DagNode, Goal, GoalStats, GoalTree } from "./shapes.js" */
+/** @import { Scope } from "./scope.js" */
+/** @import { Branch, Branches, Dag, DagNode, Goal, GoalStats, GoalTree, OwnWork } from "./shapes.js" */
 
 /** Goals open within each other; a forged plan may nest them without end. */
 const DEEPEST = 400;
 
 /**
- * A plan that nodes are made of: the main line's, or a branch's own.
- * @typedef {object} Scope
- * @property {string | null} branch_id
- * @property {Map<string, Goal>} byId
- * @property {Map<string | null, Goal[]>} children
- * @property {Map<string, string>} numbers
- * @property {Set<string>} focused the focus and all goals above it
- * @property {Map<string, string>} joins ids of merging goals by that of the goal that started the exploration
- * @property {Branches} branches
- */
-/**
  * Where the next node goes.
  * @typedef {object} Front
  * @property {readonly { key: string, grey: boolean }[]} sources what leads to it
- * @property {readonly { key: string, stats: GoalStats }[]} begins what is open and begins with the next edge, outermost first
+ * @property {readonly OwnWork[]} begins what is open and begins with the next edge, outermost first
  */
 /**
  * What holds for all nodes of one stretch.
@@ -54,16 +45,21 @@ export const branchKey = (branchId) => `branch:${branchId}`;
  * @param {GoalTree} tree
  * @param {Branches} [branches] by id, with `goal_tree` where it was fetched
  * @param {ReadonlySet<string>} [expanded] keys of what is open, see above
+ * @param {{ working?: boolean }} [how] false: nobody is at work any more, so the agent is nowhere
  * @returns {Dag}
  */
-export function dagOf(tree, branches = {}, expanded = new Set()) {
-  return new Builder(expanded).build(tree, branches);
+export function dagOf(tree, branches = {}, expanded = new Set(), { working = true } = {}) {
+  return new Builder(expanded, working).build(tree, branches);
 }
 
 class Builder {
-  /** @param {ReadonlySet<string>} expanded */
-  constructor(expanded) {
+  /**
+   * @param {ReadonlySet<string>} expanded
+   * @param {boolean} working
+   */
+  constructor(expanded, working) {
     this.expanded = expanded;
+    this.working = working;
     /** @type {Dag} */
     this.dag = { nodes: [], edges: [], tracks: [{ id: "main", kind: "main", parent: null, at: null }] };
     /** @type {Set<string>} */
@@ -117,10 +113,12 @@ class Builder {
     const key = goalKey(goal.id, scope.branch_id);
     if (this.drawn.has(key)) return front;
     const children = scope.children.get(goal.id) ?? [];
-    const open = children.length > 0 && around.within.length < DEEPEST && this.expanded.has(key);
+    const open = this.isOpen(goal, scope) && around.within.length < DEEPEST;
     const explores = goal.type === "explore_start" || goal.type === "explore_merge";
     if (open) {
-      const begins = [...front.begins, { key, stats: goal.self_stats ?? NO_STATS }];
+      const itself = nodeOf(key, around, { kind: "goal", ...this.facts(goal, scope) });
+      const stats = goal.self_stats ?? NO_STATS;
+      const begins = [...front.begins, { key, stats, node: itself, listed: stats, counts: /** @type {const} */ ("self") }];
       const inner = this.walk(children, { ...front, begins }, { ...around, within: [key, ...around.within] });
       // The goals within stand for it. It stays when none of them does, and as the place where branches part or meet.
       if (inner.sources !== front.sources && !explores) return inner;
@@ -130,13 +128,9 @@ class Builder {
     const forked = forkId !== null && this.expanded.has(forkId);
     const node = this.node(key, around, {
       kind: goal.type === "explore_start" || goal.type === "explore_merge" ? goal.type : "goal",
-      goal_id: goal.id,
-      label: labelOf(goal, scope),
-      title: goal.description,
-      summary: goal.summary ?? goal.merge_summary ?? "",
-      status: goal.status,
-      current: scope.focused.has(goal.id),
-      expand: children.length > 0 && !open ? key : null,
+      ...this.facts(goal, scope),
+      current: this.working && scope.working && scope.focused.has(goal.id),
+      expand: children.length > 0 && !open && around.within.length < DEEPEST ? key : null,
       inside: children.length,
       fork: forkId,
       forked,
@@ -144,31 +138,72 @@ class Builder {
       within: open ? [key, ...around.within] : around.within,
     });
     this.edges(node, this.meeting(goal, front, scope), front.begins, around, {
-      stats: (open || forked ? goal.self_stats : goal.cumulative_stats) ?? NO_STATS,
+      stats: open || forked ? (goal.self_stats ?? NO_STATS) : wholeOf(goal, scope),
       counts: open || forked ? "self" : "cumulative",
     });
     const next = [{ key, grey: around.grey }];
     if (!forkId || !forked) return { sources: next, begins: [] };
     const ends = this.branches(goal, key, forkId, around);
     this.ends.set(key, ends);
-    // As long as there is no goal where they meet, the branches lead to what comes next.
-    return { sources: scope.joins.has(goal.id) || ends.length === 0 ? next : ends, begins: [] };
+    // As long as there is no goal where they meet (or it is drawn already), the branches lead to what comes next.
+    const place = this.meets(scope).at.get(goal.id);
+    const ahead = place !== undefined && !this.drawn.has(goalKey(place, scope.branch_id));
+    return { sources: ahead || ends.length === 0 ? next : ends, begins: [] };
   }
 
   /**
-   * What leads to a goal: for one where branches meet, those that are shown.
+   * @param {Goal} goal
+   * @param {Scope} scope
+   */
+  isOpen(goal, scope) {
+    return scope.children.has(goal.id) && this.expanded.has(goalKey(goal.id, scope.branch_id));
+  }
+
+  /** @param {Scope} scope */
+  meets(scope) {
+    return (scope.meets ??= meetings(scope, (goal) => this.isOpen(goal, scope)));
+  }
+
+  /**
+   * @param {Goal} goal
+   * @param {Scope} scope
+   */
+  facts(goal, scope) {
+    const { id, description: title, summary, merge_summary, status } = goal;
+    return { goal_id: id, label: labelOf(goal, scope), title, summary: summary ?? merge_summary ?? "", status };
+  }
+
+  /**
+   * What leads to a goal: for one where branches meet, or that has such a goal hidden within, those that are shown.
    * @param {Goal} goal
    * @param {Front} front
    * @param {Scope} scope
    * @returns {Front["sources"]}
    */
   meeting(goal, front, scope) {
-    if (goal.type !== "explore_merge" || !goal.explore_start_id) return front.sources;
-    const start = goalKey(goal.explore_start_id, scope.branch_id);
-    const ends = this.ends.get(start);
-    if (ends?.length) return [...ends, ...front.sources.filter((one) => one.key !== start)];
-    if (!this.drawn.has(start) || front.sources.some((one) => one.key === start)) return front.sources;
-    return [{ key: start, grey: false }, ...front.sources];
+    let { sources } = front;
+    for (const startId of this.meets(scope).starts.get(goal.id) ?? []) sources = this.joined(startId, sources, scope);
+    // An abandoned one is no join of the line, and has its lines all the same.
+    const { explore_start_id: own } = goal;
+    if (goal.type === "explore_merge" && own && scope.joins.get(own) !== goal.id) sources = this.joined(own, sources, scope);
+    return sources;
+  }
+
+  /**
+   * @param {string} startId
+   * @param {Front["sources"]} sources
+   * @param {Scope} scope
+   * @returns {Front["sources"]}
+   */
+  joined(startId, sources, scope) {
+    const start = goalKey(startId, scope.branch_id);
+    if (!this.drawn.has(start)) return sources;
+    const ends = this.ends.get(start) ?? [];
+    const first = ends.length > 0 ? ends : [{ key: start, grey: false }];
+    const known = new Set(first.map((one) => one.key));
+    if (ends.length > 0) known.add(start);
+    else if (sources.some((one) => one.key === start)) return sources;
+    return [...first, ...sources.filter((one) => !known.has(one.key))];
   }
 
   /**
@@ -207,12 +242,15 @@ class Builder {
     const source = [{ key: from, grey }];
     const stats = branch.cumulative_stats ?? NO_STATS;
     const wanted = this.expanded.has(key);
-    const scope = wanted && branch.goal_tree ? scopeOf(branch.goal_tree, { ...around.scope.branches, ...branch.branches }, id) : null;
+    const scope = wanted && branch.goal_tree ? scopeOf(branch.goal_tree, { ...around.scope.branches, ...branch.branches }, id, branch.status === "exploring") : null;
     const goals = scope?.children.get(null) ?? [];
     /** @type {Front} */
     let front = { sources: source, begins: [] };
     if (scope && goals.length > 0) {
-      const begins = [{ key, stats: NO_STATS }];
+      const itself = nodeOf(key, { ...around, track, grey }, {
+        kind: "branch", branch_id: id, label: id, title: branch.description, summary: branch.summary ?? "", status: statusOf(branch),
+      });
+      const begins = [{ key, stats: besideGoals(branch, scope), node: itself, listed: stats, counts: /** @type {const} */ ("cumulative") }];
       front = this.walk(goals, { sources: source, begins }, { scope, track, grey, within: [key, ...around.within] });
       if (front.sources !== source) return front.sources;
     }
@@ -222,15 +260,17 @@ class Builder {
       label: id,
       title: branch.description,
       summary: branch.summary ?? "",
-      status: branch.status === "exploring" ? "in_progress" : branch.status,
-      current: branch.status === "exploring",
+      status: statusOf(branch),
+      current: this.working && branch.status === "exploring",
       selected,
       expand: wanted ? null : (branch.goal_tree?.goals.length ?? branch.goal_count ?? 0) > 0 ? key : null,
       inside: branch.goal_tree?.goals.length ?? branch.goal_count ?? 0,
       loading: wanted && !branch.goal_tree,
       within: wanted ? [key, ...around.within] : around.within,
     });
-    this.edges(node, source, [], { ...around, grey }, { stats, counts: "cumulative" });
+    // It stands beside its goals when they are shown, and none of them leads on.
+    const shown = scope && goals.length > 0;
+    this.edges(node, source, [], { ...around, grey }, shown ? { stats: besideGoals(branch, scope), counts: "self" } : { stats, counts: "cumulative" });
     return [{ key, grey }];
   }
 
@@ -262,12 +302,7 @@ class Builder {
    */
   node(key, around, fields) {
     this.drawn.add(key);
-    /** @type {DagNode} */
-    const node = {
-      key, goal_id: null, branch_id: around.scope.branch_id, label: "", summary: "", abandoned: around.grey,
-      current: false, selected: false, expand: null, inside: 0, fork: null, forked: false, branches: 0, loading: false,
-      within: around.within, track: around.track, ...fields,
-    };
+    const node = nodeOf(key, around, fields);
     this.dag.nodes.push(node);
     return node;
   }
@@ -321,47 +356,19 @@ class Builder {
   }
 }
 
-/**
- * @param {GoalTree} tree
- * @param {Branches} branches
- * @param {string | null} branchId
- * @returns {Scope}
- */
-function scopeOf(tree, branches, branchId) {
-  const { byId, children } = indexOf(tree);
-  const focused = new Set();
-  for (let goal = byId.get(tree.current_id ?? ""); goal && !focused.has(goal.id); goal = byId.get(goal.parent_id ?? "")) {
-    focused.add(goal.id);
-  }
-  const joins = new Map();
-  for (const goal of byId.values()) {
-    if (goal.type === "explore_merge" && goal.explore_start_id && goal.status !== "abandoned" && !joins.has(goal.explore_start_id)) {
-      joins.set(goal.explore_start_id, goal.id);
-    }
-  }
-  return { branch_id: branchId, byId, children, numbers: numbersOf(children), focused, joins, branches };
-}
+/** @param {Branch} branch */
+const statusOf = (branch) => (branch.status === "exploring" ? "in_progress" : branch.status);
 
 /**
- * @param {Goal} goal
- * @param {Scope} scope
+ * @param {string} key
+ * @param {Around} around
+ * @param {Partial<DagNode> & Pick<DagNode, "kind" | "title" | "status">} fields
+ * @returns {DagNode}
  */
-function labelOf(goal, scope) {
-  const number = scope.numbers.get(goal.id) ?? "";
-  return number && scope.branch_id ? `${scope.branch_id}.${number}` : number;
-}
-
-/**
- * A branch of a goal: within a branch, its id may be given in full (`A.B`) or without what is above it (`B`).
- * @param {Scope} scope
- * @param {string} id
- * @returns {{ id: string, value: Branch } | null}
- */
-function branchOf(scope, id) {
-  const full = scope.branch_id && !id.startsWith(`${scope.branch_id}.`) ? `${scope.branch_id}.${id}` : id;
-  for (const one of [full, id]) {
-    const value = Object.hasOwn(scope.branches, one) ? scope.branches[one] : undefined;
-    if (value && one !== scope.branch_id) return { id: full, value };
-  }
-  return null;
+function nodeOf(key, around, fields) {
+  return {
+    key, goal_id: null, branch_id: around.scope.branch_id, label: "", summary: "", abandoned: around.grey,
+    current: false, selected: false, expand: null, inside: 0, fork: null, forked: false, branches: 0, loading: false,
+    within: around.within, track: around.track, ...fields,
+  };
 }

@@ -1,6 +1,7 @@
 // Shows a graph: only what is visible is made, with pan, zoom and keyboard. Text becomes text nodes, never HTML.
 
 import { h, svg } from "./dom.js";
+import { grouped, keep, neighbour } from "./walking.js";
 import { definitions, edgeElement, farElements, nodeElement } from "./pieces.js";
 import { Viewport } from "./viewport.js";
 
@@ -8,12 +9,14 @@ import { Viewport } from "./viewport.js";
 
 /** Below this scale no text can be read. */
 const READABLE = 0.34;
+/** The smallest scale that a graph is begun with: one reads it without leaning forward. */
+const COMFORTABLE = 0.6;
 /** Pixels around what is seen for which elements are made in advance. */
 const ROOM = 400;
 /** Room for the numbers on an edge, in units of the plane. */
 const LABEL = 132;
 const HELP =
-  "Arrow keys go from goal to goal, Enter shows the messages, plus opens a goal or the branches, minus closes what is around it.";
+  "Arrow keys go from goal to goal, Enter shows the messages (with Shift those of the open goal that begins there), plus opens a goal or the branches, minus closes what is around it.";
 
 export class DagView {
   /**
@@ -102,7 +105,7 @@ export class DagView {
       this.viewport.y += (before.y - after.y) * this.viewport.scale;
     }
     if (old && !this.nodes.has(old.key)) this.selected = this.instead(old);
-    if (first) this.fit();
+    if (first) this.readable();
     if (focused && this.selected) this.select(this.selected, { focus: true });
     else this.moved();
     this.draw();
@@ -119,30 +122,18 @@ export class DagView {
     return within?.key ?? around ?? null;
   }
 
-  /** The whole graph, as far as it stays readable; then rather its beginning, or where the agent is. */
+  /** The whole graph, however small. */
   fit() {
-    const { layout, viewport, host } = this;
-    if (!layout || !host.clientWidth) return;
-    const edge = 28;
-    const whole = Math.min((host.clientWidth - 2 * edge) / layout.width, (host.clientHeight - 2 * edge) / layout.height);
-    viewport.scale = Math.min(1, Math.max(whole, 0.6));
-    const fits = whole >= viewport.scale;
-    viewport.x = fits ? (host.clientWidth - layout.width * viewport.scale) / 2 : edge;
-    viewport.y = layout.height * viewport.scale < host.clientHeight ? (host.clientHeight - layout.height * viewport.scale) / 2 : edge;
-    const current = this.dag.nodes.findLast((node) => node.current);
-    this.moved();
-    if (!fits && current) this.reveal(current.key);
+    if (!this.layout) return;
+    this.viewport.fit(this.layout, 0);
   }
 
-  /** Everything, however small. */
-  overview() {
+  /** The whole graph, as far as it stays readable; then rather its beginning, or where the agent is. */
+  readable() {
     const { layout, viewport, host } = this;
-    if (!layout) return;
-    const scale = Math.min(1, (host.clientWidth - 40) / layout.width, (host.clientHeight - 40) / layout.height);
-    viewport.scale = Math.max(0.02, scale);
-    viewport.x = (host.clientWidth - layout.width * viewport.scale) / 2;
-    viewport.y = (host.clientHeight - layout.height * viewport.scale) / 2;
-    this.moved();
+    if (!layout || !host.clientWidth || viewport.fit(layout, COMFORTABLE)) return;
+    const current = this.dag.nodes.findLast((node) => node.current);
+    if (current) this.reveal(current.key);
   }
 
   /** @param {number} factor around the middle; above 1 nearer */
@@ -244,7 +235,7 @@ export class DagView {
    */
   drawNode(node, layout, reached) {
     const edge = this.incoming.get(node.key)?.find((one) => !one.shared);
-    const shows = JSON.stringify([node, edge?.stats]);
+    const shows = JSON.stringify([node, edge?.stats, edge?.own.map(({ key, stats }) => [key, stats])]);
     let drawn = this.drawnNodes.get(node.key);
     if (drawn?.shows !== shows) {
       const element = nodeElement(node, edge);
@@ -270,7 +261,8 @@ export class DagView {
   drawEdge(edge, layout) {
     const route = layout.routes.get(edge.key);
     if (!route) return;
-    const shows = `${JSON.stringify(edge)}${route.d}`;
+    // Of what is open only its numbers are in the picture.
+    const shows = `${JSON.stringify({ ...edge, own: edge.own.map(({ key, stats }) => [key, stats]) })}${route.d}`;
     const drawn = this.drawnEdges.get(edge.key);
     if (drawn?.shows !== shows) {
       const element = edgeElement(edge, route);
@@ -300,6 +292,7 @@ export class DagView {
     if (!node) return;
     this.select(node.key, { focus: !edge });
     this.options.onSelect?.(node);
+    if (edge && this.openOwn(edge, target?.closest("[data-own]")?.getAttribute("data-own"))) return;
     this.options.onOpen(node, edge ?? this.workOf(node));
   }
 
@@ -313,6 +306,19 @@ export class DagView {
     this.options.onToggle(key, open);
   }
 
+  /**
+   * What was done for the goal (or branch) itself that is open and begins with an edge.
+   * @param {DagEdge | null} edge
+   * @param {string | null | undefined} [key] the innermost one, if not given
+   */
+  openOwn(edge, key) {
+    const own = edge?.own.findLast((one) => key === undefined || one.key === key);
+    if (!edge || !own) return false;
+    const { goal_id, branch_id } = own.node;
+    this.options.onOpen(own.node, { ...edge, goal_id, branch_id, stats: own.listed, counts: own.counts, expand: null, own: [] });
+    return true;
+  }
+
   /** @param {DagNode} node */
   workOf(node) {
     return this.incoming.get(node.key)?.find((one) => !one.shared) ?? null;
@@ -322,14 +328,15 @@ export class DagView {
   pressed(event) {
     const node = this.nodes.get((event.target instanceof Element ? event.target.closest(".dag-node") : null)?.getAttribute("data-key") ?? "");
     if (!node || event.altKey || event.ctrlKey || event.metaKey) return;
-    const next = this.neighbour(node, event.key);
+    const next = neighbour(this, node, event.key);
     if (next) {
       this.viewport.touched = true;
       this.select(next.key, { focus: true });
       this.options.onSelect?.(next);
     } else if (event.key === "Enter" || event.key === " ") {
       this.select(node.key, { focus: true });
-      this.options.onOpen(node, this.workOf(node));
+      const work = this.workOf(node);
+      if (!event.shiftKey || !this.openOwn(work)) this.options.onOpen(node, work);
     } else if (event.key === "+" || event.key === "=") {
       const key = node.expand ?? (node.forked ? null : node.fork);
       if (key) this.toggle(key, true, node.key);
@@ -338,62 +345,5 @@ export class DagView {
       if (key) this.toggle(key, false, node.key);
     } else if (!event.key.startsWith("Arrow")) return;
     event.preventDefault();
-  }
-
-  /**
-   * @param {DagNode} node
-   * @param {string} key
-   * @returns {DagNode | undefined}
-   */
-  neighbour(node, key) {
-    const same = (/** @type {DagNode | undefined} */ one) => one?.track === node.track;
-    if (key === "ArrowRight") {
-      const next = (this.outgoing.get(node.key) ?? []).map((edge) => this.nodes.get(edge.to));
-      return next.find(same) ?? next[0];
-    }
-    if (key === "ArrowLeft") return this.nodes.get(this.incoming.get(node.key)?.[0]?.from ?? "");
-    if (key === "Home") return this.dag.nodes[0];
-    if (key === "End") return this.dag.nodes.at(-1);
-    if (key !== "ArrowUp" && key !== "ArrowDown") return undefined;
-    const here = this.layout?.places.get(node.key);
-    if (!here) return undefined;
-    let nearest;
-    let least = Infinity;
-    for (const one of this.dag.nodes) {
-      const place = this.layout?.places.get(one.key);
-      const dy = place ? (place.y - here.y) * (key === "ArrowUp" ? -1 : 1) : 0;
-      const distance = place && dy > 0 ? dy + 2 * Math.abs(place.x - here.x) : Infinity;
-      if (distance < least) [nearest, least] = [one, distance];
-    }
-    return nearest;
-  }
-}
-
-/**
- * @param {readonly DagEdge[]} edges
- * @param {"from" | "to"} end
- */
-function grouped(edges, end) {
-  /** @type {Map<string, DagEdge[]>} */
-  const groups = new Map();
-  for (const edge of edges) {
-    const group = groups.get(edge[end]);
-    if (group) group.push(edge);
-    else groups.set(edge[end], [edge]);
-  }
-  return groups;
-}
-
-/**
- * Takes away the elements of what is no longer wanted.
- * @param {Map<string, { element: Element, shows: string }>} drawn
- * @param {readonly string[]} wanted
- */
-function keep(drawn, wanted) {
-  const keys = new Set(wanted);
-  for (const [key, { element }] of drawn) {
-    if (keys.has(key)) continue;
-    element.remove();
-    drawn.delete(key);
   }
 }

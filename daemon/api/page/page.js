@@ -216,7 +216,7 @@ button("collapse-all").addEventListener("click", () => view?.collapseAll());
 button("zoom-in").addEventListener("click", () => view?.view.zoom(1.25));
 button("zoom-out").addEventListener("click", () => view?.view.zoom(0.8));
 button("fit").addEventListener("click", () => view?.view.fit());
-button("overview").addEventListener("click", () => view?.view.overview());
+button("readable").addEventListener("click", () => view?.view.readable());
 follow.addEventListener("change", () => {
   if (!view) return;
   view.follow = follow.checked;

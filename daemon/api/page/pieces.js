@@ -3,7 +3,12 @@
 import { h, svg } from "./dom.js";
 import { clip, spoken, statsLine, statsWords, statusIcon } from "./words.js";
 
-/** @import { Dag, DagEdge, DagNode, Layout, Route } from "./shapes.js" */
+/** @import { Dag, DagEdge, DagNode, Layout, OwnWork, Route } from "./shapes.js" */
+
+/** So many lines of numbers find room above an edge. */
+const MOST_OWN = 3;
+/** A number of a goal that is longer has only its end shown. */
+const LONG_LABEL = 14;
 
 /**
  * @param {DagNode} node
@@ -25,7 +30,7 @@ export function nodeElement(node, edge) {
   element.append(
     h("span", { class: "dag-head" },
       h("span", { class: "dag-icon", "aria-hidden": "true" }, statusIcon(node.status)),
-      node.label && h("b", {}, node.label),
+      node.label && h("b", {}, node.label.length > LONG_LABEL ? `…${node.label.slice(1 - LONG_LABEL)}` : node.label),
       kind && h("i", {}, node.selected ? "branch · chosen" : kind),
       node.status === "abandoned" && h("i", {}, "abandoned"),
       node.loading && h("i", {}, "loading…"),
@@ -57,12 +62,14 @@ function toggle(key, opens, words) {
 export function edgeElement(edge, route) {
   const group = svg("g", { class: `dag-edge${edge.abandoned ? " grey" : ""}`, "data-key": edge.key, "data-to": edge.to, "data-from": edge.from });
   const { x, y } = route.label;
-  const words = [statsWords(edge.stats), edge.stats.preview ?? ""].filter(Boolean).join("\n");
+  const own = edge.own.map(({ node, stats }) => `${node.label || clip(node.title, 30)} itself: ${statsWords(stats)}`);
+  const words = [statsWords(edge.stats), edge.stats.preview ?? "", ...own].filter(Boolean).join("\n");
   group.append(svg("title", {}, words), svg("path", { class: "dag-hit", d: route.d }), svg("path", { class: "dag-line", d: route.d, "marker-end": "url(#dag-arrow)" }));
   if (!edge.shared) {
     const line = statsLine(edge.stats);
     // There is room for so much between two nodes.
     if (line) group.append(svg("text", { class: "dag-stats", x, y: y - 14 }, line.length > 22 ? line.replace(/ msgs?/, "") : line));
+    for (const [at, one] of edge.own.slice(0, MOST_OWN).entries()) group.append(ownWork(one, x, y - 14 - (at + (line ? 1 : 0)) * 14));
     if (edge.stats.preview) group.append(svg("text", { class: "dag-preview", x, y: y + 24 }, clip(edge.stats.preview, 22)));
   }
   const collapse = edge.begins[0];
@@ -83,6 +90,18 @@ function edgeToggle(key, opens, x, y) {
     svg("title", {}, opens ? "Show what is within" : "Collapse again"),
     svg("circle", { r: 10 }),
     svg("path", { d: opens ? "M-4.5 0h9M0-4.5v9" : "M-4.5 0h9" }));
+}
+
+/**
+ * What was done for something open itself: it has no edge of its own any more.
+ * @param {OwnWork} own
+ * @param {number} x
+ * @param {number} y
+ */
+function ownWork({ key, node, stats }, x, y) {
+  const name = node.label || "it";
+  const line = `${name.length > 6 ? `…${name.slice(-5)}` : name}: ${statsLine(stats)}`;
+  return svg("text", { class: "dag-stats dag-own", x, y, "data-own": key }, line.length > 22 ? line.replace(/ msgs?/, "") : line);
 }
 
 /** The arrow's head. */

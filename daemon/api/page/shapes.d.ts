@@ -199,7 +199,18 @@ export interface DagEdge {
   /** Open goals and branches that begin with this edge, innermost first: taking one away collapses it. */
   begins: readonly string[];
   /** What was done for those that begin here itself, by their keys: no other edge has these numbers. */
-  own: readonly { key: string; stats: GoalStats }[];
+  own: readonly OwnWork[];
+}
+
+/** Work for something that is open, which none of the goals within it has. */
+export interface OwnWork {
+  key: string;
+  stats: GoalStats;
+  /** The open goal or branch, as it would be drawn. */
+  node: DagNode;
+  /** What its messages come to: those of a branch without a goal are shown among all of the branch. */
+  listed: GoalStats;
+  counts: "cumulative" | "self";
 }
 
 export interface DagTrack {

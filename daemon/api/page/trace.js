@@ -176,7 +176,7 @@ export class TraceView {
   collapseAll() {
     this.expanded.clear();
     this.draw();
-    this.view.fit();
+    this.view.readable();
   }
 
   /**

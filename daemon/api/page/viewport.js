@@ -2,6 +2,8 @@
 
 const NEAREST = 2;
 const FARTHEST = 0.02;
+/** Room around what is fitted in, in pixels. */
+const EDGE = 28;
 
 export class Viewport {
   /**
@@ -37,6 +39,24 @@ export class Viewport {
 
   dispose() {
     this.leaving.abort();
+  }
+
+  /**
+   * Shows a thing of the plane, which begins at its origin, as a whole: in the middle, and never larger than life. Where
+   * that would be smaller than the least scale, its beginning.
+   * @param {{ width: number, height: number }} thing
+   * @param {number} least
+   * @returns {boolean} whether all of it is seen
+   */
+  fit({ width, height }, least) {
+    const [wide, high] = [this.host.clientWidth, this.host.clientHeight];
+    const whole = Math.min((wide - 2 * EDGE) / width, (high - 2 * EDGE) / height);
+    this.scale = Math.min(1, Math.max(whole, least, FARTHEST));
+    const place = (/** @type {number} */ room, /** @type {number} */ size) => Math.max(EDGE, (room - size * this.scale) / 2);
+    this.x = place(wide, width);
+    this.y = place(high, height);
+    this.changed();
+    return whole >= this.scale;
   }
 
   /** The part of the plane that is seen, with room around it. @param {number} [room] pixels */

@@ -77,6 +77,7 @@ export function spoken(node, edge) {
     node.selected ? "chosen" : "",
     node.current ? "the agent is here" : "",
     edge?.stats.message_count ? statsWords(edge.stats) : "",
+    ...(edge?.own ?? []).map((own) => `begins ${own.node.label}, with ${statsWords(own.stats)} of its own`),
     node.expand ? `${plural(node.inside, "goal")} within` : "",
     node.fork ? `${plural(node.branches, "branch", "branches")}, ${node.forked ? "shown" : "hidden"}` : "",
   ].filter(Boolean).join(", ");

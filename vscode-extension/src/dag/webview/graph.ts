@@ -56,7 +56,7 @@ export class Graph {
     new ResizeObserver(() => {
       if (this.width !== this.wrap()) this.draw();
       // The pane beside it takes room away, and what its messages are about should be seen.
-      else if (!this.held && !this.view.viewport.touched) this.view.fit();
+      else if (!this.held && !this.view.viewport.touched) this.view.readable();
       if (this.held && this.view.selected) this.view.reveal(this.view.selected);
     }).observe(host);
   }
@@ -86,7 +86,7 @@ export class Graph {
     }
     this.hooks.onState(this.state);
     this.draw();
-    if (!same) this.view.fit();
+    if (!same) this.view.readable();
   }
 
   apply(frames: readonly Frame[]): void {
@@ -147,7 +147,7 @@ export class Graph {
   collapseAll(): void {
     this.expanded.clear();
     this.changed();
-    this.view.fit();
+    this.view.readable();
   }
 
   private toggle(key: string, open: boolean): void {
@@ -208,7 +208,7 @@ export class Graph {
     this.host.dataset["nodes"] = String(dag.nodes.length);
     const place = dag.nodes.findLast((node) => node.current)?.key ?? null;
     // Until the person moves it, the view holds the whole of a graph that grows, or where the agent is.
-    if (!this.held && !view.viewport.touched) view.fit();
+    if (!this.held && !view.viewport.touched) view.readable();
     else if (place && place !== this.place && this.follow) view.reveal(place);
     this.place = place;
   }

@@ -47,8 +47,8 @@ function page(root: HTMLElement): void {
     h("label", { title: "Keep the goal at work in view" }, follow, "Follow"),
     button("−", "Zoom out", () => graph.view.zoom(1 / 1.25), "Zoom out"),
     button("+", "Zoom in", () => graph.view.zoom(1.25), "Zoom in"),
-    button("Fit", "Back to a readable size", () => graph.view.fit()),
-    button("Overview", "Everything, however small", () => graph.view.overview()),
+    button("Fit", "The whole graph, however small", () => graph.view.fit()),
+    button("Readable", "Back to a size that can be read", () => graph.view.readable()),
   );
   root.append(h("header", { id: "head" }, title, facts), tools, h("div", { id: "body" }, h("main", { id: "view" }, place, empty), pane));
 

@@ -1,0 +1,63 @@
+// From node to node of a graph that is shown, and its elements by what they show.
+
+/** @import { DagView } from "./draw.js" */
+/** @import { DagEdge, DagNode } from "./shapes.js" */
+
+/**
+ * The node that a key leads to from another one.
+ * @param {DagView} view
+ * @param {DagNode} node
+ * @param {string} key
+ * @returns {DagNode | undefined}
+ */
+export function neighbour(view, node, key) {
+  const same = (/** @type {DagNode | undefined} */ one) => one?.track === node.track;
+  if (key === "ArrowRight") {
+    const next = (view.outgoing.get(node.key) ?? []).map((edge) => view.nodes.get(edge.to));
+    return next.find(same) ?? next[0];
+  }
+  if (key === "ArrowLeft") return view.nodes.get(view.incoming.get(node.key)?.[0]?.from ?? "");
+  if (key === "Home") return view.dag.nodes[0];
+  if (key === "End") return view.dag.nodes.at(-1);
+  if (key !== "ArrowUp" && key !== "ArrowDown") return undefined;
+  const here = view.layout?.places.get(node.key);
+  if (!here) return undefined;
+  let nearest;
+  let least = Infinity;
+  for (const one of view.dag.nodes) {
+    const place = view.layout?.places.get(one.key);
+    const dy = place ? (place.y - here.y) * (key === "ArrowUp" ? -1 : 1) : 0;
+    const distance = place && dy > 0 ? dy + 2 * Math.abs(place.x - here.x) : Infinity;
+    if (distance < least) [nearest, least] = [one, distance];
+  }
+  return nearest;
+}
+
+/**
+ * @param {readonly DagEdge[]} edges
+ * @param {"from" | "to"} end
+ */
+export function grouped(edges, end) {
+  /** @type {Map<string, DagEdge[]>} */
+  const groups = new Map();
+  for (const edge of edges) {
+    const group = groups.get(edge[end]);
+    if (group) group.push(edge);
+    else groups.set(edge[end], [edge]);
+  }
+  return groups;
+}
+
+/**
+ * Takes away the elements of what is no longer wanted.
+ * @param {Map<string, { element: Element, shows: string }>} drawn
+ * @param {readonly string[]} wanted
+ */
+export function keep(drawn, wanted) {
+  const keys = new Set(wanted);
+  for (const [key, { element }] of drawn) {
+    if (keys.has(key)) continue;
+    element.remove();
+    drawn.delete(key);
+  }
+}

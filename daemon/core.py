@@ -39,6 +39,7 @@ from daemon.model.permissions import Mode, Trust
 from daemon.model.traces import Trace
 from daemon.permission.grants import GrantStore
 from daemon.permission.service import PermissionService
+from daemon.store.base import StoreError
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
 from daemon.store.pruning import Limits, limits_of
@@ -219,10 +220,14 @@ class Daemon:
             updated_at=now,
         )
         self._own.add(trace.trace_id)
-        self.store.create(trace)
-        session = Session(SessionState(trace), profile, self._services)
-        self._sessions[trace.trace_id] = session
-        session.emit(SessionCreated(trace_id=trace.trace_id, time=now, trace=trace))
+        try:
+            self.store.create(trace)
+            session = Session(SessionState(trace), profile, self._services)
+            self._sessions[trace.trace_id] = session
+            session.emit(SessionCreated(trace_id=trace.trace_id, time=now, trace=trace))
+        except StoreError:
+            self.keeping.never_began(trace.trace_id)
+            raise
         self._dump(session)
         return session
 

@@ -68,6 +68,13 @@ class Keeping:
         if root_of(session_id) in self._held:
             raise InUse(f"The record of session {session_id} is being tidied up: try again in a moment.")
 
+    def never_began(self, trace_id: str) -> None:
+        """The disk refused in the middle: what there is of the session would be the newest one, and hold nothing."""
+        self._sessions.pop(trace_id, None)
+        for undo in (self._store.delete, self._own.forget):
+            with contextlib.suppress(StoreError):
+                undo(trace_id)
+
     def in_use(self, trace_id: str) -> bool:
         """Whether somebody works on a trace or looks at it; branches and sub-agents count."""
         looked_at = (*self._opening, *self._bus.heard())

@@ -291,7 +291,7 @@ def _trace_id(manifest: dict[str, object] | None) -> str:
 
 
 def _refuse_existing(store: FileTraceStore, trace_id: str) -> None:
-    if os.path.lexists(store.root / trace_id):
+    if os.path.lexists(store.root / trace_id) or os.path.lexists(store.folder(trace_id)):
         raise ArchiveError(f"There is a trace {trace_id} already. {_NOTHING}")
 
 

@@ -12,9 +12,11 @@ The folder lies in an untrusted workspace: links in it are not followed, and wha
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
+import shutil
 import stat
 import threading
 from collections.abc import Callable, Sequence
@@ -44,8 +46,10 @@ _LOG = "events.jsonl"
 class FileTraceStore:
     """A folder of traces. One daemon writes (it holds the workspace's lock); others may read."""
 
-    def __init__(self, root: Path, formats: Formats = FORMATS) -> None:
+    def __init__(self, root: Path, formats: Formats = FORMATS, also: Path | None = None) -> None:
+        """``root``: where new traces go. ``also``: where there are others, from when ``root`` was another one."""
         self.root = root
+        self._also = also
         self._formats = formats
         self._reader = FileReader(formats)
         self._logs: dict[str, IO[bytes]] = {}
@@ -87,18 +91,26 @@ class FileTraceStore:
     def create(self, trace: Trace) -> None:
         """See TraceStore."""
         folder = self.folder(trace.trace_id)
+        fresh = False
         try:
             self.prepare()
             if self._is_linked(folder):
                 raise OSError(errno.ELOOP, "a link leads there", str(folder))
             if branch_of(trace.trace_id) is not None:
                 self._folder(root_of(trace.trace_id))
+            fresh = not folder.exists()
             (folder / "messages").mkdir(parents=True)
-        except OSError as error:
+            self.save_snapshot(trace, GoalTree())
+        except (OSError, StoreError) as error:
+            self.close(trace.trace_id)
+            if fresh:
+                # Half of a session is none: it would be the newest one, and hold nothing.
+                shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, StoreError):
+                raise
             raise StoreError(
                 f"The session cannot be stored in {folder}: {error.strerror or error}."
             ) from error
-        self.save_snapshot(trace, GoalTree())
 
     def append(self, event: EventT) -> EventT:
         """See TraceStore. Raises StoreError when the disk refuses."""
@@ -114,7 +126,7 @@ class FileTraceStore:
         if os.fstat(handle.fileno()).st_nlink == 0:
             self.close(trace_id)
             raise StoreError(
-                f"The session's folder {self.root / trace_id} was deleted, so nothing of it can be stored. "
+                f"The session's folder {self.folder(trace_id)} was deleted, so nothing of it can be stored. "
                 "Start a new session."
             )
         try:
@@ -226,12 +238,11 @@ class FileTraceStore:
 
     def trace_ids(self) -> list[str]:
         """All ids, newest first."""
-        if self.root.is_symlink():
-            return []
-        try:
-            names = [entry.name for entry in os.scandir(self.root) if entry.is_dir(follow_symlinks=False)]
-        except OSError:
-            return []
+        names: set[str] = set()
+        for root in filter(None, (self.root, self._also)):
+            if not root.is_symlink():
+                with contextlib.suppress(OSError):
+                    names |= {entry.name for entry in os.scandir(root) if entry.is_dir(follow_symlinks=False)}
         return sorted((name for name in names if TRACE_ID.fullmatch(name)), reverse=True)
 
     def traces(
@@ -244,7 +255,7 @@ class FileTraceStore:
                 break
             if before is not None and trace_id >= before:
                 continue
-            trace = self._reader.listed(self.root / trace_id, trace_id)
+            trace = self._reader.listed(self.folder(trace_id), trace_id)
             if trace is not None and (matches is None or matches(trace)):
                 found.append(trace)
         return found
@@ -291,7 +302,11 @@ class FileTraceStore:
 
     def folder(self, trace_id: str) -> Path:
         """Where a session is kept, there or not; a child in the folder of its parent. Raises UnknownTrace."""
-        return self.root.joinpath(*folder_names(trace_id))
+        names = folder_names(trace_id)
+        also = self._also
+        if also is None or os.path.lexists(self.root / names[0]) or not (also / names[0]).is_dir():
+            also = self.root
+        return also.joinpath(*names)
 
     def _folder(self, trace_id: str) -> Path:
         folder = self.folder(trace_id)
@@ -301,7 +316,7 @@ class FileTraceStore:
 
     def _is_linked(self, folder: Path) -> bool:
         """Whether a link leads to a session's folder: then it may be anywhere."""
-        while folder != self.root:
+        while folder not in (self.root, self._also):
             if folder.is_symlink():
                 return True
             folder = folder.parent

@@ -1,4 +1,7 @@
-"""Where the traces of a workspace are: in it, or in the user's state folder when it cannot be written."""
+"""Where the traces of a workspace are: in it, or in the user's state folder when it cannot be written.
+
+What can be written today may not have been yesterday: new traces go to the one, and those in the other stay at hand.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,14 @@ def open_store(workspace: Path, state_folder: Path) -> tuple[FileTraceStore, str
 
     ``workspace`` is absolute and resolved. Raises StoreError when neither folder can be written.
     """
-    store = FileTraceStore(workspace / ".trace")
+    here, elsewhere = workspace / ".trace", _elsewhere(workspace, state_folder)
+    store = _store(here, elsewhere)
     try:
         store.prepare()
         return store, ""
     except StoreError as error:
         # A folder that cannot be written can still be read and talked about.
-        fallback = FileTraceStore(_elsewhere(workspace, state_folder))
+        fallback = _store(elsewhere, here)
         fallback.prepare()
         log.warning("%s Using %s.", error, fallback.root)
         return fallback, f"{error} This session is kept in {fallback.root} instead."
@@ -34,7 +38,11 @@ def stored(workspace: Path, state_folder: Path) -> FileTraceStore:
     """The same store, only to be read: nothing is made. ``workspace`` is absolute and resolved."""
     here, elsewhere = workspace / ".trace", _elsewhere(workspace, state_folder)
     usable = here.is_dir() and not here.is_symlink() and os.access(here, os.W_OK)
-    return FileTraceStore(elsewhere if not usable and elsewhere.is_dir() else here)
+    return _store(elsewhere, here) if not usable and elsewhere.is_dir() else _store(here, elsewhere)
+
+
+def _store(root: Path, other: Path) -> FileTraceStore:
+    return FileTraceStore(root, also=other if other.is_dir() and not other.is_symlink() else None)
 
 
 def _elsewhere(workspace: Path, state_folder: Path) -> Path:

@@ -8,6 +8,7 @@ from daemon.model.branches import BRANCH_ID, session_of
 from daemon.runtime import state_dir
 from daemon.store.base import UnknownTrace
 from daemon.store.files import FileTraceStore
+from daemon.store.leftovers import holds_trace
 from daemon.store.place import stored
 
 _NAMED = 5
@@ -23,13 +24,15 @@ def chosen(store: FileTraceStore, wanted: str, branch: str | None = None) -> str
 
     ``branch``: a branch or sub-agent of it; ``ID:A`` says both. Raises UnknownTrace in words that say what to do.
     """
-    wanted, _, inside = wanted.partition(":")
-    branch = branch or inside or None
+    wanted, inside, named = wanted.partition(":")
+    if branch is None and inside:
+        branch = named
     ids = store.trace_ids()
     if not ids:
         raise UnknownTrace(f"There are no traces in {store.root}.")
     if wanted in ("", "latest"):
-        found = ids[:1]
+        # What was killed while it began holds nothing, and is not what anybody wants to see.
+        found = [next((name for name in ids if holds_trace(store.folder(name))), ids[0])]
     else:
         found = [wanted] if wanted in ids else [name for name in ids if name.startswith(wanted)]
     if not found:

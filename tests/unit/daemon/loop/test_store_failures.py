@@ -257,3 +257,19 @@ async def test_waiting_prompts_are_answered_also_when_the_disk_is_full(tmp_path:
         disk.make_room()
         bench.models.then("ok")
         assert (await session.prompt("again")).stop == "end_turn"
+
+
+async def test_a_session_that_cannot_begin_leaves_nothing_and_the_one_before_is_the_newest(
+    tmp_path: Path,
+) -> None:
+    async with daemon(tmp_path, "one", check=False) as bench:
+        session = bench.session()
+        await finish(prompted(session, "do it"))
+        disk = Disk(bench)
+        disk.full = True
+        with pytest.raises(StoreError, match="No space left"):
+            bench.core.new_session(model="fake/model")
+        assert bench.core.store.trace_ids() == [session.session_id]
+        assert bench.core.open_sessions == [session]
+        disk.make_room()
+        assert bench.core.new_session(model="fake/model").session_id in bench.core.store.trace_ids()

@@ -333,3 +333,31 @@ def test_an_event_with_a_message_keeps_its_order_in_the_log(store: FileTraceStor
         store.append(MessageAdded(trace_id=ID, time=NOW, message=message(number)))
     found = [e.message.sequence for e in store.events(ID) if isinstance(e, MessageAdded)]
     assert found == [1, 2, 3]
+
+
+@pytest.mark.parametrize("refused", ["goal.json", "meta.json"])
+def test_what_cannot_begin_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    write = files.write_file
+
+    def full(path: Path, data: bytes) -> None:
+        if path.name == refused:
+            raise StoreError("No space left on device.")
+        write(path, data)
+
+    monkeypatch.setattr(files, "write_file", full)
+    store = FileTraceStore(tmp_path / ".trace")
+    with pytest.raises(StoreError, match="No space left"):
+        store.create(trace())
+    assert store.trace_ids() == []
+    monkeypatch.undo()
+    store.create(trace())
+    assert store.trace(ID).trace_id == ID
+
+
+def test_a_beginning_that_is_refused_leaves_what_was_there(store: FileTraceStore, log: Path) -> None:
+    store.append(started("p"))
+    with pytest.raises(StoreError, match="cannot be stored"):
+        store.create(trace())
+    assert prompts(store.events(ID)) == ["p"]

@@ -79,7 +79,7 @@ class TraceReader:
 
     async def branch(self, trace_id: str, branch_id: str) -> JsonObject:
         """A branch or sub-agent with its goal tree, as seed 000 has it. Raises NotFound, StoreError."""
-        session_id = _session_of(trace_id, branch_id)
+        session_id = session_id_of(trace_id, branch_id)
         above, _, name = branch_id.rpartition(".")
         parent = await self.seen(session_of(trace_id, above or None))
         try:
@@ -98,20 +98,21 @@ class TraceReader:
 
     async def messages(self, trace_id: str, query: MessageQuery) -> JsonObject:
         """``{"messages": […oldest first], "has_earlier": bool}``. Raises NotFound, StoreError."""
-        session_id = _session_of(trace_id, query.branch_id)
+        session_id = session_id_of(trace_id, query.branch_id)
         state = self.live(session_id)
         if state is None:
             return await COLLECTOR.aside(self._stored_messages, session_id, query)
         tree, messages = state.plan.snapshot(), list(state.messages)
 
         def choose() -> JsonObject:
+            self._check_stored(session_id)
             return _newest(messages, _goals(GoalForest(tree), query), query)
 
         return await COLLECTOR.aside(choose)
 
     async def tree(self, trace_id: str, branch_id: str | None = None) -> JsonObject:
         """The whole step tree. Raises NotFound, StoreError, and TooLarge above 2 000 steps."""
-        session_id = _session_of(trace_id, branch_id)
+        session_id = session_id_of(trace_id, branch_id)
         return await COLLECTOR.aside(self._tree, session_id, trace_id)
 
     async def node(
@@ -129,7 +130,7 @@ class TraceReader:
 
         ``limit`` and ``after`` (a child's id): a part of very many children; then ``more`` is true.
         """
-        session_id = _session_of(trace_id, branch_id)
+        session_id = session_id_of(trace_id, branch_id)
 
         def look() -> JsonObject:
             with _found(session_id):
@@ -144,7 +145,9 @@ class TraceReader:
         """A session as it is now, live or stored. Raises NotFound, StoreError."""
         state = self.live(session_id)
         if state is not None:
-            return Seen.live(state, foreign=self.is_foreign(session_id))
+            seen = Seen.live(state, foreign=self.is_foreign(session_id))
+            await COLLECTOR.aside(self._check_stored, session_id)
+            return seen
         return await COLLECTOR.aside(self._stored, session_id)
 
     def connected(self, session_id: str, state: SessionState) -> JsonObject:
@@ -165,6 +168,16 @@ class TraceReader:
         return await COLLECTOR.aside(read)
 
     # -- stored traces, in threads --
+
+    def _check_stored(self, session_id: str) -> None:
+        """Raises NotFound for an open session whose folder was deleted: lists do not have it, and nothing more of it is
+        stored or told, so that what is left in memory must not look like a trace."""
+        try:
+            self.store.trace(session_id)
+        except UnknownTrace as error:
+            raise unknown(session_id) from error
+        except StoreError:
+            pass  # its snapshot is damaged or cannot be read now; memory has what it would say
 
     def _stored(self, session_id: str) -> Seen:
         foreign = self.is_foreign(session_id)
@@ -230,10 +243,11 @@ def _found(session_id: str) -> Generator[None]:
     try:
         yield
     except UnknownTrace as error:
-        raise _unknown(session_id) from error
+        raise unknown(session_id) from error
 
 
-def _unknown(session_id: str) -> NotFound:
+def unknown(session_id: str) -> NotFound:
+    """There is no such trace or branch, in words for who asks by HTTP."""
     branch = branch_of(session_id)
     if branch is not None:
         return NotFound(f"There is no branch or sub-agent {branch[:100]!a} in this trace.")
@@ -248,7 +262,8 @@ def _main(trace_id: str) -> str:
     return trace_id
 
 
-def _session_of(trace_id: str, branch_id: str | None) -> str:
+def session_id_of(trace_id: str, branch_id: str | None) -> str:
+    """The session that a path and a query name. Raises NotFound for what can be none."""
     _main(trace_id)
     if branch_id is not None and not BRANCH_ID.fullmatch(branch_id):
         raise NotFound(
@@ -269,7 +284,16 @@ def _goals(forest: GoalForest, query: MessageQuery) -> frozenset[str | None] | N
         try:
             goal = forest.find(query.goal_id)
         except PlanError as error:
-            raise NotFound(str(error)) from error
+            # The plan's own words are for a model, which could add one.
+            known = list(forest.numbers().values())
+            raise NotFound(
+                f"There is no goal {query.goal_id[:100]!a} in this plan"
+                + (
+                    f"; there are: {', '.join(known[:30])}{', …' if len(known) > 30 else ''}."
+                    if known
+                    else ": it has none with a number."
+                )
+            ) from error
     else:
         return None
     below = forest.descendants(goal.id) if query.descendants else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,9 +140,3 @@ def _own(own: Seen | None) -> JsonObject:
     if own is None:
         return {"goal_tree": GoalTree().stored(), "goal_numbers": {}, "branches": {}, "subagents": {}}
     return {**own.plan(), **own.children()}
-
-
-def with_numbers(forest: GoalForest, ids: Iterable[str]) -> str:
-    """Display numbers of the first of these goals, for an error text."""
-    numbers = [number for goal_id in ids if (number := forest.number_of(goal_id)) is not None]
-    return ", ".join(numbers[:30]) + (", …" if len(numbers) > 30 else "")

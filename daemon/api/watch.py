@@ -22,11 +22,10 @@ from uvicorn.protocols.utils import ClientDisconnected
 from daemon.api.frames import CHOICES, Wants, connected_frame, framed
 from daemon.api.hub import Client, Hub
 from daemon.api.limits import Limits
-from daemon.api.reader import NotFound, TraceReader
+from daemon.api.reader import NotFound, TraceReader, session_id_of, unknown
 from daemon.api.websocket import outlet_of, taken
 from daemon.bus import Bus
 from daemon.collector import COLLECTOR
-from daemon.model.branches import BRANCH_ID, session_of
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace
 
 log = logging.getLogger(__name__)
@@ -198,7 +197,7 @@ class WatchServer:
         except BaseException as error:
             self._leave(session_id, watched, at_once=True)
             if isinstance(error, StoreError):
-                raise _refusal(error) from error
+                raise _refusal(error, session_id) from error
             raise
         return watched
 
@@ -230,7 +229,7 @@ class WatchServer:
         except NotFound as error:
             raise Refused(404, str(error)) from error
         except StoreError as error:
-            raise _refusal(error) from error
+            raise _refusal(error, session_id) from error
         current = seen.trace.last_event_id
 
         def first_frame() -> bytes:
@@ -279,8 +278,10 @@ def _end(outcomes: Sequence[object], *, stopping: bool) -> _Ended:
             return outcome
         if isinstance(outcome, ClientDisconnected | WebSocketDisconnect):
             return _Ended()
+        if isinstance(outcome, UnknownTrace):
+            return _Ended(FAILED, "This trace was deleted: there is nothing to come back to.")
         if isinstance(outcome, StoreError):
-            return _Ended(FAILED, f"{outcome} Connect again with since_event_id.")
+            return _Ended(FAILED, str(outcome))  # coming back mends nothing
         if isinstance(outcome, Exception):
             log.error("watching failed", exc_info=outcome)
             return _Ended(
@@ -295,10 +296,10 @@ def query_of(websocket: WebSocket, trace_id: str) -> Query:
     """The query of a client. Raises Refused."""
     query = websocket.query_params
     branch_id = query.get("branch_id") or None
-    if ":" in trace_id or (branch_id is not None and not BRANCH_ID.fullmatch(branch_id)):
-        raise Refused(
-            404, "There is no such trace or branch: branches have ids like A or A.s1, see /api/traces/{id}."
-        )
+    try:
+        session_id = session_id_of(trace_id, branch_id)
+    except NotFound as error:
+        raise Refused(404, str(error)) from error
     since_text = query.get("since_event_id", "")
     since = (
         int(since_text) if since_text.isascii() and since_text.isdecimal() and len(since_text) < 16 else None
@@ -311,12 +312,14 @@ def query_of(websocket: WebSocket, trace_id: str) -> Query:
     deltas = (query.get("deltas") or "true").lower()
     if deltas not in ("true", "false", "1", "0"):
         raise Refused(422, "deltas is true or false.")
-    return Query(session_of(trace_id, branch_id), since, Wants(events, deltas in ("true", "1")))
+    return Query(session_id, since, Wants(events, deltas in ("true", "1")))
 
 
-def _refusal(error: StoreError) -> Refused:
-    status = 404 if isinstance(error, UnknownTrace) else 409 if isinstance(error, NewerFormat) else 500
-    return Refused(status, str(error))
+def _refusal(error: StoreError, session_id: str) -> Refused:
+    """As the REST endpoints say it: the store speaks of sessions and their ids."""
+    if isinstance(error, UnknownTrace):
+        return Refused(404, str(unknown(session_id)))
+    return Refused(409 if isinstance(error, NewerFormat) else 500, str(error))
 
 
 async def _sent_away(websocket: WebSocket, code: int, words: str) -> None:

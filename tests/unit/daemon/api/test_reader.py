@@ -159,14 +159,29 @@ async def test_messages_are_filtered_by_goals_with_or_without_number_and_paged(t
         assert await seen(internal_goal_id="3") == list(range(3, 41, 4))
         assert await seen(role="tool") == list(range(1, 41, 2))
         assert await seen(goal_id="1", role="assistant") == []
-        for wrong in (
+        wrong_ones: tuple[dict[str, Any], ...] = (
             {"goal_id": "2"},
             {"goal_id": "nonsense"},
             {"internal_goal_id": "9"},
             {"branch_id": "A"},
-        ):
+        )
+        for wrong in wrong_ones:
             with pytest.raises(NotFound):
                 await seen(**wrong)
+
+
+@pytest.mark.parametrize("live", [True, False])
+async def test_a_goal_that_is_not_there_is_told_in_words_for_who_only_reads(live: bool) -> None:
+    store = MemoryTraceStore()
+    states = {"t0000": begun(store, trace_of(0)), "t0001": begun(store, trace_of(1), goal("t0001", "1"))}
+    for trace_id, state in states.items():
+        store.save_snapshot(store.trace(trace_id), state.plan.snapshot())
+    reader = TraceReader(store, states.get if live else lambda _: None)
+    for trace_id, known in (("t0000", "it has none"), ("t0001", "there are: 1.")):
+        with pytest.raises(NotFound) as caught:
+            await reader.messages(trace_id, MessageQuery(goal_id="7"))
+        assert "'7'" in str(caught.value) and known in str(caught.value)
+        assert "Add" not in str(caught.value)
 
 
 HOSTILE = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from daemon.api.frames import GRAPH_EVENTS
 from daemon.api.limits import Limits
+from daemon.api.reader import MessageQuery, NotFound, TraceQuery
 from daemon.api.step_views import CUT
 from daemon.api.watch import WatchServer
 from daemon.model.branches import child_id
@@ -332,6 +334,49 @@ async def test_what_cannot_be_watched_is_refused_in_words(
         code, detail = await refusal(bench, query, trace_id.replace("..", "%2e%2e"))
         assert code == status
         assert words in detail
+
+
+@pytest.mark.parametrize(
+    ("query", "trace_id"), [("", "20260102-030405-00000000ff"), ("branch_id=A", TRACE), ("", "a:A")]
+)
+async def test_a_watch_is_refused_in_the_words_of_the_other_endpoints(query: str, trace_id: str) -> None:
+    async with watched() as bench:
+        with pytest.raises(NotFound) as caught:
+            await bench.reader.tree(trace_id, query.removeprefix("branch_id=") or None)
+        assert await refusal(bench, query, trace_id) == (404, str(caught.value))
+
+
+async def test_a_trace_that_is_deleted_while_it_is_live_is_gone_everywhere(tmp_path: Path) -> None:
+    async with watched(FileTraceStore(tmp_path / ".trace")) as bench:
+        bench.notices(1)
+        async with bench.watch() as socket:
+            await hear(socket, count=1)
+            shutil.rmtree(tmp_path / ".trace" / TRACE)
+            reader = bench.reader
+            for asked in (
+                reader.trace(TRACE),
+                reader.messages(TRACE, MessageQuery()),
+                reader.tree(TRACE),
+                reader.node(TRACE, None),
+                reader.branch(TRACE, "A"),
+            ):
+                with pytest.raises(NotFound, match="There is no trace"):
+                    await asked
+            assert (await reader.traces(TraceQuery()))["traces"] == []
+            for since in ("", "since_event_id=0"):
+                status, words = await refusal(bench, since)
+                assert (status, words[:17]) == (404, "There is no trace")
+
+
+async def test_a_client_is_not_asked_back_where_coming_back_mends_nothing(tmp_path: Path) -> None:
+    async with watched(FileTraceStore(tmp_path / ".trace"), Limits(page_events=10)) as bench:
+        bench.notices(2000, text="x" * 2000)
+        bench.states.clear()
+        async with bench.watch("since_event_id=0", max_queue=1) as socket:
+            await hear(socket, count=1)
+            shutil.rmtree(tmp_path / ".trace" / TRACE)
+            code, words = await closed(socket)
+            assert (code, "deleted" in words, "since_event_id" in words) == (1011, True, False)
 
 
 async def test_the_goals_of_seed_000_are_drawn_from_events_alone() -> None:

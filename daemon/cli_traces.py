@@ -30,7 +30,8 @@ def trace_commands(commands: _Commands) -> None:
     _one(dump)
     _branch(dump)
     dump.add_argument("--format", choices=DUMP_FORMATS, default="txt", help="(default: txt)")
-    _output(dump, "where to write it (default: stdout)")
+    _output(dump, "where to write it (default, and -: stdout)")
+    dump.add_argument("--force", action="store_true", help="replace a file that is there")
 
     tail = actions.add_parser("tail", help="what happens, as it happens")
     _one(tail)

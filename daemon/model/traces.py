@@ -118,7 +118,7 @@ def trace_status(trace: Trace, *, waiting: bool = False) -> TraceStatus:
     stop = trace.last_stop_reason
     if stop is None:
         return "idle"
-    if stop in ("end_turn", "max_tokens", "tool_use"):
+    if stop in ("end_turn", "tool_use"):  # an answer that was cut off is none
         return "completed"
     return "canceled" if stop == "canceled" else "failed"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from daemon.model.steps import Step
@@ -20,7 +20,7 @@ def dump_json(trace: TraceHead, steps: StepTree | Iterable[Step], *, now: dateti
     Without secrets; images are shortened.
     """
     tree = steps if isinstance(steps, StepTree) else StepTree(trace.trace_id, steps)
-    head = {"generated": now.isoformat(), "trace": head_fields(trace) | {"total_steps": tree.total_steps}}
+    head = {"generated": _written(now), "trace": head_fields(trace) | {"total_steps": tree.total_steps}}
     # A step a line: that is quick to write, and to compare with another dump.
     steps_of_it = [json_text(without_image_data(step.stored())) for _, step in tree.walk()]
     begin = json_text(head)[:-1]
@@ -35,11 +35,17 @@ def head_fields(trace: TraceHead) -> dict[str, Any]:
         "task": trace.task,
         "title": trace.title,
         "status": trace.status,
+        "detail": trace.detail,
         "agent": trace.agent,
         "model": trace.model,
-        "created_at": None if trace.created_at is None else trace.created_at.isoformat(),
-        "updated_at": None if trace.updated_at is None else trace.updated_at.isoformat(),
+        "created_at": _written(trace.created_at),
+        "updated_at": _written(trace.updated_at),
         "total_messages": trace.total_messages,
         "total_tokens": trace.total_tokens,
         "total_cost": trace.total_cost,
     }
+
+
+def _written(time: datetime | None) -> str | None:
+    """As the times of the steps: in UTC, with a Z."""
+    return None if time is None else f"{time.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"

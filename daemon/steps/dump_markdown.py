@@ -37,6 +37,7 @@ def dump_markdown(trace: TraceHead, steps: StepTree | Iterable[Step], *, now: da
         f"- **trace_id**: {_escaped(trace.trace_id)}",
         f"- **task**: {_escaped(trace.task)}",
         f"- **status**: {trace.status}",
+        *([f"- **detail**: {_escaped(trace.detail)}"] if trace.detail else []),
         f"- **total_steps**: {tree.total_steps}",
         f"- **total_tokens**: {trace.total_tokens}",
         f"- **total_cost**: ${trace.total_cost:.4f}",

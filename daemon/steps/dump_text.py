@@ -16,7 +16,6 @@ from tools.cutting import head
 
 _RULE = "=" * 60
 _ID = 8
-_WHOLE_ID = 24
 _DESCRIPTION = 100
 _VALUE = 160
 _DEEPEST = 60
@@ -38,9 +37,10 @@ def dump_tree(trace: TraceHead, steps: StepTree | Iterable[Step], *, now: dateti
         _RULE,
         "",
         "## Trace",
-        f"  trace_id: {trace.trace_id}",
+        f"  trace_id: {_short(trace.trace_id, _VALUE)}",
         f"  task: {_short(trace.task, _VALUE)}",
         f"  status: {trace.status}",
+        *([f"  detail: {_short(trace.detail, _VALUE)}"] if trace.detail else []),
         f"  total_steps: {tree.total_steps}",
         f"  total_tokens: {trace.total_tokens}",
         f"  total_cost: {trace.total_cost:.4f}",
@@ -82,7 +82,8 @@ def _title(step: Step) -> str:
 
 def _fields(step: Step, now: datetime) -> Iterator[str]:
     step_id = step.step_id
-    yield f"id: {step_id if len(step_id) <= _WHOLE_ID else step_id[:_ID] + '...'}"
+    # A model gives its calls any ids, also such with ends of lines; the other dumps have it whole.
+    yield f"id: {_short(step_id, _ID)}"
     if step.duration_ms is not None:
         yield f"duration: {step.duration_ms}ms"
     if step.tokens:

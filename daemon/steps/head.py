@@ -25,6 +25,13 @@ from daemon.steps.spent import NOTHING, Spent
 _TOLD = ("title", "agent", "model")
 
 
+def stop_words(event: TurnEnded) -> str:
+    """Why a turn ended as it did; empty when it ended as turns do."""
+    if event.stop_reason == "max_tokens" and not event.detail:
+        return "The last answer was cut off: it had as many tokens as the model may give at once."
+    return event.detail
+
+
 @dataclass(slots=True)
 class TraceHead:
     """Of one session, as far as its events told."""
@@ -66,7 +73,7 @@ class TraceHead:
             self._turn(running=True)
         elif isinstance(event, TurnEnded):
             self._asked.clear()
-            self.detail = event.detail
+            self.detail = stop_words(event)
             self._turn(running=False, stop=event.stop_reason)
         elif isinstance(event, PermissionAsked):
             self._asked.add(event.request.request_id)

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TextIO
 
 from lsp_bridge.terminal.text import Style
@@ -31,6 +32,9 @@ class Console:
     @staticmethod
     def of_process(*, color: bool = True) -> Console:
         """The one this process was started with. ``NO_COLOR`` and ``TERM=dumb`` are honoured."""
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # it was closed (`>&-`): what is written goes nowhere
+                setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError):
                 # A letter that the terminal's encoding lacks must not end the program.
@@ -78,10 +82,16 @@ class Console:
             if self._gone:
                 return
             self._gone = True
-            # What is still written goes nowhere; the interpreter would fail once more when it flushes at exit.
-            with contextlib.suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
+            self._drop_the_rest()
             self.on_gone()
+        except OSError:  # the disk is full: that is for the command to say
+            self._drop_the_rest()
+            raise
+
+    def _drop_the_rest(self) -> None:
+        """What is still written goes nowhere; the interpreter would fail once more when it flushes at exit."""
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
 
     def tell(self, text: str) -> None:
         """To ``err``, at once. What cannot be told is dropped."""

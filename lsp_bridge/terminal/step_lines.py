@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from daemon.explore.check_words import duration_words
-from daemon.model.events import Event, Notice, PermissionAsked, TraceCompleted
+from daemon.model.branches import branch_of
+from daemon.model.events import (
+    BranchCompleted,
+    Event,
+    Notice,
+    PermissionAsked,
+    SessionCreated,
+    TraceCompleted,
+    TurnEnded,
+)
 from daemon.model.steps import Step
-from daemon.model.traces import Trace, TraceStatus
+from daemon.model.traces import BranchTrace, Trace, TraceStatus
 from daemon.steps.fold import StepAdded, StepChange, StepFold
+from daemon.steps.head import stop_words
 from daemon.steps.texts import ICONS
 from daemon.steps.tree import StepTree
 from lsp_bridge.terminal.amounts import money, tokens
@@ -21,13 +31,13 @@ _STATUS_COLUMNS = 9
 
 
 def trace_line(trace: Trace, mission: str, status: TraceStatus, style: Style, columns: int) -> str:
-    """A trace in a list: id, when it was used last, status, what it took, what it is about."""
+    """A trace in a list: id, when it began (so they are sorted), status, what it took, what it is about."""
     about = one_line(trace.title or mission or "(nothing was said yet)")
     took = f"{trace.message_count:>5} messages {money(trace.total_cost):>9}"
-    used = f"{trace.updated_at.astimezone():%Y-%m-%d %H:%M}"
-    room = columns - len(trace.trace_id) - len(used) - _STATUS_COLUMNS - len(took) - 8
+    began = f"{trace.created_at.astimezone():%Y-%m-%d %H:%M}"
+    room = columns - len(trace.trace_id) - len(began) - _STATUS_COLUMNS - len(took) - 8
     shown = _coloured(status.ljust(_STATUS_COLUMNS), status, style)
-    columns_of_it = (style.cyan(one_line(trace.trace_id)), used, shown, style.dim(took))
+    columns_of_it = (style.cyan(one_line(trace.trace_id)), began, shown, style.dim(took))
     return "  ".join((*columns_of_it, fit(about, max(_LEAST_COLUMNS, room))))
 
 
@@ -42,6 +52,8 @@ def head_lines(fold: StepFold, style: Style) -> list[str]:
     lines.append(
         f"{_coloured(head.status, head.status, style)} {style.dim(f'{took}, agent {one_line(head.agent, 40)}{model}')}"
     )
+    if head.detail:
+        lines.append(_coloured(one_line(head.detail, 300), head.status, style))
     return [*lines, ""]
 
 
@@ -54,6 +66,7 @@ class StepLines:
         self._style = style
         self._columns = max(_LEAST_COLUMNS, columns)
         self._full = full
+        self._is_branch = False
 
     def tree(self) -> Iterator[str]:
         """All steps, drawn as a tree."""
@@ -105,7 +118,22 @@ class StepLines:
 
     def _said(self, event: Event) -> Iterator[str]:
         style = self._style
-        if isinstance(event, TraceCompleted):
+        if isinstance(event, SessionCreated):
+            self._is_branch = isinstance(event.trace, BranchTrace)
+        elif isinstance(event, TurnEnded):
+            if words := one_line(stop_words(event), 300):
+                paint = style.yellow if event.stop_reason in ("end_turn", "canceled") else style.red
+                yield paint(f"{event.stop_reason.replace('_', ' ')}: {words}")
+            # What a branch does last is told below; a trace says it by itself.
+            if branch_of(event.trace_id) is not None and not self._is_branch:
+                status: TraceStatus = "completed" if event.stop_reason == "end_turn" else "failed"
+                yield _coloured("the sub-agent has ended", status, style)
+        elif isinstance(event, BranchCompleted):
+            status = "completed" if event.status == "completed" else "failed"
+            name = "" if event.branch_id == branch_of(event.trace_id) else f" {event.branch_id}"
+            took = f"{event.cumulative_stats.message_count} messages, {tokens(event.usage.total)}, {money(event.cost)}"
+            yield f"{_coloured(f'branch{name} {event.status}', status, style)}: {took}"
+        elif isinstance(event, TraceCompleted):
             took = f"{event.total_messages} messages, {tokens(event.total_tokens)}, {money(event.total_cost)}"
             yield f"{_coloured(event.status, event.status, style)}: {took}"
         elif isinstance(event, PermissionAsked):

@@ -32,6 +32,7 @@ class TraceOptions:
     follow: bool = True
     all: bool = False
     force: bool = False
+    """Of ``export`` and ``dump``: replace a file that is there."""
     archive: Path | None = None
     dry_run: bool = False
     keep_days: float | None = None

@@ -24,9 +24,9 @@ from daemon.store.base import StoreError, UnknownTrace
 from daemon.store.encoding import json_bytes
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
-from daemon.store.writing import write_atomically
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.run import EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from lsp_bridge.terminal.saving import save
 from lsp_bridge.terminal.step_lines import StepLines, head_lines, trace_line
 from lsp_bridge.terminal.text import shown
 from lsp_bridge.terminal.trace_choice import chosen, store_of
@@ -45,6 +45,14 @@ def list_traces(
 ) -> int:
     """``goalwright trace list``: newest first; ``as_json``: one object a line, with the fields of the API."""
     console = console or Console.of_process()
+    try:
+        _list(workspace, console, limit, as_json=as_json)
+    except (StoreError, OSError) as error:
+        return _failed(error, console)
+    return EXIT_OK
+
+
+def _list(workspace: Path, console: Console, limit: int, *, as_json: bool) -> None:
     store = store_of(workspace)
     own = OwnSessions(state_dir(), workspace.resolve())
     traces = store.traces(limit=limit)
@@ -61,7 +69,6 @@ def list_traces(
             console.write(trace_line(trace, mission, status, console.style, console.columns) + "\n")
     if not traces and not as_json:
         console.warn(f"There are no traces in {store.root}.")
-    return EXIT_OK
 
 
 def show_trace(
@@ -99,9 +106,13 @@ def dump_trace(
     form: DumpFormat = "txt",
     branch: str | None = None,
     output: Path | None = None,
+    force: bool = False,
     console: Console | None = None,
 ) -> int:
-    """``goalwright trace dump``: the tree as text, Markdown or JSON, to stdout or the file ``output``."""
+    """``goalwright trace dump``: the tree as text, Markdown or JSON, to stdout (also ``-``) or the file ``output``.
+
+    ``force``: it may replace a file.
+    """
     console = console or Console.of_process()
     dump = {"txt": dump_tree, "md": dump_markdown, "json": dump_json}[form]
 
@@ -109,10 +120,10 @@ def dump_trace(
         fold = _folded(store, session_id)
         _end_what_broke_off(fold, workspace)
         data = dump(fold.head, fold.tree, now=_now()).encode(errors="replace")
-        if output is None:
+        if output is None or str(output) == "-":
             console.write_bytes(data)
         else:
-            write_atomically(output.absolute(), data)
+            save(output, data, force=force)
 
     return _with_trace(workspace, trace, branch, console, write)
 
@@ -166,7 +177,7 @@ class _Following:
         self._lines = StepLines(self._fold.tree, console.style, console.columns)
         # The tree of what came before is needed for steps, and nothing of it for events.
         self._last = since if as_json else 0
-        self._log = store.folder(session_id) / "events.jsonl"
+        self._log = _need_log(store, session_id)
         self._size = -1
 
     def say_what_is_new(self) -> None:
@@ -197,10 +208,19 @@ def _events(store: FileTraceStore, session_id: str, after: int) -> Iterator[Even
 
 
 def _folded(store: FileTraceStore, session_id: str, cut: int | None = None) -> StepFold:
+    _need_log(store, session_id)
     fold = StepFold(session_id, cut=cut)
     for event in _events(store, session_id, 0):
         fold.apply(event)
     return fold
+
+
+def _need_log(store: FileTraceStore, session_id: str) -> Path:
+    """The log of a session. Raises StoreError when it is gone: then nothing that it did can be told."""
+    log = store.folder(session_id) / "events.jsonl"
+    if not log.exists():
+        raise StoreError(f"The log of {session_id} is missing ({log}): nothing is known of what it did.")
+    return log
 
 
 def _daemon_runs(workspace: Path) -> bool:
@@ -210,7 +230,7 @@ def _daemon_runs(workspace: Path) -> bool:
 def _end_what_broke_off(fold: StepFold, workspace: Path) -> None:
     """A turn that is under way by its log has failed when nobody is there who works on it, as in the API."""
     if fold.head.status in ("running", "waiting") and not _daemon_runs(workspace):
-        fold.head.status = "failed"
+        fold.break_off()
 
 
 def _with_trace(

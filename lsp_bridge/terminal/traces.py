@@ -45,6 +45,7 @@ async def _steps(options: TraceOptions, console: Console) -> int:
             form="json" if options.json else options.format,
             branch=options.branch,
             output=options.output,
+            force=options.force,
             console=console,
         )
     return await trace_steps.tail_trace(

@@ -5,11 +5,20 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
+import shlex
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from daemon.model.branches import BranchMeta
+from daemon.model.events import BranchCompleted, BranchStarted, TurnEnded
+from daemon.model.goals import GoalStats
+from daemon.model.messages import Usage
 from daemon.runtime import RuntimePaths
 from daemon.store.files import FileTraceStore
 from lsp_bridge.terminal.console import Console
@@ -89,11 +98,11 @@ def test_show_draws_the_tree_with_what_each_step_took(tmp_path: Path, store: Fil
     assert lines[0] == f"修改配置文件  {TRACE}"
     assert lines[1].startswith("running 10 messages, 440 tokens, $0.02")
     assert lines[3:8] == [
-        "├─ [✓] goal: 探索代码库  450 ms · 45 tokens · $0.0150",
-        "│  ├─ [✓] thought: 需要先了解项目结构。  100 ms · 10 tokens · $0.0050",
+        "├─ [✓] goal: 探索代码库  550 ms · 440 tokens · $0.0200",
+        "│  ├─ [✓] thought: 需要先了解项目结构。  100 ms · 110 tokens · $0.0050",
         "│  ├─ [✓] action: glob_files(**/*.py)  50 ms",
-        "│  │  └─ [✓] result: 找到 15 个文件  5 tokens",
-        "│  ├─ [✓] thought: 发现配置文件  100 ms · 10 tokens · $0.0050",
+        "│  │  └─ [✓] result: 找到 15 个文件",
+        "│  ├─ [✓] thought: 发现配置文件  100 ms · 110 tokens · $0.0050",
     ]
     assert lines[-1] == "└─ [ ] goal: 运行测试"
 
@@ -190,7 +199,7 @@ async def test_tail_says_what_is_there_and_ends(tmp_path: Path, store: FileTrace
     assert await tail_trace(tmp_path, follow=False, console=screen.console) == 0
     lines = [line.split("  ", 1)[1] for line in screen.out.splitlines()]
     assert lines[0] == "[ ] goal: 探索代码库"
-    assert "    [✓] result: 找到 15 个文件  5 tokens" in lines
+    assert "    [✓] result: 找到 15 个文件" in lines
     assert lines[-1].startswith("completed: ")
     some = Screen()
     assert await tail_trace(tmp_path, since=len(log.events) - 1, follow=False, console=some.console) == 0
@@ -243,3 +252,171 @@ def test_a_link_in_the_place_of_the_log_is_not_followed(tmp_path: Path, store: F
     code = show_trace(tmp_path, console=screen.console)
     assert (code, screen.out) == (1, "")
     assert "cannot be read" in screen.err
+
+
+def _worked(tmp_path: Path, name: str, *, force: bool = False) -> tuple[int, str, str]:
+    screen = Screen()
+    code = dump_trace(tmp_path, output=tmp_path / name, force=force, console=screen.console)
+    return code, screen.out, screen.err
+
+
+def test_a_dump_replaces_no_file_unless_it_is_told_to(tmp_path: Path, store: FileTraceStore) -> None:
+    configuration_change().into(store)
+    (tmp_path / "mine.txt").write_text("mine")
+    (tmp_path / "link").symlink_to("mine.txt")
+    for name in ("mine.txt", "link"):
+        code, out, err = _worked(tmp_path, name)
+        assert (code, out) == (1, "")
+        assert err == f"{tmp_path / name} exists already. Name another file, or replace it by --force.\n"
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+    assert _worked(tmp_path, "link", force=True)[0] == 0
+    assert (tmp_path / "link").is_symlink()
+    assert "Step Tree Debug" in (tmp_path / "mine.txt").read_text()
+
+
+def test_a_dump_goes_into_a_pipe_that_stays_one(tmp_path: Path, store: FileTraceStore) -> None:
+    configuration_change().into(store)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    assert _worked(tmp_path, "pipe")[0] == 0
+    reader.join(60)
+    assert "Step Tree Debug" in read[0]
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("name", ["nowhere/out.md", "."])
+def test_what_cannot_be_written_is_named_as_it_was_given(
+    tmp_path: Path, store: FileTraceStore, name: str
+) -> None:
+    configuration_change().into(store)
+    code, out, err = _worked(tmp_path, name)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"{tmp_path / name} cannot be written: ")
+    assert not list(tmp_path.glob("*.tmp*"))
+
+
+def test_a_dash_is_where_it_goes_without_a_file(
+    tmp_path: Path, store: FileTraceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration_change().into(store)
+    monkeypatch.chdir(tmp_path)
+    screen = Screen()
+    assert dump_trace(tmp_path, output=Path("-"), console=screen.console) == 0
+    assert "Step Tree Debug" in screen.out
+    assert not (tmp_path / "-").exists()
+
+
+def test_a_call_of_a_dead_session_has_failed_in_all_that_is_shown(
+    tmp_path: Path, store: FileTraceStore
+) -> None:
+    log = configuration_change()
+    log.say("", ("c8", "bash", '{"command": "sleep 30"}'))
+    log.into(store)
+    screen = Screen()
+    show_trace(tmp_path, console=screen.console)
+    assert "[✗] action: bash(sleep 30)" in screen.out
+    assert "nobody works on it any more" in screen.out
+
+
+def test_why_a_turn_failed_is_said(tmp_path: Path, store: FileTraceStore) -> None:
+    log = Recorded()
+    log.begin()
+    log.emit(TurnEnded(trace_id=TRACE, time=log.now(), prompt_id="p1", stop_reason="error", detail="boom\nX"))
+    log.into(store)
+    for show in (show_trace, dump_trace):
+        screen = Screen()
+        assert show(tmp_path, console=screen.console) == 0
+        assert "boom X" in screen.out
+    screen = Screen()
+    asyncio.run(tail_trace(tmp_path, follow=False, console=screen.console))
+    assert screen.out.splitlines()[-1].endswith("error: boom X")
+
+
+def test_an_answer_that_was_cut_off_is_no_end_that_a_turn_should_have(
+    tmp_path: Path, store: FileTraceStore
+) -> None:
+    log = Recorded()
+    log.begin()
+    log.say("cut off by", stop="max_tokens")
+    log.emit(TurnEnded(trace_id=TRACE, time=log.now(), prompt_id="p1", stop_reason="max_tokens"))
+    log.into(store)
+    screen = Screen()
+    show_trace(tmp_path, console=screen.console)
+    assert "failed 2 messages" in screen.out
+    assert "[✗] response: cut off by" in screen.out
+    assert "The last answer was cut off" in screen.out
+
+
+def test_a_call_id_makes_no_lines_of_its_own(tmp_path: Path, store: FileTraceStore) -> None:
+    log = Recorded()
+    log.begin()
+    log.say("", ("x\n[ok] forged", "glob", '{"pattern": "*"}'))
+    log.answer("x\n[ok] forged", "glob", "a")
+    log.into(store)
+    screen = Screen()
+    dump_trace(tmp_path, console=screen.console)
+    assert not [line for line in screen.out.splitlines() if line.startswith("[ok]")]
+    assert "id: call_x [..." in screen.out
+
+
+def test_all_times_of_a_dump_are_written_in_one_way(tmp_path: Path, store: FileTraceStore) -> None:
+    configuration_change().into(store)
+    screen = Screen()
+    dump_trace(tmp_path, form="json", console=screen.console)
+    dumped = json.loads(screen.out)
+    trace = dumped["trace"]
+    times = [dumped["generated"], trace["created_at"], trace["updated_at"], dumped["steps"][0]["created_at"]]
+    assert [time[-1] for time in times] == ["Z"] * 4
+
+
+def test_a_branch_without_a_name_is_none(tmp_path: Path, store: FileTraceStore) -> None:
+    configuration_change().into(store)
+    for wanted, branch in (("latest", ""), (f"{TRACE}:", None)):
+        screen = Screen()
+        assert show_trace(tmp_path, wanted, branch=branch, console=screen.console) == 2
+        assert "has no branch or sub-agent ''" in screen.err
+
+
+async def test_a_trace_whose_log_is_missing_says_so(tmp_path: Path, store: FileTraceStore) -> None:
+    configuration_change().into(store)
+    (store.folder(TRACE) / "events.jsonl").unlink()
+    screen = Screen()
+    assert show_trace(tmp_path, console=screen.console) == 1
+    assert await tail_trace(tmp_path, console=screen.console) == 1
+    assert screen.err.count(f"The log of {TRACE} is missing") == 2
+
+
+async def test_tail_says_that_a_branch_has_ended(tmp_path: Path, store: FileTraceStore) -> None:
+    log = configuration_change()
+    branch = BranchMeta(id="A", explore_start_id="1", description="one way")
+    log.emit(BranchStarted(trace_id=TRACE, time=log.now(), explore_start_id="1", branch=branch))
+    log.emit(
+        BranchCompleted(
+            trace_id=TRACE,
+            time=log.now(),
+            branch_id="A",
+            summary="ok",
+            cumulative_stats=GoalStats(),
+            usage=Usage(input=70),
+            cost=0.5,
+        )
+    )
+    log.into(store)
+    screen = Screen()
+    await tail_trace(tmp_path, follow=False, console=screen.console)
+    assert screen.out.splitlines()[-1].endswith("branch A completed: 0 messages, 70 tokens, $0.5000")
+
+
+@pytest.mark.parametrize("stdout", [">&-", "> /dev/full"])
+def test_a_screen_that_takes_nothing_ends_in_words(
+    tmp_path: Path, store: FileTraceStore, stdout: str
+) -> None:
+    configuration_change().into(store)
+    command = f"{shlex.quote(sys.executable)} -m daemon trace show --workspace {shlex.quote(str(tmp_path))} {stdout}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert done.returncode == (0 if "&" in stdout else 1)

@@ -36,7 +36,7 @@ export function traceOf(state: SessionState): TraceDetail {
   };
 }
 
-const FAILED: readonly StopReason[] = ["error", "permission_denied"];
+const FAILED: readonly StopReason[] = ["error", "permission_denied", "max_tokens"];
 
 /** As `daemon/model/traces.py: trace_status` has it. */
 function statusOf({ session }: SessionState): TraceStatus {
@@ -111,6 +111,6 @@ export function frameOf(event: Event): Frame | undefined {
   }
 }
 
-function slim({ messageId, role, sequence, goalId, branchId, tokens, cost }: Message): object {
-  return { messageId, role, sequence, goalId, branchId, tokens, cost, content: [] };
+function slim({ messageId, role, sequence, goalId, branchId, tokens, cost, usage }: Message): object {
+  return { messageId, role, sequence, goalId, branchId, tokens, cost, usage, content: [] };
 }

@@ -15,9 +15,13 @@ export function stateOf(detail) {
     goal_tree: treeOf(goal_tree),
     branches: { ...branches },
     subagents: byId(subagents),
+    spent: {},
     last_event_id: detail.last_event_id ?? 0,
   };
 }
+
+/** Whether the agent is at work, or waits for an answer. @param {LiveState} state */
+export const isWorking = ({ trace }) => trace.status === "running" || trace.status === "waiting";
 
 /** @returns {Changed} */
 const nothing = () => ({ graph: false, shape: false, trace: false, message: null, stale_branch: null });
@@ -60,6 +64,7 @@ function connected(state, frame, changed) {
       if (before[id]?.goal_tree) changed.stale_branch = id;
     }
   }
+  state.spent = {};
   if (frame.trace) state.trace = { ...state.trace, ...frame.trace };
   if (frame.subagents) state.subagents = byId(frame.subagents);
   if (typeof frame.current_event_id === "number") state.last_event_id = frame.current_event_id;
@@ -89,7 +94,8 @@ const CHANGES = {
     changed.graph = changed.shape = true;
   },
   message_added(state, { message, affected_goals }, changed) {
-    count(state.trace, message);
+    state.trace.total_messages += 1;
+    spend(state.trace, spentBy(message));
     changed.shape = affect(state.goal_tree, affected_goals);
     changed.graph = (affected_goals?.length ?? 0) > 0;
     changed.trace = true;
@@ -119,6 +125,8 @@ const CHANGES = {
     changed.trace = true;
   },
   branch_started(state, { branch, explore_start_id }, changed) {
+    // From here on all that it takes is known, see branch_completed.
+    if (branch?.id) state.spent[branch.id] = { tokens: 0, cost: 0 };
     if (branch?.id) state.branches[branch.id] = { ...branch, explore_start_id: branch.explore_start_id ?? explore_start_id };
     changed.graph = changed.shape = true;
   },
@@ -137,6 +145,11 @@ const CHANGES = {
   branch_message_added(state, { branch_id, message, affected_goals }, changed) {
     const branch = own(state.branches, branch_id);
     changed.message = { branch_id, goal_id: message?.goal_id ?? null };
+    // What branches take is part of what the session takes (source: daemon/loop/state_of_children.py).
+    const spent = spentBy(message);
+    spend(state.trace, spent);
+    spend(own(state.spent, branch_id), spent);
+    changed.trace = true;
     if (!branch) return;
     const before = branch.cumulative_stats ?? NO_STATS;
     branch.last_message = message;
@@ -149,7 +162,14 @@ const CHANGES = {
     if (branch.goal_tree) affect(branch.goal_tree, affected_goals);
     changed.graph = true;
   },
-  branch_completed(state, { branch_id, status: ended, summary, cumulative_stats, last_message }, changed) {
+  branch_completed(state, { branch_id, status: ended, summary, cumulative_stats, last_message, usage, cost }, changed) {
+    const counted = own(state.spent, branch_id);
+    if (counted && usage) {
+      // Its sub-agents' share was not among its messages. Where only a part of those was heard, the turn's end has the sum.
+      spend(state.trace, { tokens: Math.max(0, total(usage) - counted.tokens), cost: Math.max(0, (cost ?? 0) - counted.cost) });
+      changed.trace = true;
+    }
+    delete state.spent[branch_id];
     const branch = own(state.branches, branch_id);
     if (!branch) return;
     branch.status = ended ?? "completed";
@@ -170,7 +190,11 @@ const CHANGES = {
     changed.graph = changed.shape = Boolean(branch);
   },
   subagent_started: subagent,
-  subagent_completed: subagent,
+  subagent_completed(state, frame, changed) {
+    subagent(state, frame, changed);
+    const { usage, cost } = frame["subagent"] ?? {};
+    spend(state.trace, { tokens: usage ? total(usage) : 0, cost: cost ?? 0 });
+  },
 };
 
 const FAILED = new Set(["error", "permission_denied"]);
@@ -191,14 +215,30 @@ function status(state, now, changed) {
   changed.trace = true;
 }
 
+/** @typedef {{ input?: number, output?: number, cache_read?: number, cache_write?: number }} Usage */
+
+/** All tokens that went in or came out. @param {Usage} usage */
+const total = ({ input = 0, output = 0, cache_read = 0, cache_write = 0 }) => input + output + cache_read + cache_write;
+
 /**
- * @param {TraceMeta} trace
- * @param {{ tokens?: number | null, cost?: number | null } | undefined} message
+ * What a message took. Its `tokens` are its own size; what was sent along with it counts, too, as in the API's totals.
+ * @param {{ usage?: Usage | null, cost?: number | null } | undefined} message
  */
-function count(trace, message) {
-  trace.total_messages += 1;
-  trace.total_tokens += message?.tokens ?? 0;
-  trace.total_cost += message?.cost ?? 0;
+const spentBy = (message) => ({ tokens: message?.usage ? total(message.usage) : 0, cost: message?.cost ?? 0 });
+
+/**
+ * @param {TraceMeta | { tokens: number, cost: number } | undefined} on
+ * @param {{ tokens: number, cost: number }} spent
+ */
+function spend(on, { tokens, cost }) {
+  if (!on) return;
+  if ("trace_id" in on) {
+    on.total_tokens += tokens;
+    on.total_cost += cost;
+  } else {
+    on.tokens += tokens;
+    on.cost += cost;
+  }
 }
 
 /**

@@ -84,6 +84,8 @@ async function openTrace(traceId, wanted) {
   view?.close();
   view = null;
   if (!pane.hidden) messages.close();
+  // A branch of another trace is none of this one.
+  line.replaceChildren(h("option", { value: "" }, "the main line"));
   list.select(traceId || null);
   empty.hidden = false;
   empty.textContent = traceId ? "Loading…" : "Choose a trace.";

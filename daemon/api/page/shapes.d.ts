@@ -267,6 +267,8 @@ export interface LiveState {
   goal_tree: GoalTree;
   branches: Record<string, Branch>;
   subagents: Record<string, Subagent>;
+  /** What branches took that were heard from their beginning, as far as it is among the trace's totals. */
+  spent: Record<string, { tokens: number; cost: number }>;
   last_event_id: number;
 }
 

@@ -1,11 +1,12 @@
 // One trace on the page: its graph and steps, followed live.
 
 import { ApiError } from "./api.js";
-import { branchKey, dagOf, forkKey, goalKey } from "./dag.js";
+import { branchKey, dagOf } from "./dag.js";
 import { h } from "./dom.js";
 import { DagView } from "./draw.js";
 import { layoutOf } from "./layout.js";
-import { applyFrame, stateOf } from "./live.js";
+import { applyFrame, isWorking, stateOf } from "./live.js";
+import { Fetches, aroundWork, everything, takeBranch } from "./opening.js";
 import { Watch } from "./socket.js";
 import { StepTree } from "./steps.js";
 
@@ -14,6 +15,8 @@ import { StepTree } from "./steps.js";
 
 /** Drawn again at most so often while events come in. */
 const PAUSE_MS = 80;
+/** Before a branch that did something while its goals were fetched is asked for again. */
+const AGAIN_MS = 150;
 
 /**
  * @typedef {object} TraceHooks
@@ -49,8 +52,9 @@ export class TraceView {
     this.place = null;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
-    /** Branches whose details are being fetched. @type {Set<string>} */
-    this.fetching = new Set();
+    this.fetches = new Fetches();
+    /** Everything is to be open, also what is not known yet. */
+    this.all = false;
     this.stepsShown = false;
     /** @type {string | null} */
     this.line = null;
@@ -94,6 +98,7 @@ export class TraceView {
       return;
     }
     const changed = applyFrame(state, frame);
+    this.fetches.happened(frame["branch_id"]);
     if (frame.event === "branch_started") this.openFork(state.branches[frame["branch"]?.id]);
     if (frame.event === "connected") this.caughtUp(state);
     else if (changed.stale_branch) void this.fetchBranch(changed.stale_branch);
@@ -113,9 +118,9 @@ export class TraceView {
     }
   }
 
-  /** While branches are at work they are what one wants to see. @param {Branch | undefined} branch */
+  /** While branches are at work they are what one wants to see, and so is all around them. @param {Branch | undefined} branch */
   openFork(branch) {
-    if (branch?.status === "exploring") this.expanded.add(forkKey(branch.explore_start_id, parentOf(branch.id)));
+    if (this.state) for (const key of aroundWork(this.state, branch)) this.expanded.add(key);
   }
 
   soon() {
@@ -129,7 +134,7 @@ export class TraceView {
     const { state } = this;
     if (!state || this.closed || this.graph.hidden) return;
     const begun = performance.now();
-    const dag = dagOf(state.goal_tree, state.branches, this.expanded);
+    const dag = dagOf(state.goal_tree, state.branches, this.expanded, { working: isWorking(state) });
     const made = performance.now();
     const layout = layoutOf(dag, { wrap: Math.max(900, this.graph.clientWidth) });
     const placed = performance.now();
@@ -150,30 +155,30 @@ export class TraceView {
    */
   toggle(key, open) {
     if (open) this.expanded.add(key);
-    else this.expanded.delete(key);
+    else {
+      this.expanded.delete(key);
+      this.all = false;
+    }
     if (open && key.startsWith("branch:")) void this.fetchBranch(key.slice("branch:".length));
     this.draw();
   }
 
+  /** Also of branches whose goals come one after the other. */
   expandAll() {
-    const { state } = this;
-    if (!state) return;
-    for (const goal of state.goal_tree.goals) {
-      if (goal.parent_id) this.expanded.add(goalKey(goal.parent_id));
-      if (goal.type === "explore_start") this.expanded.add(forkKey(goal.id));
-    }
-    for (const branch of Object.values(state.branches)) {
-      this.expanded.add(branchKey(branch.id));
-      for (const goal of branch.goal_tree?.goals ?? []) {
-        if (goal.parent_id) this.expanded.add(goalKey(goal.parent_id, branch.id));
-        if (goal.type === "explore_start") this.expanded.add(forkKey(goal.id, branch.id));
-      }
-      void this.fetchBranch(branch.id);
-    }
+    this.all = true;
+    this.openAll();
     this.draw();
   }
 
+  openAll() {
+    const { state } = this;
+    if (!state || !this.all) return;
+    for (const key of everything(state)) this.expanded.add(key);
+    for (const branch of Object.values(state.branches)) if (!branch.goal_tree && !branch.removed) void this.fetchBranch(branch.id);
+  }
+
   collapseAll() {
+    this.all = false;
     this.expanded.clear();
     this.draw();
     this.view.readable();
@@ -184,25 +189,21 @@ export class TraceView {
    */
   async fetchBranch(id) {
     const { state } = this;
-    if (!state || this.fetching.has(id)) return;
-    this.fetching.add(id);
+    if (!state || !this.fetches.begin(id)) return;
     try {
       const detail = await this.api.get(`traces/${encodeURIComponent(this.traceId)}/branches/${encodeURIComponent(id)}`);
-      const known = state.branches[id];
-      if (known) state.branches[id] = { ...known, ...detail, explore_start_id: known.explore_start_id, branches: undefined };
-      // Branches of a branch stand beside it, by their full ids.
-      for (const inner of /** @type {Branch[]} */ (Object.values(detail.branches ?? {}))) {
-        const full = inner.id.startsWith(`${id}.`) ? inner.id : `${id}.${inner.id}`;
-        state.branches[full] = { ...state.branches[full], ...inner, id: full };
-      }
+      const old = this.fetches.end(id);
+      if (this.closed) return;
+      takeBranch(state, id, detail, old);
+      this.openAll();
       this.soon();
+      if (old) setTimeout(() => !this.closed && void this.fetchBranch(id), AGAIN_MS);
     } catch (error) {
+      this.fetches.end(id);
       if (!(error instanceof ApiError)) throw error;
       this.expanded.delete(branchKey(id));
       this.soon();
       this.hooks.onError(error.message);
-    } finally {
-      this.fetching.delete(id);
     }
   }
 
@@ -226,10 +227,4 @@ export class TraceView {
 
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   stepTimer = undefined;
-}
-
-/** @param {string} id of a branch; that of the branch it is in, if any */
-function parentOf(id) {
-  const dot = id.lastIndexOf(".");
-  return dot < 0 ? null : id.slice(0, dot);
 }

@@ -167,3 +167,63 @@ test("each edge comes behind the nodes that it joins, so nothing has to be searc
   const places = new Map(dag.nodes.map((node, at) => [node.key, at]));
   for (const edge of dag.edges) assert.ok((places.get(edge.from) ?? Infinity) < (places.get(edge.to) ?? -1), edge.key);
 });
+
+test("work of an open goal or branch itself is found where it begins, with the messages it stands for", () => {
+  const [own] = edgeTo(dagOf(nested, {}, new Set([goalKey("2")])), goalKey("3")).own;
+  assert.deepEqual([own?.node.goal_id, own?.node.branch_id, own?.node.label, own?.counts, own?.listed.message_count], ["2", null, "2", "self", 1]);
+  const inner = tree(goal("1", { cumulative_stats: stats(3) }), goal("2", { cumulative_stats: stats(4) }));
+  const dag = dagOf(explored, { ...both, A: branch("A", { goal_tree: inner, cumulative_stats: stats(9) }) }, new Set([forkKey("2"), branchKey("A")]));
+  const [beside] = edgeTo(dag, goalKey("1", "A")).own;
+  assert.deepEqual([beside?.key, beside?.stats.message_count, beside?.node.branch_id, beside?.node.goal_id], [branchKey("A"), 2, "A", null]);
+  assert.deepEqual([beside?.counts, beside?.listed.message_count], ["cumulative", 9]);
+});
+
+test("where nobody added numbers up they are the sum of what there is", () => {
+  const bare = (id: string, own: number, parent: string | null = null): Goal => ({ id, parent_id: parent, description: id, status: "pending", self_stats: stats(own) });
+  const plan = tree(bare("1", 5), bare("2", 3), bare("3", 4, "2"), bare("4", 6, "3"));
+  assert.equal(edgeTo(dagOf(plan), goalKey("2")).stats.message_count, 13);
+  assert.equal(edgeTo(dagOf(plan, {}, new Set([goalKey("2")])), goalKey("3")).stats.message_count, 10);
+});
+
+test("branches meet at the closed goal that hides where they meet, also when what is around it is open", () => {
+  const hidden = tree(
+    goal("2", { type: "explore_start", branch_ids: ["A", "B"] }), goal("9"), goal("8", { parent_id: "9" }),
+    goal("3", { parent_id: "8", type: "explore_merge", explore_start_id: "2" }), goal("4"),
+  );
+  const lines = (...open: string[]) => drawn(dagOf(hidden, both, new Set([forkKey("2"), ...open])));
+  assert.deepEqual(lines(), ["START→1", "1→A", "1→B grey", "A→2", "B→2 grey", "2→3"]);
+  assert.deepEqual(lines(goalKey("9")), ["START→1", "1→A", "1→B grey", "A→2.1", "B→2.1 grey", "2.1→3"]);
+  assert.deepEqual(lines(goalKey("9"), goalKey("8")), ["START→1", "1→A", "1→B grey", "A→2.1.1", "B→2.1.1 grey", "2.1.1→3"]);
+});
+
+test("branches that would meet before they part lead to what comes next", () => {
+  const odd = tree(goal("9"), goal("3", { parent_id: "9", type: "explore_merge", explore_start_id: "2" }), goal("2", { type: "explore_start", branch_ids: ["A"] }), goal("4"));
+  assert.deepEqual(drawn(dagOf(odd, { A: branch("A") }, new Set([forkKey("2")]))), ["START→1", "1→2", "2→A", "A→3"]);
+});
+
+test("no two edges are the same, also to an abandoned goal where branches met", () => {
+  const gone = tree(goal("2", { type: "explore_start", branch_ids: ["A", "B"] }), goal("3", { type: "explore_merge", status: "abandoned", explore_start_id: "2" }), goal("4"));
+  const { edges } = dagOf(gone, both, new Set([forkKey("2")]));
+  assert.equal(new Set(edges.map((edge) => edge.key)).size, edges.length);
+  assert.ok(edges.some((edge) => edge.from === branchKey("A") && edge.to === goalKey("3")));
+});
+
+test("what lies too deep to be opened has nothing to open it with", () => {
+  const deep = tree(...Array.from({ length: 500 }, (_, at) => goal(String(at), at ? { parent_id: String(at - 1) } : {})));
+  const dag = dagOf(deep, {}, new Set(deep.goals.map((one) => goalKey(one.id))));
+  assert.equal(dag.nodes.at(-1)?.expand, null);
+  assert.equal(dag.nodes.at(-1)?.inside, 1);
+});
+
+test("when nobody is at work the agent is nowhere, and in a branch that ended it is no more", () => {
+  const focused = { ...nested, current_id: "4" };
+  const current = (dag: Dag) => dag.nodes.filter((node) => node.current).map((node) => node.key);
+  assert.deepEqual(current(dagOf(focused)), [goalKey("2")]);
+  assert.deepEqual(current(dagOf(focused, {}, new Set(), { working: false })), []);
+  const inner = { ...tree(goal("1")), current_id: "1" };
+  const opened = new Set([forkKey("2"), branchKey("A")]);
+  const of = (status: Branch["status"], working = true) => current(dagOf(explored, { A: branch("A", { status, goal_tree: inner }) }, opened, { working }));
+  assert.deepEqual(of("exploring"), [goalKey("1", "A")]);
+  assert.deepEqual(of("completed"), []);
+  assert.deepEqual(of("exploring", false), []);
+});

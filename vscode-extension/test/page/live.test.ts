@@ -43,7 +43,7 @@ test("goals move and go", () => {
 
 test("a message counts once, tells where it belongs, and sets the numbers of its goals", () => {
   const state = stateOf(detail());
-  const frame: Frame = { event: "message_added", event_id: 11, message: { goal_id: "1", tokens: 50, cost: 0.25 }, affected_goals: [{ goal_id: "1", self_stats: STATS, cumulative_stats: STATS }] };
+  const frame: Frame = { event: "message_added", event_id: 11, message: { goal_id: "1", tokens: 5, usage: { input: 40, output: 5, cache_read: 3, cache_write: 2 }, cost: 0.25 }, affected_goals: [{ goal_id: "1", self_stats: STATS, cumulative_stats: STATS }] };
   assert.deepEqual(applyFrame(state, frame), { graph: true, shape: false, trace: true, message: { branch_id: null, goal_id: "1" }, stale_branch: null });
   assert.deepEqual(applyFrame(state, frame).message, null);
   assert.deepEqual([state.trace.total_messages, state.trace.total_tokens, state.trace.total_cost], [2, 150, 0.75]);
@@ -107,4 +107,18 @@ test("amounts are short", () => {
   assert.deepEqual([null, 50, 1234, 61_000, 3_700_000].map(duration), ["", "50 ms", "1.2 s", "1 min 1 s", "1 h 2 min"]);
   assert.equal(statsLine(STATS), "4 msgs · 2k · $0.03");
   assert.equal(clip("用户认证功能用户认证功能", 10), "用户认证功…");
+});
+
+test("totals are those of the API: all that was sent and received, also by branches and sub-agents", () => {
+  const usage = (input: number) => ({ input, output: 0, cache_read: 0, cache_write: 0 });
+  const state = after(
+    { event: "branch_started", event_id: 11, branch: { id: "B", explore_start_id: "1", description: "b", status: "exploring" } },
+    { event: "branch_message_added", event_id: 12, branch_id: "B", message: { tokens: 7, usage: usage(30), cost: 0.25 } },
+    { event: "branch_message_added", event_id: 13, branch_id: "A", message: { tokens: 7, usage: usage(5) } },
+    { event: "branch_completed", event_id: 14, branch_id: "B", status: "completed", usage: usage(50), cost: 0.5 },
+    // It was heard from the middle on: what else it took is not known here.
+    { event: "branch_completed", event_id: 15, branch_id: "A", status: "completed", usage: usage(900), cost: 9 },
+    { event: "subagent_completed", event_id: 16, subagent: { id: "s1", agent: "explore", prompt: "p", status: "completed", usage: usage(20), cost: 0.25 } },
+  );
+  assert.deepEqual([state.trace.total_messages, state.trace.total_tokens, state.trace.total_cost], [1, 175, 1.25]);
 });

@@ -1,7 +1,8 @@
-import { branchKey, dagOf, forkKey, goalKey } from "../../../../daemon/api/page/dag.js";
+import { branchKey, dagOf } from "../../../../daemon/api/page/dag.js";
 import { DagView } from "../../../../daemon/api/page/draw.js";
 import { layoutOf } from "../../../../daemon/api/page/layout.js";
-import { applyFrame, stateOf } from "../../../../daemon/api/page/live.js";
+import { applyFrame, isWorking, stateOf } from "../../../../daemon/api/page/live.js";
+import { Fetches, aroundWork, everything, takeBranch } from "../../../../daemon/api/page/opening.js";
 import type { Branch, DagEdge, DagNode, Frame, LiveState, TraceDetail } from "../../../../daemon/api/page/shapes";
 import type { ToGraph } from "../messages";
 
@@ -29,7 +30,9 @@ export class Graph {
   state: LiveState | null = null;
   expanded = new Set<string>();
   follow = true;
-  private readonly fetching = new Set<string>();
+  private readonly fetches = new Fetches();
+  /** Everything is to be open, also what is not known yet. */
+  private all = false;
   /** The agent's place as it was shown last. */
   private place: string | null = null;
   /** The person has taken over what is seen. */
@@ -70,8 +73,9 @@ export class Graph {
     const before = this.state;
     const same = before !== null && before.trace.trace_id === trace?.trace_id;
     this.state = trace && stateOf(trace);
-    this.fetching.clear();
+    this.fetches.clear();
     if (!same) {
+      this.all = false;
       this.expanded = new Set(expanded);
       this.held = false;
       this.place = null;
@@ -108,43 +112,39 @@ export class Graph {
 
   /** The plan of a branch; branches of a branch stand beside it, by their full ids. */
   branch({ branch_id: id, goal_tree, branches }: Extract<ToGraph, { type: "branch" }>): void {
-    this.fetching.delete(id);
+    const again = this.fetches.end(id);
     const { state } = this;
-    const known = state?.branches[id];
-    if (!state || !known) return;
-    state.branches[id] = { ...known, goal_tree, goal_count: goal_tree.goals.length };
-    for (const inner of Object.values(branches)) {
-      const full = inner.id.startsWith(`${id}.`) ? inner.id : `${id}.${inner.id}`;
-      state.branches[full] = { ...state.branches[full], ...inner, id: full };
-    }
+    if (!state?.branches[id]) return;
+    // What frames told before came before this answer, so it is never older than they.
+    takeBranch(state, id, { goal_tree, goal_count: goal_tree.goals.length, branches }, false);
+    if (again) this.fetch(id);
+    this.openAll();
     this.draw();
   }
 
   branchFailed(id: string): void {
-    this.fetching.delete(id);
+    this.fetches.end(id);
     this.expanded.delete(branchKey(id));
     this.draw();
   }
 
+  /** Also of branches whose goals come one after the other. */
   expandAll(): void {
-    const { state } = this;
-    if (!state) return;
-    const open = (goals: LiveState["goal_tree"]["goals"], branchId: string | null): void => {
-      for (const goal of goals) {
-        if (goal.parent_id) this.expanded.add(goalKey(goal.parent_id, branchId));
-        if (goal.type === "explore_start") this.expanded.add(forkKey(goal.id, branchId));
-      }
-    };
-    open(state.goal_tree.goals, null);
-    for (const branch of Object.values(state.branches)) {
-      this.expanded.add(branchKey(branch.id));
-      open(branch.goal_tree?.goals ?? [], branch.id);
-      if (!branch.goal_tree) this.fetch(branch.id);
-    }
+    this.all = true;
+    this.openAll();
     this.changed();
   }
 
+  private openAll(): void {
+    const { state } = this;
+    if (!state || !this.all) return;
+    for (const key of everything(state)) this.expanded.add(key);
+    for (const branch of Object.values(state.branches)) if (!branch.goal_tree && !branch.removed) this.fetch(branch.id);
+    this.hooks.onExpanded();
+  }
+
   collapseAll(): void {
+    this.all = false;
     this.expanded.clear();
     this.changed();
     this.view.readable();
@@ -153,7 +153,10 @@ export class Graph {
   private toggle(key: string, open: boolean): void {
     this.held = true;
     if (open) this.expanded.add(key);
-    else this.expanded.delete(key);
+    else {
+      this.expanded.delete(key);
+      this.all = false;
+    }
     if (open && key.startsWith("branch:")) this.fetch(key.slice("branch:".length));
     const { selected } = this.view;
     const focus = this.host.contains(document.activeElement) || document.activeElement === document.body;
@@ -168,25 +171,13 @@ export class Graph {
     this.draw();
   }
 
-  /** While branches are at work they are what one wants to see, and so are the goals around them. */
+  /** While branches are at work they are what one wants to see, and so is all around them. */
   private openFork(branch: Branch | undefined): void {
-    const { state } = this;
-    if (!state || branch?.status !== "exploring") return;
-    const dot = branch.id.lastIndexOf(".");
-    const outer = dot < 0 ? null : branch.id.slice(0, dot);
-    this.expanded.add(forkKey(branch.explore_start_id, outer));
-    const byId = new Map((outer === null ? state.goal_tree : state.branches[outer]?.goal_tree)?.goals.map((goal) => [goal.id, goal.parent_id]));
-    const seen = new Set<string>();
-    for (let above = byId.get(branch.explore_start_id); above && !seen.has(above); above = byId.get(above)) {
-      seen.add(above);
-      this.expanded.add(goalKey(above, outer));
-    }
+    if (this.state) for (const key of aroundWork(this.state, branch)) this.expanded.add(key);
   }
 
   private fetch(id: string): void {
-    if (this.fetching.has(id)) return;
-    this.fetching.add(id);
-    this.hooks.onBranch(id);
+    if (this.fetches.begin(id)) this.hooks.onBranch(id);
   }
 
   private soon(): void {
@@ -202,7 +193,7 @@ export class Graph {
     this.timer = undefined;
     const { state, view } = this;
     if (!state) return;
-    const dag = dagOf(state.goal_tree, state.branches, this.expanded);
+    const dag = dagOf(state.goal_tree, state.branches, this.expanded, { working: isWorking(state) });
     this.width = this.wrap();
     view.show(dag, layoutOf(dag, { ...SIZES, wrap: this.width }));
     this.host.dataset["nodes"] = String(dag.nodes.length);

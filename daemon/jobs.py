@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tools import process
+from tools.cutting import tail
 from tools.errors import ToolError
 from tools.jobs import Job
 from tools.output import HeadTail, Output
@@ -90,7 +91,7 @@ class SessionJobs:
 
         def heard(text: str) -> None:
             entry.unread.add(text)
-            self._on_output(tool_call_id, text[-_LIVE_CHUNK:])
+            self._on_output(tool_call_id, tail(text, _LIVE_CHUNK))
 
         job = Job(f"job_{self._count}", command, self._now(), output_file=path)
         output = Output(path, heard, self._redact, whole=True)

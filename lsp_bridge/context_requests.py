@@ -15,6 +15,7 @@ from daemon.loop.session import Busy, Session
 from daemon.model.base import Model
 from lsp_bridge import protocol as p
 from lsp_bridge.request_error import RequestError
+from tools.cutting import head
 
 NO_GOAL = "no goal"
 COMPACTION = "compaction"
@@ -90,7 +91,8 @@ class ContextRequests:
         session = self._core.new_session(model=state.trace.model, agent=params.agent)
         # Else both would be named after the hand-over's first words.
         self._core.update_session(
-            session, {"title": f"{params.agent}: {state.trace.title}"[:200], "mission": state.plan.mission}
+            session,
+            {"title": head(f"{params.agent}: {state.trace.title}", 200), "mission": state.plan.mission},
         )
         session.begin_with(text)
         # Under this client's settings and keys, as a new session is.

@@ -21,6 +21,7 @@ from daemon.provider.variables import without_provider_env
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
 from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.handshake import INCOMPATIBLE, PROTOCOL_VERSION, UNAUTHORIZED
+from tools.cutting import tail
 
 EXIT_ALREADY_RUNNING = 3
 """Exit code of ``serve`` when another daemon has the lock."""
@@ -298,7 +299,7 @@ def _tail(path: Path, start: int) -> str:
         text = path.read_bytes()[start:].decode("utf-8", "replace").strip()
     except OSError:
         return ""
-    return ("…" if len(text) > _TAIL else "") + text[-_TAIL:]
+    return ("…" if len(text) > _TAIL else "") + tail(text, _TAIL)
 
 
 def _failed(paths: RuntimePaths, code: int, log_start: int) -> str:

@@ -33,6 +33,7 @@ from lsp_bridge.request_error import RequestError
 from lsp_bridge.sealed import check_sealed
 from lsp_bridge.settable import check_budget, check_mode, check_model, mode_notice
 from lsp_bridge.trace_requests import TraceRequests
+from tools.cutting import head
 
 
 class ModelChooser(Protocol):
@@ -261,7 +262,7 @@ class Requests:
             check_mode(params.mode, self.client_trust())
             updates["mode"] = params.mode
         if params.title is not None:
-            updates["title"] = " ".join(params.title.split())[:200]
+            updates["title"] = head(" ".join(params.title.split()), 200)
         if params.model is not None:
             if params.model:
                 check_model(params.model)

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from tools import process
 from tools.base import CommandChange, PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.cutting import head, tail
 from tools.diff import shown_name
 from tools.output import MAX_OUTPUT as MAX_OUTPUT
 from tools.output import Output
@@ -89,7 +90,7 @@ class BashTool(Tool[BashInput]):
             return await _start_job(args, ready, ctx)
         output = Output(
             ctx.scratch / f"bash-{_safe_name(ctx.tool_call_id)}.txt",
-            lambda text: ctx.on_output(text[-_LIVE_CHUNK:]),
+            lambda text: ctx.on_output(tail(text, _LIVE_CHUNK)),
             ctx.redact,
         )
         changed: Sequence[CommandChange] = ()
@@ -338,7 +339,7 @@ def _changed_metadata(changed: Sequence[CommandChange], workspace: Path) -> list
 
 
 def _title(args: BashInput) -> str:
-    return args.description.strip() or args.command.strip().splitlines()[0][:100]
+    return args.description.strip() or head(args.command.strip().splitlines()[0], 100)
 
 
 def _result(

@@ -8,7 +8,10 @@ password, the name before a token), the whole secret falls away. Other texts are
 
 from __future__ import annotations
 
-from tools.redaction import SECRETS, CharSpan
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tools.redaction import CharSpan, Redactor
 
 _NEAR = 6_000
 """Characters on each side of a border that are looked at; keys are shorter, but for those of the next line."""
@@ -42,22 +45,25 @@ def one_line(text: str, length: int) -> str:
     )
 
 
-def middle_out(text: str, first: int, last: int) -> tuple[str, str]:
-    """Head and tail of a text that is longer than both."""
-    return head(text, first), tail(text, last)
+def _secrets() -> Redactor:
+    # Not with the module: a command line that cuts nothing starts without the patterns.
+    from tools.redaction import SECRETS
+
+    return SECRETS
 
 
 def _before(text: str, at: int) -> int:
     """Where a text that is to end at ``at`` ends."""
-    if 0 < at < len(text) and not _in_long_word(text, at) and not SECRETS.spaced and not _block(text, at):
+    secrets = _secrets()
+    if 0 < at < len(text) and not _in_long_word(text, at) and not secrets.spaced and not _block(text, at):
         return at
     reach = _KEY_BLOCK if _block(text, at) else _NEAR
     first = max(0, at - reach)
-    whole = SECRETS.spans(text[first : at + reach])
+    whole = secrets.spans(text[first : at + reach])
     end = at - first
     while end > 0:
         # A secret that ends at the border may be known as one only by what follows it.
-        left = SECRETS.spans(text[first : first + end])
+        left = secrets.spans(text[first : first + end])
         split = [
             start for start, stop in whole if start < end and not (stop <= end and _in((start, stop), left))
         ]
@@ -69,12 +75,13 @@ def _before(text: str, at: int) -> int:
 
 def _behind(text: str, at: int) -> int:
     """Where a text that is to begin at ``at`` begins."""
+    secrets = _secrets()
     reach = _KEY_BLOCK if _block(text, at) else _NEAR
     first = max(0, at - reach)
-    whole = SECRETS.spans(text[first : at + reach])
+    whole = secrets.spans(text[first : at + reach])
     begin, last = at - first, min(len(text), at + reach)
     while first + begin < last:
-        left = [(start + begin, stop + begin) for start, stop in SECRETS.spans(text[first + begin : last])]
+        left = [(start + begin, stop + begin) for start, stop in secrets.spans(text[first + begin : last])]
         split = [
             stop
             for start, stop in whole

@@ -13,6 +13,7 @@ from pydantic import Field
 from tools import search
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.cutting import head
 from tools.diagnostics_text import blocks, problems_metadata
 from tools.glob import newest_first
 from tools.language import NO_SERVER, CurrentProblems, Problem, Severity
@@ -183,7 +184,7 @@ def _ordered(problems: Sequence[Problem]) -> list[Problem]:
 
 def _bounded(problems: Sequence[Problem], workspace: Path) -> str:
     short = [
-        replace(problem, message=problem.message[:_MAX_MESSAGE] + "…")
+        replace(problem, message=head(problem.message, _MAX_MESSAGE) + "…")
         if len(problem.message) > _MAX_MESSAGE
         else problem
         for problem in _ordered(problems)
@@ -192,4 +193,4 @@ def _bounded(problems: Sequence[Problem], workspace: Path) -> str:
         text = blocks(short, workspace, files=files, per_file=per_file)
         if len(text) <= MAX_CHARACTERS:
             break
-    return text[:MAX_CHARACTERS]
+    return head(text, MAX_CHARACTERS)

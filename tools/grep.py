@@ -10,6 +10,7 @@ from pydantic import Field
 from tools import search, unsaved
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.cutting import head
 from tools.glob import newest_first
 from tools.glob_pattern import compile_glob
 from tools.paths import ask_outside, ask_read, may_read, resolve, rule_target
@@ -81,7 +82,7 @@ async def _result(
         lines.append(rule_target(root / path, ctx.workspace) + typed)
         for number, text in by_file[path][: MAX_RESULTS - shown]:
             shown += 1
-            lines.append(f"{number}→{text[:MAX_COLUMNS]}{'…' if len(text) > MAX_COLUMNS else ''}")
+            lines.append(f"{number}→{head(text, MAX_COLUMNS)}{'…' if len(text) > MAX_COLUMNS else ''}")
     if not lines:
         lines.append("No lines match.")
     if total > shown:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.cutting import head
 from tools.jobs import Job
 
 
@@ -51,7 +52,7 @@ def described(job: Job) -> str:
     if job.exit_code is not None and job.exit_code < 0:
         state = f"killed by signal {-job.exit_code}"
     where = f" (all output: {job.output_file.as_posix()})" if job.output_file is not None else ""
-    return f"{job.job_id}: {state}: {job.command.splitlines()[0][:200]}{where}"
+    return f"{job.job_id}: {state}: {head(job.command.splitlines()[0], 200)}{where}"
 
 
 def _listed(ctx: ToolContext) -> str:

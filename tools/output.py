@@ -9,10 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
+from tools.cutting import head, tail
+
 MAX_OUTPUT = 30_000
 """Characters of output the model gets, half from the beginning and half from the end."""
 MAX_SPILL_BYTES = 64 * 1024 * 1024
 _HELD = 64 * 1024
+_BORDER = 24 * 1024
+"""Characters kept beyond what is shown: only they tell whether a border falls into a secret."""
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN", "-----END"
 
 
@@ -34,16 +38,20 @@ class HeadTail:
     def add(self, text: str) -> None:
         """More of it."""
         self.total += len(text)
-        room = max(0, self._half - len(self._head))
+        room = max(0, self._half + _BORDER - len(self._head))
         self._head += text[:room]
-        self._tail = (self._tail + text[room:])[-self._half :]
+        if room < len(text):
+            self._tail = (self._tail + text[room:])[-self._half - _BORDER :]
 
     def text(self, where: str) -> str:
         """All, or head and tail; ``where`` says in what is left out where the rest is."""
-        left_out = self.total - len(self._head) - len(self._tail)
-        if left_out <= 0:
+        if not self.cut:
             return self._head + self._tail
-        return f"{self._head}\n\n[… {left_out} characters left out; {where} …]\n\n{self._tail}"
+        known = self.total <= len(self._head) + len(self._tail)
+        begun = head(self._head + self._tail if known else self._head, self._half)
+        ended = tail(self._head + self._tail if known else self._tail, self._half)
+        left_out = self.total - len(begun) - len(ended)
+        return f"{begun}\n\n[… {left_out} characters left out; {where} …]\n\n{ended}"
 
 
 class Output:

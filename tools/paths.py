@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tools.access import Access, Action, suggestions
 from tools.base import PermissionAsk, ToolContext, ToolError
+from tools.cutting import head
 from tools.links import has_other_names, other_names
 
 
@@ -39,7 +40,7 @@ def resolve(raw: str, ctx: ToolContext) -> Target:
         raise ToolError("The path is empty.")
     if "\0" in raw:
         raise ToolError("The path contains a NUL character.")
-    shown = repr(raw if len(raw) <= 200 else f"{raw[:200]}…")
+    shown = repr(raw if len(raw) <= 200 else f"{head(raw, 200)}…")
     try:
         path = Path(raw).expanduser()
     except RuntimeError as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pydantic import AliasChoices, Field
 
 from tools.base import Image, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.cutting import head
 from tools.hashing import sha256
 from tools.listing import tree
 from tools.paths import Target, ask_read, did_you_mean, explain_os_error, resolve, rule_target
@@ -186,7 +187,7 @@ def _page(text: str, offset: int, limit: int) -> _Page:
     for number, line in enumerate(lines[offset - 1 : offset - 1 + min(limit, MAX_LINES)], offset):
         body = line.body
         if len(body) > MAX_COLUMNS:
-            body = f"{body[:MAX_COLUMNS]}… [line cut: {len(body)} characters]"
+            body = f"{head(body, MAX_COLUMNS)}… [line cut: {len(body)} characters]"
         row = f"{number}{SEPARATOR}{body}"
         size += len(row.encode("utf-8", "replace")) + 1
         if size > MAX_BYTES and shown:

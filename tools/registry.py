@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tools.base import PermissionDenied, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.cutting import head
 
 _log = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ async def run_tool(tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResu
         arguments = parse_input(tool, input_json)
         return await tool.run(arguments, ctx)
     except ToolError as error:
-        return ToolResult(str(error), title=str(error).split("\n", 1)[0][:160], is_error=True)
+        return ToolResult(str(error), title=head(str(error).split("\n", 1)[0], 160), is_error=True)
     except (PermissionDenied, asyncio.CancelledError):
         raise
     except Exception as error:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tools import plain_search, process
 from tools.base import ToolError
+from tools.cutting import head
 
 EXCLUDED = (".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__", ".trace")
 """Folders that are never searched. ripgrep leaves out what git ignores besides."""
@@ -83,7 +84,7 @@ async def find_lines(
         argv = [sys.executable, "-I", str(Path(plain_search.__file__)), json.dumps(wanted)]
     data, cut, error = await _collect(argv, root, MAX_BYTES)
     if not data and error:
-        raise ToolError(f"The search failed: {error.strip()[:1000]}")
+        raise ToolError(f"The search failed: {head(error.strip(), 1000)}")
     return Found(lines=await asyncio.to_thread(_parse, data, include), cut=cut)
 
 

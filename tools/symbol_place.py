@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tools.base import ToolError
+from tools.cutting import head
 from tools.language import CodeSymbol
 from tools.text import Line, split_lines
 
@@ -56,7 +57,7 @@ def on_line(text: str, symbol: str, line: int, name: str) -> list[Place]:
     others = [number for number, _ in _all(lines, symbol)]
     where = f" It stands on {_numbers(others)}." if others else " It stands nowhere in the file."
     raise ToolError(
-        f"{name}:{line} has no `{split_name(symbol)[1]}`. It says: {body.strip()[:_SHOWN]}\n{where.strip()}"
+        f"{name}:{line} has no `{split_name(symbol)[1]}`. It says: {head(body.strip(), _SHOWN)}\n{where.strip()}"
     )
 
 

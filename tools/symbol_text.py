@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tools.access import Action
 from tools.base import ToolContext
+from tools.cutting import head
 from tools.diff import shown_name
 from tools.language import CodePlace, CodeSymbol
 from tools.paths import may_read, rule_target
@@ -55,7 +56,9 @@ def list_places(items: Sequence[CodePlace], readable: Readable, limit: int) -> L
     lines: list[str] = []
     for item in sorted(seen, key=lambda item: _rank(item, readable, root))[:limit]:
         text = (
-            item.text[:_MAX_TEXT] if readable.of(item.path) == "allow" else "(not to be read without asking)"
+            head(item.text, _MAX_TEXT)
+            if readable.of(item.path) == "allow"
+            else "(not to be read without asking)"
         )
         lines.append(f"{_where(item, root)} {text}".rstrip())
     return Listed(lines, len(seen), len(items) - len(seen))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.cutting import head
 
 
 class TaskInput(ToolInput):
@@ -31,9 +32,9 @@ class TaskTool(Tool[TaskInput]):
             PermissionAsk(
                 "task",
                 (agent,),
-                f"Have the agent {agent} work on: {' '.join(prompt.split())[:100]}",
+                f"Have the agent {agent} work on: {head(' '.join(prompt.split()), 100)}",
                 suggestions=suggestions("task", named),
-                detail=prompt[:2_000],
+                detail=head(prompt, 2_000),
             )
         )
         told = await ctx.subagents.run(agent, prompt)

@@ -22,6 +22,7 @@ from daemon.permission.service import CallPermission, Settled
 from daemon.plan.text import progress_text
 from daemon.plan.tree import PlanError, PlanTree
 from tools.base import PermissionAsk, ToolError
+from tools.cutting import head
 from tools.exploring import Told
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _question(tree: PlanTree, report: str, *, lifts_mode: bool) -> str:
     lines = [progress_text(tree), "", report]
     if lifts_mode:
         lines += ["", "Yes ends mode plan: files may be changed then, as your rules say."]
-    return "\n".join(lines)[:_LONGEST_DETAIL]
+    return head("\n".join(lines), _LONGEST_DETAIL)
 
 
 class _ApprovalAsker:

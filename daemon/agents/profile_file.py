@@ -10,6 +10,7 @@ from daemon.agents.front_matter import BadHead, Entry, Value, read_document
 from daemon.agents.profile import COMPACTION, AgentMode, AgentProfile, AgentSource
 from daemon.model.permissions import Rule
 from daemon.permission.rules_file import rules_from_config
+from tools.cutting import head
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 MAX_FILE = 200_000
@@ -43,7 +44,7 @@ def parse_agent(name: str, text: str, source: AgentSource = "shipped", file: str
         raise BadAgent("it has no text: write the agent's prompt below the front matter")
     unread = words.head_without_fence(document.body.splitlines())
     if unread is not None:
-        line = document.body.splitlines()[unread].strip()[:60]
+        line = head(document.body.splitlines()[unread].strip(), 60)
         raise BadAgent(
             f"line {document.body_line + unread}: {line!r} looks like front matter and does not stand in it: all of it "
             "goes between two lines of just ---, at the top of the file"
@@ -72,7 +73,7 @@ class _Head:
         description = " ".join(self._text("description").split()) or body.lstrip("# ").split("\n", 1)[0]
         return AgentProfile(
             name=self._name,
-            description=description[:MAX_DESCRIPTION],
+            description=head(description, MAX_DESCRIPTION),
             prompt=body,
             context=context,
             rules=tuple(rules),

@@ -25,6 +25,7 @@ from daemon.model.messages import Message, StopReason
 from daemon.model.words import cut_line
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
+from tools.cutting import head
 from tools.errors import ToolError
 from tools.exploring import Told
 from tools.output import HeadTail
@@ -121,7 +122,9 @@ class SessionSubagents:
 
     async def _turn(self, child: Session, prompt: str) -> tuple[StopReason, str]:
         now = self.session.services.now()
-        child.emit(SessionUpdated(trace_id=child.session_id, time=now, updates={"mission": prompt[:2_000]}))
+        child.emit(
+            SessionUpdated(trace_id=child.session_id, time=now, updates={"mission": head(prompt, 2_000)})
+        )
         working = asyncio.ensure_future(child.prompt(prompt, planner="in_loop"))
         await asyncio.sleep(0)  # now it has its task
         child.sealed = _SEALED
@@ -210,7 +213,7 @@ def _ended(meta: SubagentMeta, child: Session, stop: StopReason) -> SubagentMeta
     return meta.model_copy(
         update={
             "status": "completed" if stop == "end_turn" else "failed",
-            "summary": last_words(child.state.messages)[:2_000],
+            "summary": head(last_words(child.state.messages), 2_000),
             "stop_reason": stop,
             "usage": usage,
             "cost": cost,

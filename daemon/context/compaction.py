@@ -30,6 +30,7 @@ from daemon.model.messages import (
 )
 from daemon.plan.tree import PlanTree
 from daemon.provider.base import PromptMessage
+from tools.cutting import head, tail
 
 _LONGEST = 20_000
 """Characters of one text in the short form of a window, see ``shortened``."""
@@ -247,7 +248,7 @@ def cut_middle(text: str, length: int) -> str:
         return text
     half = length // 2
     note = f"\n[… {len(text) - 2 * half:,} characters left out here …]\n"
-    return text[:half] + note + text[len(text) - half :]
+    return head(text, half) + note + tail(text, half)
 
 
 def shown_instructions(messages: Iterable[Message]) -> dict[str, str]:

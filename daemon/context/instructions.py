@@ -17,6 +17,7 @@ from typing import cast
 
 from daemon.context.tags import attribute, plain
 from tools.base import ToolResult
+from tools.cutting import head
 from tools.diff import shown_name
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
@@ -187,7 +188,7 @@ def _read(path: Path, within: Path | None, limit: int) -> str:
     except OSError:
         return ""
     text = data.decode("utf-8-sig", errors="replace").strip()
-    return text if len(text) <= limit else text[:limit] + _CUT
+    return text if len(text) <= limit else head(text, limit) + _CUT
 
 
 def _real_file(path: Path) -> Path | None:

@@ -17,6 +17,7 @@ from daemon.model.branches import branch_name
 from daemon.model.permissions import Rule
 from daemon.plan.text import plan_to_prompt
 from tools.base import ToolError
+from tools.cutting import head
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -50,7 +51,7 @@ def checked_directions(branches: Sequence[str]) -> list[str]:
     twice = next((text for text, key in zip(directions, known, strict=True) if known.count(key) > 1), None)
     if twice is not None:
         raise ToolError(
-            f"Two branches have the same direction ({twice[:100]!r}): make them differ, or drop one."
+            f"Two branches have the same direction ({head(twice, 100)!r}): make them differ, or drop one."
         )
     return directions
 

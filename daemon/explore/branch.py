@@ -27,6 +27,7 @@ from daemon.model.branches import CheckRun
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import FinishPart, Message, Part, StopReason
 from daemon.store.base import StoreError
+from tools.cutting import head
 
 log = logging.getLogger(__name__)
 
@@ -264,7 +265,9 @@ class _Branch:
         return dataclasses.replace(
             outcome,
             status="completed" if done else "abandoned",
-            summary=f"{summary[:_SUMMARY]}\n\n{self._note}".strip() if self._note else summary[:_SUMMARY],
+            summary=f"{head(summary, _SUMMARY)}\n\n{self._note}".strip()
+            if self._note
+            else head(summary, _SUMMARY),
             stop=self._stop,
             detail=self._detail,
         )

@@ -45,6 +45,7 @@ from daemon.plan.exploring import (
 from daemon.plan.tree import Change, PlanError
 from daemon.store.base import StoreError
 from tools.base import Permission, ToolError
+from tools.cutting import head
 from tools.exploring import Told
 from tools.shielding import finish
 
@@ -148,10 +149,10 @@ class Exploration:
         session = self._session
         ids = [task.branch_id for task in tasks]
         count = f"{len(tasks)} approaches" if len(tasks) != 1 else "1 approach"
-        short = "; ".join(one_line(task.direction)[:80] for task in tasks)
+        short = "; ".join(head(one_line(task.direction), 80) for task in tasks)
         words = f"Explore {count}: {short}"
         try:
-            changes = plan_exploration(session.state.plan, words[:400], ids)
+            changes = plan_exploration(session.state.plan, head(words, 400), ids)
         except PlanError as error:
             raise ToolError(f"The exploration cannot be put into the plan. {error}") from error
         self._start_id = str(session.state.plan.last_id + 1)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from daemon.explore.merge_plan import Conflict, MergePlan
 from daemon.model.words import cut_line
+from tools.cutting import head
 from tools.diff import shown_name
 
 _MAX_CONFLICTS = 5
@@ -87,4 +88,4 @@ def _quoted(text: str) -> list[str]:
 
 
 def _row(row: str) -> str:
-    return shown_name(row.expandtabs(4))[:_MAX_WIDTH] if row.strip() else cut_line(row, _MAX_WIDTH)
+    return head(shown_name(row.expandtabs(4)), _MAX_WIDTH) if row.strip() else cut_line(row, _MAX_WIDTH)

@@ -26,6 +26,7 @@ from daemon.permission.service import CallInfo
 from daemon.redaction import SECRETS
 from tools import process
 from tools.base import PermissionAsk, PermissionDenied
+from tools.cutting import head
 from tools.shielding import finish
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ async def _question(session: Session, command: str) -> PermissionAsk:
     workspace = session.services.workspace
     contained = await asyncio.to_thread(_has_sandbox, session)
     ask = await asyncio.to_thread(
-        lambda: question(command, real_place(workspace), title=f"Test each branch: {command[:100]}")
+        lambda: question(command, real_place(workspace), title=f"Test each branch: {head(command, 100)}")
     )
     outside = any(access.permission == "edit" and access.target.startswith("/") for access in ask.accesses)
     detail = f"{command}\n\nRuns in the copy of each branch when it has ended, with all that it has changed."

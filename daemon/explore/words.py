@@ -9,6 +9,7 @@ from daemon.context.tags import plain
 from daemon.model.branches import BranchMeta
 from daemon.model.messages import StopReason
 from daemon.model.words import cut_line
+from tools.cutting import head, tail
 
 MAX_RESULT = 24_000
 """Characters of all summaries together that the main line is told."""
@@ -124,5 +125,5 @@ def _cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     # What Goalwright says of the changes stands at the end.
-    head = text[: limit - _TAIL - 60]
-    return f"{head}… (cut; the whole is in the branch's record) …{text[-_TAIL:]}"
+    begun = head(text, limit - _TAIL - 60)
+    return f"{begun}… (cut; the whole is in the branch's record) …{tail(text, _TAIL)}"

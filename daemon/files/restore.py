@@ -16,6 +16,7 @@ from pathlib import Path
 from daemon.files.blobs import BlobError, Blobs
 from daemon.files.versions import Entry
 from tools.base import FileChange
+from tools.cutting import head
 from tools.diff import shown_name
 from tools.merge import Clash, MergeConflict, merge, split
 from tools.writing.atomic import read_or_none
@@ -228,4 +229,4 @@ def _side(base: str, other: str) -> str:
 def _shown(text: str) -> list[str]:
     # Otherwise two sides that differ in their line ends only would look the same; others are kept as they are.
     lines = split(text)[: 4 * _SIDE_LINES]
-    return [line.removesuffix("\n").replace("\r", "␍")[:200] for line in lines]
+    return [head(line.removesuffix("\n").replace("\r", "␍"), 200) for line in lines]

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, cast, get_args
 
 from daemon.model.messages import whole_characters
 from daemon.model.words import cut_line
+from tools.cutting import head
 
 HookName = Literal[
     "session.start",
@@ -76,7 +77,7 @@ def may_deny(name: HookName) -> bool:
 
 def denial(reason: str) -> Answer:
     """A refusal. Whoever is refused must learn something, so there is always a reason."""
-    return Answer(denied=True, reason=reason.strip()[:MAX_REASON] or "it gave no reason.")
+    return Answer(denied=True, reason=head(reason.strip(), MAX_REASON) or "it gave no reason.")
 
 
 def concerns(tools: str, tool: str) -> bool:
@@ -91,7 +92,7 @@ def read_text(name: HookName, text: str) -> Answer:
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError):
-        raise HookFailed("answer", f"printed what is not JSON: {cut_line(text[:400], 80)}") from None
+        raise HookFailed("answer", f"printed what is not JSON: {cut_line(head(text, 400), 80)}") from None
     return read_value(name, value)
 
 
@@ -127,7 +128,7 @@ def read_value(name: HookName, value: object) -> Answer:
     if decision == "deny":
         return denial(reason or "")
     return Answer(
-        arguments=cast("dict[str, Any] | None", arguments), context=(context or "").strip()[:MAX_CONTEXT]
+        arguments=cast("dict[str, Any] | None", arguments), context=head((context or "").strip(), MAX_CONTEXT)
     )
 
 

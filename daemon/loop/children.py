@@ -15,6 +15,7 @@ from daemon.loop.state import SessionState
 from daemon.model.branches import child_id
 from daemon.model.events import SessionCreated
 from daemon.model.traces import BranchTrace, Trace
+from tools.cutting import head
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ def open_child(
     session_id = child_id(parent.session_id, name)
     known = {
         "trace_id": session_id,
-        "title": description[:200],
+        "title": head(description, 200),
         "workspace": str(services.workspace),
         "agent": agent.name,
         "model": model or parent.model or None,

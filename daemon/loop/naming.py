@@ -8,6 +8,7 @@ from daemon.model.messages import Message
 from daemon.model.traces import Trace
 from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
+from tools.cutting import head
 
 TITLE_LENGTH = 60
 SUMMARY_LENGTH = 200
@@ -21,7 +22,7 @@ def names_after(prompt: str, trace: Trace, plan: PlanTree) -> dict[str, str]:
     if not trace.title:
         names["title"] = cut_line(prompt, TITLE_LENGTH) or "Untitled"
     if not plan.mission:
-        names["mission"] = prompt.strip()[:MISSION_LENGTH]
+        names["mission"] = head(prompt.strip(), MISSION_LENGTH)
     return names
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, load_agent
 from tools.base import Tool
+from tools.cutting import head
 from tools.registry import unknown_tool
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def serving(session: LiveSession) -> list[AgentProfile]:
 
 def _line(agent: AgentProfile) -> str:
     text = agent.description
-    return f"- {agent.name}: {text if len(text) <= _DESCRIPTION else text[:_DESCRIPTION] + '…'}"
+    return f"- {agent.name}: {text if len(text) <= _DESCRIPTION else head(text, _DESCRIPTION) + '…'}"
 
 
 def tell_of_agents(session: LiveSession) -> None:

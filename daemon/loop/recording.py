@@ -11,6 +11,7 @@ from daemon.model.events import MessageAdded
 from daemon.model.messages import Message, Part, Role, Usage, describe
 from daemon.plan.tree import Change
 from daemon.store.base import StoreError
+from tools.cutting import head
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -62,7 +63,7 @@ class Recorder:
             goal_id=goal_id,
             tool_call_id=tool_call_id,
             content=content,
-            description=describe(role, content)[:_DESCRIPTION],
+            description=head(describe(role, content), _DESCRIPTION),
             tokens=tokens,
             cost=cost,
             created_at=self._services.now(),

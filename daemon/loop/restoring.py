@@ -25,6 +25,7 @@ from daemon.model.events import FileChanged, FilesRestored
 from daemon.model.messages import Message, ToolCallPart
 from tools.base import FileChange, Permission, ProposedFile, ToolError
 from tools.change import write_approved
+from tools.cutting import head
 from tools.diff import shown_name
 from tools.paths import rule_target
 from tools.writing.proposal import propose
@@ -332,8 +333,9 @@ class Restorer:
                 return its == goal_id
             return its == goal_id or any(above.id == goal_id for above in plan.ancestors(its))
 
-        return belongs, f"for the goal {plan.numbers().get(goal_id, '')} {goal.description[:80]}".replace(
-            "  ", " "
+        return (
+            belongs,
+            f"for the goal {plan.numbers().get(goal_id, '')} {head(goal.description, 80)}".replace("  ", " "),
         )
 
     def _name(self, change: FileSetChange) -> str:

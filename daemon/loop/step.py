@@ -35,6 +35,7 @@ from daemon.provider.base import (
 )
 from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied, ToolContext, ToolResult
+from tools.cutting import head
 
 log = logging.getLogger(__name__)
 
@@ -271,7 +272,7 @@ async def _run_one(host: StepHost, call: ToolCallPart, *, again: bool) -> ToolRe
                 targets=(call.name,),
                 title=repeat.title,
                 suggestions=suggestions("doom_loop", (call.name,)),
-                detail=call.input[:2_000],
+                detail=head(call.input, 2_000),
             )
         )
     result = await host.run_tool(call, context)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tools.cutting import head
+
 
 def cut_line(text: str, length: int) -> str:
     """``text`` without line breaks, cut to ``length`` characters."""
     line = " ".join(text.split())
-    return line if len(line) <= length else line[: length - 1].rstrip() + "…"
+    return line if len(line) <= length else head(line, length - 1).rstrip() + "…"

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from daemon.model.permissions import Grant, PermissionRequest, Reason, Rule, Scope
 from daemon.permission.rules import Verdict
 from tools.base import PermissionAsk, ToolError
+from tools.cutting import short
 
 MOST_GRANTS = 20
 """Of one answer."""
@@ -123,4 +124,4 @@ def _check(grant: Grant, about: Collection[str]) -> None:
 
 
 def _quoted(text: str) -> str:
-    return ascii(text if len(text) <= 60 else f"{text[:59]}…")
+    return ascii(short(text, 60))

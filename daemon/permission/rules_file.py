@@ -6,6 +6,7 @@ from typing import cast
 
 from daemon.model.permissions import Action, Rule, RuleSource
 from daemon.permission.layers import STRICTNESS
+from tools.cutting import head
 
 _SAME = {"step": "goal"}
 """The tool of the plan has one permission, whichever it is."""
@@ -28,7 +29,7 @@ def rules_from_config(value: object, source: RuleSource, file: str = "") -> tupl
         if not isinstance(permission, str) or not isinstance(pattern, str) or known is None:
             wrong.append(f"{permission!r}: {pattern!r}: {action!r} (the action must be allow, ask or deny)")
         elif max(len(permission), len(pattern)) > MAX_PATTERN:
-            wrong.append(f"{pattern[:60]!r}… is longer than {MAX_PATTERN:,} characters")
+            wrong.append(f"{head(pattern, 60)!r}… is longer than {MAX_PATTERN:,} characters")
         elif len(rules) == MAX_RULES:
             wrong.append(f"there are more than {MAX_RULES:,} rules")
             break

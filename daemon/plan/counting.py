@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from daemon.model.goals import GoalStats
+from tools.cutting import head
 
 _PREVIEW_SEGMENTS = 8
 _PREVIEW_NAME = 40
@@ -52,7 +53,7 @@ def extended_preview(preview: str | None, tools: Sequence[str]) -> str | None:
     segments = preview.split(" → ") if preview else []
     for tool in tools:
         # A model can call a tool by any name; the arrow and the cross are ours.
-        wanted = " ".join(re.sub(r"[→×…]", "-", tool).split())[:_PREVIEW_NAME].strip() or "?"
+        wanted = head(" ".join(re.sub(r"[→×…]", "-", tool).split()), _PREVIEW_NAME).strip() or "?"
         name, _, count = segments[-1].partition(" × ") if segments else ("", "", "")
         if name == wanted:
             segments[-1] = f"{wanted} × {(int(count) if count.isdecimal() else 1) + 1}"

@@ -13,6 +13,7 @@ from daemon.model.goals import Goal, GoalStats
 from daemon.plan.counting import joined
 from daemon.plan.forest import ENDED
 from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree, Updated
+from tools.cutting import head
 
 MERGE_DESCRIPTION = "Choose among the explored approaches"
 
@@ -53,7 +54,7 @@ def plan_explored(tree: PlanTree, start_id: str, summary: str, merge_summary: st
     changes: list[Change] = [] if there else [Added(merge, tree.index_behind(start_id))]
     takes_focus = tree.current_id in (start_id, None)
     focus = merge.id if takes_focus else tree.current_id
-    done = {"status": "completed", "summary": summary[:MAX_SUMMARY]}
+    done = {"status": "completed", "summary": head(summary, MAX_SUMMARY)}
     changes.append(Updated(start_id, done, focus))
     if takes_focus:
         changes.append(Updated(merge.id, {"status": "in_progress"}, merge.id))
@@ -90,7 +91,7 @@ def plan_given_up(tree: PlanTree, start_id: str, why: str) -> list[Change]:
     goal = tree.goals.get(start_id)
     if goal is None or goal.status in ENDED or tree.ended_root(start_id) is not None:
         return []
-    return tree.plan_abandon(why[:MAX_SUMMARY], goal)
+    return tree.plan_abandon(head(why, MAX_SUMMARY), goal)
 
 
 def is_given_up(tree: PlanTree, start_id: str) -> bool:

@@ -19,6 +19,7 @@ from daemon.model.events import AffectedGoal
 from daemon.model.goals import Goal, GoalTree
 from daemon.plan.changes import Added, Change, Moved, PlanError, Removed, Updated
 from daemon.plan.counting import counted
+from tools.cutting import short
 
 ENDED = ("completed", "abandoned")
 
@@ -200,7 +201,7 @@ class GoalForest:
     def title(self, goal_id: str, limit: int = 100) -> str:
         """Number and description of a goal in one line, the latter cut at ``limit`` characters."""
         goal = self.goals[goal_id]
-        text = goal.description if len(goal.description) <= limit else f"{goal.description[: limit - 1]}…"
+        text = short(goal.description, limit)
         return f"{self.number_of(goal_id) or ''} {text}".strip()
 
     def _numbered(self) -> Iterator[tuple[str, str]]:
@@ -218,7 +219,7 @@ class GoalForest:
         return found
 
     def _no_such_goal(self, number: str) -> str:
-        wanted = number if len(number) <= 80 else f"{number[:79]}…"
+        wanted = short(number, 80)
         known = [found for _, found in itertools.islice(self._numbered(), 31)]
         if not known:
             return f"There is no goal {wanted}: the plan is empty. Add goals first."

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from daemon.loop.doom import key_of
 from daemon.model.messages import FilePart, Message, TextPart, ToolCallPart, ToolResultPart
+from tools.cutting import short
 
 FAILURES = 3
 """Failures of a row, after which a new plan is asked for."""
@@ -79,7 +80,7 @@ def failed(result: ToolResultPart) -> bool:
 
 def _brief(result: ToolResultPart) -> str:
     line = " ".join(result.content.split())
-    return line if len(line) <= 300 else f"{line[:299]}…"
+    return short(line, 300)
 
 
 def _command(call: ToolCallPart) -> str:
@@ -88,4 +89,4 @@ def _command(call: ToolCallPart) -> str:
     except ValueError:
         command = call.input
     line = " ".join(str(command).split())
-    return line if len(line) <= 300 else f"{line[:299]}…"
+    return short(line, 300)

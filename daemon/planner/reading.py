@@ -15,6 +15,7 @@ from typing import cast
 from daemon.model.messages import ToolCallPart
 from daemon.plan.changes import MAX_DESCRIPTION, one_line
 from daemon.planner.listing import listed, plain
+from tools.cutting import head
 
 MAX_LAYERED = 12
 MAX_SIGNPOSTS = 5
@@ -172,7 +173,9 @@ def _no_list(value: object) -> str:
     if "steps" not in fields or isinstance(fields["steps"], list) or _text(fields, _GOALS):
         return ""
     steps = fields["steps"]
-    kind = "null" if steps is None else "an object" if isinstance(steps, dict) else f"{str(steps)[:60]!r}"
+    kind = (
+        "null" if steps is None else "an object" if isinstance(steps, dict) else f"{head(str(steps), 60)!r}"
+    )
     return (
         f'"steps" was {kind}; it must be a list, {{"steps": [...]}}, and an empty one when no plan is needed.'
     )
@@ -187,7 +190,7 @@ def _step(item: object) -> PlanStep:
     if isinstance(item, str):
         return _checked(PlanStep(plain(item)))
     if not isinstance(item, dict):
-        raise BadPlan(f"A step was {str(item)[:80]!r}; each must be an object with a goal.")
+        raise BadPlan(f"A step was {head(str(item), 80)!r}; each must be an object with a goal.")
     fields = cast("dict[str, object]", item)
     below: list[object] = []
     for name in _BELOW:
@@ -196,8 +199,8 @@ def _step(item: object) -> PlanStep:
             break
     step = PlanStep(
         goal=plain(_text(fields, _GOALS)),
-        reason=_text(fields, _REASONS)[:_MAX_WORDS],
-        check=_text(fields, _CHECKS)[:_MAX_WORDS],
+        reason=head(_text(fields, _REASONS), _MAX_WORDS),
+        check=head(_text(fields, _CHECKS), _MAX_WORDS),
         steps=_steps_below(below),
         keep=_text(fields, _KEEPS),
     )
@@ -231,7 +234,8 @@ def _checked(step: PlanStep) -> PlanStep:
         raise BadPlan('A step had no goal: each needs one, {"goal": "what will be achieved"}.')
     if len(goal) > MAX_DESCRIPTION:
         raise BadPlan(
-            f"The goal {goal[:60]!r}… has {len(goal)} characters; at most {MAX_DESCRIPTION}: put the rest into reason."
+            f"The goal {head(goal, 60)!r}… has {len(goal)} characters; "
+            f"at most {MAX_DESCRIPTION}: put the rest into reason."
         )
     return PlanStep(goal, step.reason.strip(), step.check.strip(), step.steps, step.keep.strip())
 
@@ -269,4 +273,4 @@ def _added(calls: Sequence[ToolCallPart]) -> list[str]:
 
 
 def _named(step: PlanStep) -> str:
-    return f'"{(step.goal or step.keep)[:60]}"'
+    return f'"{head(step.goal or step.keep, 60)}"'

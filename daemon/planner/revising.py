@@ -9,6 +9,7 @@ from daemon.model.goals import Goal
 from daemon.plan.forest import ENDED
 from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree
 from daemon.planner.reading import BadPlan, PlanStep
+from tools.cutting import head
 
 REPLACED = "Given up with a new plan, which does not have it."
 
@@ -81,7 +82,7 @@ def _kept(tree: PlanTree, step: PlanStep) -> Goal | None:
         try:
             goal = tree.find(step.keep)
         except PlanError as error:
-            raise BadPlan(f'A step keeps "{step.keep[:60]}". {error}') from error
+            raise BadPlan(f'A step keeps "{head(step.keep, 60)}". {error}') from error
         if tree.ended_root(goal.id) is None:
             return goal
         raise BadPlan(f"Goal {tree.title(goal.id)} has ended: what is still to do there is a new step.")
@@ -171,7 +172,7 @@ def _give_up(work: _Work, untouched: Sequence[Goal], why: str) -> None:
         if any(one.status == "completed" for one in below):
             _end_half_done(work, goal, why)
         else:
-            work.do(tree.plan_abandon(why[:MAX_SUMMARY], tree.goals[goal.id]))
+            work.do(tree.plan_abandon(head(why, MAX_SUMMARY), tree.goals[goal.id]))
 
 
 def _end_half_done(work: _Work, goal: Goal, why: str) -> None:
@@ -183,11 +184,12 @@ def _end_half_done(work: _Work, goal: Goal, why: str) -> None:
         if any(one.status == "completed" for one in tree.descendants(child.id)):
             _end_half_done(work, child, why)
         else:
-            work.do(tree.plan_abandon(why[:MAX_SUMMARY], tree.goals[child.id]))
+            work.do(tree.plan_abandon(head(why, MAX_SUMMARY), tree.goals[child.id]))
     if tree.goals[goal.id].status not in ENDED:
         done = tree.summary_of_children(goal.id)
         work.do(
             tree.plan_done(
-                f"{done[: MAX_SUMMARY - 300]}\nThe rest was given up: {why[:250]}", tree.goals[goal.id]
+                f"{head(done, MAX_SUMMARY - 300)}\nThe rest was given up: {head(why, 250)}",
+                tree.goals[goal.id],
             )
         )

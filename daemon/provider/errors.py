@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from daemon.provider.base import ErrorKind, ProviderError
+from tools.cutting import head
 
 _OVERFLOW = re.compile(
     r"prompt is too long|input is too long|too many (input )?tokens|context[ _]length|context window"
@@ -65,7 +66,7 @@ def classify(failure: Failure) -> tuple[ErrorKind, bool]:
 def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, str]) -> ProviderError:
     """The ProviderError of an answer with an error in it; its text says what to do and holds no secrets."""
     kind, retryable = classify(failure)
-    words = redact(" ".join(failure.message.split())[:_MAX_WORDS], env) or f"status {failure.status}"
+    words = redact(head(" ".join(failure.message.split()), _MAX_WORDS), env) or f"status {failure.status}"
     if kind == "auth":
         what = f"The key was refused by {host}: check {key_name}. It said: {words}"
     elif kind == "rate_limit" and retryable:

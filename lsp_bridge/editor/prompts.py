@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from daemon.context.tags import plain, plain_json
 from lsp_bridge.editor.arguments import Problem
 from lsp_bridge.editor.names import ASK, FIX
+from tools.cutting import head, short
 
 MOST_PROBLEMS = 20
 MOST_LINES = 120
@@ -148,7 +149,7 @@ def quoted(problems: Sequence[Problem], total: int = LAST) -> list[str]:
 
 def one_line(text: str, most: int) -> str:
     """``text`` on one line of at most ``most`` characters, nothing in it that does not show."""
-    return plain(_cut(" ".join(_visible(" ".join(text[: most * 4].split())).split()), most))
+    return plain(_cut(" ".join(_visible(" ".join(head(text, most * 4).split())).split()), most))
 
 
 def _code(shown: Excerpt) -> str:
@@ -173,7 +174,7 @@ def _hides(char: str) -> bool:
 
 
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return short(text, most)
 
 
 _ONLY_EXPLAIN = "Change nothing."

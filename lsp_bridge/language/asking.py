@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from lsp_bridge.language.rpc_errors import ServerError, ServerGone
 from lsp_bridge.language_server import LanguageServer
 from lsp_bridge.language_servers import LanguageServers
+from tools.cutting import head
 from tools.language import NO_SERVER, ToolError
 
 T = TypeVar("T")
@@ -164,7 +165,7 @@ class Asking:
         except ServerError as error:
             if error.code == _NOT_FOUND:
                 return _Said(unable=server.name)
-            return _Said(refused=f"{server.name}: {' '.join(str(error).split())[:500]}")
+            return _Said(refused=f"{server.name}: {head(' '.join(str(error).split()), 500)}")
         self._answered.add(server)
         return _Said((value,), silent=_named(server) if server.busy else "")
 

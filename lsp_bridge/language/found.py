@@ -13,6 +13,7 @@ from lsp_bridge.language.places import WirePlace, WireRange, WireSymbol
 from lsp_bridge.language.positions import PositionEncoding
 from lsp_bridge.language.source_text import MAX_SOURCE_BYTES
 from lsp_bridge.language.text_index import TextIndex
+from tools.cutting import head
 from tools.language import CodePlace, CodeSymbol
 
 _MAX_FILES_READ = 200
@@ -66,7 +67,7 @@ class Texts:
             index.column(first, start, self._encoding) + 1,
             last + 1,
             index.column(last, end, self._encoding) + 1,
-            line.strip()[:_MAX_TEXT],
+            head(line.strip(), _MAX_TEXT),
         )
 
     def _index(self, path: Path) -> TextIndex | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from lsp_bridge.language.registrations import as_list, as_object
 from lsp_bridge.language.text_index import wire_range
 from lsp_bridge.language.uris import file_of
+from tools.cutting import head
 
 MAX_PLACES = 5_000
 """Of one answer; whoever has more asks for something narrower."""
@@ -95,7 +96,7 @@ def hover_text(result: object) -> str:
     contents = as_object(result).get("contents")
     parts = as_list(contents) or [contents]
     text = "\n\n".join(filter(None, (_marked(part) for part in parts[:100]))).strip()
-    return text if len(text) <= _MAX_HOVER else f"{text[:_MAX_HOVER]}\n… (cut)"
+    return text if len(text) <= _MAX_HOVER else f"{head(text, _MAX_HOVER)}\n… (cut)"
 
 
 def _marked(part: object) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from lsp_bridge.language.source_text import character_column
+from tools.cutting import head
 from tools.language import Problem, Severity
 
 RawDiagnostic = Mapping[str, Any]
@@ -84,7 +85,7 @@ def _message(item: RawDiagnostic) -> str:
     if isinstance(message, dict):  # LSP 3.18: MarkupContent
         message = cast("dict[str, object]", message).get("value")
     text = message if isinstance(message, str) else ""
-    return text if len(text) <= _MAX_MESSAGE else text[:_MAX_MESSAGE] + " …"
+    return text if len(text) <= _MAX_MESSAGE else head(text, _MAX_MESSAGE) + " …"
 
 
 def _text(value: object) -> str:

@@ -13,6 +13,7 @@ from lsp_bridge.language.registrations import as_object
 from lsp_bridge.language.rpc_errors import ServerError
 from lsp_bridge.language.workspace_edit import BadEdit, FileEdits, apply_edits, check_moves, read_edit
 from lsp_bridge.language_server import LanguageServer
+from tools.cutting import head
 from tools.language import RenamedText, ToolError
 
 _TIMES = 3
@@ -68,7 +69,7 @@ async def rename_with(
 
 
 def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:500]
+    return head(" ".join(str(error).split()), 500)
 
 
 def _read(raw: object) -> tuple[dict[str, FileEdits], dict[str, Path]]:

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from tools.cutting import head
+
 _MAX_LINES = 200
 _MAX_CHARACTERS = 500
 _KINDS = {1: "error", 2: "warning", 3: "info", 4: "log", 5: "debug"}
@@ -22,7 +24,7 @@ class ServerLog:
         message, kind = params.get("message"), params.get("type")
         if isinstance(message, str):
             name = _KINDS.get(kind, "log") if isinstance(kind, int) else "log"
-            self._entries.append((name, message[:_MAX_CHARACTERS]))
+            self._entries.append((name, head(message, _MAX_CHARACTERS)))
 
     def lines(self) -> list[str]:
         """The latest messages, oldest first, as ``error: …``; what looks like a secret is taken out."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from tools.cutting import short
+
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|\x1b[P\]X^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # strings: window title, links, clipboard
@@ -62,8 +64,7 @@ def clean(text: str) -> str:
 
 def one_line(text: str, limit: int = 200) -> str:
     """``text`` safe and on one line of at most ``limit`` characters."""
-    short = " ".join(clean(text).split())
-    return short if len(short) <= limit else short[: limit - 1] + "…"
+    return short(" ".join(clean(text).split()), limit)
 
 
 class Cleaner:

@@ -15,6 +15,7 @@ from lsp_bridge.terminal.questions import question_lines, warning_lines
 from lsp_bridge.terminal.text import Cleaner, Style, clean, fit, one_line, shown, shown_line
 from lsp_bridge.terminal.totals import Outcome as Outcome
 from lsp_bridge.terminal.totals import Totals as Totals
+from tools.cutting import short
 
 Write = Callable[[str], None]
 """Writes and flushes."""
@@ -352,7 +353,7 @@ def diagnostics_lines(content: str) -> list[str]:
 
 def one_line_keeping_blanks(line: str, limit: int = 200) -> str:
     """A line of output, cut; its indentation matters."""
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return short(line, limit)
 
 
 def _main_argument(part: dict[str, Any]) -> str:

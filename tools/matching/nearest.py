@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tools.cutting import head
+
 _TOKEN = re.compile(r"\w+")
 _MAX_SHOWN = 24
 _MAX_WIDTH = 300
@@ -77,7 +79,9 @@ def _lines_with(token: str, text: str, starts: Sequence[int]) -> list[int]:
 def _small_diff(wanted: Sequence[str], there: Sequence[str]) -> str:
     top = next((i for i, (a, b) in enumerate(zip(wanted, there, strict=False)) if a != b), 0)
     first = max(0, top - 3)
-    old, new = ([line[:_MAX_WIDTH] for line in part[first : first + _MAX_DIFFED]] for part in (wanted, there))
+    old, new = (
+        [head(line, _MAX_WIDTH) for line in part[first : first + _MAX_DIFFED]] for part in (wanted, there)
+    )
     shown: list[str] = []
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tools.base import ToolError
+from tools.cutting import short
 
 Kind = Literal[" ", "-", "+"]
 Style = Literal["exact", "pair", "weak"]
@@ -80,7 +81,7 @@ class Hunk:
     @property
     def name(self) -> str:
         """How errors call it."""
-        header = self.header if len(self.header) <= 80 else self.header[:79] + "…"
+        header = short(self.header, 80)
         return f"hunk {self.number} ({header})" if header else f"hunk {self.number}"
 
 
@@ -134,4 +135,4 @@ def added_text(hunks: Sequence[Hunk]) -> str:
 
 def shown(text: str, limit: int = 100) -> str:
     """A line of the patch for an error."""
-    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+    return repr(short(text, limit))

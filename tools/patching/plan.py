@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tools.base import FileChange, ToolError
+from tools.cutting import head
 from tools.patching.find import FileLines
 from tools.patching.model import FilePatch, Hunk, PatchError, added_text
 from tools.patching.names import Step
@@ -198,8 +199,8 @@ def _new_content(step: Step) -> str:
         for line in lines:
             if line.kind != "+" and not line.soft:
                 raise PatchError(
-                    f"{step.name} is a new file, but {hunk.name} has a line without '+': {line.text[:80]!r}. Nothing "
-                    "was changed: begin every line with '+', or name the old file to change it."
+                    f"{step.name} is a new file, but {hunk.name} has a line without '+': {head(line.text, 80)!r}. "
+                    "Nothing was changed: begin every line with '+', or name the old file to change it."
                 )
         hunks.append(replace(hunk, lines=tuple(replace(line, kind="+") for line in lines)))
     return added_text(hunks)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tools.access import Access, Suggestion, suggestions
 from tools.base import PermissionAsk
+from tools.cutting import head
 from tools.paths import folder_patterns
 from tools.shell.accesses import Paths, Place, is_network
 from tools.shell.commands.words import HERE, PathUse, join
@@ -41,7 +42,7 @@ def question(command: str, place: Place, *, title: str = "") -> PermissionAsk:
     return PermissionAsk(
         permission="bash",
         targets=targets,
-        title=title.strip() or f"Run {first[:100]}",
+        title=title.strip() or f"Run {head(first, 100)}",
         suggestions=found.suggestions(targets),
         detail=command,
         accesses=found.all_accesses(),

@@ -9,6 +9,7 @@ from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
 from daemon.context.windowing.blocks import Answer, Block, note
 from daemon.context.windowing.pairing import Compaction, Reader
 from daemon.model.messages import NotePart, TextPart
+from tools.cutting import head, tail
 
 
 def since_compaction(reader: Reader) -> list[Block]:
@@ -38,7 +39,7 @@ def _cut(answer: Answer) -> Answer:
         return answer
     text = result.content
     left_out = len(text) - 2 * RESULT_KEPT
-    cut = f"{text[:RESULT_KEPT]}\n\n[... {left_out} chars omitted ...]\n\n{text[-RESULT_KEPT:]}"
+    cut = f"{head(text, RESULT_KEPT)}\n\n[... {left_out} chars omitted ...]\n\n{tail(text, RESULT_KEPT)}"
     for path, rules in answer.rules.items():
         block = instruction_block(path, rules)
         if block in text and block not in cut:

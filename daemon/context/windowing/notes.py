@@ -5,6 +5,7 @@ from __future__ import annotations
 from daemon.context.tags import attribute, plain
 from daemon.model.goals import Goal
 from daemon.plan.tree import PlanTree
+from tools.cutting import head
 
 MAX_SUMMARY_NOTE = 24_000
 """Characters: with more than this, the summaries of goals below the ended one are cut."""
@@ -92,7 +93,7 @@ def _lines(below: _Below, limit: int | None) -> list[tuple[str, Goal]]:
     found: list[tuple[str, Goal]] = []
     for depth, goal, words in below:
         if limit is not None and len(words) > limit:
-            words = f"{words[:limit]} […]"
+            words = f"{head(words, limit)} […]"
         words = _indented(words, depth + 1)
         said = {
             "completed": f": {words}" if words else "",

@@ -11,6 +11,7 @@ from daemon.explore.copies import private_git
 from daemon.explore.copies.base import CopyError
 from daemon.explore.copies.limits import MOST_BYTES
 from daemon.explore.copies.programs import DISK_FULL, Git, GitFailed, Stop
+from tools.cutting import tail
 
 INDEX = "index"
 _TRIES = 8
@@ -108,7 +109,7 @@ def _explained(error: GitFailed) -> CopyError:
         )
     if any(words in error.errors for words in ("No space left", "Out of diskspace", "quota exceeded")):
         return CopyError(DISK_FULL)
-    said = "; ".join(lines) or error.errors.strip()[-500:]
+    said = "; ".join(lines) or tail(error.errors.strip(), 500)
     return CopyError(
         f"The working tree changes while it is copied, or git cannot read it: {said}. Try again."
     )

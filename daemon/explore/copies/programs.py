@@ -21,6 +21,7 @@ from daemon.explore.copies import guard
 from daemon.explore.copies.base import CopyError
 from daemon.explore.copies.limits import MOST_BYTES
 from daemon.files.index_file import BadIndex
+from tools.cutting import tail
 from tools.process import scrubbed_environment
 from tools.shielding import finish
 
@@ -40,7 +41,7 @@ class GitFailed(CopyError):
 
     def __init__(self, what: str, code: int, errors: str) -> None:
         said = errors.strip() or f"exit code {code}"
-        super().__init__(f"git {what} failed: {said[-2000:]}")
+        super().__init__(f"git {what} failed: {tail(said, 2000)}")
         self.code = code
         self.errors = errors
 

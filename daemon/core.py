@@ -401,7 +401,7 @@ class Daemon:
         self._dumps.follow(session.session_id)
 
     def _limits(self) -> Limits:
-        return limits_of(self.config().settings)
+        return limits_of(self.config())
 
     def _journal(self) -> Path:
         """Outside of the workspace: what lies there is acted upon after a crash, so it must come from nobody else."""

@@ -123,7 +123,7 @@ class Keeping:
             )
             going = doomed(stored, limits, now, self.in_use) if limits.any else []
             deleted: list[Doomed] = []
-            problems: list[str] = []
+            problems = list(limits.unread)
             for one in going:
                 try:
                     if not dry_run:
@@ -151,7 +151,8 @@ class Keeping:
                     await asyncio.to_thread(remove_leftovers, self._store.root)
                     own, now = self._own.all(), self._now()
                     await asyncio.to_thread(remove_unfinished, self._store.root, own, now)
-                if self.limits().any:
+                limits = self.limits()
+                if limits.any or limits.unread:
                     pruned = await self.prune()
                     for doomed in pruned.deleted:
                         log.info("deleted session %s: %s", doomed.stored.trace_id, doomed.reason)

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daemon.core import Daemon
-from daemon.keeping import InUse
+from daemon.keeping import InUse, Keeping
 from daemon.model.base import Model
 from daemon.store.pruning import Limits
 from lsp_bridge import keeping_protocol as k
@@ -21,8 +20,9 @@ if TYPE_CHECKING:
 class KeepingRequests:
     """The requests of one connection."""
 
-    def __init__(self, core: Daemon) -> None:
-        self._core = core
+    def __init__(self, keeping: Callable[[], Keeping]) -> None:
+        """``keeping``: of the daemon, or of the command line where none runs."""
+        self._keeping = keeping
         self.handlers: Mapping[str, Callable[[Any], Awaitable[Model]]] = {
             "goalwright/trace/rebuild": self.rebuild,
             "goalwright/trace/import": self.take_in,
@@ -32,7 +32,7 @@ class KeepingRequests:
     async def rebuild(self, params: k.TraceRebuildParams) -> k.TraceRebuildResult:
         """Make what is derived from a trace's log anew. Raises RequestError, StoreError."""
         try:
-            done = await self._core.keeping.rebuild(params.trace_id)
+            done = await self._keeping().rebuild(params.trace_id)
         except InUse as error:
             raise RequestError(BUSY, str(error)) from error
         return k.TraceRebuildResult(trace_id=done.trace_id, sessions=_sessions(done), failed=done.failed)
@@ -43,7 +43,7 @@ class KeepingRequests:
         if not archive.is_absolute():
             raise RequestError(INVALID_PARAMS, f"{params.archive} is not an absolute path.")
         try:
-            done = await self._core.keeping.take_in(archive, params.max_mb)
+            done = await self._keeping().take_in(archive, params.max_mb)
         except InUse as error:
             raise RequestError(BUSY, str(error)) from error
         return k.TraceImportResult(
@@ -58,11 +58,11 @@ class KeepingRequests:
 
     async def prune(self, params: k.TracePruneParams) -> k.TracePruneResult:
         """Delete old traces."""
-        settings = self._core.keeping.limits()
+        settings = self._keeping().limits()
         given = Limits(params.keep_days, params.max_mb, params.keep)
         # A limit that somebody names is meant alone: what the settings say beside it would delete more.
         limits = given if given.any else settings
-        done = await self._core.keeping.prune(limits, dry_run=params.dry_run)
+        done = await self._keeping().prune(limits, dry_run=params.dry_run)
         return k.TracePruneResult(
             deleted=tuple(
                 k.PrunedTrace(

@@ -113,10 +113,11 @@ def _in_its_place(workspace: Path, state_folder: Path) -> KeepingRequests:
     logging.getLogger("daemon").addHandler(logging.NullHandler())  # what matters is in the answers
     SECRETS.register_env(provider_env(os.environ))
     trusted = TrustedFolders(state_folder).trust(workspace) == "trusted"
-    settings = load_config(workspace, state_folder / "config.json", trusted=trusted).settings
+    config = load_config(workspace, state_folder / "config.json", trusted=trusted)
     store, _ = open_store(workspace, state_folder)
     own = OwnSessions(state_folder, workspace)
-    return KeepingRequests(Keeping(store, own, lambda: datetime.now(UTC), limits=lambda: limits_of(settings)))
+    keeping = Keeping(store, own, lambda: datetime.now(UTC), limits=lambda: limits_of(config))
+    return KeepingRequests(lambda: keeping)
 
 
 def _export(options: TraceOptions, console: Console) -> int:
@@ -221,6 +222,12 @@ async def _prune(options: TraceOptions, console: Console, ask: Ask) -> int:
     if options.json:
         console.write(json.dumps(done) + "\n")
         return EXIT_OK
+    problems = strings(done.get("problems"))
+    if done.get("limited") is not True and problems:
+        console.warn("Nothing is deleted, as settings that could limit it cannot be read:")
+        for problem in problems:
+            console.warn(console.err_style.yellow(shown_line(problem)))
+        return EXIT_FAILED
     if done.get("limited") is not True:
         console.write(
             "Nothing is deleted: no limit is set. Set trace_keep_days, trace_max_mb or trace_keep, or name one: "
@@ -238,7 +245,7 @@ async def _prune(options: TraceOptions, console: Console, ask: Ask) -> int:
     did = "Would delete" if options.dry_run else "Deleted"
     freed = f", {_size(integer(done.get('freed')))}" if deleted else ""
     console.write(f"{did} {len(deleted)}{freed}; {integer(done.get('kept')):,} stay.\n")
-    for problem in strings(done.get("problems")):
+    for problem in problems:
         console.warn(console.err_style.yellow(shown_line(problem)))
     return EXIT_OK
 

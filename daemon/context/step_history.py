@@ -8,24 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from daemon.context.compaction import cut_middle, person_said
 from daemon.context.tokens import estimate_tokens
 from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
+from daemon.model.steps import Step, StepStatus, StepType
 from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
+from daemon.steps import texts
+from daemon.steps.inference import action_data, action_label, goal_status, result_description
+from daemon.steps.tree import StepTree
+from tools.cutting import head
 
-_LABELS = {"completed": "完成", "in_progress": "进行中", "pending": "待做", "abandoned": "放弃"}
-_KEYS = ("file_path", "pattern", "command", "query", "url", "path", "name")
-"""Arguments that say best what a call was about, the best first."""
-_ARGUMENT = 80
-_BRIEF = 160
+_GOAL = "goal"
 _HEAD = 160
 _CONCLUSION = 600
 """Characters."""
-_OF_THE_PLAN = ("goal", "step", "read_progress")
-"""Tools whose results are what the entries say anyway."""
+_OUTPUT = 4_000
+"""Characters of a result that are looked at."""
 _RESULTS = (40, 12, 4, 1, 0)
 """Results of each entry that are shown, in the order in which it is tried to fit everything in."""
 
@@ -37,27 +39,71 @@ _Results = list[tuple[ToolResultPart, ToolCallPart | None]]
 class _Entry:
     """A goal, or a turn of the person's when the work belonged to none."""
 
-    label: str
+    status: StepStatus
     title: str
     depth: int = 0
     results: _Results = field(default_factory=list[tuple[ToolResultPart, ToolCallPart | None]])
     """With the call of each. Told in words only where they are shown: there may be thousands."""
     conclusion: str = ""
 
-    def text(self, shown: int) -> str:
-        indent = "  " * self.depth
-        lines = [f"{indent}[{self.label}] {self.title}"]
+    def text(self, shown: int, workspace: str) -> str:
+        # Told as the steps that it is, so that it reads the same wherever the history of a plan is told.
+        tree = StepTree("")
+        tree.add(_step(_GOAL, "goal", self.status, self.title))
+        for place, (result, call) in enumerate(self.results[-shown:] if shown else ()):
+            parent = _GOAL
+            if call is not None:
+                data = action_data(call)
+                label = action_label(call.name, data["arguments"], workspace)
+                parent = f"call_{place}"
+                tree.add(_step(parent, "action", "completed", label, _GOAL, data=data))
+            data = {
+                "tool_name": result.name,
+                "title": result.title,
+                "output": head(result.content, _OUTPUT),
+                "is_error": result.is_error,
+            }
+            status: StepStatus = "failed" if result.is_error else "completed"
+            said = result_description(result)
+            tree.add(_step(f"result_{place}", "result", status, said, parent, data=data))
+        if self.conclusion:
+            tree.add(_step("evaluation", "evaluation", "completed", "", _GOAL, summary=self.conclusion))
+        lines = texts.to_history_string(tree).split("\n")
         hidden = len(self.results) - shown
         if shown and hidden > 0:
-            lines.append(f"{indent}  → … ({hidden})")
-        lines += [f"{indent}  → {result_brief(*one)}" for one in (self.results[-shown:] if shown else ())]
-        if self.conclusion:
-            lines.append(f"{indent}  总结: {self.conclusion}")
-        return "\n".join(lines)
+            lines.insert(1, f"  → … ({hidden})")
+        indent = texts.HISTORY_INDENT * min(self.depth, texts.DEEPEST)
+        return "\n".join(f"{indent}{line}" for line in lines)
 
 
-def to_history_string(plan: PlanTree, messages: Sequence[Message], limit: int) -> str:
+def _step(
+    step_id: str,
+    step_type: StepType,
+    status: StepStatus,
+    description: str,
+    parent_id: str | None = None,
+    *,
+    data: dict[str, Any] | None = None,
+    summary: str | None = None,
+) -> Step:
+    # Unchecked: what it is made of was checked when it was read, and there may be thousands.
+    return Step.model_construct(
+        step_id=step_id,
+        trace_id="",
+        step_type=step_type,
+        status=status,
+        sequence=0,
+        parent_id=parent_id,
+        description=description,
+        data=data or {},
+        summary=summary,
+    )
+
+
+def to_history_string(plan: PlanTree, messages: Sequence[Message], limit: int, *, workspace: str = "") -> str:
     """Goals with status, brief results and summaries; work that belongs to no goal as one entry a turn.
+
+    Of goals it is what ``daemon.steps.texts.to_history_string`` says. Paths in ``workspace`` are told as within it.
 
     At most about ``limit`` tokens (estimated): results go first, then the oldest entries, which are counted.
     """
@@ -66,12 +112,14 @@ def to_history_string(plan: PlanTree, messages: Sequence[Message], limit: int) -
     if tops:  # what the person asked for is carried over anyway; here it would only hide the plan
         turns = [turn for turn in turns if turn.results or turn.conclusion]
     groups = [[turn] for turn in turns] + [_entries(plan, goal, results) for goal in tops]
-    texts: list[str] = []
+    told: list[str] = []
     for shown in _RESULTS:
-        texts = ["\n".join(entry.text(shown) for entry in group) for group in groups]
-        if _tokens(texts) <= limit:
-            return "\n\n".join(texts)
-    return "\n\n".join(_newest(texts, limit))
+        told = ["\n".join(entry.text(shown, workspace) for entry in group) for group in groups]
+        if _tokens(told) <= limit:
+            break
+    else:
+        told = _newest(told, limit)
+    return "\n\n".join(told)
 
 
 def _sorted_out(messages: Sequence[Message], plan: PlanTree) -> tuple[list[_Entry], dict[str, _Results]]:
@@ -84,14 +132,14 @@ def _sorted_out(messages: Sequence[Message], plan: PlanTree) -> tuple[list[_Entr
         if message.compaction() is not None:
             continue
         if said := person_said(message):
-            turns.append(_Entry(_LABELS["completed"], _one_line(said, _HEAD)))
+            turns.append(_Entry("completed", _one_line(said, _HEAD)))
         calls.update((call.id, call) for call in message.tool_calls())
         finished = message.role == "assistant" and not message.tool_calls()
         if not turns and message.role != "user":
-            turns.append(_Entry(_LABELS["completed"], "…"))
+            turns.append(_Entry("completed", "…"))
         mine = turns[-1] if turns and message.goal_id not in plan.goals else None
         result = message.tool_result()
-        if result is not None and result.name not in _OF_THE_PLAN:
+        if result is not None and result.name not in texts.OF_THE_PLAN:
             one = (result, calls.get(result.tool_call_id))
             if mine is not None:
                 mine.results.append(one)
@@ -100,7 +148,7 @@ def _sorted_out(messages: Sequence[Message], plan: PlanTree) -> tuple[list[_Entr
         if mine is not None and message.role == "assistant" and (text := message.text().strip()):
             mine.conclusion = _one_line(text, _CONCLUSION)
     if turns and not finished:
-        turns[-1].label = _LABELS["in_progress"]
+        turns[-1].status = "in_progress"
     return turns, by_goal
 
 
@@ -109,39 +157,15 @@ def _entries(plan: PlanTree, top: Goal, results: dict[str, _Results]) -> list[_E
     todo = [(top, 0)]
     while todo:
         goal, depth = todo.pop()
-        entry = _Entry(_LABELS[goal.status], goal.description, depth, conclusion=goal.summary or "")
-        found.append(entry)
-        if goal.status == "abandoned":
-            continue  # what was tried there is past; why it was given up is what counts
-        entry.results = results.get(goal.id, [])
+        results_of_it = results.get(goal.id, [])
+        found.append(_Entry(goal_status(goal), goal.description, depth, results_of_it, goal.summary or ""))
         todo += [(child, depth + 1) for child in reversed(plan.children(goal.id))]
     return found
 
 
-def result_brief(result: ToolResultPart, call: ToolCallPart | None) -> str:
-    """``tool(key argument): what came of it`` in one line."""
-    about = _key_argument(call)
-    lines = (result.title, *result.content[:4_000].splitlines())
-    # Many titles only repeat what the call was about.
-    told = next((line for line in map(str.strip, lines) if line and line not in about), "")
-    error = "error: " if result.is_error else ""
-    name = f"{result.name}({_one_line(about, _ARGUMENT)})" if about else result.name
-    return f"{name}: {error}{_one_line(told, _BRIEF)}".rstrip(": ")
-
-
-def _key_argument(call: ToolCallPart | None) -> str:
-    if call is None:
-        return ""
-    try:
-        arguments = call.arguments()
-    except ValueError:
-        return ""
-    return next((value for key in _KEYS if isinstance(value := arguments.get(key), str) and value), "")
-
-
 def _one_line(text: str, length: int) -> str:
     # Most of a long text is never looked at.
-    return cut_line(text[: 4 * length], length)
+    return cut_line(head(text, 4 * length), length)
 
 
 def _tokens(texts: Iterable[str]) -> int:

@@ -370,7 +370,9 @@ class Compactor:
 
     def _history(self, start: int) -> History:
         older = [message for message in self._state.messages if message.sequence < start]
-        return functools.partial(to_history_string, self._state.plan, older)
+        return functools.partial(
+            to_history_string, self._state.plan, older, workspace=self._state.trace.workspace
+        )
 
     def _may_carry(self, aim: _Aim, bare: int, summary: str) -> tuple[int, int]:
         """Estimated tokens for what is carried over, and for the person's words; ``bare``: all else takes these."""

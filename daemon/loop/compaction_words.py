@@ -19,7 +19,8 @@ def begins(reason: str, before: int, profile: ContextProfile) -> str:
 
 def done(before: int, after: int) -> str:
     """When it is stored."""
-    return f"The context was compacted from {before:,} to {after:,} tokens."
+    longer = "" if after < before else ": the summary is no shorter than what it stands for"
+    return f"The context was compacted from {before:,} to {after:,} tokens{longer}."
 
 
 def unusual(

@@ -210,7 +210,8 @@ class SummingUp:
         told = [message for message in state.messages if message.sequence < start and person_said(message)]
         since = [message for message in state.messages if start <= message.sequence < keep_from]
         # The turn under way began before that, and its work is listed under what the person asked for.
-        history = to_history_string(state.plan, [*told[-1:], *since], limit)
+        work = [*told[-1:], *since]
+        history = to_history_string(state.plan, work, limit, workspace=state.trace.workspace)
         return "\n\n".join(filter(None, (summary, history))) or "Nothing was done yet."
 
 

@@ -6,10 +6,13 @@ failed or were skipped, has one of the same kind. Pure.
 
 from __future__ import annotations
 
+import re
+
 from daemon.model.steps import Step
-from daemon.steps.inference import brief_output
+from daemon.steps.inference import PLAN_TOOLS, brief_output
 from daemon.steps.shortened import one_line
 from daemon.steps.tree import StepTree
+from tools.cutting import head
 
 ICONS = {"completed": "✓", "in_progress": "→", "planned": " ", "failed": "✗", "skipped": "-"}
 LABELS = {
@@ -20,9 +23,15 @@ LABELS = {
     "skipped": "跳过",
 }
 _TODO_INDENT = "    "
-_HISTORY_INDENT = "  "
-_DEEPEST = 50
+HISTORY_INDENT = "  "
+DEEPEST = 50
 _BRIEF = 200
+_ABOUT = 4_000
+"""Characters of a call's arguments that a title may repeat."""
+_WORD = re.compile(r"\w+")
+_SUCCESS = re.compile(r"\AExit code: 0\b.*\n?")
+OF_THE_PLAN = frozenset({*PLAN_TOOLS, "read_progress"})
+"""Tools whose results are what the history of the plan says anyway."""
 _WILDCARD = "*"
 """A pattern says less than the number of what it found: the seed leaves it out."""
 
@@ -30,7 +39,7 @@ _WILDCARD = "*"
 def to_todo_string(tree: StepTree) -> str:
     """All goals with a mark for their status, one a line: ``[✓] Explore``; empty without goals."""
     return "\n".join(
-        f"{_TODO_INDENT * min(depth, _DEEPEST)}[{ICONS[goal.status]}] {_flat(goal.description)}"
+        f"{_TODO_INDENT * min(depth, DEEPEST)}[{ICONS[goal.status]}] {_flat(goal.description)}"
         for depth, goal in _goals(tree)
     )
 
@@ -40,26 +49,37 @@ def to_history_string(tree: StepTree) -> str:
     the top. Empty without goals.
 
     The seed's function says results of completed goals only, its example also those of the one at work: so it is here.
+    Of one that was given up only why: what was tried there is past (source: seed 000).
     """
     lines: list[str] = []
     for depth, goal in _goals(tree):
         if depth == 0 and lines:
             lines.append("")
-        indent = _HISTORY_INDENT * min(depth, _DEEPEST)
+        indent = HISTORY_INDENT * min(depth, DEEPEST)
         lines.append(f"{indent}[{LABELS[goal.status]}] {_flat(goal.description)}")
-        if goal.status not in ("planned", "skipped"):
+        if goal.status != "planned":
             lines += [f"{indent}  {line}" for line in _details(tree, goal)]
     return "\n".join(lines)
 
 
-def extract_brief(label: str, title: str, output: str) -> str:
+def extract_brief(label: str, title: str, output: str, *, about: str = "", is_error: bool = False) -> str:
     """One line about a result: ``read_file(config.yaml): db_host=prod.db.com``. ``label``: of its action.
 
-    What the tool gave as a title is taken, unless it only repeats what the call is about.
+    What the tool gave as a title is taken, unless it only repeats what the call is about (``about``: its arguments), as
+    the title of a command repeats its description: then how its output begins.
     """
     said = one_line(title, _BRIEF)
-    brief = said if said and said not in label else brief_output(output) or said
-    return f"{label}: {brief}" if brief else label
+    repeats = _words(said) <= _words(f"{label} {about}")
+    # That a command ended well is said by the mark of its step; what it wrote stands behind.
+    written = _SUCCESS.sub("", output, count=1)
+    brief = brief_output(written) or brief_output(output) or said if repeats else said
+    if is_error:
+        brief = f"error: {brief}"
+    return f"{label}: {brief}".rstrip(": ")
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.casefold()))
 
 
 def _goals(tree: StepTree) -> list[tuple[int, Step]]:
@@ -69,22 +89,31 @@ def _goals(tree: StepTree) -> list[tuple[int, Step]]:
 
 def _details(tree: StepTree, goal: Step) -> list[str]:
     lines: list[str] = []
+    given_up = goal.status in ("failed", "skipped")
     for step in tree.children(goal.step_id):
         if step.step_type == "evaluation":
             lines.append(f"总结: {_flat(step.summary or step.description)}")
-        elif step.step_type == "result":  # of a call that is unknown
-            lines.append(f"→ {_brief(step, None)}")
-        else:
-            results = [below for below in tree.children(step.step_id) if below.step_type == "result"]
-            lines += [f"→ {_brief(result, step)}" for result in results]
+        if given_up or step.step_type == "evaluation":
+            continue
+        # A result stands below its action, unless that is unknown.
+        action = step if step.step_type == "action" else None
+        for result in (step,) if action is None else tree.children(step.step_id):
+            if result.step_type == "result" and result.data.get("tool_name") not in OF_THE_PLAN:
+                lines.append(f"→ {_brief(result, action)}")
     return lines
 
 
 def _brief(result: Step, action: Step | None) -> str:
     name = str(result.data.get("tool_name") or "result")
     label = name if action is None or _WILDCARD in action.description else action.description
-    texts = [str(result.data.get(name) or "") for name in ("title", "output")]
-    return extract_brief(label, texts[0], texts[1] or result.description)
+    title, output = (str(result.data.get(name) or "") for name in ("title", "output"))
+    return extract_brief(
+        label,
+        title,
+        output or result.description,
+        about=head(str(action.data.get("arguments") or ""), _ABOUT) if action is not None else "",
+        is_error=result.status == "failed",
+    )
 
 
 def _flat(text: str) -> str:

@@ -56,14 +56,11 @@ async def compact(options: CompactOptions, launcher: Launcher, console: Console)
         if options.json:
             console.write(json.dumps(done) + "\n")
             return
+        # The daemon knows what it did: a compaction may also be stored that freed nothing.
         before, after = integer(done.get("before")), integer(done.get("after"))
-        if after < before:
-            freed = f" ({share(before - after, before)} less)"
-            console.write(f"Compacted: about {before:,} → {tokens(after)}{freed}.\n")
-        else:
-            console.write(f"Not compacted: about {tokens(before)}.\n")
-        if detail := clean(string(done.get("detail"))):
-            console.write(f"{detail}\n")
+        freed = f" ({share(before - after, before)} less)" if after < before else ""
+        told = f"The context has about {before:,} → {tokens(after)}{freed}."
+        console.write(f"{clean(string(done.get('detail'))) or told}\n")
 
     return await about_session(
         options.workspace, options.session, launcher, console, work, as_json=options.json

@@ -279,21 +279,30 @@ async def test_the_context_is_cut_only_when_wanted_and_schemas_come_with_tools(t
     assert '{"type": "object"}' in terminal.lines
 
 
-async def test_a_compaction_is_told_with_its_numbers(terminal: Terminal) -> None:
-    terminal.answer(
-        "goalwright/session/compact", {"before": 10_000, "after": 2_000, "detail": "Kept 3 steps."}
-    )
+@pytest.mark.parametrize(
+    ("before", "after", "detail"),
+    [
+        (10_000, 2_000, "The context was compacted from 10,000 to 2,000 tokens."),
+        (3_288, 3_555, "The context was compacted from 3,288 to 3,555 tokens: the summary is no shorter."),
+        (100, 100, "There is nothing to compact: all that is there are the last steps."),
+    ],
+)
+async def test_what_came_of_a_compaction_is_told_once_in_the_words_of_the_daemon(
+    terminal: Terminal, before: int, after: int, detail: str
+) -> None:
+    terminal.answer("goalwright/session/compact", {"before": before, "after": after, "detail": detail})
     options = CompactOptions(terminal.workspace, keep="the SQL")
     assert await compact(options, terminal.launcher, terminal.console) == 0
-    assert terminal.lines == ["Compacted: about 10,000 → 2,000 tokens (80 % less).", "Kept 3 steps."]
+    assert terminal.lines == [detail]
     assert terminal.fake.params("goalwright/session/compact") == [
         {"sessionId": "s1", "instructions": "the SQL"}
     ]
-    terminal.answer(
-        "goalwright/session/compact", {"before": 100, "after": 100, "detail": "Too little to do."}
-    )
-    await compact(options, terminal.launcher, terminal.console)
-    assert terminal.lines[2:] == ["Not compacted: about 100 tokens.", "Too little to do."]
+
+
+async def test_a_compaction_without_words_is_told_in_numbers(terminal: Terminal) -> None:
+    terminal.answer("goalwright/session/compact", {"before": 10_000, "after": 2_000})
+    await compact(CompactOptions(terminal.workspace), terminal.launcher, terminal.console)
+    assert terminal.lines == ["The context has about 10,000 → 2,000 tokens (80 % less)."]
 
 
 async def test_limits_are_shown_and_set_without_losing_the_others(terminal: Terminal) -> None:

@@ -56,7 +56,7 @@ def test_goals_below_goals_are_indented_and_what_was_given_up_says_only_why() ->
         history(talk)
         == """\
 [进行中] build
-  [放弃] plan A
+  [失败] plan A
     总结: the library is dead
   [进行中] rest
     → bash(make): error: boom"""
@@ -147,3 +147,36 @@ def test_the_limit_holds(said: list[str], limit: int) -> None:
         talk.step("bash", {"command": text}, text)
         talk.says(text)
     assert estimate_tokens(history(talk, limit)) <= limit + 40
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "title", "content", "line"),
+    [
+        ("bash", {"command": "echo found", "description": "look"}, "look", "Exit code: 0\nfound", "found"),
+        ("bash", {"command": "make"}, "make", "Exit code: 2\nboom", "Exit code: 2"),
+        ("task", {"agent": "explore", "prompt": "Find E"}, "explore: Find E", "E is in e.py", "E is in e.py"),
+        ("edit", {"file_path": "a.py"}, "a.py +3 -1", "done", "a.py +3 -1"),
+        ("read", {"file_path": "a.py"}, "a.py", "1→import re", "1→import re"),
+    ],
+)
+def test_a_result_says_what_came_of_the_call_and_not_what_the_call_was(
+    name: str, arguments: dict[str, str], title: str, content: str, line: str
+) -> None:
+    talk = Conversation()
+    talk.focus(talk.goals("look")[0])
+    talk.step(name, arguments, content, title=title)
+    (told,) = [one for one in history(talk).splitlines() if "→" in one]
+    assert told.endswith(f"): {line}")
+
+
+def test_a_goal_that_nobody_began_says_why_it_was_left() -> None:
+    talk = Conversation()
+    top, rest = talk.goals("build", "rest")
+    talk.focus(top)
+    talk.goals("below")
+    talk.focus(rest)
+    talk.focus(top)
+    talk.step("ls", {"path": "src"}, "a.py")
+    talk.abandon("there is nothing to build")
+    assert history(talk).splitlines()[:2] == ["[失败] build", "  总结: there is nothing to build"]
+    assert "a.py" not in history(talk)

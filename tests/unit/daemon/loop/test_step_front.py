@@ -106,11 +106,12 @@ async def test_the_plan_reads_the_same_in_the_tool_in_a_compaction_and_in_the_st
     steps = [
         [step(plan=["探索代码库", "修改配置", "运行测试"], focus="探索代码库")],
         [Call("read", {"file_path": "config.yaml"}), Call("glob", {"pattern": "**/*.yaml"})],
+        [Call("bash", {"command": "echo found", "description": "look"}), Call("read_progress")],
         [
             step(complete=True, summary="主配置在 config.yaml", focus="修改配置"),
             step(plan=["备份配置"], focus="备份配置"),
         ],
-        [Call("read", {"file_path": "nothing.yaml"})],
+        [Call("read", {"file_path": "nothing.yaml"}), step(focus="nothing like it")],
         "Done.",
     ]
     async with daemon(tmp_path, *steps) as bench:
@@ -122,14 +123,13 @@ async def test_the_plan_reads_the_same_in_the_tool_in_a_compaction_and_in_the_st
             fold.apply(event)
         plan = session.state.plan
         assert todo_text(plan) == to_todo_string(fold.tree)
-        compacted = history_of_messages(plan, session.state.messages, 100_000)
-        assert headings(compacted) == headings(to_history_string(fold.tree))
-        assert len(headings(compacted)) == 5
-
-
-def headings(history: str) -> list[str]:
-    """The lines about goals; how results are put in a few words is each one's own affair."""
-    return [line for line in history.splitlines() if line.strip() and not line.lstrip().startswith("→")]
+        compacted = history_of_messages(
+            plan, session.state.messages, 100_000, workspace=str(bench.workspace)
+        )
+        assert compacted == to_history_string(fold.tree)
+        assert "→ bash(echo found): found" in compacted
+        assert "→ glob: **/*.yaml (1 file)" in compacted
+        assert "→ read(nothing.yaml): error: " in compacted
 
 
 async def test_the_work_belongs_to_the_goal_in_focus(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ class Requests:
             **HistoryRequests(core, lambda: client.name).handlers,
             **BranchRequests(core, self, lambda: client.name).handlers,
             **TraceRequests(core).handlers,
-            **KeepingRequests(core).handlers,
+            **KeepingRequests(lambda: core.keeping).handlers,
         }
 
     async def handle(self, method: str, params: object) -> dict[str, Any]:

@@ -235,7 +235,7 @@ class _Branch:
         self._note = found.words
         if found.files:
             first = f"{self._task.branch_id}:{found.files[0].name}"
-            self._note += f" They are kept, and are taken over only by name, as {first[:200]}."
+            self._note += f" They are kept, and are taken over only by name, as {head(first, 200)}."
         return dataclasses.replace(outcome, ignored=found.files)
 
     async def _rescued(

@@ -29,6 +29,7 @@ from daemon.model.permissions import FileDiff
 from daemon.model.words import cut_line
 from daemon.permission.service import CallInfo, CallPermission
 from tools.base import FileChange, ToolError
+from tools.cutting import head
 from tools.diff import limited, of_change, shown_name
 from tools.exploring import Told
 
@@ -60,7 +61,7 @@ async def branch_content(session: Session, branch_id: str, path: str) -> tuple[b
     for change in (*result.changes, *result.ignored):
         if path in (change.name, shown_name(change.name)):
             return change.before, change.after
-    raise ToolError(f"Branch {branch.id} did not change {shown_name(path)[:200]}.")
+    raise ToolError(f"Branch {branch.id} did not change {head(shown_name(path), 200)}.")
 
 
 async def branch_patch(session: Session, branch_id: str) -> bytes:

@@ -31,6 +31,7 @@ from daemon.model.words import cut_line
 from tools.access import Action
 from tools.base import Approval, FileChange, Permission, PermissionAsk, ToolContext, ToolError
 from tools.change import ChangeOutcome, apply_changes
+from tools.cutting import head
 from tools.diff import shown_name
 from tools.exploring import Told
 from tools.hashing import sha256
@@ -146,7 +147,7 @@ def _relative(path: str, workspace: Path) -> str:
     words = [word for word in inside.split("/") if word not in ("", ".")]
     if inside.startswith("/") or ".." in words:
         raise ToolError(
-            f"{path[:200]} is not in the workspace: name files as the branch does, relative to it."
+            f"{head(path, 200)} is not in the workspace: name files as the branch does, relative to it."
         )
     return "/".join(words)
 
@@ -166,7 +167,9 @@ async def _picked(session: Session, parts: Sequence[Part]) -> tuple[list[Pick], 
             beside.update({(part.branch.id, change.name): change for change in ignored})
         if part.path and not wanted:
             there = names([change.name for change in changes]) or "nothing"
-            raise ToolError(f"Branch {part.branch.id} did not change {part.path[:200]}. It changed: {there}.")
+            raise ToolError(
+                f"Branch {part.branch.id} did not change {head(part.path, 200)}. It changed: {there}."
+            )
         for change in wanted:
             picks.setdefault((part.branch.id, change.name), Pick(part.branch.id, change))
     left = [change for key, change in beside.items() if key not in picks]

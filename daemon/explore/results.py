@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from daemon.explore.copies.base import BranchChange
 from daemon.files.blobs import BlobError, Blobs
+from tools.cutting import head
 from tools.hashing import sha256
 
 VERSION = 1
@@ -168,13 +169,15 @@ def _check(changes: Sequence[BranchChange]) -> None:
     for change in changes:
         if problem := name_problem(change.name):
             raise ResultError(
-                f"The branch's result names {ascii(change.name)[:200]}, and {problem}: it is not used."
+                f"The branch's result names {head(ascii(change.name), 200)}, and {problem}: it is not used."
             )
         if change.name in seen:
-            raise ResultError(f"The branch's result names {ascii(change.name)[:200]} twice: it is not used.")
+            raise ResultError(
+                f"The branch's result names {head(ascii(change.name), 200)} twice: it is not used."
+            )
         if change.before is None and change.after is None:
             raise ResultError(
-                f"The branch's result does nothing to {ascii(change.name)[:200]}: it is not used."
+                f"The branch's result does nothing to {head(ascii(change.name), 200)}: it is not used."
             )
         seen.add(change.name)
 

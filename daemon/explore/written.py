@@ -19,6 +19,7 @@ from daemon.files.blobs import BlobError
 from daemon.files.git import Git
 from daemon.files.history import SessionHistory
 from daemon.files.versions import Entry, Version
+from tools.cutting import head
 from tools.diff import shown_name
 
 MOST_FILES = 1_000
@@ -51,7 +52,7 @@ def ignored_why(with_git: bool = True) -> str:
 
 def short_names(files: Sequence[BranchChange]) -> str:
     """The first of them, and how many more there are."""
-    shown = ", ".join(shown_name(change.name)[:120] for change in files[:_NAMED])
+    shown = ", ".join(head(shown_name(change.name), 120) for change in files[:_NAMED])
     more = len(files) - _NAMED
     return f"{shown} and {more} more" if more > 0 else shown
 

@@ -74,7 +74,7 @@ def read_plan(
     ``any_list``: the model was told that its first answer was no plan, so a list in this one is meant as one. Else a
     list counts only where it can hardly be anything else: the task may be a question, answered at once with a list.
     """
-    steps = _read(text[:_MAX_ANSWER], calls, any_list=any_list)
+    steps = _read(head(text, _MAX_ANSWER), calls, any_list=any_list)
     leaves = sum(len(step.steps) or 1 for step in steps)
     if leaves > most:
         raise BadPlan(f"There were {leaves} steps; at most {most} are allowed: make them coarser.")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard, cast
 
+from tools.cutting import head, short
+
 MOST = 20
 """Problems that are considered at one place."""
 MESSAGE = 1_500
@@ -67,16 +69,16 @@ def problem(raw: object, where: dict[str, Any] | None = None) -> dict[str, Any] 
         message = cast("dict[str, Any]", message).get("value")
     if not isinstance(message, str) or not message[:MESSAGE].strip():
         return None
-    made: dict[str, Any] = {"message": message if len(message) <= MESSAGE else message[: MESSAGE - 1] + "…"}
+    made: dict[str, Any] = {"message": short(message, MESSAGE)}
     if (place := where or span(fields.get("range"))) is not None:
         made["range"] = place
     severity, source, code = fields.get("severity"), fields.get("source"), fields.get("code")
     if _is_number(severity) and 1 <= severity <= 4:
         made["severity"] = severity
     if isinstance(source, str):
-        made["source"] = source[:_WORD]
+        made["source"] = head(source, _WORD)
     if isinstance(code, str):
-        made["code"] = code[:_WORD]
+        made["code"] = head(code, _WORD)
     elif _is_number(code) and abs(code) <= _LARGEST:
         made["code"] = code
     return made

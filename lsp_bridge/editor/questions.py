@@ -19,6 +19,7 @@ from lsp_bridge.editor.showing import Showing
 from lsp_bridge.request_error import RequestError
 from lsp_bridge.terminal.questions import question_lines
 from lsp_bridge.terminal.text import shown_line
+from tools.cutting import head
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
@@ -113,4 +114,4 @@ _COMMAND_WAITS = (
 def _words(request: PermissionRequest) -> str:
     lines = [f"Goalwright asks: {shown_line(request.title)}", *question_lines(request.wire())]
     text = "\n".join(line.strip() for line in lines)
-    return text if len(text) <= _MOST else f"{text[:_MOST]}…"
+    return text if len(text) <= _MOST else f"{head(text, _MOST)}…"

@@ -13,6 +13,7 @@ from lsprotocol import types
 
 from daemon.redaction import SECRETS
 from lsp_bridge.editor.asking import ask
+from tools.cutting import head
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
@@ -51,7 +52,9 @@ class Showing:
     def say(self, text: str, kind: types.MessageType = types.MessageType.Info) -> None:
         """Say it in a message, cut to what fits."""
         shown = (
-            text if len(text) <= _MESSAGE else f"{text[:_MESSAGE]}\n… (cut: {len(text)} characters in all)"
+            text
+            if len(text) <= _MESSAGE
+            else f"{head(text, _MESSAGE)}\n… (cut: {len(text)} characters in all)"
         )
         self._server.window_show_message(types.ShowMessageParams(kind, shown))
 

@@ -203,4 +203,4 @@ class Asking:
 
 def _named(server: LanguageServer) -> str:
     """With what it says that it is doing."""
-    return f"{server.name} ({server.busy[:100]})" if server.busy else server.name
+    return f"{server.name} ({head(server.busy, 100)})" if server.busy else server.name

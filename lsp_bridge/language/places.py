@@ -114,4 +114,4 @@ def _kind(value: object) -> str:
 
 
 def _line(value: object) -> str:
-    return " ".join(value[: _MAX_NAME * 2].split())[:_MAX_NAME] if isinstance(value, str) else ""
+    return head(" ".join(head(value, _MAX_NAME * 2).split()), _MAX_NAME) if isinstance(value, str) else ""

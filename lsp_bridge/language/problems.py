@@ -90,6 +90,6 @@ def _message(item: RawDiagnostic) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, str):
-        return value[:_MAX_LABEL]
+        return head(value, _MAX_LABEL)
     # Python refuses to write out integers of thousands of digits, which JSON allows.
     return str(value) if isinstance(value, int) and abs(value) <= _MAX_PLACE else ""

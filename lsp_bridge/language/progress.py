@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tools.cutting import head
+
 _MAX_OPEN = 64
 _MAX_TITLE = 120
 
@@ -86,7 +88,7 @@ class Progress:
 
 def _title(value: Mapping[str, Any]) -> str:
     title = value.get("title")
-    return title[:_MAX_TITLE] if isinstance(title, str) and title else "working"
+    return head(title, _MAX_TITLE) if isinstance(title, str) and title else "working"
 
 
 def _percentage(value: Mapping[str, Any]) -> int | None:

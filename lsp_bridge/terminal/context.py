@@ -13,6 +13,7 @@ from lsp_bridge.terminal.asking import Asked, about_session
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import integer, mapping, mappings, string, strings
 from lsp_bridge.terminal.text import fit, one_line, shown, shown_line
+from tools.cutting import short
 
 _BRIEF_LINES = 6
 _BRIEF_COLUMNS = 160
@@ -174,7 +175,7 @@ class _Page:
             return
         lines = text.split("\n")
         for line in lines[:_BRIEF_LINES]:
-            self._line(line if len(line) <= _BRIEF_COLUMNS else f"{line[: _BRIEF_COLUMNS - 1]}…")
+            self._line(short(line, _BRIEF_COLUMNS))
         if len(lines) > _BRIEF_LINES:
             more = len(lines) - _BRIEF_LINES
             self._line(self._style.dim(f"… {more} more line{'' if more == 1 else 's'}"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from tools.base import ToolContext
+from tools.cutting import tail
 from tools.patching.headers import has_prefix, without_first
 from tools.patching.model import FilePatch, PatchError
 from tools.paths import Target, did_you_mean, resolve
@@ -185,7 +186,7 @@ def _ask(path: Path, question: Callable[[Path], bool]) -> bool:
     try:
         return question(path)
     except (OSError, ValueError) as error:
-        name = str(path)[-80:]
+        name = tail(str(path), 80)
         raise PatchError(
             f"Not a usable file name: {name!r} ({getattr(error, 'strerror', error)}). Nothing was changed."
         ) from error

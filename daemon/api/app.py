@@ -19,7 +19,7 @@ from daemon.api import page_files
 from daemon.api.reader import NotFound, TooLarge, TraceReader
 from daemon.api.schemas import described
 from daemon.api.security import Access, Guard
-from daemon.api.traces_routes import BadParameter, trace_routes
+from daemon.api.traces_routes import BadParameter, trace_routes, without_empty
 from daemon.store.base import NewerFormat, StoreError
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,8 @@ class TraceApi(FastAPI):
 
     async def unguarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What the guard lets in."""
+        if scope["type"] == "http":
+            scope = {**scope, "query_string": without_empty(scope["query_string"])}
         await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:

@@ -175,5 +175,17 @@ def described(app: FastAPI) -> dict[str, Any]:
         "bearer": {"type": "http", "scheme": "bearer"},
         "query": {"type": "apiKey", "in": "query", "name": "token"},
     }
+    for operation in (each["get"] for each in document["paths"].values()):
+        for parameter in operation.get("parameters", ()):
+            if parameter["in"] == "query":
+                parameter["schema"] = _or_empty(parameter["schema"])
     document["security"] = [{"bearer": []}, {"query": []}]
     return document
+
+
+def _or_empty(schema: dict[str, Any]) -> dict[str, Any]:
+    """Of a query's parameter: without a value it is as if it was not there."""
+    notes = {name: schema[name] for name in ("title", "description", "default") if name in schema}
+    own = {name: value for name, value in schema.items() if name not in notes}
+    choices = own["anyOf"] if set(own) == {"anyOf"} else [own]
+    return {**notes, "anyOf": [*choices, {"type": "string", "maxLength": 0}]}

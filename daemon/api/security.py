@@ -11,7 +11,7 @@ import hmac
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -99,7 +99,8 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope)
+        scope, authority = _in_origin_form(scope)
+        refusal = self._refusal(scope, authority)
         if refusal is None:
             self._asked()
             await self._app(scope, receive, _secured(send) if scope["type"] == "http" else send)
@@ -108,11 +109,13 @@ class Guard:
         else:
             await self._refuse_websocket(scope, receive, send, refusal)
 
-    def _refusal(self, scope: Scope) -> Refusal | None:
+    def _refusal(self, scope: Scope, authority: str | None) -> Refusal | None:
+        """``authority``: what the request line names beside ``Host``; both must be ours."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         hosts = _values(headers, b"host")
+        named = [*hosts, authority] if authority is not None else hosts
         # One that is not ours comes from a name that was made to resolve to this machine: it is told nothing more.
-        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+        if len(hosts) != 1 or any(host.lower() not in self._hosts for host in named):
             return Refusal(403, f"Use the API by its own address: http://127.0.0.1:{self._access.port}.")
         for origin in _values(headers, b"origin"):
             if origin.lower() not in self._origins:
@@ -166,6 +169,21 @@ class Guard:
             await self._refuse(scope, send, refusal, "websocket.http.response")
         else:
             await send({"type": "websocket.close", "code": 1008, "reason": refusal.detail[:120]})
+
+
+def _in_origin_form(scope: Scope) -> tuple[Scope, str | None]:
+    """A request as most clients send it, and the authority of one whose line has the whole address.
+
+    Servers have to take those, too (RFC 9112, 3.2.2: the absolute form).
+    """
+    raw: bytes = scope.get("raw_path") or b""
+    scheme, slashes, rest = raw.partition(b"://")
+    if not slashes or scheme.lower() != b"http":
+        return scope, None
+    authority, slash, path = rest.partition(b"/")
+    raw = slash + path or b"/"
+    asked = {**scope, "raw_path": raw, "path": unquote(raw.decode("latin-1"))}
+    return asked, authority.decode("latin-1")
 
 
 def _unwanted(method: str, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:

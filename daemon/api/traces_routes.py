@@ -18,7 +18,7 @@ from daemon.model.messages import Role
 from daemon.model.traces import TraceStatus
 
 _STATUSES: tuple[TraceStatus, ...] = ("idle", "running", "waiting", "completed", "failed", "canceled")
-_STATUS = f"(?:{'|'.join(_STATUSES)})"
+_STATUS = f"({'|'.join(_STATUSES)})"
 _NO_ZONE_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
 
 TraceId = Annotated[str, Path(description="Of /api/traces.")]
@@ -29,6 +29,13 @@ Time = Annotated[
     str | None,
     Query(description="ISO 8601, UTC when it names no zone.", max_length=100),
     WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
+]
+
+Statuses = Annotated[
+    str | None,
+    Query(description="Several with commas."),
+    # Checked here: what is wrong with it is told in words, not as a pattern.
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": f"^{_STATUS}(,{_STATUS})*$"}, {"type": "null"}]}),
 ]
 
 
@@ -47,10 +54,7 @@ def trace_routes(reader: TraceReader) -> APIRouter:
         before: Annotated[
             str | None, Query(description="Older than this trace: `next` of the last page.")
         ] = None,
-        status: Annotated[
-            str | None,
-            Query(pattern=f"^({_STATUS}(,{_STATUS})*)?$", description="Several with commas.", max_length=200),
-        ] = None,
+        status: Statuses = None,
         agent: str | None = None,
         model: Annotated[str | None, Query(description="provider/model")] = None,
         q: Annotated[str | None, Query(description="Words of title, summary or task.")] = None,
@@ -59,10 +63,10 @@ def trace_routes(reader: TraceReader) -> APIRouter:
     ) -> Response:
         query = TraceQuery(
             limit=limit,
-            before=before or None,
-            status=frozenset(known for known in _STATUSES if known in (status or "").split(",")),
-            agent=agent or None,
-            model=model or None,
+            before=before,
+            status=_statuses(status),
+            agent=agent,
+            model=model,
             q=q,
             since=_time(since),
             until=_time(until),
@@ -89,9 +93,9 @@ def trace_routes(reader: TraceReader) -> APIRouter:
         before: Annotated[int | None, Query(ge=0, le=10**15, description="Sequence below which.")] = None,
     ) -> Response:
         query = MessageQuery(
-            goal_id=goal_id or None,
-            internal_goal_id=internal_goal_id or None,
-            branch_id=branch_id or None,
+            goal_id=goal_id,
+            internal_goal_id=internal_goal_id,
+            branch_id=branch_id,
             role=role,
             descendants=descendants,
             limit=limit,
@@ -115,7 +119,7 @@ def trace_routes(reader: TraceReader) -> APIRouter:
         summary="The whole step tree of a small trace",
     )
     async def tree(trace_id: TraceId, branch_id: BranchOf = None) -> Response:
-        return await answered(await reader.tree(trace_id, branch_id or None))
+        return await answered(await reader.tree(trace_id, branch_id))
 
     # Ids of calls are the provider's, and may have anything in them, slashes too.
     @router.get(
@@ -137,9 +141,9 @@ def trace_routes(reader: TraceReader) -> APIRouter:
             None if step_id in ("root", "null", "") else step_id,
             expand=expand,
             max_depth=max_depth,
-            branch_id=branch_id or None,
+            branch_id=branch_id,
             limit=limit,
-            after=after or None,
+            after=after,
         )
         return await answered(found)
 
@@ -154,6 +158,21 @@ def trace_routes(reader: TraceReader) -> APIRouter:
 
 class BadParameter(Exception):
     """A parameter is not possible; the message says why."""
+
+
+def without_empty(query: bytes) -> bytes:
+    """A query without the parameters that have no value: forms send ``role=`` where nothing was chosen."""
+    return b"&".join(pair for pair in query.split(b"&") if pair.partition(b"=")[2])
+
+
+def _statuses(text: str | None) -> frozenset[TraceStatus]:
+    wanted = text.split(",") if text else []
+    for status in wanted:
+        if status not in _STATUSES:
+            raise BadParameter(
+                f"{status[:100]!a} is no status: give one or more of {', '.join(_STATUSES)}, with commas between them."
+            )
+    return frozenset(status for status in _STATUSES if status in wanted)
 
 
 def _time(text: str | None) -> datetime | None:

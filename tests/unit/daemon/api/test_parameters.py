@@ -1,0 +1,84 @@
+"""How the endpoints are asked: parameters without a value, values that are not possible, whole addresses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from daemon.api.door import OpenApi
+from daemon.api.traces_routes import without_empty
+from tests.fakes.core import daemon
+from tests.fakes.trace_api import client_of, get
+
+Api = tuple[httpx.AsyncClient, OpenApi, str]
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncGenerator[Api]:
+    async with daemon(tmp_path, "ok") as bench:
+        session = bench.session()
+        await session.prompt("go")
+        found = await bench.core.api.open(0)
+        async with client_of(found) as client:
+            yield client, found, session.session_id
+
+
+async def test_a_parameter_without_a_value_is_as_if_it_was_not_there(api: Api) -> None:
+    client, _, trace_id = api
+    paths = (await client.get("/openapi.json")).json()["paths"]
+    checked = 0
+    for path, operations in paths.items():
+        place = path.format(trace_id=trace_id, step_id="root", branch_id="A")
+        plain = await client.get(place)
+        for parameter in operations["get"].get("parameters", ()):
+            if parameter["in"] == "query":
+                for spelling in (f"{parameter['name']}=", parameter["name"]):
+                    asked = await client.get(f"{place}?{spelling}")
+                    assert (asked.status_code, asked.json()) == (plain.status_code, plain.json()), spelling
+                checked += 1
+    assert checked > 20
+
+
+def test_only_what_has_no_value_is_left_out_of_a_query() -> None:
+    assert without_empty(b"role=&limit=5&q&a=b==&&since=") == b"limit=5&a=b=="
+
+
+@pytest.mark.parametrize("status", ["done", "idle,done", "idle,", ",", "^"])
+async def test_a_status_that_is_none_is_told_in_words(api: Api, status: str) -> None:
+    client, _, _ = api
+    answer = await client.get("/api/traces", params={"status": status})
+    detail = answer.json()["detail"]
+    assert answer.status_code == 422
+    assert "idle, running, waiting, completed, failed, canceled" in detail
+    assert "(" not in detail and "^(" not in detail
+
+
+async def test_several_statuses_are_taken(api: Api) -> None:
+    client, _, trace_id = api
+    answer = await client.get("/api/traces?status=failed,completed")
+    assert [trace["trace_id"] for trace in answer.json()["traces"]] == [trace_id]
+    assert (await client.get("/api/traces?status=failed")).json()["traces"] == []
+
+
+async def test_a_request_line_with_the_whole_address_is_served_when_the_address_is_ours(api: Api) -> None:
+    _, found, trace_id = api
+    port = int(found.url.rpartition(":")[2])
+    bearer = f"Authorization: Bearer {found.token}"
+    for own in (found.url, f"HTTP://localhost:{port}"):
+        answer = await get(port, f"{own}/api/traces?limit=1", bearer)
+        assert answer.status == 200
+        assert json.loads(answer.body)["traces"][0]["trace_id"] == trace_id
+        assert (await get(port, f"{own}?token={found.token}")).status == 200
+        assert (await get(port, f"{own}/api/traces")).status == 401
+        assert (await get(port, f"{own}/api/traces", bearer, host="evil.example")).status == 403
+    for foreign in (
+        "http://evil.example",
+        f"http://evil.example:{port}",
+        f"http://127.0.0.1:{port}@evil.example",
+        "http://",
+    ):
+        assert (await get(port, f"{foreign}/api/traces", bearer)).status in (400, 403), foreign

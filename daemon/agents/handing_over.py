@@ -73,7 +73,9 @@ class SessionHandOver:
             )
         planning = session.mode == "plan"
         shown = (tree.revision, tree.mission)
-        permission = CallPermission(self.permission.service, _ApprovalAsker(session), self.permission.call)
+        permission = CallPermission(
+            self.permission.service, _ApprovalAsker(session), self.permission.call, self.permission.waited
+        )
         approval = await permission.ask(
             PermissionAsk(
                 permission=PERMISSION,

@@ -12,6 +12,7 @@ from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
 from daemon.loop.assembly import Assembly
 from daemon.loop.budget import keep_budget
 from daemon.loop.call_ids import unique_call_ids
+from daemon.loop.call_times import CallTimes
 from daemon.loop.compacting import Compactor
 from daemon.loop.doom import Repeat
 from daemon.loop.history_marks import mark_history
@@ -84,8 +85,7 @@ class Turn:
         self._goal_of_call: dict[str, str | None] = {}
         self._goal_of_rest = self._current_goal
         self._started = 0.0
-        self._began: dict[str, float] = {}
-        """When calls were started that have no result yet."""
+        self._times = CallTimes()
         self._estimated = 0
         self._model = session.model
         from daemon.planner.driver import Driver  # with the tools, see Daemon.load_tools
@@ -302,7 +302,7 @@ class Turn:
             goal_id=goal_id,
             tool_call_id=result.tool_call_id,
             tokens=estimate_tokens(result.content),
-            duration_ms=self._elapsed(self._began.pop(result.tool_call_id, None)),
+            duration_ms=self._times.end(result.tool_call_id),
         )
 
     def begun(self, call_id: str) -> bool:
@@ -313,7 +313,7 @@ class Turn:
         """See StepHost."""
         if self._asking:
             return
-        self._started = self._began[call.id] = time.monotonic()
+        self._started = self._times.begin(call.id)
         self._goal_of_call[call.id] = self._state.plan.current_id
         if call.name == "bash":
             self._services.expect_command()
@@ -331,6 +331,7 @@ class Turn:
     def tool_context(self, call: ToolCallPart) -> ToolContext:
         """See StepHost."""
         permission = call_permission(self._session, call)
+        self._times.asks(call.id, permission.waited)
         plan = SessionPlan(
             self._state.plan,
             self._driver.record,
@@ -392,9 +393,8 @@ class Turn:
     def _current_goal(self) -> str | None:
         return self._state.plan.current_id
 
-    def _elapsed(self, began: float | None = None) -> int | None:
-        began = began or self._started
-        return int((time.monotonic() - began) * 1000) if began else None
+    def _elapsed(self) -> int | None:
+        return int((time.monotonic() - self._started) * 1000) if self._started else None
 
     def _add_user(
         self, text: str, attachments: Sequence[FilePart], context: str = "", *, task: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -344,6 +345,13 @@ class PermissionService:
         self._settle_too(pending, "reject", TIMEOUT)
 
 
+@dataclass(slots=True)
+class Waited:
+    """How long a call waited for answers so far."""
+
+    seconds: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class CallPermission:
     """The port ``Permission`` of tools for one tool call."""
@@ -351,10 +359,15 @@ class CallPermission:
     service: PermissionService
     asker: Asker
     call: CallInfo
+    waited: Waited = field(default_factory=Waited)
 
     async def ask(self, ask: PermissionAsk) -> Approval:
         """See tools.base.Permission."""
-        return await self.service.ask(self.asker, self.call, ask)
+        began = time.monotonic()
+        try:
+            return await self.service.ask(self.asker, self.call, ask)
+        finally:
+            self.waited.seconds += time.monotonic() - began
 
     def decide(self, permission: str, target: str) -> Action:
         """See tools.base.Permission."""

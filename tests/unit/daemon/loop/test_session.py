@@ -631,6 +631,9 @@ async def test_cancel_in_a_command_kills_it_with_its_children(tmp_path: Path) ->
         assert "not run" not in ran.content.lower()
         assert ran.metadata.get("not_run") is None
         assert waited.metadata.get("not_run") is True
+        took = [message.duration_ms for message in session.state.messages if message.role == "tool"]
+        assert took[0] is not None
+        assert took[1] is None  # what was not run took no time
         await session.prompt("go on")
 
 

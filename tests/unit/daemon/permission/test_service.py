@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from daemon.loop.call_times import CallTimes
 from daemon.model.permissions import FileAnswer, Grant, Rule
-from daemon.permission.service import CallInfo, CallPermission, PermissionService
+from daemon.permission.service import CallInfo, CallPermission, PermissionService, Waited
 from tests.fakes.asker import NOW, FakeAsker, Inbox
 from tests.fakes.waiting import until
 from tools.base import FileChange, PermissionAsk, PermissionDenied, ToolError
@@ -243,6 +244,22 @@ async def test_the_record_of_old_answers_does_not_grow_for_ever() -> None:
     with pytest.raises(KeyError):
         inbox.service.reply(first, "once", None, "late")
     await asyncio.gather(*inbox.tasks, *more)
+
+
+async def test_the_time_for_which_the_person_was_asked_is_no_time_of_the_call() -> None:
+    inbox, asker = Inbox(), FakeAsker()
+    port = CallPermission(inbox.service, asker, CallInfo("c", "edit"))
+    asking = asyncio.create_task(port.ask(PermissionAsk("edit", ("a.py",), "edit")))
+    await until(lambda: bool(asker.asked_for))
+    assert port.waited.seconds == 0
+    inbox.service.reply(inbox.service.pending()[0].request_id, "once", None, "x")
+    await asking
+    assert port.waited.seconds > 0
+    times = CallTimes()
+    times.asks("c", Waited(3600.0))
+    times.begin("c")
+    assert times.end("c") == 0
+    assert times.end("c") is None
 
 
 async def test_a_port_decides_by_rules_alone_for_listings() -> None:

@@ -169,7 +169,7 @@ def test_a_result_says_what_came_of_the_call_and_not_what_the_call_was(
     assert told.endswith(f"): {line}")
 
 
-def test_a_goal_that_nobody_began_says_why_it_was_left() -> None:
+def test_of_a_goal_that_was_given_up_with_others_below_it_it_is_told_why() -> None:
     talk = Conversation()
     top, rest = talk.goals("build", "rest")
     talk.focus(top)

@@ -6,7 +6,9 @@ JSON, which leads each ``/page/NAME.js`` to the same with the token, so that mod
 
 The page keeps the token in ``sessionStorage`` under ``goalwright.token`` and takes it out of the address bar. When it
 is loaded anew the token is missing, and ``LOCKED`` is answered with 401: it holds nothing but a script that goes back
-with the token, where the tab has one.
+with the token, where the tab has one. A tab that was opened from a link has none: it asks the other tabs, over a
+``BroadcastChannel``, which only pages of this very address hear. No cookie (all ports of a machine share them), and no
+``localStorage`` (it stays when all is closed).
 """
 
 from __future__ import annotations
@@ -33,10 +35,24 @@ _TYPES = {
 _UNLOCK = """
 const token = sessionStorage.getItem("goalwright.token");
 const asked = new URL(location.href);
+const refused = asked.searchParams.has("token");
 sessionStorage.removeItem("goalwright.token");
-if (token && !asked.searchParams.has("token")) {
+function enter(token) {
   asked.searchParams.set("token", token);
   location.replace(asked);
+}
+if (refused) {
+  asked.searchParams.delete("token");
+  history.replaceState(null, "", asked);
+} else if (token) enter(token);
+else {
+  const channel = new BroadcastChannel("goalwright");
+  channel.onmessage = ({ data }) => {
+    if (typeof data?.token !== "string") return;
+    channel.close();
+    enter(data.token);
+  };
+  channel.postMessage({ wanted: true });
 }
 """
 _UNLOCK_HASH = base64.b64encode(hashlib.sha256(_UNLOCK.encode()).digest()).decode()
@@ -51,7 +67,8 @@ LOCKED = Locked(
         "frame-ancestors 'none'"
     ).encode(),
 )
-"""Nobody needs a token to see it. One that was wrong is forgotten, so it leads nowhere twice."""
+"""Nobody needs a token to see it. One that was wrong is forgotten and leaves the address bar: it leads nowhere twice.
+Other tabs are not asked then: theirs may be wrong as well, and two wrong ones would go round in a circle."""
 
 
 def index(access: Access, folder: Path = FOLDER) -> Response:

@@ -1,6 +1,10 @@
 // Asks the API. The token stays in this tab: in its session storage, and out of the address bar.
 
 const KEY = "goalwright.token";
+/** Of what pages of this address tell each other; daemon/api/page_files.py asks for the token there. */
+const CHANNEL = "goalwright";
+
+export const LOCKED = "The daemon was started anew, and this page's token is no longer good. Run `goalwright trace page` again, and open the address that it prints.";
 
 /** What the API refused or could not do, in its own words. */
 export class ApiError extends Error {
@@ -26,10 +30,27 @@ export function takeToken() {
   return given ?? sessionStorage.getItem(KEY) ?? "";
 }
 
+/**
+ * Tabs that were opened from this one begin without the token, and ask those that have it. Only pages of this very
+ * address hear them.
+ * @param {() => string} token empty: this tab has none that is good
+ */
+export function shareToken(token) {
+  const channel = new BroadcastChannel(CHANNEL);
+  channel.onmessage = ({ data }) => {
+    if (data?.wanted === true && token()) channel.postMessage({ token: token() });
+  };
+}
+
 export class Api {
-  /** @param {string} token */
-  constructor(token) {
+  /**
+   * @param {string} token
+   * @param {() => void} [onLocked] the token is not that of the daemon that answers: it was started anew
+   */
+  constructor(token, onLocked = () => {}) {
     this.token = token;
+    this.onLocked = onLocked;
+    this.locked = false;
   }
 
   /**
@@ -43,6 +64,11 @@ export class Api {
       answer = await fetch(`/api/${path}${text(query)}`, { headers: { authorization: `Bearer ${this.token}` }, cache: "no-store" });
     } catch {
       throw new ApiError(0, "The daemon does not answer. When it has stopped, run `goalwright trace page` again.");
+    }
+    if (answer.status === 401) {
+      this.locked = true;
+      this.onLocked();
+      throw new ApiError(401, LOCKED);
     }
     const body = await answer.json().catch(() => null);
     if (!answer.ok) throw new ApiError(answer.status, detailOf(body) ?? `The API answered ${answer.status}.`);

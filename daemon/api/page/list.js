@@ -11,14 +11,12 @@ const PAGE = 50;
 
 export class TraceList {
   /**
-   * @param {{ list: HTMLElement, more: HTMLButtonElement, form: HTMLFormElement, query: HTMLInputElement, status: HTMLSelectElement }} parts
+   * @param {{ list: HTMLElement, note: HTMLElement, more: HTMLButtonElement, form: HTMLFormElement, query: HTMLInputElement, status: HTMLSelectElement }} parts
    * @param {Api} api
-   * @param {(message: string) => void} onError
    */
-  constructor(parts, api, onError) {
+  constructor(parts, api) {
     this.parts = parts;
     this.api = api;
-    this.onError = onError;
     /** @type {TraceMeta[]} */
     this.traces = [];
     /** Asks for as much as the person has opened. */
@@ -43,9 +41,10 @@ export class TraceList {
     });
   }
 
+  /** @returns {Promise<boolean>} whether there was an answer */
   async refresh() {
     const asked = ++this.asked;
-    const { query, status, more } = this.parts;
+    const { query, status, more, note } = this.parts;
     /** @type {TraceMeta[]} */
     const traces = [];
     /** @type {string | null} */
@@ -54,18 +53,21 @@ export class TraceList {
       do {
         /** @type {{ traces: TraceMeta[], next: string | null }} */
         const page = await this.api.get("traces", { limit: PAGE, before, q: query.value.trim(), status: status.value });
-        if (asked !== this.asked) return;
+        if (asked !== this.asked) return true;
         traces.push(...page.traces);
         before = page.next;
       } while (before && traces.length < this.wanted);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (asked === this.asked) this.onError(error.message);
-      return;
+      // What this says, only this takes back: the trace that is open may be well.
+      if (asked === this.asked && note.textContent !== error.message) note.textContent = error.message;
+      return false;
     }
+    note.textContent = "";
     more.hidden = before === null;
     this.traces = traces;
     this.paint();
+    return true;
   }
 
   /** @param {string | null} traceId */

@@ -2,10 +2,11 @@
 
 import { ApiError } from "./api.js";
 import { h } from "./dom.js";
-import { amount, duration, money, statsWords } from "./words.js";
+import { newest } from "./missed.js";
+import { amount, duration, money, plain, statsWords, statusWord } from "./words.js";
 
 /** @import { Api } from "./api.js" */
-/** @import { GoalStats, Message, Part } from "./shapes.js" */
+/** @import { GoalStats, LiveState, Message, Part } from "./shapes.js" */
 
 const PAGE = 50;
 /** Longer texts are cut until somebody wants them. */
@@ -43,24 +44,39 @@ export class MessagesPane {
     this.list = h("ol", { class: "messages" });
     this.earlier = h("button", { type: "button", class: "earlier", hidden: true, onclick: () => void this.loadEarlier() }, "Earlier messages");
     this.note = h("p", { class: "note", role: "status" });
-    this.asked = 0;
+    this.facts = h("p");
+    this.summary = h("p");
+    /** Counted up when what is shown is no longer what an answer under way is for. */
+    this.generation = 0;
+    this.catching = false;
+    /** Something came while it caught up. */
+    this.again = false;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
-    host.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.close();
+    // Wherever the keyboard is: a click on an edge leaves it nowhere.
+    document.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || event.defaultPrevented || host.hidden) return;
+      // In a field that has something in it, Escape empties that.
+      if (event.target instanceof HTMLInputElement && event.target.value && event.target.type === "search") return;
+      this.close();
     });
   }
 
   /** @param {Subject} subject */
   async show(subject) {
     this.subject = subject;
+    this.startAnew();
+    this.frame(subject, [this.note, this.earlier, this.list]);
+    this.note.textContent = "Loading…";
+    await this.catchUp();
+  }
+
+  startAnew() {
+    this.generation += 1;
+    this.catching = this.again = false;
     this.messages.clear();
     this.list.replaceChildren();
     this.earlier.hidden = true;
-    this.frame(subject, [this.note, this.earlier, this.list]);
-    this.note.textContent = "Loading…";
-    const page = await this.load({});
-    if (page && page.messages.length === 0) this.note.textContent = "No messages yet.";
   }
 
   /**
@@ -70,7 +86,7 @@ export class MessagesPane {
    */
   showContent(about, content) {
     this.subject = null;
-    this.asked += 1;
+    this.startAnew();
     this.frame({ ...about, stats: null }, [h("div", { class: "content" }, ...content)]);
   }
 
@@ -82,16 +98,32 @@ export class MessagesPane {
     const close = h("button", { type: "button", class: "close", "aria-label": "Close", title: "Close (Esc)", onclick: () => this.close() }, "×");
     this.host.replaceChildren(
       h("header", {}, h("h3", {}, heading), close,
-        h("p", { class: "facts" }, [status, stats && stats.message_count ? statsWords(stats) : ""].filter(Boolean).join(" · ")),
-        text && h("p", { class: "summary" }, text)),
+        (this.facts = h("p", { class: "facts" }, factsOf(status, stats))),
+        (this.summary = h("p", { class: "summary", hidden: !text }, text))),
       h("div", { class: "scroll", tabindex: 0 }, ...content),
     );
     this.host.hidden = false;
   }
 
+  /**
+   * The numbers and the result go on as the work does.
+   * @param {LiveState | null} state
+   */
+  update(state) {
+    const { subject } = this;
+    if (!subject || !state || state.trace.trace_id !== subject.traceId) return;
+    const now = nowOf(subject, state);
+    if (!now) return;
+    const words = factsOf(now.status, now.stats ?? subject.stats);
+    if (this.facts.textContent !== words) this.facts.textContent = words;
+    if (!now.text || now.text === this.summary.textContent) return;
+    this.summary.textContent = now.text;
+    this.summary.hidden = false;
+  }
+
   close() {
     this.subject = null;
-    this.asked += 1;
+    this.startAnew();
     this.host.hidden = true;
     this.closed();
   }
@@ -106,33 +138,80 @@ export class MessagesPane {
     if (subject.goalId !== null && !subject.descendants && subject.goalId !== goal_id) return;
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
-      if (this.subject === subject) void this.load({});
+      if (this.subject === subject) void this.catchUp();
     }, 300);
   }
 
-  async loadEarlier() {
-    const oldest = [...this.messages.values()][0];
-    if (oldest) await this.load({ before: oldest.sequence });
+  /** Anything may have come unheard, e.g. while there was no connection. */
+  refresh() {
+    if (this.subject) void this.catchUp();
   }
 
-  /** @param {{ before?: number }} where */
-  async load({ before }) {
+  async loadEarlier() {
+    const { subject, generation } = this;
+    const [oldest] = this.messages.values();
+    if (!subject || !oldest) return;
+    const page = await this.answer(generation, () => this.ask(subject, oldest.sequence));
+    if (!page) return;
+    this.put(page.messages, true);
+    this.earlier.hidden = !page.has_earlier;
+  }
+
+  /** Fetches what is newer than what is there. One at a time: a slow answer is not given up for the next one. */
+  async catchUp() {
     const { subject } = this;
-    if (!subject) return null;
-    const asked = before === undefined ? ++this.asked : this.asked;
+    if (!subject) return;
+    if (this.catching) {
+      this.again = true;
+      return;
+    }
+    let { generation } = this;
+    this.catching = true;
     try {
-      const page = await this.api.get(`traces/${encodeURIComponent(subject.traceId)}/messages`, {
-        internal_goal_id: subject.goalId, branch_id: subject.branchId, descendants: subject.descendants ? true : null, limit: PAGE, before,
-      });
-      if (asked !== this.asked) return null;
+      do {
+        this.again = false;
+        const page = await this.answer(generation, () => newest((before) => this.ask(subject, before), this.messages));
+        if (!page) return;
+        if (!page.joined) {
+          this.startAnew();
+          this.catching = true;
+          ({ generation } = this);
+        }
+        if (this.messages.size === 0) this.earlier.hidden = !page.has_earlier;
+        this.put(page.messages, false);
+        if (this.messages.size === 0) this.note.textContent = "No messages yet.";
+      } while (this.again);
+    } finally {
+      if (generation === this.generation) this.catching = false;
+    }
+  }
+
+  /**
+   * @param {Subject} subject
+   * @param {number | undefined} before
+   * @returns {Promise<{ messages: Message[], has_earlier: boolean }>}
+   */
+  ask(subject, before) {
+    return this.api.get(`traces/${encodeURIComponent(subject.traceId)}/messages`, {
+      internal_goal_id: subject.goalId, branch_id: subject.branchId, descendants: subject.descendants ? true : null, limit: PAGE, before,
+    });
+  }
+
+  /**
+   * @template T
+   * @param {number} generation
+   * @param {() => Promise<T>} ask
+   * @returns {Promise<T | null>} null when it was refused, or is no longer wanted
+   */
+  async answer(generation, ask) {
+    try {
+      const answer = await ask();
+      if (generation !== this.generation) return null;
       this.note.textContent = "";
-      const fresh = this.messages.size === 0;
-      this.put(page.messages, before !== undefined);
-      if (fresh || before !== undefined) this.earlier.hidden = !page.has_earlier;
-      return page;
+      return answer;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (asked === this.asked) this.note.textContent = error.message;
+      if (generation === this.generation) this.note.textContent = error.message;
       return null;
     }
   }
@@ -154,6 +233,27 @@ export class MessagesPane {
   }
 }
 
+/**
+ * @param {string} status
+ * @param {GoalStats | null} stats
+ */
+const factsOf = (status, stats) => [status, stats && stats.message_count ? statsWords(stats) : ""].filter(Boolean).join(" · ");
+
+/**
+ * How it is now with what is shown.
+ * @param {Subject} subject
+ * @param {LiveState} state
+ * @returns {{ status: string, stats: GoalStats | null, text: string } | null} null: it is not known
+ */
+function nowOf({ goalId, branchId, descendants }, { branches, goal_tree }) {
+  const branch = branchId === null ? null : branches[branchId];
+  if (goalId === null) return branch ? { status: statusWord(branch.status), stats: branch.cumulative_stats ?? null, text: branch.summary ?? "" } : null;
+  const goal = (branchId === null ? goal_tree : branch?.goal_tree)?.goals.find((one) => one.id === goalId);
+  if (!goal) return null;
+  const stats = descendants ? goal.cumulative_stats : goal.self_stats;
+  return { status: statusWord(goal.status), stats: stats ?? null, text: goal.summary ?? goal.merge_summary ?? "" };
+}
+
 /** @param {Message} message */
 function messageElement(message) {
   const time = message.created_at ? new Date(message.created_at) : null;
@@ -163,7 +263,7 @@ function messageElement(message) {
   ];
   const parts = Array.isArray(message.content) ? message.content : [];
   const tool = parts.find((part) => part.type === "tool_result")?.["name"];
-  const names = { user: "You", assistant: "Agent", tool: typeof tool === "string" ? tool : "Tool" };
+  const names = { user: "You", assistant: "Agent", tool: typeof tool === "string" ? plain(tool) : "Tool" };
   return h("li", { class: `message ${message.role}`, "data-id": message.message_id },
     h("p", { class: "who" }, h("b", {}, names[message.role] ?? message.role), h("span", {}, facts.filter(Boolean).join(" · "))),
     ...parts.map(partElement));
@@ -178,7 +278,7 @@ function partElement(part) {
     case "reasoning":
       return folded("Reasoning", text("text"), "reasoning");
     case "tool_call":
-      return folded(`→ ${text("name")} ${short(text("input"))}`, pretty(text("input")), "call");
+      return folded(`→ ${plain(text("name"))} ${short(text("input"))}`, pretty(text("input")), "call");
     case "tool_result":
       return h("div", { class: part["is_error"] === true ? "result error" : "result" },
         folded(`${part["is_error"] === true ? "Failed: " : "← "}${text("title") || "Result"}`, text("content"), "output"),

@@ -1,11 +1,11 @@
 // The page: the list of traces, and the one that is looked at. The address says which: `#/{trace_id}` or `#/{trace_id}/steps`.
 
-import { Api, ApiError, takeToken } from "./api.js";
+import { Api, ApiError, LOCKED, shareToken, takeToken } from "./api.js";
 import { h } from "./dom.js";
 import { TraceList, titleOf } from "./list.js";
 import { MessagesPane } from "./messages.js";
 import { TraceView } from "./trace.js";
-import { amount, money, statusWord } from "./words.js";
+import { amount, money, plain, statusWord } from "./words.js";
 
 /** @import { DagEdge, DagNode, LiveState, Step } from "./shapes.js" */
 
@@ -27,7 +27,13 @@ const token = takeToken();
 const asked = new URL(location.href).searchParams.get("trace");
 if (asked) history.replaceState(null, "", `/#/${encodeURIComponent(asked)}`);
 
-const api = new Api(token);
+const api = new Api(token, () => {
+  // No more questions: with this token there will be no answer.
+  view?.watch?.close();
+  say("lost", "Not connected any more");
+  complain(LOCKED);
+});
+shareToken(() => (api.locked ? "" : api.token));
 const button = (/** @type {string} */ id) => part(id, HTMLButtonElement);
 const [graph, steps, pane, empty] = [part("graph", HTMLElement), part("steps", HTMLElement), part("pane", HTMLElement), part("empty", HTMLElement)];
 const connection = part("connection", HTMLElement);
@@ -36,20 +42,25 @@ const follow = part("follow", HTMLInputElement);
 
 const list = new TraceList(
   {
-    list: part("traces", HTMLElement), more: button("more"), form: part("filter", HTMLFormElement),
+    list: part("traces", HTMLElement), note: part("list-note", HTMLElement), more: button("more"), form: part("filter", HTMLFormElement),
     query: part("query", HTMLInputElement), status: part("status", HTMLSelectElement),
   },
   api,
-  (message) => say("lost", message),
 );
 const messages = new MessagesPane(pane, api, () => {
+  // Who works elsewhere meanwhile stays there.
+  if (!pane.contains(document.activeElement) && document.activeElement !== document.body) return;
   const { selected } = view?.view ?? {};
-  if (selected) view?.view.select(selected, { focus: true });
+  const step = steps.querySelector('[tabindex="0"]');
+  if (tab === "steps" && step instanceof HTMLElement) step.focus();
+  else if (selected) view?.view.select(selected, { focus: true });
 });
 /** @type {TraceView | null} */
 let view = null;
 /** @type {"graph" | "steps"} */
 let tab = "graph";
+/** The trace could not be opened because nobody answered: it is tried again when somebody does. */
+let unanswered = false;
 
 /**
  * @param {"connecting" | "live" | "lost" | ""} state
@@ -61,9 +72,18 @@ function say(state, detail = "") {
   connection.textContent = words[state];
 }
 
+/** Says what went wrong, until it is read or no longer matters: how the connection is, is said elsewhere. @param {string} message */
+function complain(message) {
+  const problem = part("problem", HTMLElement);
+  problem.hidden = !message;
+  /** @type {HTMLElement} */ (problem.firstElementChild).textContent = message;
+}
+
 // -- one trace
 
 function route() {
+  // Fragments of other kinds are places in the page.
+  if (location.hash && !location.hash.startsWith("#/")) return;
   const [, id = "", which = ""] = location.hash.split("/");
   let traceId = "";
   try {
@@ -84,6 +104,9 @@ async function openTrace(traceId, wanted) {
   view?.close();
   view = null;
   if (!pane.hidden) messages.close();
+  unanswered = false;
+  if (!api.locked) complain("");
+  if (traceId && small.matches) showList(false);
   // A branch of another trace is none of this one.
   line.replaceChildren(h("option", { value: "" }, "the main line"));
   list.select(traceId || null);
@@ -95,12 +118,26 @@ async function openTrace(traceId, wanted) {
     return;
   }
   const opened = new TraceView({ graph, steps }, api, traceId, {
-    onState: (state) => view === opened && paintHead(state),
-    onConnection: (state, detail) => view === opened && say(state, detail),
-    onMessage: (message) => messages.touched(message),
+    onState: (state) => {
+      if (view !== opened) return;
+      paintHead(state);
+      messages.update(state);
+    },
+    onConnection: (state, detail) => {
+      if (view !== opened) return;
+      say(state, detail);
+      // Of messages that came meanwhile nobody tells.
+      if (state === "live") messages.refresh();
+      // Why it was lost, an answer tells best: the daemon does not answer, or it is another one by now.
+      else if (state === "lost") void list.refresh();
+    },
+    onMessage: (message) => {
+      messages.touched(message);
+      messages.update(opened.state);
+    },
     onOpen: openWork,
     onStep: openStep,
-    onError: (message) => say("", message),
+    onError: complain,
   });
   view = opened;
   opened.follow = follow.checked;
@@ -109,10 +146,10 @@ async function openTrace(traceId, wanted) {
     await opened.open();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    if (view === opened) {
-      empty.textContent = error.message;
-      say("");
-    }
+    if (view !== opened) return;
+    empty.textContent = error.message;
+    say("");
+    unanswered = error.status === 0;
     return;
   }
   if (view !== opened) return;
@@ -136,15 +173,15 @@ function paintHead(state) {
   facts.append(h("span", { class: `pill ${trace.status}` }, statusWord(trace.status)),
     [
       `${amount(trace.total_messages)} messages`, `${amount(trace.total_tokens)} tokens`, money(trace.total_cost),
-      [trace.agent, trace.model].filter(Boolean).join(", "), trace.foreign ? "from elsewhere" : "",
+      [plain(trace.agent), plain(trace.model)].filter(Boolean).join(", "), trace.foreign ? "from elsewhere" : "",
     ].filter(Boolean).join(" · "));
   const lines = [...Object.keys(state.branches), ...Object.keys(state.subagents)];
   const options = [...line.options].slice(1).map((one) => one.value);
   if (lines.join() !== options.join()) {
     const chosen = line.value;
     line.replaceChildren(h("option", { value: "" }, "the main line"),
-      ...Object.values(state.branches).map((one) => h("option", { value: one.id }, `branch ${one.id}: ${one.description.slice(0, 40)}`)),
-      ...Object.values(state.subagents).map((one) => h("option", { value: one.id }, `${one.agent} (${one.id})`)));
+      ...Object.values(state.branches).map((one) => h("option", { value: one.id }, `branch ${one.id}: ${plain(one.description.slice(0, 40))}`)),
+      ...Object.values(state.subagents).map((one) => h("option", { value: one.id }, `${plain(one.agent)} (${one.id})`)));
     line.value = lines.includes(chosen) ? chosen : "";
   }
   part("line-choice", HTMLElement).hidden = tab !== "steps" || lines.length === 0;
@@ -225,22 +262,46 @@ follow.addEventListener("change", () => {
   if (follow.checked && view.place) view.view.reveal(view.place);
 });
 line.addEventListener("change", () => void view?.showSteps(line.value || null));
-for (const [id, hidden] of /** @type {const} */ ([["hide-list", true], ["show-list", false]])) {
+/** Where the list would cover the trace, it is there when it is wanted. */
+const small = matchMedia("(max-width: 620px)");
+
+/** @param {boolean} shown */
+function showList(shown) {
+  part("list", HTMLElement).hidden = !shown;
+  button("show-list").hidden = shown;
+}
+
+for (const [id, shown] of /** @type {const} */ ([["hide-list", false], ["show-list", true]])) {
   button(id).addEventListener("click", () => {
-    part("list", HTMLElement).hidden = hidden;
-    button("show-list").hidden = !hidden;
-    button(hidden ? "show-list" : "hide-list").focus();
+    showList(shown);
+    button(shown ? "hide-list" : "show-list").focus();
   });
 }
+small.addEventListener("change", () => showList(!small.matches));
+part("list", HTMLElement).addEventListener("keydown", (event) => {
+  const { key, target } = event;
+  if (key !== "Escape" || !small.matches || (target instanceof HTMLInputElement && target.value)) return;
+  event.preventDefault();
+  showList(false);
+  button("show-list").focus();
+});
+document.querySelector(".skip")?.addEventListener("click", (event) => {
+  // The address says which trace is shown: it stays.
+  event.preventDefault();
+  part("view", HTMLElement).focus();
+});
+part("problem", HTMLElement).querySelector("button")?.addEventListener("click", () => complain(""));
 addEventListener("hashchange", route);
 addEventListener("resize", () => view?.soon());
 addEventListener("online", () => view?.watch?.retry());
 
 async function keepList() {
-  if (document.visibilityState === "visible") await list.refresh();
+  if (api.locked) return;
+  if (document.visibilityState === "visible" && await list.refresh() && unanswered && view) void openTrace(view.traceId, tab);
   setTimeout(() => void keepList(), LIST_PAUSE_MS);
 }
 
+if (small.matches) showList(false);
 route();
 await list.refresh();
 const [newest] = list.traces;

@@ -4,6 +4,8 @@
 
 const FIRST_WAIT_MS = 400;
 const LONGEST_WAIT_MS = 15_000;
+/** The daemon stops. */
+const GOING_AWAY = 1001;
 
 /**
  * @typedef {object} WatchOptions
@@ -49,12 +51,13 @@ export class Watch {
       } else if (typeof frame.event_id === "number" && frame.event_id > (this.since ?? 0)) this.since = frame.event_id;
       onFrame(frame);
     };
-    socket.onclose = ({ reason }) => {
+    socket.onclose = ({ code, reason }) => {
       if (socket !== this.socket || this.closed) return;
       this.socket = null;
       const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** this.failures++) * (0.75 + 0.5 * this.options.random());
       this.timer = setTimeout(() => this.connect(), wait);
-      onState("lost", reason);
+      // What the API says of it is for programs.
+      onState("lost", code === GOING_AWAY ? "" : reason);
     };
   }
 

@@ -112,6 +112,7 @@ export class TraceView {
 
   /** What happened within branches meanwhile is in their details. @param {LiveState} state */
   caughtUp(state) {
+    if (this.stepsShown && this.line) this.reloadSteps();
     for (const branch of Object.values(state.branches)) {
       this.openFork(branch);
       if (branch.goal_tree) void this.fetchBranch(branch.id);
@@ -195,6 +196,7 @@ export class TraceView {
       const old = this.fetches.end(id);
       if (this.closed) return;
       takeBranch(state, id, detail, old);
+      this.hooks.onState(state);
       this.openAll();
       this.soon();
       if (old) setTimeout(() => !this.closed && void this.fetchBranch(id), AGAIN_MS);

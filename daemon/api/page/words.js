@@ -98,3 +98,9 @@ export function clip(text, room) {
   }
   return cut;
 }
+
+/**
+ * A name that stands among other words: without the marks that turn the direction of what follows it.
+ * @param {string | null | undefined} name of a model, an agent, a tool
+ */
+export const plain = (name) => (name ?? "").replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "");

@@ -27,8 +27,14 @@ function page(root: HTMLElement): void {
   });
 
   const graph = new Graph(place, {
-    onState: (state) => paint(state),
-    onMessage: (message) => messages.touched(message),
+    onState: (state) => {
+      paint(state);
+      messages.update(state);
+    },
+    onMessage: (message) => {
+      messages.touched(message);
+      messages.update(graph.state);
+    },
     onOpen: (node, edge, reveal) => {
       void messages.show(subject(graph.traceId, node, edge));
       if (reveal && (node.goal_id ?? node.branch_id) !== null) post({ type: "reveal", goal_id: node.goal_id, branch_id: node.branch_id });
@@ -71,6 +77,8 @@ function page(root: HTMLElement): void {
       if (graph.traceId !== (trace?.trace_id ?? "") && !pane.hidden) messages.close();
       graph.show(trace, before && before.trace_id === trace?.trace_id ? before.expanded : []);
       save({ trace_id: graph.traceId, expanded: [...graph.expanded] });
+      // Of messages that came before this nobody tells.
+      messages.refresh();
       return;
     }
     if ("request" in message) hostApi.answered(message);
@@ -80,10 +88,6 @@ function page(root: HTMLElement): void {
     else graph.branchFailed(message.branch_id);
   }
 
-  // Also from the graph, where the keyboard is while the pane is open.
-  root.addEventListener("keydown", ({ key }) => {
-    if (key === "Escape" && !pane.hidden) messages.close();
-  });
   paint(null);
   window.addEventListener("message", ({ data }: MessageEvent<ToGraph>) => receive(data));
   post({ type: "ready" });

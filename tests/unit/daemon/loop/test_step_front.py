@@ -123,13 +123,34 @@ async def test_the_plan_reads_the_same_in_the_tool_in_a_compaction_and_in_the_st
             fold.apply(event)
         plan = session.state.plan
         assert todo_text(plan) == to_todo_string(fold.tree)
-        compacted = history_of_messages(
-            plan, session.state.messages, 100_000, workspace=str(bench.workspace)
-        )
+        compacted = history_of_messages(plan, session.state.messages, 100_000, workspace=str(bench.workspace))
         assert compacted == to_history_string(fold.tree)
         assert "→ bash(echo found): found" in compacted
         assert "→ glob: **/*.yaml (1 file)" in compacted
         assert "→ read(nothing.yaml): error: " in compacted
+
+
+async def test_what_was_given_up_reads_the_same_in_the_tool_in_a_compaction_and_in_the_step_tree(
+    tmp_path: Path,
+) -> None:
+    steps = [
+        [Call("goal", {"add": ["a", "b"], "focus": "1"})],
+        [Call("goal", {"add": ["below", "never begun"], "focus": "1.1"}), Call("ls", {"path": "."})],
+        [Call("goal", {"focus": "1"}), Call("goal", {"abandon": "no way", "focus": "2"})],
+        "Done.",
+    ]
+    async with daemon(tmp_path, *steps) as bench:
+        session = bench.session(settings=ALLOW_ALL)
+        await session.prompt("go")
+        fold = StepFold(session.session_id)
+        for event in bench.core.store.events(session.session_id):
+            fold.apply(event)
+        plan = session.state.plan
+        assert todo_text(plan) == to_todo_string(fold.tree)
+        assert todo_text(plan).startswith("[✗] a\n    [✗] below\n    [-] never begun\n[→] b")
+        history = history_of_messages(plan, session.state.messages, 100_000)
+        assert to_history_string(fold.tree) in history
+        assert "[失败] a\n  总结: no way\n" in history
 
 
 async def test_the_work_belongs_to_the_goal_in_focus(tmp_path: Path) -> None:

@@ -96,17 +96,24 @@ def _connect_command(args: argparse.Namespace) -> int:
 def _serve_command(args: argparse.Namespace) -> int:
     """Be the daemon until stopped. Exit code 3 when another one has the lock."""
     import asyncio
+    import contextlib
 
     from daemon.api.door import ApiError
     from daemon.logfile import configure_logging
     from daemon.runtime import AlreadyRunning, RuntimeFolderError, RuntimePaths
     from daemon.store.base import StoreError
+    from tools.redaction import SECRETS
 
     if not args.workspace.is_dir():
         return _say(f"The workspace {args.workspace} is not a folder.")
     paths = RuntimePaths.for_workspace(args.workspace)
-    # The log takes the place of stderr; who asked for the API is told there why there is none.
-    stderr = os.dup(2) if args.http is not None else 2
+    # The log takes the place of stderr; who started it there is told why it did not begin.
+    stderr = os.dup(2)
+
+    def say(problem: object) -> None:
+        with contextlib.suppress(OSError):  # nobody is there any more
+            os.write(stderr, f"{SECRETS.text(str(problem))}\n".encode(errors="replace"))
+
     try:
         with paths.hold_lock():
             configure_logging(None if args.foreground else paths.log_file)
@@ -116,14 +123,15 @@ def _serve_command(args: argparse.Namespace) -> int:
         if args.http is not None:
             return _ask_running(args)
         return _say(error, EXIT_ALREADY_RUNNING)
-    except ApiError as error:
-        os.write(stderr, f"{error}\n".encode())
+    except (ApiError, RuntimeFolderError, StoreError, OSError) as error:
+        say(error)
         return 1
-    except (RuntimeFolderError, StoreError, OSError) as error:
-        return _say(error)
+    except Exception as error:
+        if not args.foreground and not os.path.samestat(os.fstat(stderr), os.fstat(2)):
+            say(f"The daemon failed ({type(error).__name__}: {error}). Its log says more: {paths.log_file}")
+        raise
     finally:
-        if stderr != 2:
-            os.close(stderr)
+        os.close(stderr)
 
 
 def _ask_running(args: argparse.Namespace) -> int:

@@ -238,7 +238,7 @@ class Settings(BaseModel):
         ge=0,
         le=65535,
         description="Serve the trace API (REST, WebSocket, web page) on this port of 127.0.0.1 whenever the daemon "
-        "runs; 0: any free one. Without it, it is opened when somebody wants it.",
+        "runs; 0: any free one, as when the port is taken. Without it, it is opened when somebody wants it.",
     )
 
 

@@ -301,6 +301,8 @@ class DaemonStatus(Wire):
     sandbox: str = ""
     """Where commands run, in words; empty: as they are, after a question."""
     memory_mb: float | None = None
+    api_url: str | None = None
+    """Where the trace API is, without its token; null: it is not open."""
 
 
 class SessionUpdate(Wire):

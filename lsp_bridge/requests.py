@@ -123,7 +123,7 @@ class Requests:
         choice = await self._choice()
         core = self._core
         config, trust = self.client_config(), self.client_trust()
-        notices = [core.storage_notice, choice.notice, *config.blocking, *config.problems]
+        notices = [core.storage_notice, core.api.notice, choice.notice, *config.blocking, *config.problems]
         sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, config.settings, core.workspace)
         notices += [*core.grants.problems(), mode_notice(config, trust), no_sandbox]
         return p.DaemonStatus(
@@ -141,6 +141,7 @@ class Requests:
             trust=trust,
             sandbox=sandbox,
             memory_mb=memory_mb(),
+            api_url=core.api.address.url if core.api.address is not None else None,
         )
 
     async def stop(self, params: p.Empty) -> p.Empty:

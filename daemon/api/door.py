@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,15 @@ if TYPE_CHECKING:
     from daemon.core import Daemon
 
 
+log = logging.getLogger(__name__)
+
+
 class ApiError(Exception):
     """The API cannot be opened; the message says why and what to do."""
+
+
+class PortTaken(ApiError):
+    """Its port cannot be had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +46,15 @@ class ApiDoor:
         self._server: ApiServer | None = None
         self._opening = asyncio.Lock()
         self._closed = False
+        self.notice = ""
+        """Why it is not where the setting says; empty when it is."""
 
     async def open(self, port: int | None = None) -> OpenApi:
         """The API's address; starts it when it is not there yet.
 
-        ``port``: on this one, 0: on any free one. None: on that of the setting ``api_port``, else on any. One that is
-        open already stays where it is. Raises ApiError when the port is taken, or the API is open on another one.
+        ``port``: on this one, 0: on any free one. None: on that of the setting ``api_port``, else on any; also on any
+        when that one is taken, as it is by the daemon of the first of several workspaces. One that is open already
+        stays where it is. Raises ApiError when the ``port`` is taken, or the API is open on another one.
         """
         async with self._opening:
             if self._closed:
@@ -51,10 +62,7 @@ class ApiDoor:
             if self._server is None:
                 # A third of a second, in which the daemon goes on.
                 await asyncio.to_thread(importlib.import_module, "daemon.api.serving")
-                from daemon.api.serving import serve
-
-                wanted = self._core.config().settings.api_port if port is None else port
-                self._server = await serve(self._core, wanted or 0)
+                self._server = await self._served(port)
             found = self._server.address
         if port and not found.url.endswith(f":{port}"):
             raise ApiError(
@@ -62,6 +70,24 @@ class ApiDoor:
                 "(`goalwright stop`) to have it on another port."
             )
         return found
+
+    async def _served(self, port: int | None) -> ApiServer:
+        from daemon.api.serving import serve
+
+        if port is not None:
+            return await serve(self._core, port)
+        wanted = self._core.config().settings.api_port or 0
+        try:
+            return await serve(self._core, wanted)
+        except PortTaken as error:
+            if not wanted:
+                raise
+            log.warning("the setting api_port: %s The trace API is on another port.", error)
+            self.notice = (
+                f"Port {wanted} of the setting api_port cannot be used here (other workspaces have the setting, too): "
+                "the trace API is on another port."
+            )
+            return await serve(self._core, 0)
 
     @property
     def address(self) -> OpenApi | None:

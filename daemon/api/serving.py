@@ -11,7 +11,7 @@ from collections.abc import Generator
 import uvicorn
 
 from daemon.api.app import make_app
-from daemon.api.door import ApiError, OpenApi
+from daemon.api.door import ApiError, OpenApi, PortTaken
 from daemon.api.limits import Limits
 from daemon.api.patience import ImpatientProtocol
 from daemon.api.reader import TraceReader
@@ -126,7 +126,7 @@ def _bound(port: int) -> socket.socket:
         listening.setblocking(False)
     except OSError as error:
         listening.close()
-        raise ApiError(
+        raise PortTaken(
             f"Port {port} of {HOST} cannot be used ({error.strerror or error}): name another one, or 0 for any "
             "free one."
         ) from error

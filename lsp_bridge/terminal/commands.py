@@ -60,6 +60,7 @@ async def status(workspace: Path, launcher: Launcher, console: Console, *, as_js
         "clients": f"{integer(found.get('clients'))}, sessions at work: {integer(found.get('running'))}",
         "model": model,
         "traces": string(found.get("traceFolder")),
+        "trace API": string(found.get("apiUrl")) or "not open; `goalwright trace page` opens it",
     }
     if found.get("memoryMb") is not None:
         rows["memory"] = f"{number(found['memoryMb']):.0f} MB"

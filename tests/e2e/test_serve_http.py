@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,6 +118,56 @@ def test_the_setting_opens_it_whenever_the_daemon_runs(goalwright: CommandLine) 
     page = json.loads(goalwright.run("trace", "page", "--json").stdout)
     assert page["url"] == f"http://127.0.0.1:{port}"
     assert traces(page).status_code == 200
+
+
+def test_a_port_of_the_setting_that_is_taken_keeps_nobody_from_the_page(goalwright: CommandLine) -> None:
+    settings = goalwright.paths.folder.parent.parent / "config.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    with socket.socket() as taken:  # the daemon of another workspace, which has the setting, too
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        settings.write_text(json.dumps({"api_port": port}))
+        goalwright.start()
+        page = json.loads(goalwright.run("trace", "page", "--json").stdout)
+        assert page["url"] != f"http://127.0.0.1:{port}"
+        assert traces(page).status_code == 200
+        status = goalwright.run("status").stdout
+        assert page["url"] in status and f"Port {port} of the setting api_port" in status
+        assert page["token"] not in status
+        named = goalwright.run("serve", "--http", str(port))
+        assert (named.returncode, named.stdout) == (1, "")
+
+
+def test_the_status_tells_whether_there_is_an_api(goalwright: CommandLine) -> None:
+    goalwright.start()
+    assert "not open" in goalwright.run("status").stdout
+    assert json.loads(goalwright.run("status", "--json").stdout)["apiUrl"] is None
+    url = json.loads(goalwright.run("serve", "--http", "0").stdout)["url"]
+    assert json.loads(goalwright.run("status", "--json").stdout)["apiUrl"] == url
+
+
+BROKEN = """
+import sys
+import daemon.core
+from daemon.__main__ import main
+
+def broken(*_, **__):
+    raise ZeroDivisionError("a bug, with the key sk-ant-api03-Zq8Wx7Cv6Bn5Mm4Ll3Kk2Jj1")
+
+daemon.core.Daemon.__init__ = broken
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("arguments", [["serve", "--http", "0"], ["serve"]])
+def test_who_started_a_daemon_that_fails_is_told_so(goalwright: CommandLine, arguments: list[str]) -> None:
+    result = goalwright.run(*arguments, program=(sys.executable, "-I", "-c", BROKEN))
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "ZeroDivisionError" in result.stderr and str(goalwright.paths.log_file) in result.stderr
+    log = goalwright.paths.log_file.read_text()
+    assert "not caught" in log
+    assert "sk-ant" not in result.stderr + log
 
 
 def test_the_folder_cannot_open_a_port(goalwright: CommandLine) -> None:

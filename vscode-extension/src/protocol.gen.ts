@@ -518,6 +518,8 @@ export interface DaemonStatus {
   /** Where commands run, in words; empty: as they are, after a question. */
   sandbox: string;
   memoryMb: number | null;
+  /** Where the trace API is, without its token; null: it is not open. */
+  apiUrl: string | null;
 }
 
 /** A piece of something growing: text, reasoning, the JSON of a tool call, or a tool's live output. */
@@ -1774,7 +1776,7 @@ export interface TraceMessagesParams {
   branchId?: string | null;
   /** The internal id, which abandoned goals have too; null: of all goals and of none. */
   goalId?: string | null;
-  /** With those of the goals below. */
+  /** With those of the goals below, and of the branches that they or the goal itself began. */
   descendants?: boolean;
   /** Only those with a `sequence` below. */
   before?: number | null;

@@ -135,7 +135,8 @@ class TraceReader:
         def look() -> JsonObject:
             with _found(session_id):
                 depth = max_depth if expand else 0
-                return self.steps.node(session_id, step_id, depth, limit=limit, after=after)
+                is_live = self.live(session_id) is not None
+                return self.steps.node(session_id, step_id, depth, limit=limit, after=after, is_live=is_live)
 
         return await COLLECTOR.aside(look)
 
@@ -234,7 +235,7 @@ class TraceReader:
                 if state is None
                 else status_of(state.trace, state)
             )
-            return self.steps.tree(session_id, trace_id, status)
+            return self.steps.tree(session_id, trace_id, status, is_live=state is not None)
 
 
 @contextmanager

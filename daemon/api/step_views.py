@@ -51,11 +51,13 @@ class StepViews:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._lock = threading.Lock()
 
-    def tree(self, session_id: str, trace_id: str, status: TraceStatus) -> JsonObject:
-        """See ``TraceReader.tree``."""
+    def tree(
+        self, session_id: str, trace_id: str, status: TraceStatus, *, is_live: bool = True
+    ) -> JsonObject:
+        """See ``TraceReader.tree``. ``is_live``: somebody works on it, or may."""
         entry = self._entry(session_id)
         with entry.lock:
-            tree = self._current(entry)
+            tree = self._shown(entry, is_live=is_live)
             if tree.total_steps > MAX_STEPS:
                 raise TooLarge(
                     f"This trace has {tree.total_steps} steps, and /tree gives {MAX_STEPS} at most: "
@@ -69,12 +71,19 @@ class StepViews:
             }
 
     def node(
-        self, session_id: str, step_id: str | None, depth: int, *, limit: int, after: str | None
+        self,
+        session_id: str,
+        step_id: str | None,
+        depth: int,
+        *,
+        limit: int,
+        after: str | None,
+        is_live: bool = True,
     ) -> JsonObject:
         """See ``TraceReader.node``; ``depth``: levels below the children that are given too."""
         entry = self._entry(session_id)
         with entry.lock:
-            tree = self._current(entry)
+            tree = self._shown(entry, is_live=is_live)
             if step_id is not None and tree.get(step_id) is None:
                 raise NotFound(
                     f"There is no step {step_id[:200]!a} in this trace; `root` is where it begins."
@@ -111,6 +120,13 @@ class StepViews:
                 log.exception("the steps of a trace cannot be derived")
                 return None
             return entry.fold.copy() if entry.fold.last_event_id <= event_id else None
+
+    def _shown(self, entry: _Entry, *, is_live: bool) -> StepTree:
+        """The steps as they are to be told: what was under way when a daemon died is under way no more."""
+        self._current(entry)
+        if not is_live and entry.fold.head.status in ("running", "waiting"):
+            entry.fold.break_off()
+        return entry.fold.tree
 
     def _current(self, entry: _Entry, to: int | None = None) -> StepTree:
         """Bring the fold up to what the log has, or to the event ``to``."""

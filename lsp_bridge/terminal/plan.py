@@ -148,7 +148,7 @@ def plan_lines(
         parent = string(goal.get("parentId"))
         # A damaged log may have lost a parent: its children then count as the top.
         children.setdefault(parent if parent in known else "", []).append(goal)
-    used = {string(item.get("goalId")): mapping(item.get("usage")) for item in mappings(meter.get("goals"))}
+    used = {string(item.get("goalId")): item for item in mappings(meter.get("goals"))}
     lines: list[tuple[str, str]] = []
     todo = [(goal, 0) for goal in reversed(children.get("", []))]
     while todo:
@@ -161,14 +161,14 @@ def plan_lines(
 
 
 def _goal_lines(
-    goal: dict[str, Any], shown_as: str, depth: int, current: bool, usage: dict[str, Any], style: Style
+    goal: dict[str, Any], shown_as: str, depth: int, current: bool, took: dict[str, Any], style: Style
 ) -> list[tuple[str, str]]:
     status = string(goal.get("status")) or "pending"
     indent = "    " * depth
     dot = "" if "." in shown_as or not shown_as else "."
     title = f"{shown_as}{dot} " if shown_as else ""
     head = f"{indent}{MARKS.get(status, '○')} {title}{one_line(string(goal.get('description')))}"
-    facts = f"({', '.join([status.replace('_', ' '), *_amounts(goal, usage)])})"
+    facts = f"({', '.join([status.replace('_', ' '), *_amounts(goal, took)])})"
     here = "  ← current" if current else ""
     paint = {"completed": style.green, "abandoned": style.dim}.get(status, style.cyan if current else str)
     lines = [(f"{head}  {facts}{here}", f"{paint(head)}  {style.dim(facts)}{style.cyan(here)}")]
@@ -178,12 +178,12 @@ def _goal_lines(
     return lines
 
 
-def _amounts(goal: dict[str, Any], usage: dict[str, Any]) -> list[str]:
-    """What the goal and those below it took: as the provider counted, else what their messages hold."""
-    stats = mapping(goal.get("cumulativeStats"))
+def _amounts(goal: dict[str, Any], took: dict[str, Any]) -> list[str]:
+    """What the goal and those below it took, with sub-agents: as providers counted, else what its messages hold."""
+    stats, usage = mapping(goal.get("cumulativeStats")), mapping(took.get("usage"))
     total = sum(integer(usage.get(kind)) for kind in ("input", "output", "cacheRead", "cacheWrite"))
     total = total or integer(stats.get("totalTokens"))
-    cost = number(stats.get("totalCost"))
+    cost = number(took.get("cost")) or number(stats.get("totalCost"))
     return [*([tokens(total)] if total else []), *([money(cost)] if cost else [])]
 
 

@@ -52,7 +52,11 @@ METER: dict[str, Any] = {
     "costKnown": True,
     "budget": {"sessionUsd": 5.0, "sessionTokens": None, "goalUsd": None, "goalTokens": 100_000},
     "goals": [
-        {"goalId": "1", "usage": {"input": 10_000, "output": 2_000, "cacheRead": 300, "cacheWrite": 0}}
+        {
+            "goalId": "1",
+            "usage": {"input": 10_000, "output": 2_000, "cacheRead": 300, "cacheWrite": 0},
+            "cost": 0.05,  # with what sub-agents took, which no message of the goal holds
+        }
     ],
 }
 
@@ -72,7 +76,7 @@ async def terminal(tmp_path: Path) -> AsyncGenerator[Terminal]:
 
 PLAN = [
     "Mission: Make the shop right",
-    "→ 1. Cart  (in progress, 12,300 tokens, $0.0340)",
+    "→ 1. Cart  (in progress, 12,300 tokens, $0.0500)",
     "    ✓ 1.1 Round  (completed, 1 token)",
     "          → rounds half up",
     "    → 1.2 Coupons  (in progress, 8,000 tokens)  ← current",

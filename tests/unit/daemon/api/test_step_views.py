@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from daemon.api.limits import Limits
+from daemon.api.reader import TraceReader
 from daemon.api.step_views import CUT, StepViews
 from daemon.model.events import Event
 from daemon.steps.fold import StepFold
+from daemon.store.files import FileTraceStore
 from daemon.store.memory import MemoryTraceStore
+from tests.fakes.step_events import configuration_change
 from tests.fakes.watched import TRACE, Watched
 
 
@@ -79,3 +83,23 @@ def test_the_log_is_folded_once_for_all_who_want_its_steps(bench: Watched) -> No
     views.node(TRACE, None, 0, limit=100, after=None)
     assert views.fold_at(TRACE, last) is not None
     assert set(read) == {last}
+
+
+async def test_calls_of_a_daemon_that_died_are_under_way_no_more(tmp_path: Path) -> None:
+    store = FileTraceStore(tmp_path)
+    log = configuration_change()
+    log.trace = log.trace.model_copy(update={"running": True})
+    log.say("", ("c8", "bash", '{"command": "sleep 30"}'))
+    log.into(store)
+    reader = TraceReader(store, lambda _: None)
+    (goal,) = [
+        node for node in (await reader.tree(log.trace_id))["root_nodes"] if node["step_id"] == "goal_2"
+    ]
+    statuses = {node["step_id"]: node["status"] for node in goal["children"]}
+    assert statuses == {"call_c3": "completed", "call_c8": "failed"}
+    below = await reader.node(log.trace_id, "goal_2")
+    assert [node["status"] for node in below["children"]] == ["completed", "failed"]
+    log.answer("c8", "bash", "it went on")
+    log.append_to(store)
+    below = await reader.node(log.trace_id, "goal_2")
+    assert [node["status"] for node in below["children"]] == ["completed", "completed"]

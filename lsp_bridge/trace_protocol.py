@@ -40,7 +40,7 @@ class TraceMessagesParams(Wire):
     goal_id: str | None = None
     """The internal id, which abandoned goals have too; null: of all goals and of none."""
     descendants: bool = False
-    """With those of the goals below."""
+    """With those of the goals below, and of the branches that they or the goal itself began."""
     before: int | None = None
     """Only those with a ``sequence`` below."""
     limit: int = Field(default=50, ge=1, le=500)

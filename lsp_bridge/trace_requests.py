@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from daemon.api.door import ApiError
+from daemon.api.lines import Line, Part, live_branches, with_branches
 from daemon.core import Daemon
+from daemon.loop.state import SessionState
 from daemon.model.base import Model
-from daemon.model.branches import BRANCH_ID, child_id
+from daemon.model.branches import BRANCH_ID, BranchMeta, child_id
 from daemon.model.messages import Message
 from daemon.plan.forest import GoalForest
 from lsp_bridge import protocol as p
@@ -47,20 +49,47 @@ class TraceRequests:
         if live is None:
             return await asyncio.to_thread(self._stored, session_id, params)
         tree, messages = live.state.plan.snapshot(), list(live.state.messages)
+        branches = tuple(live.state.children.branches.values())
+        lives = live_branches(self._state, session_id) if params.descendants else {}
 
         def choose() -> p.TraceMessagesResult:
-            return _newest(reversed(messages), _goals(GoalForest(tree), params), params)
+            goals = _goals(GoalForest(tree), params)
+            return self._page(session_id, _newest(messages, goals, params), params, goals, branches, lives)
 
         return await asyncio.to_thread(choose)
 
     def _stored(self, session_id: str, params: p.TraceMessagesParams) -> p.TraceMessagesResult:
-        goals = None
+        goals, branches = None, ()
         if params.goal_id is not None:
+            branches = self._core.store.trace(session_id).carried.branches
             goals = _goals(GoalForest(self._core.store.goal_tree(session_id)), params)
         found = self._core.store.messages(
             session_id, limit=params.limit + 1, before=params.before, goal_ids=goals
         )
-        return _newest(reversed(found), None, params)
+        return self._page(session_id, found, params, goals, branches, {})
+
+    def _state(self, session_id: str) -> SessionState | None:
+        live = self._core.live(session_id)
+        return None if live is None else live.state
+
+    def _page(
+        self,
+        session_id: str,
+        found: list[Message],
+        params: p.TraceMessagesParams,
+        goals: frozenset[str | None] | None,
+        branches: tuple[BranchMeta, ...],
+        lives: Mapping[str, Line],
+    ) -> p.TraceMessagesResult:
+        """Of one message more than wanted, when the line has so many."""
+        if params.descendants and goals is not None:
+            part = Part(params.limit, params.before)
+            store = self._core.store
+            shown, has_earlier = with_branches(store, lives, session_id, branches, goals, found, part)
+        else:
+            has_earlier = len(found) > params.limit
+            shown = found[1:] if has_earlier else found
+        return p.TraceMessagesResult(messages=tuple(shown), has_earlier=has_earlier)
 
 
 def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str | None] | None:
@@ -78,17 +107,15 @@ def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str |
 
 
 def _newest(
-    messages: Iterable[Message], goals: frozenset[str | None] | None, params: p.TraceMessagesParams
-) -> p.TraceMessagesResult:
-    """One page of messages that come newest first."""
+    messages: Sequence[Message], goals: frozenset[str | None] | None, params: p.TraceMessagesParams
+) -> list[Message]:
+    """The newest, oldest first, and one more than a page has."""
     found: list[Message] = []
-    for message in messages:
-        if params.before is not None and message.sequence >= params.before:
-            continue
-        if goals is not None and message.goal_id not in goals:
-            continue
-        found.append(message)
+    for message in reversed(messages):
         if len(found) > params.limit:
             break
-    shown = found[: params.limit]
-    return p.TraceMessagesResult(messages=tuple(reversed(shown)), has_earlier=len(found) > params.limit)
+        if params.before is not None and message.sequence >= params.before:
+            continue
+        if goals is None or message.goal_id in goals:
+            found.append(message)
+    return found[::-1]

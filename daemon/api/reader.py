@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from daemon.api.lines import Line, Part, live_branches, with_branches
 from daemon.api.listing import Listing, TraceQuery
 from daemon.api.seen import JsonObject, Seen, branch_detail, status_of, subagent_detail
 from daemon.api.step_views import NotFound, StepViews, TooLarge
 from daemon.collector import COLLECTOR
 from daemon.loop.recovery import replayed
 from daemon.loop.state import SessionState
-from daemon.model.branches import BRANCH_ID, branch_of, session_of
+from daemon.model.branches import BRANCH_ID, BranchMeta, branch_of, session_of
 from daemon.model.messages import Message, Role
 from daemon.plan.changes import PlanError
 from daemon.plan.forest import GoalForest
@@ -37,7 +38,7 @@ class MessageQuery:
     branch_id: str | None = None
     role: Role | None = None
     descendants: bool = False
-    """With the messages of the goals below."""
+    """With the messages of the goals below, and of the branches that they or the goal itself began."""
     limit: int = 100
     before: int | None = None
     """Only those with a sequence below."""
@@ -103,10 +104,14 @@ class TraceReader:
         if state is None:
             return await COLLECTOR.aside(self._stored_messages, session_id, query)
         tree, messages = state.plan.snapshot(), list(state.messages)
+        branches = tuple(state.children.branches.values())
+        lives = live_branches(self.live, session_id) if query.descendants else {}
 
         def choose() -> JsonObject:
             self._check_stored(session_id)
-            return _newest(messages, _goals(GoalForest(tree), query), query)
+            goals = _goals(GoalForest(tree), query)
+            found = _newest(messages, goals, query)
+            return self._page(session_id, found, query, goals, branches, lives)
 
         return await COLLECTOR.aside(choose)
 
@@ -125,10 +130,13 @@ class TraceReader:
         branch_id: str | None = None,
         limit: int = 1000,
         after: str | None = None,
+        before: str | None = None,
+        newest: bool = False,
     ) -> JsonObject:
         """Children of a step (source: seed 003 ``get_node_with_children``); None: the roots. Raises as ``tree``.
 
-        ``limit`` and ``after`` (a child's id): a part of very many children; then ``more`` is true.
+        Very many children are given in parts, oldest first, and ``more`` says that there are others: behind these, from
+        the first or the child ``after`` on; or in front of them, with ``newest`` (the last ones) or ``before`` a child.
         """
         session_id = session_id_of(trace_id, branch_id)
 
@@ -136,7 +144,16 @@ class TraceReader:
             with _found(session_id):
                 depth = max_depth if expand else 0
                 is_live = self.live(session_id) is not None
-                return self.steps.node(session_id, step_id, depth, limit=limit, after=after, is_live=is_live)
+                return self.steps.node(
+                    session_id,
+                    step_id,
+                    depth,
+                    limit=limit,
+                    after=after,
+                    before=before,
+                    newest=newest,
+                    is_live=is_live,
+                )
 
         return await COLLECTOR.aside(look)
 
@@ -218,14 +235,33 @@ class TraceReader:
         return state
 
     def _stored_messages(self, session_id: str, query: MessageQuery) -> JsonObject:
-        goals = None
+        goals, branches = None, ()
         if query.goal_id is not None or query.internal_goal_id is not None:
-            goals = _goals(self._stored(session_id).forest(), query)
+            seen = self._stored(session_id)
+            goals, branches = _goals(seen.forest(), query), seen.branches
         with _found(session_id):
             found = self.store.messages(
                 session_id, limit=query.limit + 1, before=query.before, goal_ids=goals, role=query.role
             )
-        return _page(found, query)
+        return self._page(session_id, found, query, goals, branches, {})
+
+    def _page(
+        self,
+        session_id: str,
+        found: list[Message],
+        query: MessageQuery,
+        goals: frozenset[str | None] | None,
+        branches: tuple[BranchMeta, ...],
+        lives: Mapping[str, Line],
+    ) -> JsonObject:
+        """Of one message more than wanted, when the line has so many."""
+        if query.descendants and goals is not None:
+            part = Part(query.limit, query.before, query.role)
+            shown, has_earlier = with_branches(self.store, lives, session_id, branches, goals, found, part)
+        else:
+            has_earlier = len(found) > query.limit
+            shown = found[1:] if has_earlier else found
+        return {"messages": [message.stored() for message in shown], "has_earlier": has_earlier}
 
     def _tree(self, session_id: str, trace_id: str) -> JsonObject:
         state = self.live(session_id)
@@ -301,7 +337,9 @@ def _goals(forest: GoalForest, query: MessageQuery) -> frozenset[str | None] | N
     return frozenset((goal.id, *(one.id for one in below)))
 
 
-def _newest(messages: list[Message], goals: frozenset[str | None] | None, query: MessageQuery) -> JsonObject:
+def _newest(
+    messages: list[Message], goals: frozenset[str | None] | None, query: MessageQuery
+) -> list[Message]:
     found: list[Message] = []
     for message in reversed(messages):
         if query.before is not None and message.sequence >= query.before:
@@ -314,11 +352,4 @@ def _newest(messages: list[Message], goals: frozenset[str | None] | None, query:
         if len(found) > query.limit:
             break
     found.reverse()
-    return _page(found, query)
-
-
-def _page(found: list[Message], query: MessageQuery) -> JsonObject:
-    """Of one message more than wanted, when there are so many."""
-    has_earlier = len(found) > query.limit
-    shown = found[1:] if has_earlier else found
-    return {"messages": [message.stored() for message in shown], "has_earlier": has_earlier}
+    return found

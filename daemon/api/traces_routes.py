@@ -88,7 +88,9 @@ def trace_routes(reader: TraceReader) -> APIRouter:
         ] = None,
         branch_id: BranchOf = None,
         role: Role | None = None,
-        descendants: Annotated[bool, Query(description="With those of the goals below.")] = False,
+        descendants: Annotated[
+            bool, Query(description="With those of the goals below and of their branches.")
+        ] = False,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
         before: Annotated[int | None, Query(ge=0, le=10**15, description="Sequence below which.")] = None,
     ) -> Response:

@@ -13,10 +13,19 @@ from hypothesis import strategies as st
 
 from daemon.api.reader import MessageQuery, NotFound, TooLarge, TraceQuery, TraceReader
 from daemon.loop.state import SessionState
-from daemon.model.events import Event, GoalAdded, GoalUpdated, MessageAdded, SessionCreated, SessionUpdated
+from daemon.model.branches import BranchMeta, branch_of, child_id, root_of
+from daemon.model.events import (
+    BranchStarted,
+    Event,
+    GoalAdded,
+    GoalUpdated,
+    MessageAdded,
+    SessionCreated,
+    SessionUpdated,
+)
 from daemon.model.goals import Goal
 from daemon.model.messages import Message, TextPart
-from daemon.model.traces import Trace
+from daemon.model.traces import BranchTrace, Trace
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
 from daemon.store.memory import MemoryTraceStore
@@ -54,7 +63,8 @@ def message(
 ) -> MessageAdded:
     said = Message(
         message_id=f"msg_{sequence:06d}_ab",
-        trace_id=trace_id,
+        trace_id=root_of(trace_id),
+        branch_id=branch_of(trace_id),
         role=role,
         sequence=sequence,
         goal_id=goal_id,
@@ -182,6 +192,63 @@ async def test_a_goal_that_is_not_there_is_told_in_words_for_who_only_reads(live
             await reader.messages(trace_id, MessageQuery(goal_id="7"))
         assert "'7'" in str(caught.value) and known in str(caught.value)
         assert "Add" not in str(caught.value)
+
+
+@given(
+    lengths=st.lists(st.integers(min_value=0, max_value=9), min_size=1, max_size=4),
+    limit=st.integers(min_value=1, max_value=7),
+    live=st.sampled_from(["all", "main", "none"]),
+    inherited=st.integers(min_value=0, max_value=2),
+)
+def test_pages_of_an_exploration_are_its_messages_and_its_branches(
+    lengths: list[int], limit: int, live: str, inherited: int
+) -> None:
+    store = MemoryTraceStore()
+    names = "ABCD"[: len(lengths)]
+    metas = [BranchMeta(id=name, explore_start_id="1", description=name) for name in names]
+    other = BranchMeta(id="E", explore_start_id="2", description="of another exploration")
+    gone = BranchMeta(id="F", explore_start_id="1", description="its log is gone")
+    started = (
+        BranchStarted(trace_id="t0000", time=BEGIN, explore_start_id=meta.explore_start_id, branch=meta)
+        for meta in (*metas, other, gone)
+    )
+    own = [message("t0000", n, "1" if n < 3 else "2") for n in range(1, 5)]
+    states = {"t0000": begun(store, trace_of(0), goal("t0000", "1"), goal("t0000", "2"), *started, *own)}
+    wanted = [(1, ""), (2, "")]
+    for meta, length in zip((*metas, other), (*lengths, 3), strict=True):
+        session_id = child_id("t0000", meta.id)
+        trace = BranchTrace(
+            trace_id=session_id,
+            workspace="/w",
+            created_at=BEGIN,
+            updated_at=BEGIN,
+            inherited=inherited,
+            **_about(meta),
+        )
+        count = inherited + length
+        states[session_id] = begun(store, trace, *(message(session_id, n, None) for n in range(1, count + 1)))
+        if meta is not other:
+            wanted += [(n, meta.id) for n in range(inherited + 1, count + 1)]
+    lives = {"all": states, "main": {"t0000": states["t0000"]}, "none": {}}[live]
+    reader = TraceReader(store, lives.get)
+
+    async def seen() -> list[tuple[int, str]]:
+        found: list[tuple[int, str]] = []
+        before: int | None = None
+        while True:
+            query = MessageQuery(internal_goal_id="1", descendants=True, limit=limit, before=before)
+            page = await reader.messages("t0000", query)
+            found[:0] = [(m["sequence"], m["branch_id"] or "") for m in page["messages"]]
+            assert len(page["messages"]) <= max(limit, len(names) + 1)
+            if not page["has_earlier"]:
+                return found
+            before = found[0][0]
+
+    assert asyncio.run(seen()) == sorted(wanted)
+
+
+def _about(meta: BranchMeta) -> dict[str, Any]:
+    return {"id": meta.id, "explore_start_id": meta.explore_start_id, "description": meta.description}
 
 
 HOSTILE = (

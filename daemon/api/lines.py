@@ -1,0 +1,125 @@
+"""The messages of a goal together with those of the branches of its explorations: several sessions read as one list.
+
+A branch counts its messages on from those it began with, so ``sequence`` orders them all and is where a page ends; as
+branches work side by side, several messages may have the same one, and a page never ends between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from daemon.loop.state import SessionState
+from daemon.model.branches import BRANCH_ID, BranchMeta, child_id
+from daemon.model.messages import Message, Role
+from daemon.model.traces import BranchTrace, Trace
+from daemon.store.base import TraceStore, UnknownTrace
+
+_MOST = 200
+"""Branches that are looked at for one answer: far more than one exploration may have; a forged trace may claim any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A live session as it is at one moment."""
+
+    messages: Sequence[Message]
+    branches: tuple[BranchMeta, ...]
+    inherited: int
+    """Sequence of the last message that is the main line's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which messages of each line."""
+
+    limit: int
+    before: int | None = None
+    role: Role | None = None
+
+
+def live_branches(live: Callable[[str], SessionState | None], session_id: str) -> dict[str, Line]:
+    """The live ones of a session's branches and theirs, by session id. On the event loop, and quick."""
+    found: dict[str, Line] = {}
+    todo = [session_id]
+    while todo and len(found) < _MOST:
+        name = todo.pop()
+        state = live(name)
+        if state is None:
+            continue
+        branches = tuple(state.children.branches.values())
+        if name != session_id:
+            found[name] = Line(list(state.messages), branches, _inherited(state.trace))
+        todo.extend(child for branch in branches if (child := _child(name, branch)) is not None)
+    return found
+
+
+def with_branches(
+    store: TraceStore,
+    lives: Mapping[str, Line],
+    session_id: str,
+    branches: Iterable[BranchMeta],
+    goals: AbstractSet[str | None],
+    own: Sequence[Message],
+    part: Part,
+) -> tuple[list[Message], bool]:
+    """The newest messages of a line and of the branches that these goals of it began; whether there are earlier ones.
+
+    ``own``: the newest ``part.limit + 1`` of the line itself. Reads files. Raises StoreError.
+    """
+    begun = [branch for branch in branches if branch.explore_start_id in goals]
+    found = [(message.sequence, 0, message) for message in own]
+    for at, messages in enumerate(_branches(store, lives, session_id, begun, part), 1):
+        found += [(message.sequence, at, message) for message in messages]
+    found.sort(key=lambda one: one[:2])
+    first = max(0, len(found) - part.limit)
+    if first and found[first - 1][0] == found[first][0]:
+        cut = found[first][0]
+        # The whole of what has the same sequence comes with the next page, or, where a page has room for no more, now.
+        later = next((at for at in range(first, len(found)) if found[at][0] != cut), None)
+        first = later if later is not None else next(at for at, one in enumerate(found) if one[0] == cut)
+    return [message for _, _, message in found[first:]], first > 0
+
+
+def _branches(
+    store: TraceStore, lives: Mapping[str, Line], session_id: str, begun: Iterable[BranchMeta], part: Part
+) -> Iterator[list[Message]]:
+    todo = [child for branch in begun if (child := _child(session_id, branch)) is not None][::-1]
+    for _ in range(_MOST):
+        if not todo:
+            return
+        name = todo.pop()
+        line = lives.get(name)
+        try:
+            if line is not None:
+                inherited, branches = line.inherited, line.branches
+                messages = _newest(line.messages, part)
+            else:
+                trace = store.trace(name)
+                inherited, branches = _inherited(trace), trace.carried.branches
+                messages = store.messages(name, limit=part.limit + 1, before=part.before, role=part.role)
+        except UnknownTrace:
+            continue  # it is being made, or the person has removed it
+        yield [message for message in messages if message.sequence > inherited]
+        todo += [child for branch in branches[::-1] if (child := _child(name, branch)) is not None]
+
+
+def _newest(messages: Sequence[Message], part: Part) -> list[Message]:
+    found: list[Message] = []
+    for message in reversed(messages):
+        if len(found) > part.limit:
+            break
+        if (part.before is None or message.sequence < part.before) and part.role in (None, message.role):
+            found.append(message)
+    return found[::-1]
+
+
+def _inherited(trace: Trace) -> int:
+    return trace.inherited if isinstance(trace, BranchTrace) else 0
+
+
+def _child(session_id: str, branch: BranchMeta) -> str | None:
+    """Id of a branch's session. Another's log may name it anyhow: then None."""
+    name = branch.id.rpartition(".")[2]
+    return child_id(session_id, name) if BRANCH_ID.fullmatch(name) else None

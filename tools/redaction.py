@@ -87,9 +87,12 @@ class Redactor:
         return self._clean(data, is_json=True)
 
     def spans(self, text: str) -> list[CharSpan]:
-        """Where plain text holds secrets, in order; none overlaps another."""
+        """Where plain text holds whole secrets, in order; none overlaps another.
+
+        For those who cut it. What is broken off by the end is not among them: the next one may add to that.
+        """
         data = text.encode(errors="surrogatepass")
-        found = _merged([*self._keys(data), *shapes.spans(data, is_json=False)])
+        found = _merged([*self._keys(data), *shapes.spans(data, is_json=False, ends=False)])
         if len(data) == len(text):
             return [(start, end) for start, end, _ in found]
         return [(_characters(data, start), _characters(data, end)) for start, end, _ in found]

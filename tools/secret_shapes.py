@@ -155,6 +155,18 @@ def _tokens(data: bytes, start: int, end: int) -> Iterator[Span]:
             start = found.start() + 1
 
 
+_BEGUN = re.compile(rb"(?:gh[pousr]_|github_pat_|hf_|npm_|AIza|A[KS]IA)([A-Za-z0-9_-]{12,})\Z")
+
+
+def _begun(data: bytes, start: int, end: int) -> Iterator[Span]:
+    """A token that was broken off by the end of its text, so that it is too short for what it is."""
+    if end < len(data) and data[end : end + 1] != b'"':
+        return
+    found = _BEGUN.search(data, start, end)
+    if found is not None and _random_token(found[1]) and _begins_word(data, found.start()):
+        yield found.start(), end, mark(found[0])
+
+
 # -- private keys --
 
 _BEGIN = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
@@ -231,10 +243,13 @@ def _string_ends(data: bytes, start: int, end: int) -> bool:
 
 _CREDENTIALS = re.compile(rb"://([^\s/:@\"'`\\<>\[\]]{0,200}):([^\s/@\"'`\\<>\[\]]{1,300})@")
 _ALONE = re.compile(rb"://([A-Za-z0-9_-]{20,200})@")
+_BROKEN_OFF = re.compile(rb"://[^\s/:@\"'`\\<>\[\]]{1,200}:([A-Za-z0-9+_.~!#^*?&%=-]{8,300}+)(?=\"|\Z)")
+_IMAGES = (b"docker", b"oci", b"image", b"storage", b"archive", b"daemon")
+"""Schemes with a tag behind the colon: ``docker://node:18-alpine``."""
 
 
-def _addresses(data: bytes) -> Iterator[Span]:
-    if b"@" not in data:
+def _addresses(data: bytes, *, is_json: bool, ends: bool) -> Iterator[Span]:
+    if b"@" not in data and not ends:
         return
     at = data.find(b"://")
     while at >= 0:
@@ -243,6 +258,14 @@ def _addresses(data: bytes) -> Iterator[Span]:
                 yield found.start(2), found.end(2), mark(found[2])
         elif (found := _ALONE.match(data, at)) is not None and _random_token(found[1]):
             yield found.start(1), found.end(1), mark(found[1])
+        elif ends and (found := _BROKEN_OFF.match(data, at)) is not None:
+            value = found[1]
+            mixed = value.translate(None, _DIGITS) != value and any(
+                map(bytes.isalpha, _PIECES.findall(value))
+            )
+            last = found.end() == len(data) or is_json
+            if mixed and last and value[:1] not in b"%*" and not data[:at].endswith(_IMAGES):
+                yield found.start(1), found.end(1), mark(value)
         at = data.find(b"://", at + 3)
 
 
@@ -335,13 +358,19 @@ def _may_be_value(run: bytes) -> bool:
     return not run.islower() and len(_FLIPS.findall(run)) >= _MANY_FLIPS
 
 
-def spans(data: bytes, *, is_json: bool) -> Iterator[Span]:
-    """Where ``data`` holds what looks like a secret, in no order; they may overlap."""
+def spans(data: bytes, *, is_json: bool, ends: bool = True) -> Iterator[Span]:
+    """Where ``data`` holds what looks like a secret, in no order; they may overlap.
+
+    ``ends``: also what only looks like one because the text ends there: a model that is stopped, and a command that is
+    killed, break off anywhere.
+    """
     runs = [run for run in _runs(data) if not _is_data(data, *run)]
     joined = b" ".join([data[start:end] for start, end in runs])
     if any(beginning in joined for beginning in _BEGINNINGS):
         for start, end in runs:
             yield from _tokens(data, start, end)
+            if ends:
+                yield from _begun(data, start, end)
     if words := _words(data):
         for start, end in runs:
             at = bisect_left(words, start - _NAME)
@@ -349,5 +378,5 @@ def spans(data: bytes, *, is_json: bool) -> Iterator[Span]:
             if near and end - start <= 2 * _MAX_VALUE and _may_be_value(data[start:end]):
                 yield from _assigned(data, start, end)
     yield from _private_keys(data, is_json=is_json)
-    yield from _addresses(data)
+    yield from _addresses(data, is_json=is_json, ends=ends)
     yield from _headers(data)

@@ -17,10 +17,13 @@ from typing import Any
 from daemon.config import Hook
 from daemon.hooks.answer import MAX_OUTPUT, Answer, HookFailed, HookName, denial, may_deny, read_text
 from daemon.model.words import cut_line
+from tools.cutting import head
 from tools.process import find_program, run, scrubbed_environment
 
 _DENIES = 2
 _MAX_ERRORS = 4_000
+_BORDER = 8_000
+"""Bytes of errors beyond that: only they tell whether the border falls into a secret."""
 """Bytes of stderr that are kept."""
 _GRACE_S = 0.5
 """Between TERM and KILL: whoever waits for a hook has waited long enough."""
@@ -58,7 +61,7 @@ class Executable:
 
         def heard(fd: int, data: bytes) -> bool:
             if fd == 2:
-                errors.extend(data[: _MAX_ERRORS - len(errors)])
+                errors.extend(data[: _MAX_ERRORS + _BORDER - len(errors)])
                 return True
             printed.extend(data[: MAX_OUTPUT + 1 - len(printed)])
             return len(printed) <= MAX_OUTPUT
@@ -80,7 +83,7 @@ class Executable:
             raise HookFailed("output", f"printed more than {MAX_OUTPUT // 1024} KB and was stopped")
         if ended.timed_out:
             raise HookFailed("timeout", f"took longer than {self.hook.timeout_s:g} s and was stopped")
-        said = errors.decode("utf-8", "replace").strip()
+        said = head(errors.decode("utf-8", "replace").strip(), _MAX_ERRORS)
         if ended.exit_code == _DENIES and may_deny(name):
             return denial(said)
         if ended.exit_code < 0:

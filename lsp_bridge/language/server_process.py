@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from tools.cutting import tail
+
 if TYPE_CHECKING:
     from tools.warded import Warded
 
@@ -95,7 +97,7 @@ class _Tail:
 
     @property
     def text(self) -> str:
-        return self._data[-2000:].decode("utf-8", errors="replace").strip()
+        return tail(self._data.decode("utf-8", errors="replace").strip(), 2000)
 
 
 class _WardedProcess:

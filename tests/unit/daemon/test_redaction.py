@@ -300,3 +300,46 @@ def test_any_text_may_stand_around_a_token(text: str, token: str) -> None:
 def test_texts_made_to_be_slow_are_not(evil: str) -> None:
     # Without a bound these take minutes: the time limit of a test would end it.
     Redactor(["a1b2c3d4e5f6"]).json(json.dumps(evil).encode())
+
+
+BROKEN_OFF = (
+    ("psql postgres://admin:", "Tr0ub4dor3xyzQ9"),
+    ("mysql://k.ing:", "p%40ss!w0rd"),
+    ("git push with ", "ghp_" + dice(16)),
+    ("", "hf_" + dice(25)),
+    ("npm_token: ", "npm_" + dice(20)),
+    ("AKIA… ", "AKIA" + "7Q2XF4KD9Z3M8"),
+    ("AIza is ", "AIza" + dice(24)),
+)
+
+
+@pytest.mark.parametrize(("before", "piece"), BROKEN_OFF)
+def test_a_secret_that_is_broken_off_by_the_end_of_its_text_goes(before: str, piece: str) -> None:
+    clean = Redactor().text(before + piece)
+    assert clean.startswith(f"{before}[redacted")
+    assert Redactor().text(clean) == clean
+    stored = json.loads(Redactor().json(json.dumps({"text": before + piece, "more": 1}).encode()))
+    assert stored == {"text": clean, "more": 1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://localhost:8080",
+        "ws://127.0.0.1:48003",
+        "see https://example.org:8443",
+        "redis://cache:6379",
+        "http://host:port",
+        "https://HOST:PORT_NUMBER",
+        "docker://node:18-alpine3",
+        "oci://registry.example.org:2024-11-22",
+        "http://[::1]:8080",
+        "npm_config_registry_url1",
+        "hf_hub_download_folder",
+        "AIzanami_and_amaterasu",
+    ],
+)
+def test_an_address_with_a_port_at_the_end_of_a_text_stays(text: str) -> None:
+    assert Redactor().text(text) == text
+    stored = json.dumps({"text": text, "list": [text]}).encode()
+    assert Redactor().json(stored) == stored

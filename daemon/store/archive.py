@@ -12,6 +12,7 @@ included: a content that changes by that gets the name of its new hash, in the l
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -23,8 +24,9 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
-from daemon.model.traces import FORMAT
+from daemon.model.traces import FORMAT, Carried
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
 from daemon.store.encoding import json_bytes
@@ -126,6 +128,11 @@ def export_trace(store: FileTraceStore, trace_id: str, target: Path, *, replace:
         raise StoreError(f"{target} is a folder: name the file to write.")
     try:
         found = _found(folder)
+        if "events.jsonl" in found.left_out:
+            raise StoreError(
+                f"The event log of session {trace_id} is a link, or no file, and nobody here wrote it: nothing was "
+                "exported."
+            )
         if "events.jsonl" not in found.files:
             raise StoreError(f"Session {trace_id} has no event log, so there is nothing to export.")
         manifest = {
@@ -204,7 +211,21 @@ def _content(name: str, found: _Found) -> bytes:
     if kind == "content":
         return data  # looked through before
     data = without_secrets(data, kind)
+    if name.endswith("meta.json"):
+        data = _as_the_log_says(data)
     return with_hashes(data, found.renamed) if kind == "list" else data
+
+
+def _as_the_log_says(meta: bytes) -> bytes:
+    """Metadata without what no event says, and an import could only believe: how tokens were counted here."""
+    with contextlib.suppress(ValueError, RecursionError):
+        value: object = json.loads(meta)
+        if isinstance(value, dict):
+            found = cast("dict[str, Any]", value)
+            if isinstance(found.get("carried"), dict):
+                found["carried"]["calibration"] = Carried().calibration
+                return json_bytes(found, indent=1)
+    return meta
 
 
 def _write(target: Path, manifest: bytes, found: _Found) -> None:

@@ -67,6 +67,26 @@ def stopped(goalwright: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("running", [True, False])
+def test_a_limit_that_cannot_be_read_is_told_and_deletes_nothing(
+    goalwright: CommandLine, running: bool
+) -> None:
+    script = goalwright.script([{"text": "done"}])
+    for name in ("a", "b"):
+        work(goalwright, name, model=script)
+    stopped(goalwright)
+    config = goalwright.home / ".goalwright" / "config.json"
+    config.write_text(json.dumps({"trace_keep": "1x", "trace_keep_days": 1e-9}))
+    if running:
+        assert goalwright.run("start").returncode == 0
+    done = goalwright.run("trace", "prune")
+    assert (done.returncode, len(traces(goalwright))) == (1, 2)
+    assert "trace_keep: " in done.stderr
+    assert "no limit is set" not in done.stdout
+    assert goalwright.run("trace", "prune", "--keep", "1").returncode == 0
+    assert len(traces(goalwright)) == 1
+
+
+@pytest.mark.parametrize("running", [True, False])
 def test_a_damaged_trace_is_rebuilt_with_a_daemon_and_without_one(
     goalwright: CommandLine, running: bool
 ) -> None:

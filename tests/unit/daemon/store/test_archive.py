@@ -112,6 +112,40 @@ def test_what_is_imported_is_the_same_session(
     assert members(tmp_path / "b.tar.gz") == members(tmp_path / "a.tar.gz")
 
 
+def test_what_no_event_says_does_not_travel_so_that_the_way_back_changes_nothing(
+    store: FileTraceStore, elsewhere: FileTraceStore, tmp_path: Path
+) -> None:
+    state = read_state(store, ID)
+    state.calibration = 1.2345678901234567
+    store.save_snapshot(state.carrying(), state.plan.snapshot())
+    export_trace(store, ID, tmp_path / "a.tar.gz")
+    import_trace(elsewhere, tmp_path / "a.tar.gz", NOW)
+    export_trace(elsewhere, ID, tmp_path / "b.tar.gz")
+    assert members(tmp_path / "b.tar.gz") == members(tmp_path / "a.tar.gz")
+    assert store.trace(ID).carried.calibration == 1.2345678901234567
+
+
+@pytest.mark.parametrize("meta", [b"{", b"[" * 10**5, b"[]", b'{"carried": 7}'])
+def test_damaged_metadata_of_a_branch_is_taken_as_it_is(
+    store: FileTraceStore, tmp_path: Path, meta: bytes
+) -> None:
+    (store.folder(f"{ID}:A") / "meta.json").write_bytes(meta)
+    export_trace(store, ID, tmp_path / "a.tar.gz")
+    assert members(tmp_path / "a.tar.gz")["trace/branches/A/meta.json"] == meta
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_log_that_is_no_file_is_not_followed_and_that_is_told(
+    store: FileTraceStore, tmp_path: Path, kind: str
+) -> None:
+    log = store.folder(ID) / "events.jsonl"
+    log.rename(tmp_path / "log")
+    log.symlink_to(tmp_path / "log") if kind == "link" else os.mkfifo(log)
+    with pytest.raises(StoreError, match="is a link, or no file"):
+        export_trace(store, ID, tmp_path / "a.tar.gz")
+    assert not (tmp_path / "a.tar.gz").exists()
+
+
 def test_secrets_are_in_no_file_of_it_and_versions_are_found_by_their_new_hash(
     store: FileTraceStore, elsewhere: FileTraceStore, tmp_path: Path
 ) -> None:

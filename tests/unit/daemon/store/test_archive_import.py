@@ -200,6 +200,8 @@ def test_contents_that_are_not_what_their_hash_says(
         ({"trace_id": ".hidden"}, "no id"),
         ({"trace_id": f"{ID}:A"}, "no id"),
         ({"trace_id": 7}, "no id"),
+        *[({"trace_id": name}, "no id") for name in ("latest", "tree.txt", "CON", "z0", "9" * 100, f"{ID} ")],
+        ({"trace_id": ID.upper()}, "no id"),  # the same file where case does not count
         ({"trace_id": OTHER}, "another one"),
     ],
 )

@@ -11,8 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daemon.config import load_config
 from daemon.store.files import FileTraceStore
-from daemon.store.pruning import IMPORTED, MB, Limits, Stored, doomed, still_too_much, stored_traces
+from daemon.store.pruning import (
+    IMPORTED,
+    MB,
+    Limits,
+    Stored,
+    doomed,
+    limits_of,
+    still_too_much,
+    stored_traces,
+)
 from tests.fakes.stored_traces import ID, write_trace
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -98,6 +108,33 @@ def test_foreign_ones_go_too_and_first_where_there_is_no_room() -> None:
     assert ids(Limits(keep_days=1.5), own + brought) == ["t001", "t101"]
     reasons = [one.reason for one in doomed(own + brought, Limits(keep=1), NOW)]
     assert reasons == ["not one of the newest 1", "not one of the newest 1 that came from elsewhere"]
+
+
+@pytest.mark.parametrize(
+    ("mine", "folders", "trusted", "limits"),
+    [
+        ({"trace_keep": 3, "trace_keep_days": 2}, {}, False, Limits(2, None, 3)),
+        ({"trace_max_mb": 5}, {"trace_max_mb": 7}, True, Limits(None, 7, None)),
+        ({"trace_keep": 3}, {"trace_keep": "x"}, False, Limits(None, None, 3)),  # which does not count anyway
+        ({"mode": "x", "trace_keep": 3}, {}, False, Limits(None, None, 3)),
+        ({"trace_keep": "50x", "trace_keep_days": 1}, {}, False, None),
+        ({"trace_keeps": 50, "trace_keep_days": 1}, {}, False, None),
+        ({"trace_keep": 0}, {}, False, None),
+        ({"trace_keep_days": 1}, {"trace_keep": "x"}, True, None),
+        ("{", {}, False, None),
+    ],
+)
+def test_a_limit_that_cannot_be_read_deletes_nothing_and_is_told(
+    tmp_path: Path, mine: object, folders: object, trusted: bool, limits: Limits | None
+) -> None:
+    (tmp_path / ".goalwright").mkdir()
+    (tmp_path / ".goalwright" / "config.json").write_text(json.dumps(folders))
+    (tmp_path / "mine.json").write_text(mine if isinstance(mine, str) else json.dumps(mine))
+    found = limits_of(load_config(tmp_path, tmp_path / "mine.json", trusted=trusted))
+    if limits is not None:
+        assert found == limits
+    else:
+        assert (found.any, len(found.unread)) == (False, 1)
 
 
 _TRACES = st.lists(

@@ -134,8 +134,11 @@ export class MessagesPane {
    */
   touched({ branch_id, goal_id }) {
     const { subject } = this;
-    if (!subject || subject.branchId !== branch_id) return;
-    if (subject.goalId !== null && !subject.descendants && subject.goalId !== goal_id) return;
+    if (!subject) return;
+    // What branches say is work for the goal that began them, and for those around it.
+    const within = subject.descendants && subject.goalId !== null && isWithin(branch_id, subject.branchId);
+    if (!within && subject.branchId !== branch_id) return;
+    if (!within && subject.goalId !== null && !subject.descendants && subject.goalId !== goal_id) return;
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
       if (this.subject === subject) void this.catchUp();
@@ -222,7 +225,7 @@ export class MessagesPane {
    */
   put(messages, inFront) {
     const fresh = messages.filter((one) => !this.messages.has(one.message_id));
-    const elements = fresh.map(messageElement);
+    const elements = fresh.map((one) => messageElement(one, this.subject?.branchId ?? null));
     if (inFront) {
       this.messages = new Map([...fresh.map((one) => /** @type {const} */ ([one.message_id, one])), ...this.messages]);
       this.list.prepend(...elements);
@@ -254,10 +257,20 @@ function nowOf({ goalId, branchId, descendants }, { branches, goal_tree }) {
   return { status: statusWord(goal.status), stats: stats ?? null, text: goal.summary ?? goal.merge_summary ?? "" };
 }
 
-/** @param {Message} message */
-function messageElement(message) {
+/**
+ * @param {string | null} branchId
+ * @param {string | null} around null: the main line
+ */
+const isWithin = (branchId, around) => branchId !== null && (around === null || branchId.startsWith(`${around}.`));
+
+/**
+ * @param {Message} message
+ * @param {string | null} line those of its branches say which one they are of
+ */
+function messageElement(message, line) {
   const time = message.created_at ? new Date(message.created_at) : null;
   const facts = [
+    (message.branch_id ?? null) !== line ? `branch ${message.branch_id}` : "",
     message.tokens ? `${amount(message.tokens)} tokens` : "", money(message.cost), duration(message.duration_ms),
     time && !Number.isNaN(time.valueOf()) ? time.toLocaleTimeString() : "",
   ];

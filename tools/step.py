@@ -10,13 +10,12 @@ from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.cutting import head
 from tools.goal import (
     ask_for_plan,
-    goal_lines,
     list_in_text,
     meant,
     no_as_false,
     number_as_text,
-    without_marks,
 )
+from tools.goal_lines import goal_lines, without_marks
 
 
 def _as_list(value: object) -> object:

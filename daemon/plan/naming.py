@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from daemon.model.goals import Goal
 from daemon.plan.changes import PlanError, one_line
 from daemon.plan.tree import PlanTree
-from tools.goal import without_marks
+from tools.cutting import short
+from tools.goal_lines import without_marks
 
 HERE = re.compile(r"\s*← current\s*$")
 NAMED = 10
@@ -154,4 +155,4 @@ def _none_such(tree: PlanTree, text: str) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return short(text, LONGEST)

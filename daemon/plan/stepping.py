@@ -16,7 +16,7 @@ from daemon.plan.changes import Added, Change, PlanError
 from daemon.plan.forest import ENDED
 from daemon.plan.naming import HERE, LONGEST, NAMED, levels, listed, named, spelling
 from daemon.plan.tree import PlanTree
-from tools.goal import without_marks
+from tools.goal_lines import without_marks
 
 _COPIED = re.compile(r"[✓→✗]\s*\]")
 """Marks with which the plan is shown, and nobody writes a list."""

@@ -255,7 +255,7 @@ def _text(fields: dict[str, object], names: Sequence[str]) -> str:
 def _added(calls: Sequence[ToolCallPart]) -> list[str]:
     if not any(call.name in _ADDED_BY for call in calls):
         return []
-    from tools.goal import split_goals  # the daemon greets its first client before it imports its tools
+    from tools.goal_lines import split_goals  # the daemon greets its first client before it imports its tools
 
     goals: list[str] = []
     for call in calls:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import PermissionDenied, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.goal import split_goals
+from tools.goal_lines import split_goals
 from tools.registry import builtin_tools, run_tool, unknown_tool
 
 _NOT_OF_A_FRONT = tuple(name for name in builtin_tools() if name not in ("goal", "step"))
@@ -45,6 +45,12 @@ def test_all_tools_offered_at_once_describe_themselves_in_few_words(front: str) 
         (["a, b", " ", "c"], ["a, b", "c"]),
         (["1. one", "- two"], ["one", "two"]),
         ("1. one, 2. two", ["one", "two"]),
+        ("- [ ] one\n- [x] two\n[✓] 3. three", ["one", "two", "three"]),
+        (["(1) one", "a) two", "☐ three", "1、四", "✔️ five", "[ ] "], ["one", "two", "three", "四", "five"]),
+        (
+            ["[a] one", "3.11 support", "-1 as offset", "[x](link)"],
+            ["[a] one", "3.11 support", "-1 as offset", "[x](link)"],
+        ),
         ("load 1,000 rows, test 3,5", ["load 1,000 rows", "test 3,5"]),
         ("one", ["one"]),
         (None, []),

@@ -109,7 +109,10 @@ class NodeAnswer(BaseModel):
 
     step_id: str | None = Field(description="null: the root.")
     children: list[StepNode]
-    more: bool = Field(description="There are more: ask again with `after`, the id of the last of these.")
+    more: bool = Field(
+        description="There are more: ask again with `after`, the id of the last of these. With `newest` or `before`: "
+        "there are earlier ones, asked for with `before`, the id of the first of these."
+    )
 
 
 class Problem(BaseModel):

@@ -77,7 +77,9 @@ class StepViews:
         depth: int,
         *,
         limit: int,
-        after: str | None,
+        after: str | None = None,
+        before: str | None = None,
+        newest: bool = False,
         is_live: bool = True,
     ) -> JsonObject:
         """See ``TraceReader.node``; ``depth``: levels below the children that are given too."""
@@ -89,12 +91,12 @@ class StepViews:
                     f"There is no step {step_id[:200]!a} in this trace; `root` is where it begins."
                 )
             children = tree.children(step_id)
+            if before is not None:
+                children = children[: _place(children, before)]
             if after is not None:
-                place = next((at for at, step in enumerate(children, 1) if step.step_id == after), None)
-                if place is None:
-                    raise NotFound(f"{after[:200]!a} is no child of this step: give one of its children.")
-                children = children[place:]
-            shown = children[:limit]
+                children = children[_place(children, after) + 1 :]
+            backwards = newest or before is not None
+            shown = children[-limit:] if backwards else children[:limit]
             nodes = _nodes(tree, shown, min(depth, MAX_DEPTH))
             return {"step_id": step_id, "children": nodes, "more": len(children) > len(shown)}
 
@@ -144,6 +146,16 @@ class StepViews:
             if fold.last_event_id <= before:
                 break  # a log whose ids do not rise: what was read is all there is
         return fold.tree
+
+
+def _place(children: list[Step], step_id: str) -> int:
+    place = next((at for at, step in enumerate(children) if step.step_id == step_id), None)
+    if place is None:
+        raise NotFound(
+            f"{step_id[:200]!a} is no child of this step, or not between those that were named: give one of its "
+            "children."
+        )
+    return place
 
 
 def _nodes(tree: StepTree, steps: list[Step], depth: int) -> list[JsonObject]:

@@ -137,6 +137,10 @@ def trace_routes(reader: TraceReader) -> APIRouter:
         branch_id: BranchOf = None,
         limit: Annotated[int, Query(ge=1, le=2000)] = 1000,
         after: Annotated[str | None, Query(description="Children behind this one.")] = None,
+        before: Annotated[
+            str | None, Query(description="Children in front of this one, those next to it.")
+        ] = None,
+        newest: Annotated[bool, Query(description="The last children instead of the first.")] = False,
     ) -> Response:
         found = await reader.node(
             trace_id,
@@ -146,6 +150,8 @@ def trace_routes(reader: TraceReader) -> APIRouter:
             branch_id=branch_id,
             limit=limit,
             after=after,
+            before=before,
+            newest=newest,
         )
         return await answered(found)
 

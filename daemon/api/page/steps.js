@@ -15,8 +15,12 @@ import { amount, duration, money, statusIcon, statusWord } from "./words.js";
  * @property {HTMLElement} row
  * @property {HTMLUListElement | null} group
  * @property {boolean} open
+ * @property {boolean} begun the newest that is right below is there
  * @property {boolean} loaded all that is right below is there
  */
+
+/** So many steps of a level at once, the newest first: they are what one wants to see of a long session. */
+const PAGE = 500;
 
 export class StepTree {
   /**
@@ -69,19 +73,20 @@ export class StepTree {
     const running = level.children.findLast((step) => step.status === "in_progress");
     const wanted = open.length ? open : running ? [running.step_id] : [];
     for (const id of wanted) await this.toggle(id, true);
+    if (running && !open.length && generation === this.generation) this.root.querySelector(":scope > [data-id]:last-of-type .step:last-of-type, :scope > [data-id]:last-of-type")?.scrollIntoView({ block: "nearest" });
   }
 
   /**
    * @param {string} stepId
-   * @param {string} [after] the last child that is there
+   * @param {string} [before] the first child that is there
    * @returns {Promise<{ children: Step[], more?: boolean } | null>}
    */
-  async fetch(stepId, after) {
+  async fetch(stepId, before) {
     // What comes by a frame meanwhile may be missing in the answer: it is looked at again behind it.
     this.underWay.set(stepId, []);
     try {
       const path = `traces/${encodeURIComponent(this.traceId)}/node/${encodeURIComponent(stepId)}`;
-      return await this.api.get(path, { branch_id: this.branchId, after });
+      return await this.api.get(path, { branch_id: this.branchId, limit: PAGE, newest: true, before });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       this.note.textContent = error.message;
@@ -103,23 +108,26 @@ export class StepTree {
    */
   fill(group, stepId, { children, more }) {
     // Those that came by a frame meanwhile are the same ones.
-    group.append(...children.filter((step) => !this.items.has(step.step_id)).map((step) => this.item(step).element));
+    group.prepend(...children.filter((step) => !this.items.has(step.step_id)).map((step) => this.item(step).element));
     const item = this.items.get(stepId);
-    if (item) item.loaded = !more;
+    if (item) [item.begun, item.loaded] = [true, !more];
     else this.rootLoaded = !more;
-    const last = children.at(-1);
-    if (!more || !last) return;
+    if (!more) return;
     const rest = h("li", { class: "rest", role: "none" }, h("button", { type: "button", onclick: async () => {
       const { generation } = this;
-      const next = await this.fetch(stepId, last.step_id);
+      const first = rest.nextElementSibling?.getAttribute("data-id") ?? undefined;
+      const next = await this.fetch(stepId, first);
       if (generation !== this.generation) return;
       if (next) {
+        // What is looked at stays where it is.
+        const below = this.host.scrollHeight - this.host.scrollTop;
         rest.remove();
         this.fill(group, stepId, next);
+        this.host.scrollTop = this.host.scrollHeight - below;
       }
       this.caughtUp(stepId);
-    } }, "More steps"));
-    group.append(rest);
+    } }, "Earlier steps"));
+    group.prepend(rest);
   }
 
   /** @param {Step} step */
@@ -127,7 +135,7 @@ export class StepTree {
     const row = h("div", { class: "row" });
     const element = h("li", { role: "treeitem", "data-id": step.step_id, tabindex: this.items.size === 0 ? 0 : -1 }, row);
     /** @type {Item} */
-    const item = { step, element, row, group: null, open: false, loaded: false };
+    const item = { step, element, row, group: null, open: false, begun: false, loaded: false };
     this.items.set(step.step_id, item);
     this.paint(item);
     return item;
@@ -221,10 +229,12 @@ export class StepTree {
     }
     const group = parentId === null ? this.root : parent?.group;
     const sibling = before === null ? null : this.items.get(before)?.element;
-    // Behind what was not fetched yet it comes with the rest.
-    if (group && (sibling?.parentElement === group || (parent ? parent.loaded : this.rootLoaded))) {
-      group.insertBefore(element(), sibling?.parentElement === group ? sibling : null);
-    }
+    if (!group) return;
+    const begun = parent ? parent.begun : this.loaded;
+    const whole = parent ? parent.loaded : this.rootLoaded;
+    // Before one that was not fetched yet it comes with the rest.
+    if (sibling?.parentElement === group) group.insertBefore(element(), sibling);
+    else if (begun && (before === null || whole)) group.append(element());
   }
 
   /**
@@ -239,7 +249,10 @@ export class StepTree {
       this.paint(old);
     }
     item.element.remove();
-    this.place(item.step.parent_id ?? null, before, () => item.element);
+    const fetched = this.underWay.get(item.step.parent_id ?? "root");
+    // The answer that is under way may be of before.
+    fetched?.push({ event: "step_added", step: item.step, before_id: before, branch_id: this.branchId });
+    if (!fetched) this.place(item.step.parent_id ?? null, before, () => item.element);
     if (item.element.isConnected) return;
     // It went to where nothing is shown yet, and is fetched with the rest there.
     this.items.delete(item.step.step_id);

@@ -365,6 +365,27 @@ async def test_a_plan_that_is_forged_to_be_deep_or_wide_is_answered_in_parts() -
     assert found == [f"goal_{n}" for n in range(1, 2502)]
 
 
+async def test_the_newest_steps_are_asked_for_first_and_the_earlier_ones_page_by_page() -> None:
+    store = MemoryTraceStore()
+    begun(store, trace_of(0), *(goal("t0000", str(n)) for n in range(1, 26)))
+    reader = TraceReader(store, lambda _: None)
+    found: list[str] = []
+    page = await reader.node("t0000", None, limit=10, newest=True)
+    while True:
+        found = [step["step_id"] for step in page["children"]] + found
+        if not page["more"]:
+            break
+        page = await reader.node("t0000", None, limit=10, before=found[0])
+    assert found == [f"goal_{n}" for n in range(1, 26)]
+    page = await reader.node("t0000", None, limit=2, after="goal_3", before="goal_8")
+    assert [step["step_id"] for step in page["children"]] == ["goal_6", "goal_7"] and page["more"]
+    page = await reader.node("t0000", None, after="goal_3", before="goal_4")
+    assert page["children"] == [] and not page["more"]
+    for after, before in ((None, "goal_99"), ("goal_8", "goal_3")):
+        with pytest.raises(NotFound, match="give one of its"):
+            await reader.node("t0000", None, after=after, before=before)
+
+
 async def test_a_tree_goes_on_from_where_it_was_and_many_may_ask_at_once() -> None:
     store = MemoryTraceStore()
     state = begun(store, trace_of(0), goal("t0000", "1"))

@@ -19,6 +19,11 @@ def store_of(workspace: Path) -> FileTraceStore:
     return stored(workspace.resolve(), state_dir())
 
 
+def all_of(store: FileTraceStore) -> list[str]:
+    """Ids, newest first, without what was killed while it began: it holds nothing, so nobody wants to see it."""
+    return [name for name in store.trace_ids() if holds_trace(store.folder(name))]
+
+
 def chosen(store: FileTraceStore, wanted: str, branch: str | None = None) -> str:
     """The session that ``wanted`` names: an id, the beginning of one if it is the only one with it, or ``latest``.
 
@@ -27,12 +32,11 @@ def chosen(store: FileTraceStore, wanted: str, branch: str | None = None) -> str
     wanted, inside, named = wanted.partition(":")
     if branch is None and inside:
         branch = named
-    ids = store.trace_ids()
+    ids = all_of(store)
     if not ids:
         raise UnknownTrace(f"There are no traces in {store.root}.")
     if wanted in ("", "latest"):
-        # What was killed while it began holds nothing, and is not what anybody wants to see.
-        found = [next((name for name in ids if holds_trace(store.folder(name))), ids[0])]
+        found = ids[:1]
     else:
         found = [wanted] if wanted in ids else [name for name in ids if name.startswith(wanted)]
     if not found:

@@ -23,7 +23,7 @@ from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import integer, mappings, string, strings
 from lsp_bridge.terminal.run import CLIENT_NAME, EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from lsp_bridge.terminal.text import fit, one_line, shown, shown_line
-from lsp_bridge.terminal.trace_choice import chosen, store_of
+from lsp_bridge.terminal.trace_choice import all_of, chosen, store_of
 from lsp_bridge.terminal.trace_options import TraceOptions
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _export(options: TraceOptions, console: Console) -> int:
 
 async def _rebuild(options: TraceOptions, console: Console, ask: Ask) -> int:
     store = store_of(options.workspace)
-    ids = store.trace_ids() if options.all else [chosen(store, options.trace or "latest")]
+    ids = all_of(store) if options.all else [chosen(store, options.trace or "latest")]
     failed = False
     for trace_id in ids:
         done: dict[str, Any]

@@ -289,6 +289,28 @@ def test_what_is_derived_is_not_taken_from_the_archive(
     )
 
 
+def test_a_long_log_is_taken_in_by_pages(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = good["trace/events.jsonl"].splitlines(keepends=True)
+    more = [
+        json.dumps({**json.loads(lines[-1]), "event_id": number}, separators=(",", ":")).encode() + b"\n"
+        for number in range(len(lines) + 1, 3001)
+    ]
+    read, held = FileTraceStore.events, list[int]()
+
+    def counted(store: FileTraceStore, trace_id: str, *, after: int = 0, limit: int | None = None) -> Any:
+        events = read(store, trace_id, after=after, limit=limit)
+        held.append(len(events))
+        return events
+
+    monkeypatch.setattr(FileTraceStore, "events", counted)
+    log = {"trace/events.jsonl": b"".join(lines + more)}
+    done = import_trace(store, write(tmp_path, packed(good | log)), NOW)
+    assert done.rebuilt.sessions[0].events == 3000
+    assert max(held) < 1000
+
+
 def test_what_is_no_part_of_a_trace_is_left_out_and_told(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
 ) -> None:

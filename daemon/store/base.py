@@ -10,7 +10,7 @@ models, and nothing here speaks of files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
 from daemon.model.events import Event
@@ -56,7 +56,7 @@ class TraceStore(Protocol):
         ...
 
     def append(self, event: EventT) -> EventT:
-        """Append to the log of the event's trace and return the event with its ``event_id``.
+        """Append to the log of the event's trace and return the event with its ``event_id``, above all others.
 
         When it returns, the event outlives a kill of this process. Raises StoreError; then nothing of it is kept.
         """
@@ -125,8 +125,9 @@ class TraceStore(Protocol):
         """The newest ``limit`` messages with a sequence below ``before``, oldest first.
 
         ``goal_ids``: of these goals (internal ids; None: of no goal), ``role``: of this role; what is left out of is
-        not restricted. A message whose event was appended is there, saved or not, and as the event has it. Raises
-        StoreError when one of them is damaged.
+        not restricted. A message whose event was appended is there, saved or not, and as the event has it; once the
+        log has messages, there are no others. One that is damaged beyond repair is left out, as among the events; of
+        a session without a log it raises StoreError.
         """
         ...
 
@@ -144,6 +145,23 @@ class TraceStore(Protocol):
 
     def size(self, trace_id: str) -> int:
         """Bytes that a trace takes, with its children, file versions and outputs."""
+        ...
+
+
+@runtime_checkable
+class Repairable(Protocol):
+    """A store whose records can be damaged, lost or brought along one by one: files in a folder. All of it reads the
+    whole trace: call it in a thread, while nobody works on the session."""
+
+    def without_effect(self, trace_id: str) -> list[int]:
+        """Numbers (from 1) of the lines of the log that are damaged, out of order, or of a newer version."""
+        ...
+
+    def set_aside(self, trace_id: str, kept: Collection[str], *, snapshot: bool) -> list[str]:
+        """Put the records of all messages but ``kept`` (their ids) where nothing reads them, nor removes them.
+
+        ``snapshot``: with a copy of metadata and goals. Returns where they are now, as the person finds them.
+        """
         ...
 
 

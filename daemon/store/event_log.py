@@ -1,25 +1,35 @@
 """Reading ``events.jsonl``: one event a line, rising ids, written by one process while others read.
 
 Lines are found without reading what stands before them: from the end backwards, and by bisecting the bytes for an
-event's id, which our own lines begin with. What stands behind the last newline is still being written, or was torn by
-a crash, and is no line yet. A line may be anything and of any length, for the file may come from anybody.
+event's id, which our own lines begin with. Any byte may be damaged, also of an id: see ``fitting``. What stands behind
+the last newline is still being written, or was torn by a crash, and is no line yet. A line may be anything and of any
+length, for the file may come from anybody.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple, cast
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO, NamedTuple, TypeVar, cast
 
 MAX_LINE = 64 * 1024 * 1024
 """Bytes of an event. A longer one is refused when it is written, and skipped when it is read."""
+MAX_ID = 2**53 - 1
+"""The highest event id: JavaScript's numbers, in which clients read it, are exact so far. A higher one is damage."""
 _BLOCK = 64 * 1024
 _SCANNED = 1024 * 1024
 _HEAD = 64
 """Bytes of a line that are enough for its id."""
 _TRIES = 8
-_NUMBERED = re.compile(rb'\{"event_id":([0-9]{1,15})[,}]')
+_WITNESSES = 3
+"""Ids that are looked at to find out whether another one fits."""
+_LAST = 8
+"""Lines that are enough to know the last id."""
+_NUMBERED = re.compile(rb'\{"event_id":([0-9]{1,16})[,}]')
+
+_T = TypeVar("_T")
 
 
 class Line(NamedTuple):
@@ -39,12 +49,48 @@ class Line(NamedTuple):
             return {}, None
         raw = cast("dict[str, object]", value) if isinstance(value, dict) else {}
         event_id = raw.get("event_id")
-        return raw, event_id if type(event_id) is int and event_id > 0 else None
+        return raw, event_id if type(event_id) is int and 0 < event_id <= MAX_ID else None
 
     def event_id(self) -> int | None:
         """The id alone; without decoding the line when it is spelled like ours."""
         numbered = _NUMBERED.match(self.data)
-        return int(numbered[1]) if numbered else self.parsed()[1]
+        if numbered is None:
+            return self.parsed()[1]
+        event_id = int(numbered[1])
+        return event_id if 0 < event_id <= MAX_ID else None
+
+
+def fitting(
+    records: Iterable[_T], number: Callable[[_T], int | None], skipped: Callable[[_T], None] = lambda _: None
+) -> Iterator[tuple[int, _T]]:
+    """Those of ``records`` that have an id which fits its neighbours, with it; ``skipped`` gets the others.
+
+    Ids rise. One that does not is damage, of one record: were it taken for what it says, one wrong digit would hide
+    all that follows. An id fits when it is above the last one that did, and most of the next ones are above it.
+    """
+    numbered = ((number(record), record) for record in records)
+    ahead: deque[tuple[int, _T]] = deque()
+    last = 0
+    while True:
+        for event_id, record in numbered:
+            if event_id is None:
+                skipped(record)
+                continue
+            ahead.append((event_id, record))
+            if len(ahead) > _WITNESSES:
+                break
+        if not ahead:
+            return
+        event_id, record = ahead.popleft()
+        # What is not above the last one speaks against itself.
+        witnesses = [other for other, _ in ahead if other > last]
+        against = sum(other <= event_id for other in witnesses)
+        twice = bool(witnesses) and witnesses[0] == event_id != last + 1
+        if event_id <= last or twice or 2 * against > len(witnesses):
+            skipped(record)
+            continue
+        last = event_id
+        yield event_id, record
 
 
 class LogReader:
@@ -114,21 +160,45 @@ class LogReader:
         """A line whose place is known."""
         return Line(offset, size, b"" if size > MAX_LINE else self._read(offset, offset + size))
 
+    def last_id(self) -> int:
+        """The last id that fits; 0 when there is none."""
+        ends: list[tuple[int, int]] = []
+        for line in self.backwards():
+            event_id = line.event_id()
+            if event_id is not None:
+                ends.append((event_id, line.offset))
+                if len(ends) == _LAST:
+                    break
+        return max((event_id for event_id, _ in fitting(reversed(ends), lambda end: end[0])), default=0)
+
     def position_after(self, event_id: int) -> int:
-        """The beginning of a line: no event before it has an id above ``event_id``, and the first that has is near."""
+        """The beginning of a line: no event before it has an id above ``event_id``, and the first that has is near.
+
+        An id that does not fit its neighbours does not count, see ``fitting``.
+        """
         low, high = 0, self.end
         while event_id > 0 and high - low > _BLOCK:
-            found = self._id_behind((low + high) // 2, high)
+            middle = (low + high) // 2
+            found = self._id_behind(middle, high)
             if found is None:
                 break  # unreadable lines: what is left is read through
             start, number = found
-            if start >= high:
-                high = (low + high) // 2
-            elif number <= event_id:
+            if start < high and number <= event_id and self._is_at_most(start, event_id):
                 low = start
             else:
-                high = (low + high) // 2
+                high = middle
         return low
+
+    def _is_at_most(self, start: int, event_id: int) -> bool:
+        """Whether one of the next two ids agrees with the one at ``start``: it may be damaged, but not two of three."""
+        for _ in range(_WITNESSES - 1):
+            found = self._id_behind(start, self.end)
+            if found is None or found[0] >= self.end:
+                return False
+            start, number = found
+            if number <= event_id:
+                return True
+        return False
 
     def _id_behind(self, position: int, end: int) -> tuple[int, int] | None:
         """The first line that begins at or behind ``position``: where, and its id. None when none has one near."""
@@ -137,7 +207,7 @@ class LogReader:
             if start >= end:
                 return end, 0
             head = _NUMBERED.match(self._read(start, min(start + _HEAD, self.end)))
-            if head is not None:
+            if head is not None and 0 < int(head[1]) <= MAX_ID:
                 return start, int(head[1])
             newline = self._newline_behind(start, self.end)
             number = self.line(start, newline - start).event_id()

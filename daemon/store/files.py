@@ -19,24 +19,25 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import IO
 
-from daemon.model.branches import BRANCH_ID, branch_of, child_id, root_of, session_of
+from daemon.model.branches import BRANCH_ID, branch_of, child_id, is_within, root_of, session_of
 from daemon.model.events import Event
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import Trace
 from daemon.store.base import EventT, NewerFormat, StoreError, UnknownTrace
 from daemon.store.encoding import json_bytes
-from daemon.store.event_log import MAX_LINE, LogReader
+from daemon.store.event_log import MAX_ID, MAX_LINE, LogReader
 from daemon.store.goal_file import GoalFile
 from daemon.store.ids import MESSAGE_ID, TRACE_ID, folder_names, kind_of, order_of_children
+from daemon.store.listed import ListedTraces
 from daemon.store.migrations import FORMATS, Formats
 from daemon.store.reading import FileReader
 from daemon.store.regular import open_regular, read_regular
-from daemon.store.writing import remove_folder, size_of, write_atomically, write_file
+from daemon.store.writing import put_aside, remove_folder, size_of, write_atomically, write_file
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +53,11 @@ class FileTraceStore:
         self._also = also
         self._formats = formats
         self._reader = FileReader(formats)
+        self._listed = ListedTraces(self._reader)
         self._logs: dict[str, IO[bytes]] = {}
         self._last_ids: dict[str, int] = {}
+        self._highest_ids: dict[str, int] = {}
+        """Of logs that were read through before they are written."""
         self._newest_line: tuple[Event, bytes] | None = None
         self._goals: dict[str, GoalFile] = {}
         self._snapshots = threading.Lock()
@@ -117,6 +121,8 @@ class FileTraceStore:
         trace_id = event.trace_id
         handle = self._log(trace_id)
         event_id = self._last_ids[trace_id] + 1
+        if event_id > MAX_ID:
+            raise StoreError("The numbers for events of this session are used up. Start a new session.")
         numbered = event.model_copy(update={"event_id": event_id})
         line = json_bytes(self._formats.write("event", numbered.stored())) + b"\n"
         if len(line) > MAX_LINE:
@@ -199,6 +205,7 @@ class FileTraceStore:
             torn = _cut_torn_line(folder / _LOG)
         except OSError as error:
             raise StoreError(f"The session's log cannot be opened: {error.strerror or error}.") from error
+        self._highest_ids[trace_id] = self._reader.highest_event_id(folder)
         for message in self._reader.unsaved(folder, trace_id):
             if (
                 MESSAGE_ID.fullmatch(message.message_id)
@@ -206,6 +213,17 @@ class FileTraceStore:
             ):
                 self.save_message(message)
         return torn
+
+    def without_effect(self, trace_id: str) -> list[int]:
+        """See Repairable."""
+        return self._reader.without_effect(self._folder(trace_id), trace_id)
+
+    def set_aside(self, trace_id: str, kept: Collection[str], *, snapshot: bool) -> list[str]:
+        """See Repairable. Into the folder ``aside``, below a name that is free. Raises StoreError."""
+        folder = self._folder(trace_id)
+        names = [f"messages/{name}.json" for name in self._reader.names(folder) if name not in kept]
+        copied = [name for name in ("meta.json", "goal.json") if snapshot and (folder / name).is_file()]
+        return put_aside(folder, moved=names, copied=copied)
 
     def delete(self, trace_id: str) -> None:
         """See TraceStore. The folder goes at once; what a kill leaves of it goes with the next one."""
@@ -215,6 +233,8 @@ class FileTraceStore:
                 self.close(open_id)
         remove_folder(folder)
         self._reader.forget(trace_id)
+        for known in [known for known in self._highest_ids if is_within(known, trace_id)]:
+            del self._highest_ids[known]
 
     def close(self, trace_id: str | None = None) -> None:
         """See TraceStore."""
@@ -255,7 +275,7 @@ class FileTraceStore:
                 break
             if before is not None and trace_id >= before:
                 continue
-            trace = self._reader.listed(self.folder(trace_id), trace_id)
+            trace = self._listed.trace(self.folder(trace_id), trace_id, writing=trace_id in self._logs)
             if trace is not None and (matches is None or matches(trace)):
                 found.append(trace)
         return found
@@ -331,7 +351,8 @@ class FileTraceStore:
             path = self._folder(trace_id) / _LOG
             try:
                 _cut_torn_line(path)
-                last = self.last_event_id(trace_id)
+                # Above all that was ever read: what is appended below a damaged id would not be seen.
+                last = max(self.last_event_id(trace_id), self._highest_ids.get(trace_id, 0))
                 handle = path.open("ab", buffering=0)
             except OSError as error:
                 raise StoreError(f"The session's log cannot be opened: {error.strerror or error}.") from error

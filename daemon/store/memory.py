@@ -136,6 +136,8 @@ class MemoryTraceStore:
         """See TraceStore."""
         with self._lock:
             kept = list(self._messages[self._known(trace_id)].values())
+            if logged := self._logged[trace_id]:
+                kept = [message for message in kept if message.message_id in logged]
         found = [
             message
             for message in kept

@@ -12,11 +12,13 @@ import os
 import re
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-from daemon.store.event_log import Line, LogReader
+from daemon.store.event_log import Line, LogReader, fitting
 from daemon.store.regular import open_regular
 
 _KEPT = 8
@@ -43,6 +45,7 @@ class Place(NamedTuple):
     goal_id: str | None
     offset: int
     size: int
+    event_id: int
 
 
 @dataclass(slots=True)
@@ -87,7 +90,12 @@ class _Index:
                 name, its_role = self._text(message_id, keep=False), self._text(role)
                 if name is None or its_role is None:
                     return None
-                return Place(name, int(sequence), its_role, self._text(goal_id), offset + begin, end - begin)
+                line = Line(offset + begin, end - begin, data[begin : begin + len(_OURS) + 17])
+                event_id = line.event_id()
+                if event_id is None:
+                    return None
+                goal = self._text(goal_id)
+                return Place(name, int(sequence), its_role, goal, line.offset, line.size, event_id)
         # Not spelled like ours: another program wrote it, or nobody did.
         return _parsed_place(Line(offset + begin, end - begin, data[begin:end]))
 
@@ -147,6 +155,28 @@ class MessageIndexes:
             self._known.pop(trace_id, None)
 
 
+def in_order(places: dict[str, Place], last_id: Callable[[], int]) -> dict[str, Place]:
+    """Without those whose event has an id that does not fit, which no reader of events takes notice of, either.
+
+    ``last_id``: of the log.
+    """
+    rising = sorted(places.values(), key=_offset)
+    if not rising:
+        return places
+    end = last_id()
+    if rising[-1].event_id <= end and all(one.event_id < other.event_id for one, other in pairwise(rising)):
+        return places
+    return {place.message_id: place for event_id, place in fitting(rising, _event_id) if event_id <= end}
+
+
+def _offset(place: Place) -> int:
+    return place.offset
+
+
+def _event_id(place: Place) -> int:
+    return place.event_id
+
+
 def _from_the_end(reader: LogReader, limit: int) -> dict[str, Place] | None:
     """The last ``limit`` messages, or all; None when they are too far from the end."""
     index = _Index()
@@ -172,6 +202,5 @@ def _parsed_place(line: Line) -> Place | None:
     goal_id = fields.get("goal_id")
     if not isinstance(message_id, str) or type(sequence) is not int or not isinstance(role, str):
         return None
-    return Place(
-        message_id, sequence, role, goal_id if isinstance(goal_id, str) else None, line.offset, line.size
-    )
+    goal = goal_id if isinstance(goal_id, str) else None
+    return Place(message_id, sequence, role, goal, line.offset, line.size, event_id)

@@ -7,33 +7,33 @@ import json
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from daemon.model.events import Event, SessionCreated, SessionUpdated
+from daemon.model.events import Event
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace
-from daemon.store.event_log import Line, LogReader
+from daemon.store.event_log import Line, LogReader, fitting
 from daemon.store.ids import MESSAGE_ID
-from daemon.store.message_index import MessageIndexes, Place
+from daemon.store.message_index import MessageIndexes, Place, in_order
 from daemon.store.migrations import Formats, Kind, Record
 from daemon.store.regular import open_regular, read_regular
 
 log = logging.getLogger(__name__)
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
-_LOG = "events.jsonl"
+LOG = "events.jsonl"
 _SUFFIX = ".json"
 _LISTED = 1000
 """Traces whose metadata is remembered, so that a filtered list does not read it all each time."""
 
-_Stamp = tuple[int, int, int]
+Stamp = tuple[int, int, int]
 
 
 def event_of(line: bytes) -> Event:
@@ -48,7 +48,7 @@ class FileReader:
         self._formats = formats
         self._indexes = MessageIndexes()
         self._lock = Lock()
-        self._traces: OrderedDict[Path, tuple[_Stamp, Trace]] = OrderedDict()
+        self._traces: OrderedDict[Path, tuple[Stamp, Trace]] = OrderedDict()
 
     def forget(self, trace_id: str) -> None:
         """The trace was deleted."""
@@ -60,38 +60,28 @@ class FileReader:
         """See TraceStore."""
         path = folder / "meta.json"
         try:
-            stamp = _stamp(path)
+            stamp = stamp_of(path)
             with self._lock:
                 known = self._traces.get(path)
             if known is not None and known[0] == stamp:
                 return known[1]
             raw = self._record("trace", read_regular(path), trace_id)
             found = (BranchTrace if "explore_start_id" in raw else Trace).model_validate(raw)
+            if found.trace_id != trace_id:
+                # A session's id is the name of its folder; what a file says may come from anybody.
+                raise ValueError("it names another session")
         except FileNotFoundError as error:
-            raise UnknownTrace(f"There is no session {trace_id}.") from error
+            if self.last_event_id(folder) == 0:
+                raise UnknownTrace(f"There is no session {trace_id}.") from error
+            raise self._damaged(folder, path, error) from error
         except (ValueError, OSError, RecursionError) as error:
-            raise _damaged(path, error) from error
+            raise self._damaged(folder, path, error) from error
         with self._lock:
             self._traces[path] = (stamp, found)
             self._traces.move_to_end(path)
             while len(self._traces) > _LISTED:
                 self._traces.popitem(last=False)
         return found
-
-    def listed(self, folder: Path, trace_id: str) -> Trace | None:
-        """Metadata as far as a list needs it, from the log when its file is damaged. None: it is not to be listed."""
-        try:
-            return self.trace(folder, trace_id)
-        except (UnknownTrace, NewerFormat) as error:
-            log.warning("left out of the list of sessions: %s", error)
-            return None
-        except StoreError as error:
-            log.warning("%s", error)
-        try:
-            return self._trace_from_log(folder, trace_id)
-        except (StoreError, OSError) as error:
-            log.warning("left out of the list of sessions: %s", error)
-            return None
 
     def goal_tree(self, folder: Path, trace_id: str) -> GoalTree:
         """See TraceStore."""
@@ -102,7 +92,7 @@ class FileReader:
                 return GoalTree.model_validate_json(data)
             return GoalTree.model_validate(self._record("goal_tree", data, trace_id))
         except (ValueError, OSError, RecursionError) as error:
-            raise _damaged(path, error) from error
+            raise self._damaged(folder, path, error) from error
 
     # -- messages --
 
@@ -118,12 +108,30 @@ class FileReader:
     ) -> list[Message]:
         """See TraceStore."""
         first_page = limit if before is None and goal_ids is None and role is None else None
-        logged = self._places(folder, trace_id, first_page)
-        kept = _names(folder / "messages")
+        found, skipped = self._chosen(folder, trace_id, first_page, limit, before, goal_ids, role)
+        if skipped and first_page is not None:  # those before it are wanted in its place
+            found, _ = self._chosen(folder, trace_id, None, limit, before, goal_ids, role)
+        return found
+
+    def _chosen(
+        self,
+        folder: Path,
+        trace_id: str,
+        newest: int | None,
+        limit: int | None,
+        before: int | None,
+        goal_ids: frozenset[str | None] | None,
+        role: Role | None,
+    ) -> tuple[list[Message], bool]:
+        """Messages, and whether some were left out because neither the log nor a file has them whole."""
+        logged = self._places(folder, trace_id, newest)
         order = [(place.sequence, name) for name, place in logged.items()]
-        order += [(_sequence_of(name), name) for name in kept if name not in logged]
+        if not logged:
+            # The log is the truth, so files that it does not know are none of the session's. Has it none, they are all.
+            order = [(_sequence_of(name), name) for name in _names(folder / "messages")]
         order.sort(reverse=True)
         found: list[Message] = []
+        skipped = False
         with self._source(folder, trace_id) as source:
             for sequence, name in order:
                 if limit is not None and len(found) >= limit:
@@ -134,10 +142,12 @@ class FileReader:
                 if place is not None and not _wanted(place.goal_id, place.role, goal_ids, role):
                     continue
                 message = source.message(name, place)
-                if _wanted(message.goal_id, message.role, goal_ids, role):
+                if message is None:
+                    skipped = True
+                elif _wanted(message.goal_id, message.role, goal_ids, role):
                     found.append(message)
         found.reverse()
-        return found
+        return found, skipped
 
     def unsaved(self, folder: Path, trace_id: str) -> list[Message]:
         """Messages that are in the log alone. Raises StoreError."""
@@ -146,28 +156,35 @@ class FileReader:
         if not lost:
             return []
         with self._source(folder, trace_id) as source:
-            return [source.message(name, logged[name]) for name in sorted(lost)]
+            found = [source.message(name, logged[name]) for name in sorted(lost)]
+        return [message for message in found if message is not None]
 
     def _places(self, folder: Path, trace_id: str, newest: int | None = None) -> dict[str, Place]:
         try:
             if newest is not None:
-                return self._indexes.newest(trace_id, folder / _LOG, newest)
-            return self._indexes.places(trace_id, folder / _LOG)
+                places = self._indexes.newest(trace_id, folder / LOG, newest)
+            else:
+                places = self._indexes.places(trace_id, folder / LOG)
         except OSError as error:
             raise StoreError(f"The session's log cannot be read: {error.strerror or error}.") from error
+        return in_order(places, lambda: self.last_event_id(folder))
 
     @contextlib.contextmanager
     def _source(self, folder: Path, trace_id: str) -> Generator[_Messages]:
         with contextlib.ExitStack() as stack:
             try:
-                reader = LogReader(stack.enter_context(_opened(folder / _LOG)))
+                reader = LogReader(stack.enter_context(opened(folder / LOG)))
             except FileNotFoundError:
                 reader = None
             yield _Messages(self, folder, trace_id, reader)
 
+    def names(self, folder: Path) -> list[str]:
+        """Ids of the messages that have a file."""
+        return sorted(_names(folder / "messages"))
+
     def from_line(self, line: Line, trace_id: str) -> Message | None:
         """The message of a line of the log; None when there is none, or a damaged one."""
-        event = self._event(line, trace_id)
+        event = self.event(line, trace_id)
         return event.message if event is not None and event.event == "message_added" else None
 
     def from_file(self, path: Path, trace_id: str) -> Message:
@@ -178,7 +195,7 @@ class FileReader:
                 return Message.model_validate_json(data)
             return Message.model_validate(self._record("message", data, trace_id))
         except (ValueError, OSError, RecursionError) as error:
-            raise _damaged(path, error) from error
+            raise self._damaged(path.parent.parent, path, error) from error
 
     # -- events --
 
@@ -188,26 +205,29 @@ class FileReader:
         if limit is not None and limit <= 0:
             return found
         try:
-            file = _opened(folder / _LOG)
+            file = opened(folder / LOG)
         except FileNotFoundError:
             return found
         with file:
             reader = LogReader(file)
-            last = after
-            for line in reader.forwards(reader.position_after(after)):
-                event_id = line.event_id()
-                if event_id is None:
-                    if line.size:
-                        log.warning("unreadable line in the log of %s", trace_id)
+
+            def skipped(line: Line) -> None:
+                if line.size:
+                    log.warning(
+                        "a line of the log of %s is damaged, %d bytes from its beginning",
+                        trace_id,
+                        line.offset,
+                    )
+
+            lines = fitting(reader.forwards(reader.position_after(after)), Line.event_id, skipped)
+            for event_id, line in lines:
+                if event_id <= after:
                     continue
-                if event_id <= last:
-                    continue
-                event = self._event(line, trace_id)
+                event = self.event(line, trace_id)
                 if event is None:
                     # An event of a newer version: the log keeps it, this version has no use for it.
                     log.warning("unknown event %d in the log of %s", event_id, trace_id)
                     continue
-                last = event_id
                 found.append(event)
                 if len(found) == limit:
                     break
@@ -216,14 +236,43 @@ class FileReader:
     def last_event_id(self, folder: Path) -> int:
         """See TraceStore."""
         try:
-            file = _opened(folder / _LOG)
+            file = opened(folder / LOG)
         except FileNotFoundError:
             return 0
         with file:
-            ids = (line.event_id() for line in LogReader(file).backwards())
-            return next((event_id for event_id in ids if event_id is not None), 0)
+            return LogReader(file).last_id()
 
-    def _event(self, line: Line, trace_id: str) -> Event | None:
+    def highest_event_id(self, folder: Path) -> int:
+        """The highest id that any reader takes for one, wherever it begins: reads the whole log. 0: there is none.
+
+        The same as the last one, but in a log that was damaged in many places, or made up.
+        """
+        try:
+            file = opened(folder / LOG)
+        except FileNotFoundError:
+            return 0
+        with file:
+            ids = (event_id for event_id, _ in fitting(LogReader(file).forwards(), Line.event_id))
+            return max(max(ids, default=0), LogReader(file).last_id())
+
+    def without_effect(self, folder: Path, trace_id: str) -> list[int]:
+        """Numbers (from 1) of the lines of the log that no reader takes notice of. Reads the whole log."""
+        try:
+            file = opened(folder / LOG)
+        except FileNotFoundError:
+            return []
+        with file:
+            reader = LogReader(file)
+            good = {
+                line.offset
+                for _, line in fitting(reader.forwards(), Line.event_id)
+                if self.event(line, trace_id) is not None
+            }
+            lines = enumerate(reader.forwards(), 1)
+            return [number for number, line in lines if line.size and line.offset not in good]
+
+    def event(self, line: Line, trace_id: str) -> Event | None:
+        """The event of a line; None when it is damaged, or this version does not know it."""
         if self._is_current(line.data):
             try:
                 return event_of(line.data)
@@ -234,20 +283,17 @@ class FileReader:
         except (ValueError, RecursionError):
             return None
 
-    def _trace_from_log(self, folder: Path, trace_id: str) -> Trace | None:
-        trace: Trace | None = None
-        with _opened(folder / _LOG) as file:
-            for line in _about_the_session(LogReader(file)):
-                event = self._event(line, trace_id)
-                if isinstance(event, SessionCreated):
-                    trace = event.trace
-                elif trace is not None and event is not None:
-                    known: dict[str, Any] = {"last_event_id": event.event_id, "updated_at": event.time}
-                    if isinstance(event, SessionUpdated):
-                        names = ("title", "summary", "model")
-                        known |= {k: v for k, v in event.updates.items() if k in names and isinstance(v, str)}
-                    trace = trace.model_copy(update=known)
-        return trace if trace is None or trace.trace_id == trace_id else None
+    def _damaged(self, folder: Path, path: Path, error: Exception) -> StoreError:
+        try:
+            logged = self.last_event_id(folder) > 0
+        except StoreError:
+            logged = False
+        how = "missing" if isinstance(error, FileNotFoundError) else f"damaged ({error.__class__.__name__})"
+        if logged:
+            return StoreError(
+                f"{path} is {how}: `goalwright trace rebuild` makes it anew from the event log."
+            )
+        return StoreError(f"{path} is {how}, and there is no event log from which it could be made anew.")
 
     # -- formats --
 
@@ -271,26 +317,30 @@ class _Messages:
         self._trace_id = trace_id
         self._log = log_file
 
-    def message(self, name: str, place: Place | None) -> Message:
-        """The message called ``name``. Raises StoreError."""
+    def message(self, name: str, place: Place | None) -> Message | None:
+        """The message called ``name``; None when its line in the log is damaged and there is no file of it, either.
+
+        Raises StoreError for a damaged file of a session that has no log."""
         if place is not None and self._log is not None:
             found = self._files.from_line(self._log.line(place.offset, place.size), self._trace_id)
             if found is not None:
                 return found
-        if not MESSAGE_ID.fullmatch(name):
-            raise StoreError(f"{name[:100]!a} is not the id of a message.")
-        return self._files.from_file(self._folder / f"{name}{_SUFFIX}", self._trace_id)
+        try:
+            if not MESSAGE_ID.fullmatch(name):
+                raise StoreError(f"{name[:100]!a} is not the id of a message.")
+            return self._files.from_file(self._folder / f"{name}{_SUFFIX}", self._trace_id)
+        except NewerFormat:
+            raise
+        except StoreError as error:
+            if place is None:
+                raise
+            # As when the log is replayed: one damaged message is not to cost the person all others.
+            log.warning("message %a of %s is damaged in the log, and lost: %s", name, self._trace_id, error)
+            return None
 
 
-def _about_the_session(reader: LogReader) -> Iterator[Line]:
-    """What made it, what changed its title and so on, and its last event."""
-    for line in reader.forwards():
-        if b'"event":"session_' in line.data[:300]:
-            yield line
-    yield from (line for line, _ in zip(reader.backwards(), range(1), strict=False))
-
-
-def _opened(log_file: Path) -> BinaryIO:
+def opened(log_file: Path) -> BinaryIO:
+    """A log, to be read. Raises FileNotFoundError, StoreError."""
     try:
         return open_regular(log_file)
     except FileNotFoundError:
@@ -325,10 +375,7 @@ def _wanted(
     return (goal_ids is None or goal_id in goal_ids) and (role is None or its_role == role)
 
 
-def _stamp(path: Path) -> _Stamp:
+def stamp_of(path: Path) -> Stamp:
+    """Changes with the file. Raises OSError."""
     status = path.lstat()
     return status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def _damaged(path: Path, error: Exception) -> StoreError:
-    return StoreError(f"{path} is damaged ({error.__class__.__name__}); the event log is intact.")

@@ -12,7 +12,11 @@ from daemon.context.tokens import stored_calibration
 from daemon.loop.state import SessionState
 from daemon.model.goals import GoalTree
 from daemon.model.traces import Trace
-from daemon.store.base import NewerFormat, StoreError, TraceStore, refuse_newer
+from daemon.store.base import NewerFormat, Repairable, StoreError, TraceStore, refuse_newer
+
+_NAMED = 5
+_PAGE = 500
+"""Events that are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
     try:
         before, tree, wrong = _derived(store, session_id)
         state, events = _replayed(store, session_id)
-        problems = _problems(state, session_id, events, children)
+        lost = store.without_effect(session_id) if isinstance(store, Repairable) else []
+        problems = _problems(state, session_id, lost, children)
         # The factor by which tokens are estimated is in no event; a wrong one only estimates badly.
         if before is not None:
             state.calibration = stored_calibration(before.carried.calibration)
@@ -68,6 +73,7 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
             wrong.append("the metadata was not what the log says")
         if tree is not None and tree != state.plan.snapshot():
             wrong.append("the plan was not what the log says")
+        wrong += _set_aside(store, session_id, state, before, tree, damaged=bool(lost))
         if messages := store.restore_messages(session_id, state.messages):
             wrong.append(f"missing or not what the log says: {_count(messages, 'message')}")
         if cut := store.recover(session_id):
@@ -110,29 +116,79 @@ def _derived(store: TraceStore, session_id: str) -> tuple[Trace | None, GoalTree
 
 def _replayed(store: TraceStore, session_id: str) -> tuple[SessionState, int]:
     """The state as the log tells it, and of how many events. Raises StoreError."""
-    events = store.events(session_id)
-    first = events[0] if events else None
-    if first is None or first.event != "session_created":
+    state: SessionState | None = None
+    count = last = 0
+    # By pages: of a long log, which anybody may have written, not every event is held at once.
+    while events := store.events(session_id, after=last, limit=_PAGE):
+        first = events[0]
+        if state is None:
+            if first.event != "session_created":
+                break
+            if first.trace.trace_id != session_id:
+                raise _of_another(session_id)
+            refuse_newer(session_id, first.trace.format)
+            state = SessionState(first.trace)
+        # Ids become paths; a log that came with a repository, or in an archive, may say anything.
+        if any(event.trace_id != session_id for event in events):
+            raise _of_another(session_id)
+        for event in events:
+            state.apply(event)
+        count, last = count + len(events), events[-1].event_id
+    if state is None:
         raise StoreError(
             f"The log of session {session_id} is empty or has lost its beginning: nothing can be made from it."
         )
-    # Ids become paths; a log that came with a repository, or in an archive, may say anything.
-    if first.trace.trace_id != session_id or any(event.trace_id != session_id for event in events):
-        raise StoreError(
-            f"The log of session {session_id} has events of another one: nothing is made from it."
+    return state, count
+
+
+def _of_another(session_id: str) -> StoreError:
+    return StoreError(f"The log of session {session_id} has events of another one: nothing is made from it.")
+
+
+def _set_aside(
+    store: TraceStore,
+    session_id: str,
+    state: SessionState,
+    before: Trace | None,
+    tree: GoalTree | None,
+    *,
+    damaged: bool,
+) -> list[str]:
+    """Keep what is about to go because the log does not have it: it may be the only one that is left. In words."""
+    if not isinstance(store, Repairable):
+        return []
+    after, goals = state.trace, len(state.plan.snapshot().goals)
+    had = before.message_count if before is not None else 0
+    planned = len(tree.goals) if tree is not None else 0
+    # A log that is whole is right when it has less; one that lost something may not be.
+    behind = before is not None and before.last_event_id > after.last_event_id
+    richer = (damaged or behind) and (had > after.message_count or planned > goals or behind)
+    kept = {message.message_id for message in state.messages}
+    places = store.set_aside(session_id, kept, snapshot=richer)
+    words: list[str] = []
+    if richer and (copies := [place for place in places if "msg_" not in place]):
+        words.append(
+            f"metadata and plan knew more than the log ({_count(had, 'message')} and {_count(planned, 'goal')} "
+            f"against {after.message_count:,} and {goals:,}): a copy of them is kept as {_named(copies)}"
         )
-    refuse_newer(session_id, first.trace.format)
-    state = SessionState(first.trace)
-    for event in events:
-        state.apply(event)
-    return state, len(events)
+    if moved := [place for place in places if "msg_" in place]:
+        words.append(f"put aside, as the log does not have {_count(len(moved), 'message')}: {_named(moved)}")
+    return words
 
 
-def _problems(state: SessionState, session_id: str, events: int, children: list[str]) -> list[str]:
+def _named(places: list[str]) -> str:
+    more = len(places) - _NAMED
+    return ", ".join(places[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _problems(state: SessionState, session_id: str, lost: list[int], children: list[str]) -> list[str]:
+    """``lost``: lines of the log that have no effect."""
     problems: list[str] = []
-    if lost := state.trace.last_event_id - events:
+    if lost:
+        lines = [f"line {number}" for number in lost]
         problems.append(
-            f"damaged or of a newer version, and without effect: {_count(lost, 'event')} of the log"
+            f"damaged or of a newer version, and without effect: {_count(len(lost), 'event')} of the log "
+            f"({_named(lines)})"
         )
     there = {child.rpartition(":")[2].rpartition(".")[2] for child in children}
     for name in (*state.children.branches, *state.children.subagents):

@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from daemon.store.base import StoreError
@@ -45,6 +46,28 @@ def remove_folder(folder: Path) -> None:
     sweep(folder.parent)
     if aside.exists():
         raise StoreError(f"{aside} cannot be removed whole: delete it by hand.")
+
+
+def put_aside(folder: Path, *, moved: Sequence[str], copied: Sequence[str]) -> list[str]:
+    """Move and copy files of a trace into its folder ``aside``, below a name that is free; their new paths, as seen
+    from the trace's folder. Raises StoreError."""
+    if not moved and not copied:
+        return []
+    kept = folder / "aside"
+    try:
+        if kept.is_symlink():
+            raise OSError(errno.ELOOP, "it is a link", str(kept))
+        kept.mkdir(exist_ok=True, mode=0o700)
+        numbers = [int(one.name) for one in kept.iterdir() if one.name.isascii() and one.name.isdigit()]
+        into = kept / str(max(numbers, default=0) + 1)
+        into.mkdir(mode=0o700)
+        for name in copied:
+            shutil.copyfile(folder / name, into / name, follow_symlinks=False)
+        for name in moved:
+            (folder / name).rename(into / Path(name).name)
+    except OSError as error:
+        raise StoreError(f"{kept} cannot be written: {error.strerror or error}.") from error
+    return [(into / Path(name).name).relative_to(folder).as_posix() for name in (*copied, *moved)]
 
 
 def sweep(parent: Path) -> None:

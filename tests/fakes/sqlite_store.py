@@ -87,8 +87,9 @@ class SqliteTraceStore:
     def restore_messages(self, trace_id: str, messages: Sequence[Message]) -> int:
         kept = {message.message_id: message for message in self.messages(trace_id)}
         lost = [message for message in messages if kept.get(message.message_id) != message]
+        logged = {name for (name,) in self._run("SELECT id FROM messages WHERE trace=? AND logged", trace_id)}
         for message in lost:
-            self._put(trace_id, message, logged=False)
+            self._put(trace_id, message, logged=message.message_id in logged)
         return len(lost)
 
     def delete(self, trace_id: str) -> None:
@@ -137,6 +138,7 @@ class SqliteTraceStore:
         rows = self._run(
             "SELECT body FROM messages WHERE trace=?1 AND (?2 IS NULL OR sequence<?2) AND (?3 IS NULL OR role=?3)"
             " AND (?4 IS NULL OR EXISTS (SELECT 1 FROM json_each(?4) WHERE value IS goal))"
+            " AND (logged OR NOT EXISTS (SELECT 1 FROM messages AS other WHERE other.trace=?1 AND other.logged))"
             " ORDER BY sequence DESC, id DESC LIMIT ?5",
             *(self._known(trace_id), before, role, goals, -1 if limit is None else max(0, limit)),
         )

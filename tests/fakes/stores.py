@@ -31,6 +31,16 @@ DURABLE = ("files", "sqlite")
 """Those that are there again when they are opened over the same folder."""
 
 
+def _tear_file(folder: Path) -> int:
+    torn = b'{"event_id":2,"event":"turn_st'
+    with (folder / ID / "events.jsonl").open("ab") as log:
+        return log.write(torn)
+
+
+TEARS: Mapping[str, Callable[[Path], int]] = {"files": _tear_file}
+"""Leaves half an event in the log of ``ID``, as a crash does; returns its bytes. What cannot be torn is not here."""
+
+
 def trace(trace_id: str = ID, **fields: Any) -> Trace:
     values = {"trace_id": trace_id, "workspace": "/w", "created_at": NOW, "updated_at": NOW, **fields}
     return Trace.model_validate(values)

@@ -90,14 +90,15 @@ def test_records_of_old_formats_go_through_every_step_and_a_log_may_hold_several
 
     third = FileTraceStore(tmp_path, LATER)
     assert (third.trace(ID).title, third.trace(ID).format) == ("old", 3)
-    assert [t.title for t in third.traces(limit=5)] == ["old"]
+    assert [t.title for t in third.traces(limit=5)] == ["x"]  # as the log goes on behind the snapshot
     assert third.goal_tree(ID).mission == "m"
     assert third.messages(ID) == [message(1)]
     assert [event.event_id for event in third.events(ID)] == [1, 2, 3]
-    third.append(started())
+    third.append(added(message(2)))
     third.save_message(message(2))
+    third.append(started())
     third.save_snapshot(
-        trace(title="new", last_event_id=4), GoalTree(goals=[Goal(id="1", description="format")])
+        trace(title="new", last_event_id=5), GoalTree(goals=[Goal(id="1", description="format")])
     )
     folder = third.folder(ID)
     written = [json.loads((folder / name).read_bytes()) for name in ("meta.json", "goal.json")]
@@ -106,7 +107,7 @@ def test_records_of_old_formats_go_through_every_step_and_a_log_may_hold_several
     assert [record["format"] for record in written] == [3, 3, 3, 3]
     assert third.goal_tree(ID).goals[0].description == "format"
     assert [m.sequence for m in third.messages(ID)] == [1, 2]
-    assert isinstance(third.events(ID, after=3)[0], TurnStarted)
+    assert isinstance(third.events(ID, after=4)[0], TurnStarted)
 
 
 def test_a_record_of_a_newer_format_is_refused_wherever_it_is(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from daemon.model.events import MessageAdded, Notice, SessionCreated, TurnStarted
 from daemon.model.goals import Goal, GoalTree
 from daemon.store.base import StoreError, TraceStore, UnknownTrace
-from tests.fakes.stores import BACKENDS, DURABLE, ID, NOW, added, message, started, trace
+from tests.fakes.stores import BACKENDS, DURABLE, ID, NOW, TEARS, added, message, started, trace
 
 OTHER = "20260101-000001-bbbbbb"
 
@@ -160,6 +161,37 @@ def test_events_come_in_pages(store: TraceStore) -> None:
     assert pages == [[1, 2, 3], [4, 5, 6], [7]]
     assert list(store.events(ID, limit=0)) == []
     assert len(store.events(ID, after=-5, limit=99)) == 7
+
+
+def test_a_page_of_events_costs_what_it_returns_and_not_what_the_log_holds(store: TraceStore) -> None:
+    for number in range(1, 3001):
+        store.append(started(f"{number} {'x' * 1000}"))
+    for after in (5, 1500, 2990):
+        tracemalloc.start()
+        try:
+            page = store.events(ID, after=after, limit=5)
+            _, held = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert [event.event_id for event in page] == list(range(after + 1, after + 6))
+        assert held < store.size(ID) // 4
+
+
+@pytest.mark.parametrize("backend", sorted(TEARS))
+def test_what_a_crash_left_half_written_is_put_right_before_anything_is_appended(
+    open_store: Callable[[str], TraceStore], backend: str, tmp_path: Path
+) -> None:
+    store = open_store("store")
+    store.create(trace())
+    store.append(added(message(1)))
+    store.close()
+    size = TEARS[backend](tmp_path / "store")
+    again = open_store("store")
+    assert again.recover(ID) == size
+    assert again.recover(ID) == 0
+    assert again.restore_messages(ID, [message(1)]) == 0  # its record is there by now
+    assert again.append(started()).event_id == 2
+    assert [event.event_id for event in open_store("store").events(ID)] == [1, 2]
 
 
 def test_a_session_is_created_once(store: TraceStore) -> None:

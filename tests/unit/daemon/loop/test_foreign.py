@@ -118,8 +118,9 @@ async def test_a_session_folder_that_is_a_link_is_no_session(tmp_path: Path) -> 
 
 async def test_a_session_whose_files_name_another_one_is_not_opened(tmp_path: Path) -> None:
     folder, session_id = await brought_along(tmp_path)
-    meta = folder / "workspace" / ".trace" / session_id / "meta.json"
-    meta.write_text(meta.read_text().replace(session_id, "../../../elsewhere"))
+    for name in ("meta.json", "events.jsonl"):
+        file = folder / "workspace" / ".trace" / session_id / name
+        file.write_text(file.read_text().replace(session_id, "../../../elsewhere"))
     async with daemon(folder, check=False) as bench:
         with pytest.raises(StoreError, match="belong to another"):
             await bench.opened(session_id)

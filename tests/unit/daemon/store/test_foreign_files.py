@@ -80,6 +80,8 @@ def test_a_link_or_a_pipe_in_place_of_a_file_is_not_opened(
 
 def test_a_message_that_is_a_link_is_not_read(store: FileTraceStore, folder: Path, secret: Path) -> None:
     (folder / "messages" / "msg_000002_0.json").symlink_to(secret / "message.json")
+    assert [m.text() for m in store.messages(ID)] == ["mine"]
+    (folder / "events.jsonl").write_bytes(b"")  # without a log the files are all there is
     with pytest.raises(StoreError, match="damaged"):
         store.messages(ID)
 
@@ -142,12 +144,10 @@ def test_a_message_id_that_is_a_path_leads_nowhere(
         file.write(json_bytes(raw) + b"\n")
     before = sorted(secret.parent.rglob("*"))
     assert [m.text() for m in store.messages(ID, limit=1, before=2)] == ["mine"]
-    with pytest.raises(StoreError):
-        store.messages(ID)
+    assert [m.text() for m in store.messages(ID)] == ["mine", "forged"]
     with pytest.raises(StoreError):
         store.save_message(forged)
-    with pytest.raises(StoreError):
-        store.recover(ID)
+    assert store.recover(ID) == 0
     assert sorted(secret.parent.rglob("*")) == before
 
 

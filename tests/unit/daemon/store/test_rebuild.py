@@ -102,7 +102,7 @@ def test_events_that_cannot_be_read_are_counted_and_stay(store: FileTraceStore) 
     log.write_bytes(b"".join(lines))
     done = rebuild(FileTraceStore(store.root), ID)
     assert done.sessions[0].problems == (
-        "damaged or of a newer version, and without effect: 1 event of the log",
+        "damaged or of a newer version, and without effect: 1 event of the log (line 5)",
     )
     assert log.read_bytes() == b"".join(lines)
     assert not done.failed

@@ -1,0 +1,221 @@
+"""One damaged byte costs one event at most, and never what the person does afterwards."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daemon.loop.recovery import read_state, replayed
+from daemon.model.events import TurnStarted
+from daemon.model.messages import TextPart
+from daemon.store import event_log
+from daemon.store.base import StoreError
+from daemon.store.event_log import MAX_ID
+from daemon.store.files import FileTraceStore
+from daemon.store.rebuild import rebuild
+from tests.fakes import stores
+from tests.fakes.stored_traces import ID, all_files, write_trace
+
+
+def started(prompt: str = "p") -> TurnStarted:
+    return stores.started(prompt, ID)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FileTraceStore:
+    store = FileTraceStore(tmp_path / ".trace")
+    write_trace(store, turns=6)
+    return store
+
+
+def log_of(store: FileTraceStore) -> Path:
+    return store.folder(ID) / "events.jsonl"
+
+
+def change_line(store: FileTraceStore, number: int, old: bytes, new: bytes) -> None:
+    lines = log_of(store).read_bytes().split(b"\n")
+    assert old in lines[number - 1]
+    lines[number - 1] = lines[number - 1].replace(old, new, 1)
+    log_of(store).write_bytes(b"\n".join(lines))
+
+
+def message_line(store: FileTraceStore) -> tuple[int, str]:
+    """Line number and id of a message in the middle."""
+    lines = log_of(store).read_bytes().split(b"\n")
+    found = [number for number, line in enumerate(lines, 1) if b'"event":"message_added"' in line][4]
+    name = re.search(rb'"message_id":"([^"]+)"', lines[found - 1])
+    assert name
+    return found, name[1].decode()
+
+
+@given(
+    st.integers(1, 40),
+    st.one_of(st.integers(0, 60), st.sampled_from([9007, MAX_ID, MAX_ID + 1, 10**40])),
+    st.integers(0, 45),
+    st.integers(1, 300),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_wrong_id_hides_nothing_but_its_event_wherever_one_begins_to_read(
+    tmp_path_factory: pytest.TempPathFactory, wrong: int, said: int, after: int, block: int
+) -> None:
+    store = FileTraceStore(tmp_path_factory.mktemp("d") / ".trace")
+    ids = [said if number == wrong else number for number in range(1, 41)]
+    store.prepare()
+    (store.root / ID / "messages").mkdir(parents=True)
+    lines = [f'{{"event_id":{i},"event":"turn_started","trace_id":"{ID}",' for i in ids]
+    lines = [f'{line}"time":"2026-01-01T00:00:00Z","prompt_id":"p{n}"}}\n' for n, line in enumerate(lines, 1)]
+    log_of(store).write_text("".join(lines))
+    with mock.patch.object(event_log, "_BLOCK", block):
+        found = [event.event_id for event in store.events(ID, after=after)]
+        assert found == sorted(set(found))
+        lost = {wrong, wrong + 1, wrong - 1} if abs(said - wrong) == 1 else {wrong}
+        assert set(range(after + 1, 41)) - lost <= set(found)
+        assert all(number <= 40 or wrong == 40 for number in found)
+        paged = store.events(ID, after=after, limit=3)
+        assert [event.event_id for event in paged] == found[:3]
+        store.recover(ID)
+        new = store.append(started("new"))
+        assert new.event_id > max(found, default=0)
+        assert store.events(ID, after=after)[-1:] == [new] or new.event_id <= after
+        store.close()
+
+
+def test_a_log_that_somebody_made_up_still_takes_what_is_appended(store: FileTraceStore) -> None:
+    with log_of(store).open("ab") as log:
+        for number in (9000, 9001, 9002, 9003, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59):
+            log.write(started("x").model_copy(update={"event_id": number}).model_dump_json().encode() + b"\n")
+    again = FileTraceStore(store.root)
+    again.recover(ID)
+    new = again.append(started("mine"))
+    for after in (0, 30, 60, 9000, 9003):
+        assert again.events(ID, after=after)[-1] == new
+    assert again.last_event_id(ID) == new.event_id
+
+
+def test_the_numbers_for_events_are_exact_in_every_client(store: FileTraceStore) -> None:
+    with log_of(store).open("ab") as log:
+        log.write(started("x").model_copy(update={"event_id": MAX_ID}).model_dump_json().encode() + b"\n")
+    again = FileTraceStore(store.root)
+    with pytest.raises(StoreError, match="used up"):
+        again.append(started())
+    assert again.last_event_id(ID) == MAX_ID
+
+
+def test_a_message_damaged_in_the_log_and_lost_as_a_file_is_left_out(store: FileTraceStore) -> None:
+    number, name = message_line(store)
+    change_line(store, number, b'"created_at"', b'"created\x00at"')
+    assert len(store.messages(ID)) == 12  # its file is still there
+    (store.folder(ID) / "messages" / f"{name}.json").unlink()
+    again = FileTraceStore(store.root)
+    assert len(again.messages(ID)) == 11
+    assert len(again.messages(ID, limit=11)) == len(FileTraceStore(store.root).messages(ID, limit=11)) == 11
+    assert again.recover(ID) == 0
+    state = read_state(again, ID)
+    assert len(state.messages) == 11
+    done = rebuild(again, ID)
+    assert not done.failed
+    assert f"line {number}" in done.sessions[0].problems[0]
+
+
+def test_a_snapshot_that_knows_more_than_a_damaged_log_is_kept(store: FileTraceStore) -> None:
+    number, name = message_line(store)
+    change_line(store, number, b'"message_added"', b'"message_adde\x00"')
+    before = all_files(store.folder(ID))
+    done = rebuild(FileTraceStore(store.root), ID).sessions[0]
+    assert done.messages == 11
+    assert any(
+        "a copy of them is kept as aside/1/meta.json, aside/1/goal.json" in one for one in done.repaired
+    )
+    assert any(
+        f"put aside, as the log does not have 1 message: aside/1/{name}.json" in one for one in done.repaired
+    )
+    after = all_files(store.folder(ID))
+    for kept, once in (("meta.json", "meta.json"), (f"{name}.json", f"messages/{name}.json")):
+        assert after[f"aside/1/{kept}"] == before[once]
+    again = rebuild(FileTraceStore(store.root), ID).sessions[0]
+    assert again.repaired == ()
+
+
+def test_message_files_that_the_log_does_not_have_are_no_messages(store: FileTraceStore) -> None:
+    forged = store.messages(ID)[-1].model_copy(
+        update={"message_id": "msg_000099_abcdef", "sequence": 99, "content": (TextPart(text="forged"),)}
+    )
+    store.save_message(forged)
+    whole = FileTraceStore(store.root)
+    assert [m.sequence for m in whole.messages(ID)] == list(range(1, 13))
+    assert whole.messages(ID, limit=1)[0].sequence == 12
+    assert len(read_state(whole, ID).messages) == 12
+    done = rebuild(whole, ID).sessions[0]
+    assert done.repaired == ("put aside, as the log does not have 1 message: aside/1/msg_000099_abcdef.json",)
+
+
+def test_the_lost_end_of_a_log_leaves_no_messages_behind(store: FileTraceStore) -> None:
+    lines = log_of(store).read_bytes().splitlines(keepends=True)
+    log_of(store).write_bytes(b"".join(lines[:-6]))
+    again = FileTraceStore(store.root)
+    left = len(again.messages(ID))
+    assert left < 12
+    assert len(read_state(again, ID).messages) == left
+    assert again.traces(limit=1)[0].message_count == left
+    done = rebuild(again, ID).sessions[0]
+    assert any("knew more than the log" in one for one in done.repaired)
+    assert len(list((store.folder(ID) / "messages").iterdir())) == left
+
+
+def test_a_session_without_metadata_is_listed_and_opened_by_its_log(store: FileTraceStore) -> None:
+    intact = read_state(store, ID)
+    listed = store.traces(limit=1)
+    (store.folder(ID) / "meta.json").unlink()
+    again = FileTraceStore(store.root)
+    (found,) = again.traces(limit=1)
+    assert (found.trace_id, found.title, found.message_count, found.updated_at) == (
+        ID,
+        listed[0].title,
+        12,
+        listed[0].updated_at,
+    )
+    with pytest.raises(StoreError, match=r"meta\.json is missing: `goalwright trace rebuild`"):
+        again.trace(ID)
+    assert read_state(again, ID).messages == intact.messages
+
+
+def test_metadata_of_another_id_is_none_of_this_session(store: FileTraceStore) -> None:
+    meta = store.folder(ID) / "meta.json"
+    for forged in ("zzzz", "0", "../../../etc", "20260101-000000-000000bbbb"):
+        meta.write_text(meta.read_text().replace(store.folder(ID).name, forged))
+        again = FileTraceStore(store.root)
+        assert [trace.trace_id for trace in again.traces(limit=5)] == [ID]
+        with pytest.raises(StoreError):
+            again.trace(ID)
+        rebuild(again, ID)
+        assert again.trace(ID).trace_id == ID
+
+
+def test_a_list_tells_what_came_after_the_last_snapshot(store: FileTraceStore) -> None:
+    meta = (store.folder(ID) / "meta.json").read_bytes()
+    log = log_of(store).read_bytes()
+    written = write_trace(FileTraceStore(store.root.parent / "longer"), turns=8)
+    longer = written.store.folder(ID)
+    assert (longer / "events.jsonl").read_bytes().startswith(log)
+    (longer / "meta.json").write_bytes(meta)
+    (found,) = FileTraceStore(written.store.root).traces(limit=1)
+    state = replayed(written.store, ID)
+    for name in ("message_count", "last_event_id", "updated_at", "running", "last_stop_reason", "usage"):
+        assert getattr(found, name) == getattr(state.trace, name)
+
+
+def test_a_log_without_its_beginning_goes_on_from_the_metadata(store: FileTraceStore) -> None:
+    intact = read_state(store, ID)
+    change_line(store, 1, b'"event"', b'"ev\x00nt"')
+    again = FileTraceStore(store.root)
+    state = replayed(again, ID)
+    assert state.messages == intact.messages
+    assert state.carrying() == intact.carrying()
+    (store.folder(ID) / "meta.json").unlink()
+    with pytest.raises(StoreError, match="lost its beginning"):
+        replayed(FileTraceStore(store.root), ID)

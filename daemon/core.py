@@ -28,7 +28,7 @@ from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
 from daemon.keeping import Keeping
 from daemon.loop.budget import withdraw_question
-from daemon.loop.recovery import close_what_is_open, read_state, waits_for_answer
+from daemon.loop.recovery import beginning_lost, close_what_is_open, read_state, waits_for_answer
 from daemon.loop.services import Models, Services
 from daemon.loop.session import Session
 from daemon.loop.state import SessionState
@@ -59,6 +59,10 @@ log = logging.getLogger(__name__)
 TORN = (
     "The last line of this session's log was half written when Goalwright was stopped: its {size} bytes were cut off. "
     "Everything before it is there."
+)
+HEADLESS = (
+    "The first event of this session's log is damaged. All others are there, and what it said is taken from meta.json: "
+    "keep a copy of the session's folder."
 )
 FOREIGN = (
     "This session was not begun by you on this machine: it came with the folder. What it allowed, what waited in it "
@@ -363,7 +367,8 @@ class Daemon:
         if foreign:
             await asyncio.to_thread(self.store.refuse_links, session_id)
         torn = await asyncio.to_thread(self.store.recover, session_id)
-        state = await asyncio.to_thread(read_state, self.store, session_id)
+        state = await asyncio.to_thread(read_state, self.store, session_id, foreign=foreign)
+        headless = await asyncio.to_thread(beginning_lost, self.store, session_id)
         if foreign:
             state.disown()
         # Another one only until a client with more trust prompts, or its file is back.
@@ -381,6 +386,8 @@ class Daemon:
         session.restore_queue(state.queue)
         if foreign:
             session.notice("warning", FOREIGN, "foreign")
+        if headless:
+            session.notice("warning", HEADLESS, "torn")
         if torn:
             session.notice("warning", TORN.format(size=torn), "torn")
         session.jobs_lost()

@@ -122,7 +122,8 @@ def _newer(request: Request, error: Exception) -> Response:
 
 def _damaged(request: Request, error: Exception) -> Response:
     log.warning("a trace cannot be read: %s", error)
-    return _problem(500, f"{error} `goalwright trace rebuild` makes it anew from its log.")
+    # It says itself what to do: not everything can be made anew.
+    return _problem(500, str(error))
 
 
 def _invalid(request: Request, error: Exception) -> Response:

@@ -42,10 +42,13 @@ class Listing:
         store: TraceStore,
         live: Callable[[str], SessionState | None],
         is_foreign: Callable[[str], bool],
+        mission: Callable[[str], str],
     ) -> None:
+        """``mission``: of a stored trace whose snapshot is behind its log. Raises StoreError."""
         self._store = store
         self._live = live
         self._is_foreign = is_foreign
+        self._replayed_mission = mission
         self._missions: OrderedDict[str, tuple[int, str]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -95,7 +98,7 @@ class Listing:
         if known is not None and known[0] == stored.last_event_id:
             return known[1]
         try:
-            mission = self._store.goal_tree(stored.trace_id).mission
+            mission = self._stored_mission(stored)
         except StoreError:
             mission = ""  # the list goes on without it; opening the trace says what is wrong
         with self._lock:
@@ -103,6 +106,14 @@ class Listing:
             while len(self._missions) > _MISSIONS:
                 self._missions.popitem(last=False)
         return mission
+
+    def _stored_mission(self, stored: Trace) -> str:
+        try:
+            if self._store.trace(stored.trace_id).last_event_id == stored.last_event_id:
+                return self._store.goal_tree(stored.trace_id).mission
+        except StoreError:
+            pass  # the log has it all
+        return self._replayed_mission(stored.trace_id)
 
 
 def _aware(time: datetime) -> datetime:

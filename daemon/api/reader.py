@@ -58,7 +58,9 @@ class TraceReader:
         self.store = store
         self.live = live
         self.is_foreign = is_foreign
-        self._listing = Listing(store, live, is_foreign)
+        self._listing = Listing(
+            store, live, is_foreign, lambda trace_id: self._replayed(trace_id).plan.mission
+        )
         self.steps = StepViews(store)
         self._states: OrderedDict[str, tuple[int, SessionState]] = OrderedDict()
         self._states_lock = threading.Lock()
@@ -203,7 +205,8 @@ class TraceReader:
             try:
                 trace = self.store.trace(session_id)
                 if (
-                    trace.trace_id == session_id
+                    not foreign  # of those it may show what the log knows nothing of
+                    and trace.trace_id == session_id
                     and not trace.running
                     and trace.last_event_id == self.store.last_event_id(session_id)
                 ):
@@ -234,12 +237,22 @@ class TraceReader:
                 self._states.popitem(last=False)
         return state
 
+    def _refuse_newer(self, session_id: str) -> None:
+        """Raises NewerFormat, UnknownTrace: no view of a trace shows what another one refuses."""
+        try:
+            self.store.trace(session_id)
+        except (NewerFormat, UnknownTrace):
+            raise
+        except StoreError:
+            return  # only its metadata is damaged
+
     def _stored_messages(self, session_id: str, query: MessageQuery) -> JsonObject:
         goals, branches = None, ()
         if query.goal_id is not None or query.internal_goal_id is not None:
             seen = self._stored(session_id)
             goals, branches = _goals(seen.forest(), query), seen.branches
         with _found(session_id):
+            self._refuse_newer(session_id)
             found = self.store.messages(
                 session_id, limit=query.limit + 1, before=query.before, goal_ids=goals, role=query.role
             )
@@ -266,11 +279,7 @@ class TraceReader:
     def _tree(self, session_id: str, trace_id: str) -> JsonObject:
         state = self.live(session_id)
         with _found(session_id):
-            status = (
-                status_of(self.store.trace(session_id), None)
-                if state is None
-                else status_of(state.trace, state)
-            )
+            status = self._stored(session_id).status if state is None else status_of(state.trace, state)
             return self.steps.tree(session_id, trace_id, status, is_live=state is not None)
 
 

@@ -13,14 +13,14 @@ from datetime import datetime
 from pathlib import Path
 
 from daemon.api.seen import meta_of
-from daemon.model.events import Event
-from daemon.model.traces import trace_status
+from daemon.model.events import Event, SessionCreated
+from daemon.model.traces import Trace, trace_status
 from daemon.runtime import RuntimePaths, state_dir
 from daemon.steps.dump_json import dump_json
 from daemon.steps.dump_markdown import dump_markdown
 from daemon.steps.dump_text import dump_tree
 from daemon.steps.fold import StepFold
-from daemon.store.base import StoreError, UnknownTrace
+from daemon.store.base import NewerFormat, StoreError, UnknownTrace
 from daemon.store.encoding import json_bytes
 from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
@@ -210,9 +210,24 @@ def _events(store: FileTraceStore, session_id: str, after: int) -> Iterator[Even
 def _folded(store: FileTraceStore, session_id: str, cut: int | None = None) -> StepFold:
     _need_log(store, session_id)
     fold = StepFold(session_id, cut=cut)
+    known = _known(store, session_id)
     for event in _events(store, session_id, 0):
+        if known is not None and event.event != "session_created":
+            # The log has lost its first event, and the metadata still says what it said.
+            fold.apply(SessionCreated(trace_id=session_id, time=known.created_at, trace=known))
+        known = None
         fold.apply(event)
     return fold
+
+
+def _known(store: FileTraceStore, session_id: str) -> Trace | None:
+    """Raises NewerFormat: what every other view refuses is not shown here, either."""
+    try:
+        return store.trace(session_id)
+    except (NewerFormat, UnknownTrace):
+        raise
+    except StoreError:
+        return None  # the log has it all
 
 
 def _need_log(store: FileTraceStore, session_id: str) -> Path:

@@ -2,7 +2,7 @@
 
 import { ApiError } from "./api.js";
 import { h } from "./dom.js";
-import { newest } from "./missed.js";
+import { newest, placeOf } from "./missed.js";
 import { amount, duration, money, plain, statsWords, statusWord } from "./words.js";
 
 /** @import { Api } from "./api.js" */
@@ -39,8 +39,12 @@ export class MessagesPane {
     this.closed = closed;
     /** @type {Subject | null} */
     this.subject = null;
-    /** @type {Map<string, Message>} */
-    this.messages = new Map();
+    /** By sequence. @type {Message[]} */
+    this.messages = [];
+    /** Ids of them. @type {Set<string>} */
+    this.known = new Set();
+    /** Messages of several branches are among them, which count side by side. */
+    this.mixed = false;
     this.list = h("ol", { class: "messages" });
     this.earlier = h("button", { type: "button", class: "earlier", hidden: true, onclick: () => void this.loadEarlier() }, "Earlier messages");
     this.note = h("p", { class: "note", role: "status" });
@@ -73,8 +77,9 @@ export class MessagesPane {
 
   startAnew() {
     this.generation += 1;
-    this.catching = this.again = false;
-    this.messages.clear();
+    this.catching = this.again = this.mixed = false;
+    this.messages = [];
+    this.known.clear();
     this.list.replaceChildren();
     this.earlier.hidden = true;
   }
@@ -139,6 +144,7 @@ export class MessagesPane {
     const within = subject.descendants && subject.goalId !== null && isWithin(branch_id, subject.branchId);
     if (!within && subject.branchId !== branch_id) return;
     if (!within && subject.goalId !== null && !subject.descendants && subject.goalId !== goal_id) return;
+    if (branch_id !== subject.branchId) this.mixed = true;
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
       if (this.subject === subject) void this.catchUp();
@@ -152,11 +158,11 @@ export class MessagesPane {
 
   async loadEarlier() {
     const { subject, generation } = this;
-    const [oldest] = this.messages.values();
+    const [oldest] = this.messages;
     if (!subject || !oldest) return;
     const page = await this.answer(generation, () => this.ask(subject, oldest.sequence));
     if (!page) return;
-    this.put(page.messages, true);
+    this.put(page.messages);
     this.earlier.hidden = !page.has_earlier;
   }
 
@@ -173,16 +179,18 @@ export class MessagesPane {
     try {
       do {
         this.again = false;
-        const page = await this.answer(generation, () => newest((before) => this.ask(subject, before), this.messages));
+        // In one line the new ones are behind all that are known; those of a slow branch may be among them.
+        const back = (this.mixed ? this.messages[0] : this.messages.at(-1))?.sequence ?? null;
+        const page = await this.answer(generation, () => newest((before) => this.ask(subject, before), back));
         if (!page) return;
         if (!page.joined) {
           this.startAnew();
           this.catching = true;
           ({ generation } = this);
         }
-        if (this.messages.size === 0) this.earlier.hidden = !page.has_earlier;
-        this.put(page.messages, false);
-        if (this.messages.size === 0) this.note.textContent = "No messages yet.";
+        if (this.messages.length === 0) this.earlier.hidden = !page.has_earlier;
+        this.put(page.messages);
+        if (this.messages.length === 0) this.note.textContent = "No messages yet.";
       } while (this.again);
     } finally {
       if (generation === this.generation) this.catching = false;
@@ -219,19 +227,16 @@ export class MessagesPane {
     }
   }
 
-  /**
-   * @param {readonly Message[]} messages oldest first
-   * @param {boolean} inFront
-   */
-  put(messages, inFront) {
-    const fresh = messages.filter((one) => !this.messages.has(one.message_id));
-    const elements = fresh.map((one) => messageElement(one, this.subject?.branchId ?? null));
-    if (inFront) {
-      this.messages = new Map([...fresh.map((one) => /** @type {const} */ ([one.message_id, one])), ...this.messages]);
-      this.list.prepend(...elements);
-    } else {
-      for (const one of fresh) this.messages.set(one.message_id, one);
-      this.list.append(...elements);
+  /** @param {readonly Message[]} messages oldest first */
+  put(messages) {
+    const branchId = this.subject?.branchId ?? null;
+    for (const one of messages) {
+      if (this.known.has(one.message_id)) continue;
+      const at = placeOf(this.messages, one);
+      if ((one.branch_id ?? null) !== branchId) this.mixed = true;
+      this.list.insertBefore(messageElement(one, branchId), this.list.children[at] ?? null);
+      this.messages.splice(at, 0, one);
+      this.known.add(one.message_id);
     }
   }
 }
@@ -270,7 +275,7 @@ const isWithin = (branchId, around) => branchId !== null && (around === null || 
 function messageElement(message, line) {
   const time = message.created_at ? new Date(message.created_at) : null;
   const facts = [
-    (message.branch_id ?? null) !== line ? `branch ${message.branch_id}` : "",
+    (message.branch_id ?? null) !== line ? `branch ${plain(message.branch_id)}` : "",
     message.tokens ? `${amount(message.tokens)} tokens` : "", money(message.cost), duration(message.duration_ms),
     time && !Number.isNaN(time.valueOf()) ? time.toLocaleTimeString() : "",
   ];

@@ -7,11 +7,11 @@ const PAGES = 10;
 
 /**
  * @param {(before: number | undefined) => Promise<{ messages: Message[], has_earlier: boolean }>} ask for a page
- * @param {ReadonlyMap<string, unknown>} known by message id
+ * @param {number | null} back sequence to which what is known must be reached; null: nothing is known
  * @returns {Promise<{ messages: Message[], has_earlier: boolean, joined: boolean }>} oldest first; `joined`: they reach
  *   back to what is known, or nothing was known. Otherwise there is a gap, and what is known must go.
  */
-export async function newest(ask, known) {
+export async function newest(ask, back) {
   /** @type {Message[]} */
   let messages = [];
   /** @type {number | undefined} */
@@ -19,9 +19,21 @@ export async function newest(ask, known) {
   for (let page = 1; ; page++) {
     const { messages: older, has_earlier } = await ask(before);
     messages = [...older, ...messages];
-    const joined = known.size === 0 || !has_earlier || older.some((one) => known.has(one.message_id));
     const next = older[0]?.sequence;
-    if (joined || page === PAGES || next === undefined) return { messages, has_earlier, joined };
+    const joined = back === null || !has_earlier || next === undefined || next <= back;
+    if (joined || page === PAGES) return { messages, has_earlier, joined };
     before = next;
   }
+}
+
+/**
+ * Where a message goes among others. Those of branches that work side by side come in any order.
+ * @param {readonly Message[]} sorted by sequence
+ * @param {Message} message
+ * @returns {number} behind all of the same sequence
+ */
+export function placeOf(sorted, message) {
+  let at = sorted.length;
+  while (at > 0 && /** @type {Message} */ (sorted[at - 1]).sequence > message.sequence) at--;
+  return at;
 }

@@ -265,6 +265,9 @@ class _NoPlan:
     async def update(self, **changes: object) -> str:
         raise ToolError("A merge changes the plan by itself.")
 
+    async def step(self, **changes: object) -> str:
+        raise ToolError("A merge changes the plan by itself.")
+
     def progress(self) -> str:
         return ""
 

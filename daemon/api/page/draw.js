@@ -292,7 +292,8 @@ export class DagView {
     if (!node) return;
     this.select(node.key, { focus: !edge });
     this.options.onSelect?.(node);
-    if (edge && this.openOwn(edge, target?.closest("[data-own]")?.getAttribute("data-own"))) return;
+    const own = target?.closest("[data-own]")?.getAttribute("data-own");
+    if (own && this.openOwn(edge ?? null, own)) return;
     this.options.onOpen(node, edge ?? this.workOf(node));
   }
 
@@ -309,7 +310,7 @@ export class DagView {
   /**
    * What was done for the goal (or branch) itself that is open and begins with an edge.
    * @param {DagEdge | null} edge
-   * @param {string | null | undefined} [key] the innermost one, if not given
+   * @param {string} [key] the innermost one, if not given
    */
   openOwn(edge, key) {
     const own = edge?.own.findLast((one) => key === undefined || one.key === key);

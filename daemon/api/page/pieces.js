@@ -101,7 +101,7 @@ function edgeToggle(key, opens, x, y) {
 function ownWork({ key, node, stats }, x, y) {
   const name = node.label || "it";
   const line = `${name.length > 6 ? `…${name.slice(-5)}` : name}: ${statsLine(stats)}`;
-  return svg("text", { class: "dag-stats dag-own", x, y, "data-own": key }, line.length > 22 ? line.replace(/ msgs?/, "") : line);
+  return svg("text", { class: "dag-own", x, y, "data-own": key }, line.length > 22 ? line.replace(/ msgs?/, "") : line);
 }
 
 /** The arrow's head. */

@@ -1,0 +1,183 @@
+"""What the graph of the web page tells while things happen, in a real Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from playwright.async_api import Locator, Page, Route, expect
+
+from daemon.model.branches import child_id
+from daemon.model.events import BranchGoalAdded
+from daemon.model.goals import Goal
+from tests.fakes.trace_page import (
+    DESIGN,
+    LARGE,
+    PageBench,
+    browser_page,
+    page_address,
+    page_bench,
+    tell_design,
+    tell_large,
+)
+
+expect.set_options(timeout=30_000)
+
+
+def node(page: Page, key: str) -> Locator:
+    return page.locator(f'.dag-node[data-key="{key}"]')
+
+
+def edge(page: Page, key: str) -> Locator:
+    return page.locator(f'.dag-edge[data-to="{key}"]')
+
+
+async def toggle(page: Page, key: str, opens: bool) -> None:
+    place = page.locator(f'.dag-edge [data-toggle="{key}"][data-opens="{str(opens).lower()}"]')
+    await place.first.click()
+
+
+def explore(bench: PageBench, parent: str | None) -> None:
+    """An exploration of one branch that is at work."""
+    fields = {"type": "explore_start", "branch_ids": ["A"]}
+    bench.add(DESIGN, "3", "Explore", parent, **fields)
+    bench.set(DESIGN, "3", "in_progress")
+    bench.say(DESIGN, "3", "One way.", "explore")
+    bench.branch(DESIGN, "3", "A", "JWT")
+    bench.in_branch(DESIGN, "A", "1", "Design", "read")
+
+
+async def test_the_work_of_an_open_goal_itself_is_told_and_its_messages_are_shown() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        bench.trace(DESIGN, "m", "t")
+        bench.add(DESIGN, "1", "Parent")
+        bench.set(DESIGN, "1", "in_progress")
+        bench.say(DESIGN, "1", "Own work of the parent.", "read")
+        bench.add(DESIGN, "2", "Child", "1")
+        bench.set(DESIGN, "2", "in_progress")
+        bench.say(DESIGN, "2", "Work of the child.")
+        await page.goto(page_address(bench.port, DESIGN))
+        await expect(edge(page, "goal:1").locator(".dag-stats")).to_contain_text("3 msgs")
+        await toggle(page, "goal:1", True)
+        await expect(edge(page, "goal:2").locator(".dag-stats")).to_contain_text("1 msg")
+        own = edge(page, "goal:2").locator(".dag-own")
+        await expect(own).to_contain_text("1: 2")
+        texts = page.locator("#pane .message .text")
+        await own.click()
+        await expect(texts).to_have_text(["Own work of the parent."])
+        await expect(page.locator("#pane .message")).to_have_count(2)
+        await edge(page, "goal:2").locator(".dag-stats").click()
+        await expect(texts).to_have_text(["Work of the child."])
+        await node(page, "goal:2").focus()
+        await page.keyboard.press("Shift+Enter")
+        await expect(texts).to_have_text(["Own work of the parent."])
+
+
+async def test_branches_at_work_are_seen_wherever_they_are_and_their_messages_are_the_explorations_too() -> (
+    None
+):
+    async with page_bench() as bench, browser_page() as page:
+        bench.trace(DESIGN, "m", "t")
+        bench.add(DESIGN, "1", "Parent")
+        bench.set(DESIGN, "1", "in_progress")
+        explore(bench, "1")
+        await page.goto(page_address(bench.port, DESIGN))
+        await expect(node(page, "branch:A")).to_be_visible()
+        await expect(node(page, "goal:1")).to_have_count(0)
+        await toggle(page, "goal:1", False)
+        await node(page, "goal:1").click()
+        messages = page.locator("#pane .message")
+        await expect(messages).to_have_count(4)
+        await expect(messages.filter(has_text="branch A")).to_have_count(2)
+        bench.in_branch(DESIGN, "A", "2", "Go on", "edit")
+        await expect(messages.filter(has_text="branch A")).to_have_count(4)
+
+
+async def test_totals_are_those_of_the_api_at_every_moment() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        tell_design(bench)
+        await page.goto(page_address(bench.port, DESIGN))
+        await expect(page.locator("#connection")).to_have_text("Live")
+        bench.in_branch(DESIGN, "B", "2", "Keep sessions there", "edit")
+        bench.say(DESIGN, "3", "Two ways.")
+        bench.branch_done(DESIGN, "B", "done")
+        trace = bench.states[DESIGN].trace
+        assert trace.usage.total == 2300
+        await expect(page.locator("#facts")).to_contain_text(f"{trace.message_count} messages · 2.3k tokens")
+
+
+async def test_an_answer_that_is_older_than_what_came_meanwhile_takes_nothing_back() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        bench.trace(DESIGN, "m", "t")
+        explore(bench, None)
+        asked = 0
+        told = asyncio.Event()
+
+        async def late(route: Route) -> None:
+            nonlocal asked
+            asked += 1
+            answer = await route.fetch()
+            if asked == 1:
+                bench.in_branch(DESIGN, "A", "2", "Added meanwhile", "edit")
+                bench.branch_done(DESIGN, "A", "It is done.")
+                await told.wait()
+            await route.fulfill(response=answer)
+
+        await page.route("**/branches/A*", late)
+        await page.goto(page_address(bench.port, DESIGN))
+        await expect(node(page, "branch:A")).to_be_visible()
+        await toggle(page, "branch:A", True)
+        await expect(node(page, "branch:A")).to_have_attribute("aria-label", re.compile("completed"))
+        told.set()
+        await expect(node(page, "goal:A/2")).to_be_visible()
+        await toggle(page, "branch:A", False)
+        await expect(node(page, "branch:A")).to_contain_text("2 within")
+
+
+async def test_expand_all_opens_what_is_within_branches_too() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        tell_design(bench, ended=True)
+        inner = Goal(id="3", description="Inner", parent_id="2")
+        bench.add(child_id(DESIGN, "A"), "3", "Inner", "2")
+        bench.emit(BranchGoalAdded(trace_id=DESIGN, time=bench.time(), branch_id="A", goal=inner))
+        await page.goto(page_address(bench.port, DESIGN))
+        await expect(node(page, "goal:1")).to_be_visible()
+        await page.locator("#expand-all").click()
+        await expect(node(page, "goal:A/3")).to_be_visible()
+        await expect(node(page, "goal:9")).to_be_visible()
+
+
+async def test_nobody_is_at_work_on_what_has_ended_and_fit_shows_the_whole() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        tell_design(bench)
+        await page.set_viewport_size({"width": 900, "height": 600})
+        await page.goto(page_address(bench.port, DESIGN))
+        await expect(page.locator(".dag-node.current").first).to_be_visible()
+        bench.end(DESIGN)
+        await expect(page.locator("#facts .pill")).to_have_text("completed")
+        await expect(page.locator(".dag-node.current")).to_have_count(0)
+        await page.locator("#expand-all").click()
+        await expect(node(page, "goal:A/2")).to_be_attached()
+        await page.locator("#fit").click()
+        inside = """() => {
+          const host = document.querySelector('#graph .dag').getBoundingClientRect();
+          const all = [...document.querySelectorAll('.dag-node, path.dag-far')];
+          const seen = all.map((one) => one.getBoundingClientRect());
+          const wide = (box) => box.left >= host.left && box.right <= host.right;
+          const high = (box) => box.top >= host.top && box.bottom <= host.bottom;
+          return seen.length > 0 && seen.every((box) => wide(box) && high(box));
+        }"""
+        await page.wait_for_function(inside)
+
+
+async def test_steps_of_another_trace_are_those_of_its_main_line() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        tell_design(bench, ended=True)
+        tell_large(bench, 20)
+        await page.goto(page_address(bench.port, DESIGN, "/steps"))
+        await expect(page.locator(".step").first).to_be_visible()
+        await page.locator("#line").select_option("A")
+        await expect(page.locator('.step[data-id="goal_5"]')).to_have_count(0)
+        await page.evaluate(f"location.hash = '#/{LARGE}/steps'")
+        await expect(page.locator("#line")).to_have_value("")
+        await expect(page.locator('.step[data-id="goal_1"]')).to_contain_text("Goal number 1 of many")

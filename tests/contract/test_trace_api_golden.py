@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from daemon.api.door import OpenApi
 from tests.fakes.core import daemon
@@ -22,6 +26,13 @@ PATHS = {
 }
 
 
+@pytest.fixture
+def place() -> Iterator[Path]:
+    # Names of the folder stand in texts that are cut: it is of the same length everywhere.
+    with tempfile.TemporaryDirectory(prefix="gw-golden-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
 async def check_all(address: OpenApi, workspace: Path, trace_id: str) -> None:
     async with client_of(address) as client:
         for name, path in PATHS.items():
@@ -31,12 +42,12 @@ async def check_all(address: OpenApi, workspace: Path, trace_id: str) -> None:
 
 
 async def test_each_endpoint_answers_to_the_letter_of_a_live_trace_and_of_a_stored_one(
-    tmp_path: Path,
+    place: Path,
 ) -> None:
-    async with story(tmp_path) as (bench, session):
+    async with story(place) as (bench, session):
         await check_all(await bench.core.api.open(0), bench.workspace, session.session_id)
         trace_id = session.session_id
-    async with daemon(tmp_path) as later:
+    async with daemon(place) as later:
         assert later.core.live(trace_id) is None
         await check_all(await later.core.api.open(0), later.workspace, trace_id)
         assert later.core.live(trace_id) is None, "reading opened the session"

@@ -294,7 +294,8 @@ async def test_the_token_leaves_the_address_bar_and_a_reload_still_works() -> No
         await expect(node(page, "goal:1")).to_be_visible()
         assert TOKEN not in page.url
         assert {host for host in hosts if host} == {"127.0.0.1"}
-        other = await page.context.new_page()
+        assert page.context.browser is not None
+        other = await (await page.context.browser.new_context()).new_page()
         answer = await other.goto(f"http://127.0.0.1:{bench.port}/")
         assert answer is not None and answer.status == 401
         await expect(other.locator("body")).to_contain_text("goalwright trace page")

@@ -60,9 +60,7 @@ async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
         for name, direction in zip("ABC", ways.DIRECTIONS, strict=True):
             await expect(window.node(re.compile(f"^Branch {name} {direction}, completed"))).to_be_visible()
         await expect(window.node(re.compile("^2.2 Choose among .*branches meet"))).to_be_visible()
-        await expect(
-            window.node(re.compile("^3 Tell the person, in progress"))
-        ).to_be_visible()
+        await expect(window.node(re.compile("^3 Tell the person, in progress"))).to_be_visible()
 
         # The edge of a collapsed goal has the numbers of all within it; opened, the goals stand in its place.
         collapsed = edge(window, "start", "goal:1")

@@ -367,8 +367,19 @@ const statusOf = (branch) => (branch.status === "exploring" ? "in_progress" : br
  */
 function nodeOf(key, around, fields) {
   return {
-    key, goal_id: null, branch_id: around.scope.branch_id, label: "", summary: "", abandoned: around.grey,
+    key, goal_id: null, branch_id: around.scope.branch_id, label: "", abandoned: around.grey,
     current: false, selected: false, expand: null, inside: 0, fork: null, forked: false, branches: 0, loading: false,
     within: around.within, track: around.track, ...fields,
+    title: bounded(fields.title, MOST_TITLE), summary: bounded(fields.summary ?? "", MOST_SUMMARY),
   };
 }
+
+/** Characters. The goal tool takes no longer ones; a plan that somebody forged would stop the browser. */
+const MOST_TITLE = 500;
+const MOST_SUMMARY = 8_000;
+
+/**
+ * @param {string} text
+ * @param {number} most
+ */
+const bounded = (text, most) => (text.length > most ? `${text.slice(0, most)}…` : text);

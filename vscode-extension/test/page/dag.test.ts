@@ -227,3 +227,9 @@ test("when nobody is at work the agent is nowhere, and in a branch that ended it
   assert.deepEqual(of("completed"), []);
   assert.deepEqual(of("exploring", false), []);
 });
+
+test("texts of a forged plan are bounded, whatever is drawn of them", () => {
+  const long = "x".repeat(1_000_000);
+  const dag = dagOf({ mission: long, current_id: null, goals: [goal("1", { description: long, summary: long })] }, { A: branch("A", { description: long, summary: long }) }, new Set([forkKey("1")]));
+  for (const node of dag.nodes) assert.ok(node.title.length + node.summary.length < 9_000, node.key);
+});

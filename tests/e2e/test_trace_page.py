@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.async_api import Locator, Page, Route, expect
+from playwright.async_api import Page, Route, expect
 
 from daemon.api.limits import Limits
 from daemon.store.files import FileTraceStore
@@ -20,28 +20,18 @@ from tests.fakes.trace_page import (
     TOKEN,
     PageBench,
     browser_page,
+    edge,
+    node,
     page_address,
     page_bench,
     pictures,
     served,
     tell_design,
     tell_large,
+    toggle,
 )
 
 expect.set_options(timeout=30_000)
-
-
-def node(page: Page, key: str) -> Locator:
-    return page.locator(f'.dag-node[data-key="{key}"]')
-
-
-def edge(page: Page, key: str) -> Locator:
-    return page.locator(f'.dag-edge[data-to="{key}"]')
-
-
-async def toggle(page: Page, key: str, opens: bool) -> None:
-    place = page.locator(f'.dag-edge [data-toggle="{key}"][data-opens="{str(opens).lower()}"]')
-    await place.first.click()
 
 
 async def labels(page: Page) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from playwright.async_api import Locator, Page, Route, expect
+from playwright.async_api import Route, expect
 
 from daemon.model.branches import child_id
 from daemon.model.events import BranchGoalAdded
@@ -15,26 +15,16 @@ from tests.fakes.trace_page import (
     LARGE,
     PageBench,
     browser_page,
+    edge,
+    node,
     page_address,
     page_bench,
     tell_design,
     tell_large,
+    toggle,
 )
 
 expect.set_options(timeout=30_000)
-
-
-def node(page: Page, key: str) -> Locator:
-    return page.locator(f'.dag-node[data-key="{key}"]')
-
-
-def edge(page: Page, key: str) -> Locator:
-    return page.locator(f'.dag-edge[data-to="{key}"]')
-
-
-async def toggle(page: Page, key: str, opens: bool) -> None:
-    place = page.locator(f'.dag-edge [data-toggle="{key}"][data-opens="{str(opens).lower()}"]')
-    await place.first.click()
 
 
 def explore(bench: PageBench, parent: str | None) -> None:

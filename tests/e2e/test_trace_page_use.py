@@ -18,6 +18,7 @@ from tests.fakes.trace_page import (
     TOKEN,
     PageBench,
     browser_page,
+    node,
     page_address,
     page_bench,
     served,
@@ -26,10 +27,6 @@ from tests.fakes.trace_page import (
 )
 
 expect.set_options(timeout=30_000)
-
-
-def node(page: Page, key: str) -> Locator:
-    return page.locator(f'.dag-node[data-key="{key}"]')
 
 
 def work(page: Page, key: str) -> Locator:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Literal, Self
 
 import uvicorn
-from playwright.async_api import Page
+from playwright.async_api import Locator, Page
 
 from daemon.api.app import make_app
 from daemon.api.limits import Limits
@@ -354,3 +354,19 @@ async def pictures(page: Page, name: str) -> None:
     for theme in ("light", "dark"):
         await page.emulate_media(color_scheme=theme)
         await page.screenshot(path=folder / f"{name}-{theme}.png", animations="disabled", caret="hide")
+
+
+def node(page: Page, key: str) -> Locator:
+    """A node of the graph."""
+    return page.locator(f'.dag-node[data-key="{key}"]')
+
+
+def edge(page: Page, key: str) -> Locator:
+    """The edge that leads to a node."""
+    return page.locator(f'.dag-edge[data-to="{key}"]')
+
+
+async def toggle(page: Page, key: str, opens: bool) -> None:
+    """Open or close what an edge stands for."""
+    place = page.locator(f'.dag-edge [data-toggle="{key}"][data-opens="{str(opens).lower()}"]')
+    await place.first.click()

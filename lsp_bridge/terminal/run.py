@@ -276,6 +276,8 @@ class _Run:
         session_id = string(params.get("sessionId"))
         if session_id != self._session_id:
             return
+        if self._ended.is_set():
+            return  # whether more of it is still heard would be chance, and scripts read what is printed
         if method == "goalwright/session/delta":
             self._view.delta(session_id, mapping(params.get("delta")))
         elif method == "goalwright/session/meter":

@@ -41,7 +41,7 @@ export class MessagesPane {
     this.subject = null;
     /** By sequence. @type {Message[]} */
     this.messages = [];
-    /** Ids of them. @type {Set<string>} */
+    /** Ids of them, with those of their branches: each line counts for itself. @type {Set<string>} */
     this.known = new Set();
     /** Messages of several branches are among them, which count side by side. */
     this.mixed = false;
@@ -231,12 +231,13 @@ export class MessagesPane {
   put(messages) {
     const branchId = this.subject?.branchId ?? null;
     for (const one of messages) {
-      if (this.known.has(one.message_id)) continue;
+      const id = `${one.branch_id ?? ""}/${one.message_id}`;
+      if (this.known.has(id)) continue;
       const at = placeOf(this.messages, one);
       if ((one.branch_id ?? null) !== branchId) this.mixed = true;
       this.list.insertBefore(messageElement(one, branchId), this.list.children[at] ?? null);
       this.messages.splice(at, 0, one);
-      this.known.add(one.message_id);
+      this.known.add(id);
     }
   }
 }

@@ -178,15 +178,6 @@ class TraceReader:
         """
         return Seen.live(state, foreign=self.is_foreign(session_id)).connected()
 
-    async def stored_state(self, session_id: str) -> SessionState:
-        """The state of a session that is not live, read-only and cached. Raises NotFound, StoreError."""
-
-        def read() -> SessionState:
-            with _found(session_id):
-                return self._replayed(session_id)
-
-        return await COLLECTOR.aside(read)
-
     # -- stored traces, in threads --
 
     def _check_stored(self, session_id: str) -> None:

@@ -120,20 +120,3 @@ class TraceHead:
             )
             self._trace = trace
         self.status = trace_status(trace, waiting=bool(self._asked))
-
-
-def head_of(trace: Trace, task: str, *, waiting: bool = False) -> TraceHead:
-    """The head of a trace that is at hand. ``task``: its mission; ``waiting``: a question of its turn is open."""
-    return TraceHead(
-        trace_id=trace.trace_id,
-        task=task,
-        status=trace_status(trace, waiting=waiting),
-        title=trace.title,
-        agent=trace.agent,
-        model=trace.model,
-        created_at=trace.created_at,
-        updated_at=trace.updated_at,
-        total_messages=trace.message_count,
-        total_tokens=trace.usage.total,
-        total_cost=trace.total_cost,
-    )

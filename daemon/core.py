@@ -28,7 +28,7 @@ from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
 from daemon.keeping import Keeping
 from daemon.loop.budget import withdraw_question
-from daemon.loop.recovery import beginning_lost, close_what_is_open, read_state, waits_for_answer
+from daemon.loop.recovery import close_what_is_open, read_state, waits_for_answer
 from daemon.loop.services import Models, Services
 from daemon.loop.session import Session
 from daemon.loop.state import SessionState
@@ -40,6 +40,7 @@ from daemon.model.traces import Trace
 from daemon.permission.grants import GrantStore
 from daemon.permission.service import PermissionService
 from daemon.store.base import StoreError
+from daemon.store.beginning import beginning_lost
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store
 from daemon.store.pruning import Limits, limits_of

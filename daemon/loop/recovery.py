@@ -21,11 +21,11 @@ from daemon.loop.together import HOW_FAR, NOT_BEGUN, TOGETHER
 from daemon.loop.turn import Turn
 from daemon.model.events import QueueChanged, TurnEnded
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
-from daemon.model.traces import Trace
 from daemon.permission.service import CANCELED
 from daemon.plan.tree import PlanTree
 from daemon.redaction import is_redacted
 from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace, refuse_newer
+from daemon.store.beginning import MixedUp, check_id, remembered_beginning
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -41,16 +41,6 @@ LEFT_WAITING = (
 UNSTORED = "The session could not be stored in the middle of this."
 
 
-class MixedUp(StoreError):
-    """The files of a session name another one."""
-
-
-def _check_id(found: str, expected: str) -> None:
-    # Ids become paths; in a trace that came with a repository they may be anything.
-    if found != expected:
-        raise MixedUp(f"The files of session {expected} belong to another one: it cannot be opened.")
-
-
 def read_state(store: TraceStore, trace_id: str, *, foreign: bool = False) -> SessionState:
     """The state of a stored session. Reads the whole trace: call it in a thread. Raises StoreError.
 
@@ -63,7 +53,7 @@ def read_state(store: TraceStore, trace_id: str, *, foreign: bool = False) -> Se
 def _read_state(store: TraceStore, trace_id: str) -> SessionState:
     try:
         trace = store.trace(trace_id)
-        _check_id(trace.trace_id, trace_id)
+        check_id(trace.trace_id, trace_id)
         if not trace.running and trace.last_event_id == store.last_event_id(trace_id):
             carried = trace.carried
             plan = PlanTree(
@@ -94,40 +84,17 @@ def replayed(store: TraceStore, trace_id: str) -> SessionState:
         raise StoreError(f"The log of session {trace_id} is missing or empty: it cannot be opened.")
     first = events[0]
     if first.event == "session_created":
-        _check_id(first.trace.trace_id, trace_id)
+        check_id(first.trace.trace_id, trace_id)
         refuse_newer(trace_id, first.trace.format)
         state = SessionState(first.trace)
     else:
-        state = SessionState(_beginning(store, trace_id))
+        state = SessionState(remembered_beginning(store, trace_id))
     while events:
         for event in events:
-            _check_id(event.trace_id, trace_id)
+            check_id(event.trace_id, trace_id)
             state.apply(event)
         events = store.events(trace_id, after=events[-1].event_id, limit=_PAGE)
     return state
-
-
-def beginning_lost(store: TraceStore, trace_id: str) -> bool:
-    """Whether the event that made a session is gone from its log. Raises StoreError."""
-    events = store.events(trace_id, limit=1)
-    return bool(events) and events[0].event != "session_created"
-
-
-def _beginning(store: TraceStore, trace_id: str) -> Trace:
-    """What the lost first event of a log said, as far as the metadata still says it. Raises StoreError."""
-    lost = f"The log of session {trace_id} has lost its beginning"
-    try:
-        trace = store.trace(trace_id)
-        _check_id(trace.trace_id, trace_id)
-    except (NewerFormat, MixedUp):
-        raise
-    except StoreError as error:
-        raise StoreError(f"{lost}, and so has its metadata: it cannot be opened.") from error
-    log.warning("%s; it is taken from the metadata", lost)
-    kept = {"message_count", "usage", "total_cost", "last_stop_reason", "running", "carried", "last_event_id"}
-    # What the log goes on to say begins from nothing.
-    fresh = {name: Trace.model_fields[name].get_default(call_default_factory=True) for name in kept}
-    return trace.model_copy(update=fresh)
 
 
 def replay(store: TraceStore, trace_id: str) -> SessionState:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from daemon.context.tokens import stored_calibration
 from daemon.loop.state import SessionState
+from daemon.model.events import Event
 from daemon.model.goals import GoalTree
 from daemon.model.traces import Trace
 from daemon.store.base import NewerFormat, Repairable, StoreError, TraceStore, refuse_newer
+from daemon.store.beginning import beginning_lost, remembered_beginning
 
 _NAMED = 5
 _PAGE = 500
@@ -65,6 +67,10 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
         state, events = _replayed(store, session_id)
         lost = store.without_effect(session_id) if isinstance(store, Repairable) else []
         problems = _problems(state, session_id, lost, children)
+        if headless := beginning_lost(store, session_id):
+            problems.insert(
+                0, "the log has lost its beginning: how the session began is taken from its metadata"
+            )
         # The factor by which tokens are estimated is in no event; a wrong one only estimates badly.
         if before is not None:
             state.calibration = stored_calibration(before.carried.calibration)
@@ -73,7 +79,7 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
             wrong.append("the metadata was not what the log says")
         if tree is not None and tree != state.plan.snapshot():
             wrong.append("the plan was not what the log says")
-        wrong += _set_aside(store, session_id, state, before, tree, damaged=bool(lost))
+        wrong += _set_aside(store, session_id, state, before, tree, damaged=bool(lost) or headless)
         if messages := store.restore_messages(session_id, state.messages):
             wrong.append(f"missing or not what the log says: {_count(messages, 'message')}")
         if cut := store.recover(session_id):
@@ -122,12 +128,7 @@ def _replayed(store: TraceStore, session_id: str) -> tuple[SessionState, int]:
     while events := store.events(session_id, after=last, limit=_PAGE):
         first = events[0]
         if state is None:
-            if first.event != "session_created":
-                break
-            if first.trace.trace_id != session_id:
-                raise _of_another(session_id)
-            refuse_newer(session_id, first.trace.format)
-            state = SessionState(first.trace)
+            state = SessionState(_beginning(store, session_id, first))
         # Ids become paths; a log that came with a repository, or in an archive, may say anything.
         if any(event.trace_id != session_id for event in events):
             raise _of_another(session_id)
@@ -139,6 +140,15 @@ def _replayed(store: TraceStore, session_id: str) -> tuple[SessionState, int]:
             f"The log of session {session_id} is empty or has lost its beginning: nothing can be made from it."
         )
     return state, count
+
+
+def _beginning(store: TraceStore, session_id: str, first: Event) -> Trace:
+    if first.event != "session_created":
+        return remembered_beginning(store, session_id)
+    if first.trace.trace_id != session_id:
+        raise _of_another(session_id)
+    refuse_newer(session_id, first.trace.format)
+    return first.trace
 
 
 def _of_another(session_id: str) -> StoreError:

@@ -108,9 +108,29 @@ def test_events_that_cannot_be_read_are_counted_and_stay(store: FileTraceStore) 
     assert not done.failed
 
 
-def test_a_child_whose_log_has_lost_its_beginning_fails_alone(store: FileTraceStore) -> None:
-    log = store.folder(f"{ID}:A") / "events.jsonl"
+def without_first_line(store: FileTraceStore, session_id: str) -> None:
+    log = store.folder(session_id) / "events.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[1:]))
+
+
+def test_a_log_that_has_lost_its_beginning_goes_on_from_the_metadata(store: FileTraceStore) -> None:
+    intact = read_state(store, ID)
+    without_first_line(store, ID)
+    (store.folder(ID) / "goal.json").unlink()
+    done = rebuild(FileTraceStore(store.root), ID)
+    assert not done.failed
+    assert done.sessions[0].problems == (
+        "the log has lost its beginning: how the session began is taken from its metadata",
+    )
+    state = read_state(FileTraceStore(store.root), ID)
+    assert state.messages == intact.messages
+    assert state.plan.snapshot() == intact.plan.snapshot()
+    assert state.trace.workspace == intact.trace.workspace
+
+
+def test_a_child_that_has_lost_its_beginning_and_its_metadata_fails_alone(store: FileTraceStore) -> None:
+    without_first_line(store, f"{ID}:A")
+    (store.folder(f"{ID}:A") / "meta.json").unlink()
     done = rebuild(FileTraceStore(store.root), ID)
     assert done.failed
     assert [session.failed for session in done.sessions] == [False, True, False]

@@ -5,6 +5,7 @@ Encoding and looking for secrets are calls that hold the interpreter; between tw
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import cast
 
 from daemon.store.encoding import json_bytes
@@ -16,8 +17,7 @@ _ITEMS = 20
 def answer_bytes(value: object) -> bytes:
     """``value`` as JSON in UTF-8, as ``daemon.store.encoding.json_bytes`` has it. Call it in a thread."""
     if isinstance(value, dict):
-        fields = cast("dict[str, object]", value)
-        return b"{" + b",".join(_field(name, each) for name, each in fields.items()) + b"}"
+        return b"{" + b",".join(_fields(cast("dict[str, object]", value))) + b"}"
     if isinstance(value, list):
         items = cast("list[object]", value)
         parts = (json_bytes(items[at : at + _ITEMS])[1:-1] for at in range(0, len(items), _ITEMS))
@@ -25,8 +25,17 @@ def answer_bytes(value: object) -> bytes:
     return json_bytes(value)
 
 
-def _field(name: str, value: object) -> bytes:
-    if isinstance(value, dict | list):
-        return json_bytes(name) + b":" + answer_bytes(cast("object", value))
-    # With its name: that may be what says that it is a secret.
-    return json_bytes({name: value})[1:-1]
+def _fields(fields: dict[str, object]) -> Iterator[bytes]:
+    # Plain values with their names: those may be what says that they are secrets.
+    plain: dict[str, object] = {}
+    for name, value in fields.items():
+        within = isinstance(value, dict | list)
+        if not within:
+            plain[name] = value
+        if plain and (within or len(plain) == _ITEMS):
+            yield json_bytes(plain)[1:-1]
+            plain = {}
+        if within:
+            yield json_bytes(name) + b":" + answer_bytes(cast("object", value))
+    if plain:
+        yield json_bytes(plain)[1:-1]

@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 import uvicorn
 
-from daemon.api.app import make_app
+from daemon.api.app import make_app, warm_up
 from daemon.api.door import ApiError, OpenApi, PortTaken
 from daemon.api.limits import Limits
 from daemon.api.patience import ImpatientProtocol
@@ -78,6 +78,7 @@ async def serve(core: Daemon, port: int) -> ApiServer:
     limits = Limits()
     watch = WatchServer(reader, core.bus, attached=core.client_attached, left=core.client_left, limits=limits)
     app = make_app(reader, Access(token, taken), watch=watch, asked=core.asked)
+    await asyncio.to_thread(warm_up, app)
     config = uvicorn.Config(
         app,
         loop="none",

@@ -12,7 +12,7 @@ from typing import Literal, Self
 import uvicorn
 from playwright.async_api import Locator, Page
 
-from daemon.api.app import make_app
+from daemon.api.app import make_app, warm_up
 from daemon.api.limits import Limits
 from daemon.api.security import Access
 from daemon.api.watch import WatchServer
@@ -308,6 +308,7 @@ async def served(bench: PageBench, listening: socket.socket, limits: Limits) -> 
         bench.reader, bench.bus, attached=lambda: None, left=lambda: None, limits=limits
     )
     app = make_app(bench.reader, Access(TOKEN, bench.port), watch=bench.server)
+    await asyncio.to_thread(warm_up, app)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", **websocket_settings(limits)
     )

@@ -50,6 +50,10 @@ class Steps:
             self._broken = True
             return ()
 
+    def let_go(self) -> None:
+        """They are no longer wanted, and nobody else has them. Call it in a thread, see ``StepTree.let_go``."""
+        self._fold.tree.let_go()
+
 
 def as_logged(event: Event, line: bytes) -> Event:
     """An event of a live session as the log has it, of which ``line`` was made: without secrets.

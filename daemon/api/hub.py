@@ -143,10 +143,11 @@ class Hub:
                 if place is None:
                     await self._catch_up(client)
                 else:
-                    client.steps = None
+                    self._let_go(client)
                     await self._follow(client, place)
         finally:
             self.clients.remove(client)
+            self._let_go(client)
 
     # -- following --
 
@@ -218,11 +219,12 @@ class Hub:
             asyncio.get_running_loop().create_future()
         )
         self._offered.append(_Offer(steps, client.wants, answer))
+        client.steps = None  # whether the client stays or not, they are the ring's to take
         self._wake.set()
         taken_over = await answer
         if taken_over is None:
+            client.steps = steps
             return
-        client.steps = None
         event_id, missed = taken_over
         for frames in missed:
             await taken(client.outlet, frames, self._limits.stalled_s)
@@ -322,6 +324,12 @@ class Hub:
         return await asyncio.get_running_loop().run_in_executor(
             self._encoders, partial(COLLECTOR.run, work, *args)
         )
+
+    def _let_go(self, client: Client) -> None:
+        """Of the steps of a client, which nobody else has."""
+        if client.steps is not None:
+            asyncio.get_running_loop().run_in_executor(self._readers, client.steps.let_go)
+            client.steps = None
 
     async def _read(self, work: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(

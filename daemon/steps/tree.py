@@ -63,6 +63,16 @@ class StepTree:
         twin._children = {parent: list(below) for parent, below in self._children.items()}
         return twin
 
+    def let_go(self) -> None:
+        """Forget everything, for who is the last to have it. Call it in a thread.
+
+        To free ten thousand steps at once takes 40 ms in which nothing else runs; one by one, others have their turn.
+        """
+        while self._steps:
+            self._steps.popitem()
+        while self._children:
+            self._children.popitem()
+
     # -- changed by the fold --
 
     def add(self, step: Step, before_id: str | None = None) -> None:

@@ -400,3 +400,12 @@ def test_a_damaged_log_with_calls_and_messages_twice_loses_nothing() -> None:
     assert len({step.step_id for step in tree.filter()}) == tree.total_steps == 8
     results = [(tree.get(step.parent_id or ""), step) for step in tree.filter("result")]
     assert [parent and parent.step_type for parent, _ in results] == ["action", "action", None]
+
+
+def test_a_copy_that_is_let_go_takes_nothing_from_others() -> None:
+    fold = folded(configuration_change().events)
+    whole = drawn(fold)
+    copy = fold.copy()
+    copy.tree.let_go()
+    assert (copy.tree.total_steps, copy.tree.children(None)) == (0, [])
+    assert drawn(fold) == whole

@@ -174,6 +174,26 @@ def old_tree(root: Path, size: int) -> list[FileChange]:
     return plan
 
 
+def turning(root: Path) -> list[FileChange]:
+    """Files that become folders, and folders that become files, in an order in which they cannot be written."""
+    (root / "deep/er").mkdir(parents=True)
+    (root / "private").mkdir(mode=0o700)
+    for name in ("plain", "deep/a", "deep/er/b", "private/c", "kept"):
+        (root / name).write_bytes(name.encode())
+    (root / "deep/a").chmod(0o755)
+    return [
+        FileChange(root / "deep", None, b"now a file"),
+        FileChange(root / "plain/in/side", None, b"below", mode=0o755),
+        FileChange(root / "deep/er/b", b"deep/er/b", None),
+        FileChange(root / "plain/beside", None, b"beside"),
+        FileChange(root / "plain", b"plain", None),
+        FileChange(root / "private", None, b"too"),
+        FileChange(root / "deep/a", b"deep/a", None),
+        FileChange(root / "kept", b"kept", b"changed"),
+        FileChange(root / "private/c", b"private/c", None),
+    ]
+
+
 def bits(path: Path) -> int:
     """The permission bits of a file."""
     return stat.S_IMODE(path.stat().st_mode)

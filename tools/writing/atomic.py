@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.base import FileChange
@@ -26,8 +26,10 @@ from tools.hashing import sha256
 from tools.writing import disk
 from tools.writing.disk import Stamp
 from tools.writing.journal import Batch, Journal, Mark, new_batch
-from tools.writing.placing import Moved, clean, is_backup_untouched, place, put_back
+from tools.writing.placing import Moved, clean, in_order, is_backup_untouched, place, put_back
 from tools.writing.recovery import Recovered, recover
+from tools.writing.turning import Turned, turned
+from tools.writing.turning import in_order as writable_order
 
 __all__ = [
     "Moved",
@@ -71,7 +73,7 @@ def read_resolved(path: Path) -> bytes | None:
 
 def verify(changes: Sequence[FileChange]) -> None:
     """Compare the disk with each ``before``. Raises Moved if one differs, OSError if it is unreadable."""
-    _verified(changes)
+    _verified(changes, turned(changes))
 
 
 def write_all(changes: Sequence[FileChange], journal: Path | None = None) -> None:
@@ -81,18 +83,22 @@ def write_all(changes: Sequence[FileChange], journal: Path | None = None) -> Non
     missing. On an error all is put back and the error raised: OSError, Moved, or NotUndone when that failed too.
     """
     alone = len(changes) == 1
-    batch = _batch(changes, alone)
+    turns = turned(changes)
+    changes = writable_order(changes, turns)
+    batch = _batch(changes, alone, turns)
     record = None if journal is None else Journal.begin(journal, batch, durable=not alone)
     placed = False
     try:
+        late = set(batch.late_folders() if turns else ())
         for folder in batch.folders:
-            disk.make_folder(folder)
+            if folder not in late:
+                disk.make_folder(folder)
         _stage(changes, batch)
-        stamps = _verified(changes)
+        stamps = _verified(changes, turns)
         if record is not None and not alone:
             record.mark(batch, "commit")
         placed = True
-        for item, stamp in zip(batch.items, stamps, strict=True):
+        for item, stamp in zip(in_order(batch), stamps, strict=True):
             place(item, stamp, alone=alone)
         if not alone:
             # Before the record goes. One file needs none: after a power cut it is wholly old or wholly new.
@@ -105,7 +111,7 @@ def write_all(changes: Sequence[FileChange], journal: Path | None = None) -> Non
     _finish(batch, record, alone)
 
 
-def _batch(changes: Sequence[FileChange], alone: bool) -> Batch:
+def _batch(changes: Sequence[FileChange], alone: bool, turns: Turned) -> Batch:
     """What is to be done. Raises OSError for what cannot work, before anything is touched."""
     batch = new_batch()
     deleted = [change.path for change in changes if change.after is None]
@@ -113,9 +119,15 @@ def _batch(changes: Sequence[FileChange], alone: bool) -> Batch:
         _check(change, deleted)
         # One file needs no hashes: it is never put back, and renaming it is the commit.
         hashes = ("", "") if alone else (_sha256(change.before), _sha256(change.after))
-        batch.add(change.path, change.kind, *hashes)
+        batch.add(change.path, change.kind, *hashes, up=turns.up(change.path))
     parents = {change.path.parent: change.path for change in changes if change.after is not None}
-    batch.folders = sorted({folder for parent, path in parents.items() for folder in _missing(parent, path)})
+    turning = turns.files()
+    batch.folders = sorted(
+        {folder for parent, path in parents.items() for folder in _missing(parent, path, turning)}
+    )
+    for folder in turns.folders():
+        if (found := disk.look(folder)) is not None:
+            batch.emptied.append((folder, stat.S_IMODE(found.st_mode)))
     return batch
 
 
@@ -136,10 +148,10 @@ def _check(change: FileChange, deleted: Sequence[Path]) -> None:
         raise PermissionError(errno.EACCES, "the file is read-only", str(change.path))
 
 
-def _missing(folder: Path, path: Path) -> list[Path]:
-    """The folders to be made for ``path``."""
+def _missing(folder: Path, path: Path, turning: frozenset[Path]) -> list[Path]:
+    """The folders to be made for ``path``. ``turning``: files in the way that are gone by then."""
     missing: list[Path] = []
-    while (found := disk.look(folder)) is None:
+    while (found := disk.look(folder)) is None or folder in turning:
         missing.append(folder)
         folder = folder.parent
     if stat.S_ISLNK(found.st_mode):
@@ -173,8 +185,10 @@ def _model(change: FileChange) -> Path | None:
     return change.moved_from if change.before is None else change.path
 
 
-def _verified(changes: Sequence[FileChange]) -> list[Stamp | None]:
+def _verified(changes: Sequence[FileChange], turns: Turned) -> list[Stamp | None]:
     stamps: list[Stamp | None] = []
+    emptied = turns.folders()
+    _check_emptied(emptied, turns)
     folders: set[Path] = set()
     for change in changes:
         folder = change.path.parent
@@ -183,6 +197,9 @@ def _verified(changes: Sequence[FileChange]) -> list[Stamp | None]:
             if not disk.leads_here(folder):
                 raise Moved(change.path, "leads somewhere else now")
             folders.add(folder)
+        if change.path in turns.opened or change.path in emptied:
+            stamps.append(None)  # the file above it, or the files in it, are compared
+            continue
         try:
             found = disk.read_stamped(change.path, follow=False)
         except OSError as error:
@@ -193,6 +210,15 @@ def _verified(changes: Sequence[FileChange]) -> list[Stamp | None]:
             raise Moved(change.path, "changed")
         stamps.append(None if found is None else found[1])
     return stamps
+
+
+def _check_emptied(emptied: Mapping[Path, Path], turns: Turned) -> None:
+    """What becomes a file must hold nothing but what is deleted."""
+    for folder, target in emptied.items():
+        if disk.is_folder(folder):
+            inside = (folder / name for name in disk.names_in(folder))
+            if any(path not in turns.closed and path not in emptied for path in inside):
+                raise Moved(target, "got another file in it")
 
 
 def _check_backups(batch: Batch, stamps: Sequence[Stamp | None]) -> None:

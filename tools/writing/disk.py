@@ -211,8 +211,8 @@ def make_folder(path: Path) -> None:
             raise
 
 
-def remove_empty_folder(path: Path) -> None:
-    """Nothing when it is gone, or holds something. Raises OSError otherwise."""
+def remove_folder(path: Path) -> bool:
+    """Remove an empty folder; nothing when it is none (any more). False: it holds something. Raises OSError."""
     try:
         os.rmdir(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -220,6 +220,21 @@ def remove_empty_folder(path: Path) -> None:
     except OSError as error:
         if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
             raise
+        return False
+    return True
+
+
+def make_again(path: Path, mode: int) -> None:
+    """A folder that was removed; nothing where something is now, or nothing is above it. Raises OSError."""
+    with contextlib.suppress(FileExistsError, FileNotFoundError, NotADirectoryError):
+        os.mkdir(path)
+        os.chmod(path, mode)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder, and no link to one, is there. Raises OSError."""
+    found = look(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
 
 
 def sync_folder(folder: Path) -> None:

@@ -41,6 +41,8 @@ class Item:
     """The new content, until it is renamed. Beside its target: the same file system, so renaming is atomic."""
     backup: Path
     """The old file under another name, from just before it is replaced until all are."""
+    up: int = 0
+    """How many folders above its target the two are: a file in the way of a folder turns into it, or the reverse."""
 
 
 @dataclass(slots=True)
@@ -51,19 +53,32 @@ class Batch:
     items: list[Item] = field(default_factory=list[Item])
     folders: list[Path] = field(default_factory=list[Path])
     """To be made, outer ones first."""
+    emptied: list[tuple[Path, int]] = field(default_factory=list[tuple[Path, int]])
+    """To be removed when their files are, inner ones first, with their permission bits: one of them becomes a file."""
     marks: set[Mark] = field(default_factory=set[Mark])
     complete: bool = True
     """The record was read to its end, and is undamaged."""
 
     def add(
-        self, path: Path, kind: ChangeKind, before: str = "", after: str = "", number: int | None = None
+        self,
+        path: Path,
+        kind: ChangeKind,
+        before: str = "",
+        after: str = "",
+        number: int | None = None,
+        up: int = 0,
     ) -> None:
         """One more file. Its other names follow from token and number: a damaged record cannot name other files."""
         # Short enough for a target whose own name is as long as the file system permits.
         stem = path.name.encode("utf-8", "ignore")[:_NAME_BYTES].decode("utf-8", "ignore")
         name = f".{stem}.{self.token}{len(self.items) if number is None else number:x}"
-        temp, backup = (path.with_name(f"{name}.{end}.goalwright-tmp") for end in ("new", "old"))
-        self.items.append(Item(path, kind, before, after, temp, backup))
+        temp, backup = (path.parents[up] / f"{name}.{end}.goalwright-tmp" for end in ("new", "old"))
+        self.items.append(Item(path, kind, before, after, temp, backup, up))
+
+    def late_folders(self) -> list[Path]:
+        """Those of ``folders`` that can be made only when a file in the way is gone."""
+        gone = {item.path for item in self.items if item.kind == "delete"}
+        return [folder for folder in self.folders if not gone.isdisjoint((folder, *folder.parents))]
 
 
 def new_batch() -> Batch:
@@ -147,11 +162,13 @@ def left_behind(folder: Path) -> list[Path]:
 
 
 def _to_bytes(batch: Batch) -> bytes:
-    lines: list[Any] = [{"token": batch.token, "folders": [str(folder) for folder in batch.folders]}]
-    lines += [
-        {"path": str(item.path), "kind": item.kind, "before": item.before, "after": item.after}
-        for item in batch.items
-    ]
+    head: dict[str, Any] = {"token": batch.token, "folders": [str(folder) for folder in batch.folders]}
+    if batch.emptied:
+        head["emptied"] = [[str(folder), mode] for folder, mode in batch.emptied]
+    lines: list[dict[str, Any]] = [head]
+    for item in batch.items:
+        line = {"path": str(item.path), "kind": item.kind, "before": item.before, "after": item.after}
+        lines.append({**line, "up": item.up} if item.up else line)
     body = b"".join(json.dumps(line).encode("ascii") + b"\n" for line in lines)
     return body + f"{_END}{hashlib.sha256(body).hexdigest()}\n".encode("ascii")
 
@@ -169,6 +186,8 @@ def _from_bytes(token: str, data: bytes) -> Batch:
     if hashlib.sha256(body).hexdigest().encode("ascii") == checksum:
         batch.complete = True
         batch.folders += [Path(folder) for folder in cast("list[str]", first["folders"])]
+        emptied = cast("list[tuple[str, int]]", first.get("emptied", []))
+        batch.emptied += [(Path(folder), mode) for folder, mode in emptied]
         reached = marks.split(b"\n")[:-1]
         batch.marks |= {mark for mark in _MARKS if mark.encode() in reached}
     return batch
@@ -186,7 +205,9 @@ def _add(batch: Batch, line: dict[str, Any], number: int) -> None:
     path, kind, before, after = (line.get(key) for key in ("path", "kind", "before", "after"))
     if isinstance(path, str) and _is_path(path) and kind in ("create", "update", "delete"):
         hashes = [one if isinstance(one, str) and _SHA256.fullmatch(one) else "" for one in (before, after)]
-        batch.add(Path(path), kind, *hashes, number=number)
+        up = line.get("up")
+        up = up if isinstance(up, int) and 0 < up < len(Path(path).parents) else 0
+        batch.add(Path(path), kind, *hashes, number=number, up=up)
 
 
 def _is_path(text: str) -> bool:

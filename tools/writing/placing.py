@@ -6,6 +6,7 @@ on disk. A file that is neither the old nor the new one is somebody's newer work
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,6 +40,35 @@ class Undone:
 
 
 # -- forward --
+
+
+def in_order(batch: Batch) -> Iterator[Item]:
+    """The items, as they are to be placed. What turns from a file into a folder, or from a folder into a file, does so
+    in between, when all that is deleted is gone (see ``tools.writing.turning``). Raises OSError, Moved."""
+    has_turned = False
+    for item in batch.items:
+        if item.kind != "delete" and not has_turned:
+            has_turned = True
+            _turn(batch)
+        yield item
+
+
+def _turn(batch: Batch) -> None:
+    for folder, _ in batch.emptied:
+        if not disk.remove_folder(folder):
+            made = (item.path for item in batch.items if item.path in (folder, *folder.parents))
+            raise Moved(next(made, folder), "got another file in it")
+    for folder in batch.late_folders():
+        disk.make_folder(folder)
+
+
+def digest(batch: Batch, item: Item) -> str | None:
+    """As that of ``disk``; a folder that has turned from or into the item's file counts as nothing. Raises OSError."""
+    found = disk.digest(item.path)
+    if found == "" and disk.is_folder(item.path):
+        turning = batch.folders if item.kind == "delete" else [folder for folder, _ in batch.emptied]
+        return None if item.path in turning else found
+    return found
 
 
 def place(item: Item, stamp: Stamp | None, *, alone: bool) -> None:
@@ -111,20 +141,33 @@ def put_back(batch: Batch, *, placed: bool) -> Undone:
     """
     undone = Undone()
     for item in reversed(batch.items):
-        try:
-            if placed:
-                {"create": _remove_created, "update": _put_back_updated, "delete": _put_back_deleted}[
-                    item.kind
-                ](item, undone)
-            disk.remove(item.temp)
-        except OSError as error:
-            undone.failed.append((item.path, error))
+        if item.kind != "delete":
+            _put_back(item, undone, placed)
+    # Before what was deleted comes back: a folder may stand in its way, or it may have been in one that is a file now.
     for folder in reversed(batch.folders):
         try:
-            disk.remove_empty_folder(folder)
+            disk.remove_folder(folder)
         except OSError as error:
             undone.failed.append((folder, error))
+    for folder, mode in reversed(batch.emptied) if placed else ():
+        try:
+            disk.make_again(folder, mode)
+        except OSError as error:
+            undone.failed.append((folder, error))
+    for item in reversed(batch.items):
+        if item.kind == "delete":
+            _put_back(item, undone, placed)
     return undone
+
+
+def _put_back(item: Item, undone: Undone, placed: bool) -> None:
+    back = {"create": _remove_created, "update": _put_back_updated, "delete": _put_back_deleted}[item.kind]
+    try:
+        if placed:
+            back(item, undone)
+        disk.remove(item.temp)
+    except OSError as error:
+        undone.failed.append((item.path, error))
 
 
 def _remove_created(item: Item, undone: Undone) -> None:
@@ -161,7 +204,9 @@ def _put_back_deleted(item: Item, undone: Undone) -> None:
     if disk.look(item.backup) is None:
         return
     now = disk.digest(item.path)
-    if now is None:
+    if now is None and not disk.is_folder(item.path.parent):
+        undone.saved.append(item.backup)  # somebody made something else of its folder
+    elif now is None:
         disk.move_new(item.backup, item.path)
         undone.restored.append(item.path)
     elif disk.same_file(item.path, item.backup):

@@ -10,7 +10,7 @@ from typing import Literal
 
 from tools.writing import disk
 from tools.writing.journal import Batch, Item, Journal, left_behind
-from tools.writing.placing import Moved, Undone, clean, place, put_back
+from tools.writing.placing import Moved, Undone, clean, digest, in_order, place, put_back
 
 Outcome = Literal["completed", "undone", "untouched", "failed"]
 _MAX_NAMED = 3
@@ -72,8 +72,8 @@ def _recover(record: Journal, batch: Batch) -> list[Recovered]:
 
 def _forward(record: Journal, batch: Batch) -> Recovered:
     try:
-        for item in batch.items:
-            if _state(item) == "pending":
+        for item in in_order(batch):
+            if _state(batch, item) == "pending":
                 place(item, None, alone=False)
             else:
                 disk.remove(item.temp)
@@ -82,7 +82,7 @@ def _forward(record: Journal, batch: Batch) -> Recovered:
     for folder in {item.path.parent for item in batch.items}:
         disk.sync_folder(folder)
     saved = [item.backup for item in batch.items if _digest(item.backup) not in (None, item.before)]
-    kept = [item.path for item in batch.items if _digest(item.path) != (item.after or None)]
+    kept = [item.path for item in batch.items if not _is_as_planned(batch, item)]
     record.mark(batch, "done")
     if not saved:
         clean(batch)
@@ -115,11 +115,18 @@ def _back(record: Journal, batch: Batch) -> Recovered:
 
 def _can_go_on(batch: Batch) -> bool:
     """Not when somebody changed, meanwhile, a file whose turn had not come: the new contents belong together."""
-    return all(_state(item) != "against" for item in batch.items)
+    return all(_state(batch, item) != "against" for item in batch.items)
 
 
-def _state(item: Item) -> Literal["pending", "done", "against"]:
-    now, staged, backup = disk.digest(item.path), disk.look(item.temp), disk.look(item.backup)
+def _is_as_planned(batch: Batch, item: Item) -> bool:
+    try:
+        return digest(batch, item) == (item.after or None)
+    except OSError:
+        return False
+
+
+def _state(batch: Batch, item: Item) -> Literal["pending", "done", "against"]:
+    now, staged, backup = digest(batch, item), disk.look(item.temp), disk.look(item.backup)
     if item.kind == "delete":
         if now is None:
             return "done"

@@ -22,6 +22,7 @@ from tools.merge import MergeConflict, merge
 from tools.open_files import AppliedEdit, EditorGone, NotSaved
 from tools.writing import atomic, disk
 from tools.writing.buffers import Buffered, Moved, Parts, content
+from tools.writing.turning import together
 
 _log = logging.getLogger(__name__)
 
@@ -183,18 +184,21 @@ class _Work:
 
     def _undo_on_disk(self) -> list[Left]:
         left: list[Left] = []
-        for change in reversed(self.on_disk):
-            mode = self.modes.get(change.path) if change.after is None or change.mode is not None else None
-            back = FileChange(change.path, change.after, change.before, mode)
+        for changes in together(list(reversed(self.on_disk))):
             try:
-                atomic.write_all([back], self.journal)
+                atomic.write_all([self._turned_round(change) for change in changes], self.journal)
             except (OSError, atomic.Moved) as error:
-                _log.warning("%s could not be taken back: %s", change.path, error)
-                left.append(Left(change, content(change.path), on_disk=True))
+                for change in changes:
+                    _log.warning("%s could not be taken back: %s", change.path, error)
+                    left.append(Left(change, content(change.path), on_disk=True))
         for folder in sorted(set(self.folders), key=lambda one: len(one.parts), reverse=True):
             with contextlib.suppress(OSError):
-                disk.remove_empty_folder(folder)
+                disk.remove_folder(folder)
         return left
+
+    def _turned_round(self, change: FileChange) -> FileChange:
+        mode = self.modes.get(change.path) if change.after is None or change.mode is not None else None
+        return FileChange(change.path, change.after, change.before, mode)
 
     async def _take_back(self, standing: _Standing) -> Left | None:
         item = standing.item

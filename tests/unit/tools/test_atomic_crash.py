@@ -8,7 +8,17 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.fakes.dying_disk import CALLS, CHANGING, DyingOs, Tree, dying, old_tree, quick_folder, tree
+from tests.fakes.dying_disk import (
+    CALLS,
+    CHANGING,
+    DyingOs,
+    Tree,
+    dying,
+    old_tree,
+    quick_folder,
+    tree,
+    turning,
+)
 from tools.base import FileChange
 from tools.writing import atomic
 
@@ -73,7 +83,8 @@ def several(root: Path) -> list[FileChange]:
     return old_tree(root, SMALL)
 
 
-PLANS = pytest.mark.parametrize("plan", [one_update, one_new, one_deleted, several])
+PLANS = pytest.mark.parametrize("plan", [one_update, one_new, one_deleted, several, turning])
+TOGETHER = pytest.mark.parametrize("plan", [several, turning])
 
 
 @pytest.fixture
@@ -117,8 +128,11 @@ def test_killed_at_any_call_the_tree_is_wholly_old_or_new_after_recovery(
     say(f"{len(outcomes)} kill points ({plan.__name__}, {how}): {outcomes.count(True)} new")
 
 
-def test_a_recovery_killed_at_any_call_is_finished_by_the_next(fast: Path, say: Say) -> None:
-    field = Field(fast / "f", several)
+@TOGETHER
+def test_a_recovery_killed_at_any_call_is_finished_by_the_next(
+    fast: Path, plan: Callable[[Path], list[FileChange]], say: Say
+) -> None:
+    field = Field(fast / "f", plan)
     field.measure(CHANGING)
     points = 0
     for first in range(1, field.count + 1):
@@ -157,8 +171,11 @@ def test_a_call_that_fails_leaves_all_old_and_raises_or_all_new(
     say(f"{field.count} failing calls ({plan.__name__}): {raised} raised and rolled back")
 
 
-def test_a_disk_that_stays_broken_is_mended_by_the_next_start(fast: Path, say: Say) -> None:
-    field = Field(fast / "f", several)
+@TOGETHER
+def test_a_disk_that_stays_broken_is_mended_by_the_next_start(
+    fast: Path, plan: Callable[[Path], list[FileChange]], say: Say
+) -> None:
+    field = Field(fast / "f", plan)
     field.measure(CHANGING)
     not_undone = 0
     for at in range(1, field.count + 1):
@@ -177,8 +194,11 @@ def test_a_disk_that_stays_broken_is_mended_by_the_next_start(fast: Path, say: S
     say(f"{field.count} points from which on the disk was broken")
 
 
-def test_a_power_cut_leaves_nothing_half_written(fast: Path, say: Say) -> None:
-    field = Field(fast / "f", several)
+@TOGETHER
+def test_a_power_cut_leaves_nothing_half_written(
+    fast: Path, plan: Callable[[Path], list[FileChange]], say: Say
+) -> None:
+    field = Field(fast / "f", plan)
     for at in range(1, field.count + 1):
         interrupted(field, DyingOs(at, power_cut=True))
         atomic.recover(field.journal)
@@ -186,8 +206,11 @@ def test_a_power_cut_leaves_nothing_half_written(fast: Path, say: Say) -> None:
     say(f"{field.count} power cuts")
 
 
-def test_a_failing_recovery_says_so_and_is_tried_again(fast: Path) -> None:
-    field = Field(fast / "f", several)
+@TOGETHER
+def test_a_failing_recovery_says_so_and_is_tried_again(
+    fast: Path, plan: Callable[[Path], list[FileChange]]
+) -> None:
+    field = Field(fast / "f", plan)
     field.measure(CHANGING)
     for at in range(1, field.count + 1):
         interrupted(field, DyingOs(at, counted=CHANGING))
@@ -200,10 +223,9 @@ def test_a_failing_recovery_says_so_and_is_tried_again(fast: Path) -> None:
         field.check(f"broken recovery after {at}")
 
 
-def test_what_is_being_written_is_not_recovered(fast: Path) -> None:
-    field = Field(fast / "f", several)
-    plan = field.fresh()
-
+@TOGETHER
+def test_what_is_being_written_is_not_recovered(fast: Path, plan: Callable[[Path], list[FileChange]]) -> None:
+    field = Field(fast / "f", plan)
     met = 0
 
     class Meddling(DyingOs):
@@ -213,8 +235,8 @@ def test_what_is_being_written_is_not_recovered(fast: Path) -> None:
             assert atomic.recover(field.journal) == []
 
     for at in range(1, field.count + 1):
-        plan = field.fresh()
+        changes = field.fresh()
         with dying(Meddling(at)):
-            atomic.write_all(plan, field.journal)
+            atomic.write_all(changes, field.journal)
         assert field.check(f"recovered at {at}")
     assert met > field.count / 2

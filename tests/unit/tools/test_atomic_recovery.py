@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree
+from tests.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree, turning
 from tools.base import FileChange
 from tools.writing import atomic
 
@@ -116,6 +116,35 @@ def test_a_file_put_back_by_hand_takes_the_others_back(root: Path, journal: Path
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {"a": b"old", "b": b"old"}
 
 
+def test_a_file_put_into_a_folder_that_was_to_become_one_stays_and_all_goes_back(
+    root: Path, journal: Path
+) -> None:
+    plan = turning(root)
+    old = tree(root)
+    kill_before("rename", plan, journal, number=3)
+    (root / "private/theirs").write_bytes(b"theirs")
+    (found,) = atomic.recover(journal)
+    assert found.outcome == "undone"
+    assert (root / "private/theirs").read_bytes() == b"theirs"
+    (root / "private/theirs").unlink()
+    assert tree(root) == old and bits(root / "private") == 0o700
+
+
+def test_a_change_that_turns_folders_into_files_leaves_what_it_does_not_know(
+    root: Path, journal: Path
+) -> None:
+    plan = turning(root)
+    (root / "deep/er/other").write_bytes(b"not in the plan")
+    old = tree(root)
+    with pytest.raises(atomic.Moved, match="got another file in it"):
+        atomic.write_all(plan, journal)
+    assert tree(root) == old and bits(root / "private") == 0o700
+    (root / "deep/er/other").unlink()
+    (root / "deep/er/empty").mkdir()
+    with pytest.raises(atomic.Moved, match="got another file in it"):
+        atomic.write_all(plan, journal)
+
+
 def test_a_file_made_where_one_was_deleted_stays(root: Path, journal: Path) -> None:
     for name in "abc":
         (root / name).write_bytes(b"old")
@@ -192,19 +221,25 @@ def _shuffled(data: bytes, source: random.Random) -> bytes:
     return b"\n".join(lines)
 
 
+def eight(root: Path) -> list[FileChange]:
+    return old_tree(root, 8)
+
+
 @pytest.mark.parametrize("damage", [_truncated, _flipped, _shuffled])
+@pytest.mark.parametrize("make", [eight, turning])
 @given(seed=st.integers(0, 2**32), stop=st.integers(0, 60))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 def test_a_damaged_record_stops_nothing_and_destroys_nothing(
     tmp_path_factory: pytest.TempPathFactory,
     damage: Callable[[bytes, random.Random], bytes],
+    make: Callable[[Path], list[FileChange]],
     seed: int,
     stop: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("damaged").resolve()
     root, journal, source = folder / "ws", folder / "journal", random.Random(seed)
     root.mkdir()
-    plan = old_tree(root, 8)
+    plan = make(root)
     theirs = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     planned = {change.path: change for change in plan}
     with dying(DyingOs(stop, counted=CHANGING)):
@@ -214,8 +249,8 @@ def test_a_damaged_record_stops_nothing_and_destroys_nothing(
     atomic.recover(journal)
     for path, data in theirs.items():
         change = planned.get(path)
-        backups = [one.read_bytes() for one in path.parent.glob(f".{path.name}.*")]
-        now = path.read_bytes() if path.exists() else None
+        backups = [one.read_bytes() for one in root.rglob(f".{path.name}.*")]
+        now = path.read_bytes() if path.is_file() else None
         assert now == data or (change is not None and now == change.after) or data in backups, path
 
 

@@ -1,0 +1,82 @@
+"""Files that become folders, and folders that become files, within one change. Pure.
+
+Of such a change no file has room beside its target: where the new one goes there is still a file in the way, where the
+old one was there is no folder any more. So it is deleted first and made then, and what waits meanwhile, waits beside
+the file or folder that turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.base import FileChange
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """What turns in a change; both empty for nearly all of them."""
+
+    opened: dict[Path, Path] = field(default_factory=dict[Path, Path])
+    """New files, each with the deleted file that becomes a folder above it."""
+    closed: dict[Path, Path] = field(default_factory=dict[Path, Path])
+    """Deleted files, each with the new file that a folder above it becomes."""
+
+    def __bool__(self) -> bool:
+        return bool(self.opened or self.closed)
+
+    def up(self, path: Path) -> int:
+        """In which of the folders above ``path`` a file waits for its turn; 0: the one it is in."""
+        turning = self.opened.get(path) or self.closed.get(path)
+        return 0 if turning is None else len(path.parts) - len(turning.parts)
+
+    def files(self) -> frozenset[Path]:
+        """The files that become folders."""
+        return frozenset(self.opened.values())
+
+    def folders(self) -> dict[Path, Path]:
+        """The folders that have to be empty then, inner ones first, each with the file that is made of it."""
+        found: dict[Path, Path] = {}
+        for path, target in self.closed.items():
+            for folder in path.parents:
+                if folder in found:
+                    break
+                found[folder] = target
+                if folder == target:
+                    break
+        return dict(sorted(found.items(), key=lambda item: len(item[0].parts), reverse=True))
+
+
+def turned(changes: Sequence[FileChange]) -> Turned:
+    """What turns in ``changes``."""
+    made = {change.path for change in changes if change.before is None and change.after is not None}
+    gone = {change.path for change in changes if change.before is not None and change.after is None}
+    if not made or not gone:
+        return Turned()
+    return Turned(_above(made, gone), _above(gone, made))
+
+
+def in_order(changes: Sequence[FileChange], turns: Turned) -> list[FileChange]:
+    """As they can be written: where something turns, what goes comes first."""
+    if not turns:
+        return list(changes)
+    return sorted(changes, key=lambda change: change.after is not None)
+
+
+def together(changes: Sequence[FileChange]) -> list[list[FileChange]]:
+    """One by one, but what turns all at once."""
+    turns = turned(changes)
+    knot = {path for pairs in (turns.opened, turns.closed) for pair in pairs.items() for path in pair}
+    groups = [[change] for change in changes if change.path not in knot]
+    tied = [change for change in changes if change.path in knot]
+    return [tied, *groups] if tied else groups
+
+
+def _above(paths: set[Path], others: set[Path]) -> dict[Path, Path]:
+    found: dict[Path, Path] = {}
+    for path in paths:
+        above = next((folder for folder in path.parents if folder in others), None)
+        if above is not None:
+            found[path] = above
+    return found

@@ -2,7 +2,8 @@
 
 An event's frame has the event's fields as they are stored, with ``event_id``; those of its steps stand before it with
 ``of_event_id`` and no id of their own, so that who comes back with the last ``event_id`` misses nothing: steps are
-found by their id, and hearing of one twice changes nothing.
+found by their id, and hearing of one twice changes nothing. A frame that many clients would not take is shortened
+(``daemon.api.fitting``), the same live and from the log; the whole is what the REST endpoints answer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from daemon.api.encoding import answer_bytes
+from daemon.api.fitting import fitting, fitting_connected
 from daemon.model.branches import branch_of, root_of
 from daemon.model.events import Delta, Event, MessageAdded
 from daemon.store.encoding import json_bytes, json_text
@@ -86,14 +87,14 @@ def event_entry(
     event: Event, changes: Sequence[StepAdded | StepUpdated] = (), line: bytes | None = None
 ) -> Entry:
     """A stored event with what it did to the steps. ``line``: as our store has just written it."""
-    texts = [json_bytes(step_frame(event, change)) for change in changes]
+    texts = [fitting(json_bytes(step_frame(event, change))) for change in changes]
     alone = list(texts)
     if alone:
         alone[-1] = b'%b,"event_id":%d}' % (alone[-1][:-1], event.event_id)
     return Entry(
         event.event_id,
         event.event,
-        framed(event_text(event, line)),
+        framed(fitting(event_text(event, line))),
         b"".join(map(framed, texts)),
         b"".join(map(framed, alone)),
     )
@@ -102,7 +103,7 @@ def event_entry(
 def delta_entry(delta: Delta) -> Entry:
     """Something that grows."""
     frame = {"event": "delta", **delta.stored(), "trace_id": root_of(delta.trace_id)}
-    return Entry(0, "delta", framed(json_bytes(frame)))
+    return Entry(0, "delta", framed(fitting(json_bytes(frame))))
 
 
 def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, Any]) -> bytes:
@@ -117,7 +118,7 @@ def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, 
         "current_event_id": current_event_id,
         **known,
     }
-    return answer_bytes(frame)
+    return fitting_connected(frame)
 
 
 def event_text(event: Event, line: bytes | None = None) -> bytes:

@@ -1,0 +1,196 @@
+"""Frames that every client takes: many refuse a message of more than 1 MiB, and would meet the same one after each
+reconnect (Python's ``websockets`` counts the payload: ``max_size=2**20``). Pure; call it in a thread.
+
+What is shortened has its secrets out already: a text that is cut before may keep a part of one that nobody recognises.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from daemon.api.encoding import answer_bytes
+from daemon.steps.shortened import cut_text, image_words, without_image_data
+from daemon.store.encoding import json_bytes, json_text
+
+FRAME_BYTES = 1_000_000
+"""Of a frame's JSON: below 2**20, with room for what is added to it."""
+MARK = "shortened"
+"""Field of a frame that says true when something of it was shortened or left out; others do not have it."""
+
+_TEXTS = (256_000, 128_000, 64_000, 32_000, 16_000, 8_000, 4_000, 1_000, 200)
+"""Characters that are left of a text; the first with which the frame fits."""
+_ITEMS = (1_000, 100, 10, 3)
+"""Of a list, where shorter texts are not enough."""
+_SMALL_PICTURE = 120
+_WHOLE = frozenset(["affected_goals", "self_stats", "cumulative_stats"])
+"""Numbers that clients count with, and what else a plan follows from."""
+_HEAD = frozenset(["event", "event_id", "trace_id", "of_event_id"])
+_DEPTH = 100
+_CHUNK = 20
+_MARKED = len(f',"{MARK}":true')
+_COUNT = 40
+"""Bytes that ``cut_text`` adds at most."""
+
+
+def fitting(text: bytes) -> bytes:
+    """``text``: the JSON of a frame, without secrets; as it is unless it is too large.
+
+    Its pictures go first, then its texts are cut, the longest first. Ids, kinds and numbers stay. What is too large
+    even so (a forged trace may have lists, ids and names of any size) is cut wherever it is.
+    """
+    if len(text) <= FRAME_BYTES:
+        return text
+    try:
+        frame = cast("dict[str, Any]", json.loads(text))
+    except RecursionError:
+        return text  # nobody can read it
+    without_pictures = cast("dict[str, Any]", _without_pictures(frame))
+    found = _encoded(without_pictures)
+    if len(found) <= FRAME_BYTES:
+        return found
+    for how in _ways(without_pictures):
+        found = _encoded(cast("dict[str, Any]", _cut(without_pictures, how)))
+        if len(found) <= FRAME_BYTES:
+            break
+    return found
+
+
+def fitting_connected(frame: Mapping[str, Any]) -> bytes:
+    """The JSON of a ``connected`` frame, without secrets.
+
+    Of a plan that is too large, fields of goals that are null are left out; then its texts are cut. Where not even that
+    is enough (some thousands of goals), it comes as it is: without its goals nobody could follow what happens to them.
+    """
+    text = answer_bytes(frame)
+    if len(text) <= FRAME_BYTES:
+        return text
+    clean = cast("dict[str, Any]", _without_secrets(frame))
+    goals = clean["goal_tree"].get("goals", [])
+    clean["goal_tree"]["goals"] = [
+        {name: value for name, value in goal.items() if value is not None or name == "parent_id"}
+        for goal in goals
+    ]
+    clean[MARK] = True
+    found = answer_bytes(clean)
+    if len(found) <= FRAME_BYTES:
+        return found
+    for limit in _limits(clean, len(found)):
+        found = answer_bytes(_cut(clean, _How(limit)))
+        if len(found) <= FRAME_BYTES:
+            return found
+    return text
+
+
+def _without_secrets(value: object) -> object:
+    # In pieces, like ``answer_bytes``: to read the JSON of thousands of goals at once would stop the event loop.
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, object]", value)
+        plain = {name: below for name, below in fields.items() if not isinstance(below, Mapping | list)}
+        clean = cast("dict[str, object]", json.loads(json_bytes(plain)))
+        return {
+            name: clean[name] if name in plain else _without_secrets(below) for name, below in fields.items()
+        }
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        found: list[object] = []
+        for at in range(0, len(items), _CHUNK):
+            found += json.loads(json_bytes(items[at : at + _CHUNK]))
+        return found
+    return json.loads(json_bytes(value))
+
+
+def _encoded(frame: Mapping[str, Any]) -> bytes:
+    return json_text({**frame, MARK: True}).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What is left."""
+
+    texts: int
+    items: int | None = None
+    everything: bool = False
+    """Also of what should stay whole."""
+
+    def spares(self, name: str) -> bool:
+        """Whether a field stays as it is."""
+        if self.everything:
+            return name in _HEAD
+        return name in _WHOLE or name in _HEAD or name == "id" or name.endswith(("_id", "_ids"))
+
+
+def _ways(frame: Mapping[str, Any]) -> Iterator[_How]:
+    """From what leaves the most to what leaves the least."""
+    size = len(json_text(frame).encode())
+    yield from map(_How, _limits(frame, size))
+    for everything in (False, True):
+        for items in _ITEMS:
+            yield _How(_TEXTS[-1], items, everything)
+
+
+def _limits(frame: Mapping[str, Any], size: int) -> list[int]:
+    """The lengths of texts with which a frame of ``size`` bytes may fit, longest first."""
+    texts = [
+        (len(text), len(json_text(text).encode()))
+        for text in _texts(frame, _How(0))
+        if len(text) > _TEXTS[-1]
+    ]
+    found: list[int] = []
+    for limit in _TEXTS:
+        # About: not all characters of a text take the same.
+        saved = sum(
+            taken - taken * limit // length - _COUNT for length, taken in texts if length > limit + _COUNT
+        )
+        if size + _MARKED - saved <= FRAME_BYTES:
+            found.append(limit)
+    return found or list(_TEXTS[-1:])
+
+
+def _texts(value: object, how: _How, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif depth > _DEPTH:
+        return
+    elif isinstance(value, Mapping):
+        for name, below in cast("Mapping[str, object]", value).items():
+            if not how.spares(name):
+                yield from _texts(below, how, depth + 1)
+    elif isinstance(value, list):
+        for below in cast("Sequence[object]", value):
+            yield from _texts(below, how, depth + 1)
+
+
+def _cut(value: object, how: _How, depth: int = 0) -> object:
+    if isinstance(value, str):
+        return cut_text(value, how.texts)
+    if isinstance(value, Mapping):
+        items = list(cast("Mapping[str, object]", value).items())
+        if how.items is not None and depth:
+            # The names are somebody's, too, where there are so many.
+            items = [(cut_text(name, how.texts), below) for name, below in items[: how.items]]
+        return {
+            name: below if how.spares(name) else _cut(below, how, depth + 1) if depth < _DEPTH else "…"
+            for name, below in items
+        }
+    if isinstance(value, list):
+        below = cast("list[object]", value)[: how.items]
+        return [_cut(one, how, depth + 1) if depth < _DEPTH else "…" for one in below]
+    return value
+
+
+def _without_pictures(value: object, depth: int = 0) -> object:
+    if depth > _DEPTH:
+        return value
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, object]", value)
+        found = {name: _without_pictures(below, depth + 1) for name, below in fields.items()}
+        data, media_type = fields.get("data"), fields.get("media_type")
+        if isinstance(data, str) and isinstance(media_type, str) and len(data) > _SMALL_PICTURE:
+            found["data"] = image_words(media_type, data)
+        return found
+    if isinstance(value, list):
+        return [_without_pictures(below, depth + 1) for below in cast("list[object]", value)]
+    return without_image_data(value) if isinstance(value, str) else value

@@ -5,23 +5,20 @@ So undo, redo and "what was changed" of the main line cover what its sub-agents 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.base import CommandChange, CommandWatch, Counts, FileChange, FileHistory
-
-_AND = " and "
-"""Between the names of a version in the one and in the other."""
+from daemon.files.history import LineHistory, Place, SessionHistory
+from tools.base import CommandWatch, Counts, FileChange
 
 
 @dataclass(frozen=True, slots=True)
 class SharedHistory:
-    """Implements ``FileHistory``. ``call_id``: the ``task`` call in the session above."""
+    """Implements ``LineHistory``. ``call_id``: the ``task`` call in the session above."""
 
-    own: FileHistory
-    above: FileHistory
+    own: SessionHistory
+    above: LineHistory
     call_id: str
     _names: dict[str, str] = field(default_factory=dict[str, str])
     """Of versions that are not written yet: what the one above calls them."""
@@ -52,20 +49,12 @@ class SharedHistory:
         self.above.remained(self._done(versions))
 
     async def watch_command(self, tool_call_id: str) -> CommandWatch:
-        """See FileHistory."""
-        own = await self.own.watch_command(tool_call_id)
-        return _BothWatches(own, await self.above.watch_command(self.call_id))
+        """See FileHistory. One watch: a second one of the same command would take its changes for somebody else's."""
+        return await self.own.watch_command(tool_call_id, self.above.places(self.call_id))
+
+    def places(self, tool_call_id: str) -> list[Place]:
+        """See LineHistory."""
+        return [*self.own.places(tool_call_id), *self.above.places(self.call_id)]
 
     def _done(self, versions: Sequence[str]) -> list[str]:
         return [above for name in versions if (above := self._names.pop(name, None)) is not None]
-
-
-@dataclass(frozen=True, slots=True)
-class _BothWatches:
-    own: CommandWatch
-    above: CommandWatch
-
-    async def ended(self) -> Sequence[CommandChange]:
-        """See CommandWatch."""
-        own, _ = await asyncio.gather(self.own.ended(), self.above.ended())
-        return own

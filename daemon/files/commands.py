@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from daemon.files.baseline import Baseline
-from daemon.files.history import Seen, SessionHistory
+from daemon.files.history import Place, Seen, SessionHistory
 from daemon.files.state import Delta, State
 from daemon.files.tree import TooLarge, Tree
 from daemon.files.tree_events import TreeEvents
@@ -40,6 +40,10 @@ _SLICE_S = 0.05
 _TOLD_AT_ONCE = 20
 
 
+_Made = tuple[SessionHistory, Sequence[Version]]
+"""Versions that are to be told of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How long a command waits: for the tree to be known before it, and for what it changed after it (seconds)."""
@@ -53,8 +57,9 @@ class _Watch:
     """One command that is running."""
 
     owner: CommandWatches
-    history: SessionHistory
-    tool_call_id: str
+    places: Sequence[Place]
+    """All that keep what it changes: the session's own first. One watch for them all, as each takes what the others
+    keep for somebody else's."""
     deltas: dict[str, Delta] = field(default_factory=dict[str, Delta])
     others: set[str] = field(default_factory=set[str])
     """Paths that our own tools or the editor wrote meanwhile."""
@@ -106,11 +111,11 @@ class CommandWatches:
             self._expected = True
             self._run(self._build).add_done_callback(lambda _: self._cover_in_background())
 
-    async def watch(self, history: SessionHistory, tool_call_id: str) -> CommandWatch:
-        """See tools.base.FileHistory.watch_command. Never raises."""
+    async def watch(self, places: Sequence[Place]) -> CommandWatch:
+        """See tools.base.FileHistory.watch_command; kept in all of ``places``, told of the first. Never raises."""
         if self._given_up or self._closed:
             return _Unwatched()
-        watch = _Watch(self, history, tool_call_id)
+        watch = _Watch(self, places)
         loop = asyncio.get_running_loop()
         until = loop.time() + self._patience.before_s
         begun = self._run(self._begin, watch)
@@ -140,9 +145,10 @@ class CommandWatches:
             return ()
         finally:
             self._forget(watch)
-        for start in range(0, len(versions), _TOLD_AT_ONCE):
-            watch.history.tell(versions[start : start + _TOLD_AT_ONCE])
-            await asyncio.sleep(0)
+        for history, made in versions:
+            for start in range(0, len(made), _TOLD_AT_ONCE):
+                history.tell(made[start : start + _TOLD_AT_ONCE])
+                await asyncio.sleep(0)
         for change in changes[:_MAX_TOLD]:
             self._on_changed(change.path)
         self._cover_in_background()
@@ -248,7 +254,7 @@ class CommandWatches:
                             delta.path, first.old, delta.new, first.certain, folders
                         )
 
-    def _end(self, watch: _Watch) -> tuple[list[CommandChange], list[Version]]:
+    def _end(self, watch: _Watch) -> tuple[list[CommandChange], list[_Made]]:
         if self._given_up or not self._built:
             return [], []
         try:
@@ -263,24 +269,28 @@ class CommandWatches:
             log.exception("what a command changed could not be told")
         return [], []
 
-    def _keep(self, watch: _Watch, deltas: Sequence[Delta]) -> tuple[list[CommandChange], list[Version]]:
+    def _keep(self, watch: _Watch, deltas: Sequence[Delta]) -> tuple[list[CommandChange], list[_Made]]:
         changes: list[CommandChange] = []
-        versions: list[Version] = []
+        versions: list[_Made] = []
         kept = deltas[:MAX_CHANGES]
         for start in range(0, len(kept), _BATCH):
             seen = self._seen(kept[start : start + _BATCH], watch.late)
-            try:
-                made = watch.history.keep_seen(seen, watch.tool_call_id)
-            except ToolError as error:
-                log.warning("%s", error)
-                changes += [CommandChange(item.path, item.kind, None, 0, 0) for item in seen]
-                continue
-            versions += made
-            changes += [CommandChange(v.path, v.kind, v.version, v.added, v.removed) for v in made]
+            for number, (history, call_id) in enumerate(watch.places):
+                try:
+                    made = history.keep_seen(seen, call_id)
+                except ToolError as error:
+                    log.warning("%s", error)
+                    told = [CommandChange(item.path, item.kind, None, 0, 0) for item in seen]
+                else:
+                    versions.append((history, made))
+                    told = [CommandChange(v.path, v.kind, v.version, v.added, v.removed) for v in made]
+                if number == 0:
+                    changes += told
         rest = [Seen(Path(delta.path), _kind(delta)) for delta in deltas[MAX_CHANGES:]]
-        with contextlib.suppress(ToolError):
-            # Named without their contents, so that an undo says what it cannot take back.
-            watch.history.keep_seen(rest[:MAX_NAMED], watch.tool_call_id)
+        for history, call_id in watch.places:
+            with contextlib.suppress(ToolError):
+                # Named without their contents, so that an undo says what it cannot take back.
+                history.keep_seen(rest[:MAX_NAMED], call_id)
         changes += [CommandChange(item.path, item.kind, None, 0, 0) for item in rest]
         return changes, versions
 

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
 from daemon.files.blobs import Blobs
 from daemon.files.versions import (
@@ -31,7 +32,7 @@ from daemon.files.versions import (
     step_line,
     version_line,
 )
-from tools.base import ChangeKind, CommandChange, CommandWatch, Counts, FileChange, ToolError
+from tools.base import ChangeKind, CommandChange, CommandWatch, Counts, FileChange, FileHistory, ToolError
 from tools.hashing import sha256
 from tools.paths import rule_target
 from tools.writing.atomic import read_or_none
@@ -49,7 +50,18 @@ class _NoWatch:
         return ()
 
 
-WatchCommand = Callable[["SessionHistory", str], Awaitable[CommandWatch]]
+Place = tuple["SessionHistory", str]
+"""Where versions are kept, and as the work of which tool call."""
+WatchCommand = Callable[[Sequence[Place]], Awaitable[CommandWatch]]
+"""Of one command, for all the histories that it belongs to."""
+
+
+class LineHistory(FileHistory, Protocol):
+    """The history of a session, and with it of those that it works for."""
+
+    def places(self, tool_call_id: str) -> Sequence[Place]:
+        """The session's own first, then those above."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +141,15 @@ class SessionHistory:
         """See tools.base.VersionKeeper."""
         self.written(versions)
 
-    async def watch_command(self, tool_call_id: str) -> CommandWatch:
-        """See tools.base.FileHistory."""
-        return _NoWatch() if self._watch is None else await self._watch(self, tool_call_id)
+    async def watch_command(self, tool_call_id: str, above: Sequence[Place] = ()) -> CommandWatch:
+        """See tools.base.FileHistory. ``above``: histories that what it changes belongs to, too."""
+        if self._watch is None:
+            return _NoWatch()
+        return await self._watch([*self.places(tool_call_id), *above])
+
+    def places(self, tool_call_id: str) -> list[Place]:
+        """See LineHistory."""
+        return [(self, tool_call_id)]
 
     def record(self) -> Record:
         """All versions and steps so far. Blocking at the first call. Raises OSError."""

@@ -19,7 +19,7 @@ from daemon.config import Config
 from daemon.context.pacing import Vain
 from daemon.context.prompt import Layer
 from daemon.context.window import WindowCache
-from daemon.files.history import SessionHistory
+from daemon.files.history import LineHistory, SessionHistory
 from daemon.files.versions import Version
 from daemon.hooks.session import SessionHooks
 from daemon.jobs import SessionJobs
@@ -46,7 +46,6 @@ from daemon.permission.service import Settled
 from daemon.redaction import SECRETS
 from daemon.store.base import StoreError
 from daemon.trust import mode_in_force
-from tools.base import FileHistory
 from tools.jobs import Job
 
 log = logging.getLogger(__name__)
@@ -145,7 +144,7 @@ class LiveSession:
             watch=services.watch_command,
             read_only=foreign,
         )
-        self.keeper: FileHistory = self.history
+        self.keeper: LineHistory = self.history
         """Where the versions of what its tools write are kept; a sub-agent's are its parent's, too."""
         self.calls = CallMemory(general_command(services.workspace))
         self.files_lock = asyncio.Lock()

@@ -92,7 +92,7 @@ class StepFold:
         """Said last in this turn, if nothing has followed from it."""
         self._running = Together()
         self.unplaced = NOTHING
-        """What a call of the model took that only planned while no goal had the focus: the goal's that comes of it."""
+        """What an answer took that begins with planning, while no goal had the focus: the goal's that comes of it."""
         self._changes: list[StepChange] = []
 
     def apply(self, event: Event) -> list[StepChange]:
@@ -127,6 +127,7 @@ class StepFold:
         elif isinstance(event, TurnStarted | TurnEnded):
             self._response = None
             self._running.forget()
+            self._put_rest()
         elif isinstance(event, SessionCreated):
             self._workspace = event.trace.workspace
             if isinstance(event.trace, BranchTrace):
@@ -237,6 +238,12 @@ class StepFold:
             spent, self.unplaced = self.unplaced, NOTHING
             self._spend(goal_step_id(goal_id), spent)
 
+    def _put_rest(self) -> None:
+        """What no goal came of by the end of a turn is the last step's: all that was taken is at the top."""
+        if self.unplaced != NOTHING and (top := self.tree.children(None)):
+            spent, self.unplaced = self.unplaced, NOTHING
+            self._spend(top[-1].step_id, spent)
+
     # -- messages --
 
     def _add_message(self, event: MessageAdded) -> None:
@@ -257,39 +264,34 @@ class StepFold:
             self._response = None
         spent = Spent.of_answer(message)
         self._spend(parent, spent)
-        took = spent.fields()
-        told = said(message)
+        calls, told = message.tool_calls(), said(message)
         if told is not None:
             step_type = said_type(message)
             fields = {
                 "status": said_status(message),
                 "description": told[0],
                 "data": self._shown(told[1]),
-                **took,
+                **spent.fields(),
             }
             said_id = self._add(self._free(said_step_id(message.message_id)), step_type, parent, now, fields)
             self._response = said_id if step_type == "response" else None
-            took = {}
-        for call in message.tool_calls():
+        elif not calls or calls[0].name in PLAN_TOOLS:
+            # No step of its own. It stays with the goal that had the focus, whatever goal the calls run for then.
+            self.unplaced = self.unplaced if parent is not None else self.unplaced.and_also(spent)
+        for number, call in enumerate(calls):
             if call.name in PLAN_TOOLS:
                 self._calls[call.id] = call
             else:
-                # What the model took for it; the time is the tool's own, known when it ends.
-                own = {name: value for name, value in took.items() if name != "duration_ms"}
+                own = spent.without_time() if told is None and number == 0 else NOTHING
                 self._calls[call.id] = self._add_action(call, parent, now, own)
-                took = {}
-        if took and parent is None and message.tool_calls():
-            self.unplaced = self.unplaced.and_also(spent)
 
-    def _add_action(
-        self, call: ToolCallPart, parent: str | None, now: datetime, spent: Mapping[str, Any]
-    ) -> str:
+    def _add_action(self, call: ToolCallPart, parent: str | None, now: datetime, spent: Spent) -> str:
         data = action_data(call)
         fields = {
             "status": "in_progress",
             "description": action_label(call.name, data["arguments"], self._workspace),
             "data": self._shown(data),
-            **spent,
+            **spent.fields(),
         }
         step_id = self._add(self._free(action_step_id(call.id)), "action", parent, now, fields)
         self._actions[call.id] = step_id
@@ -302,9 +304,12 @@ class StepFold:
         self._spend(parent, Spent(self._running.end(call_id, message.duration_ms or 0)))
         known = self._calls.pop(call_id, None)
         if isinstance(known, ToolCallPart):
-            if not result.is_error:
+            looked = parent is None and self.unplaced != NOTHING
+            if not result.is_error and not looked:
                 return  # the plan shows what it did
-            known = self._add_action(known, parent, now, self._of_failed_planning(parent))
+            # What the model took to plan, when nothing came of it: nothing else can show that.
+            spent, self.unplaced = (self.unplaced, NOTHING) if looked else (NOTHING, self.unplaced)
+            known = self._add_action(known, parent, now, spent.without_time())
         elif known is None and result.name in PLAN_TOOLS and not result.is_error:
             return
         status: StepStatus = "failed" if result.is_error else "completed"
@@ -318,22 +323,18 @@ class StepFold:
         }
         self._add(self._free(result_step_id(call_id)), "result", known or parent, now, fields)
 
-    def _of_failed_planning(self, parent: str | None) -> dict[str, Any]:
-        """What the model took to plan, when nothing came of it but a call that failed."""
-        if parent is not None:
-            return {}
-        spent, self.unplaced = self.unplaced, NOTHING
-        return {name: value for name, value in spent.fields().items() if name != "duration_ms"}
-
     def _place_call(self, call_id: str, goal_id: str | None) -> None:
         known = self._calls.get(call_id)
         if isinstance(known, str):
             self._place(known, self._parent(goal_id))
 
     def _place(self, step_id: str, parent: str | None) -> None:
-        """A call belongs to the goal that had the focus when it ran."""
+        """A call belongs to the goal that had the focus when it ran, with what it took."""
         step = self.tree.get(step_id)
         if step is not None and step.parent_id != parent:
+            spent = Spent.of_step(step)
+            self._spend(step.parent_id, spent.taken_back())
+            self._spend(parent, spent)
             self.tree.move(step.model_copy(update={"parent_id": parent}))
             self._changes.append(StepUpdated(step_id, {"parent_id": parent, "before_id": None}))
 

@@ -37,6 +37,10 @@ class Spent:
         """What is said of a step."""
         return cls(step.duration_ms or 0, step.tokens or 0, step.cost or 0.0)
 
+    def without_time(self) -> Spent:
+        """Of a call: what the model took to ask for it; the time is the tool's own, known when it ends."""
+        return Spent(0, self.tokens, self.cost)
+
     def fields(self) -> dict[str, Any]:
         """As the fields of a step; what is nothing is left out of it."""
         return {

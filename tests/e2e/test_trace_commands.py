@@ -8,9 +8,13 @@ import json
 import signal
 from collections.abc import AsyncGenerator
 
+from daemon.demo import PROMPT, copy_workspace
+from daemon.steps.fold import StepFold
+from daemon.store.files import FileTraceStore
 from tests.fakes.goalwright import Goalwright, installed
 from tests.fakes.model_replies import Call, Reply
 from tests.fakes.model_server import ModelServer
+from tests.fakes.step_sums import check_sums
 from tests.fakes.waiting import until
 
 REPLIES = (
@@ -86,3 +90,17 @@ async def test_a_trace_is_read_beside_the_daemon_and_without_it() -> None:
         unknown = await goalwright.command("trace", "show", "nothing")
         assert (unknown.code, unknown.stdout) == (2, "")
         assert "goalwright trace list" in unknown.stderr
+
+
+async def test_what_the_steps_of_the_demo_took_adds_up_to_what_it_took() -> None:
+    async with installed() as goalwright:
+        copy_workspace(goalwright.workspace)
+        (await goalwright.run(PROMPT, "--yes", "--model", "demo/demo")).check()
+        await goalwright.stop()
+        store = FileTraceStore(goalwright.workspace / ".trace")
+        (trace_id,) = store.trace_ids()
+        fold = StepFold(trace_id)
+        for event in store.events(trace_id):
+            fold.apply(event)
+        assert (fold.head.total_tokens, fold.head.status) == (store.trace(trace_id).usage.total, "completed")
+        check_sums(fold)

@@ -1,0 +1,35 @@
+"""What holds of the numbers of every step tree whose turns have ended."""
+
+from __future__ import annotations
+
+import math
+
+from daemon.model.steps import Step
+from daemon.steps.fold import StepFold
+
+_CENT = 1e-9
+
+
+def check_sums(fold: StepFold) -> None:
+    """The steps at the top took what the trace took, and no step less than those below it together."""
+    top = fold.tree.children(None)
+    if top:
+        assert sum(step.tokens or 0 for step in top) == fold.head.total_tokens
+        cost = sum(step.cost or 0 for step in top)
+        assert math.isclose(cost, fold.head.total_cost, abs_tol=_CENT)
+    for step in fold.tree.filter("goal"):
+        below = fold.tree.children(step.step_id)
+        assert (step.tokens or 0) >= sum(child.tokens or 0 for child in below), told(step, below)
+        assert (step.cost or 0) >= sum(child.cost or 0 for child in below) - _CENT, told(step, below)
+        # Calls that ran at once take their goal as long as the longest of them.
+        assert all((step.duration_ms or 0) >= (child.duration_ms or 0) for child in below), told(step, below)
+        goals = sum(child.duration_ms or 0 for child in below if child.step_type == "goal")
+        assert (step.duration_ms or 0) >= goals, told(step, below)
+
+
+def told(step: Step, below: list[Step]) -> str:
+    """A goal with its children, and what each took."""
+    return "\n".join(
+        f"{one.step_type} {one.description}: {one.tokens} {one.cost} {one.duration_ms}"
+        for one in (step, *below)
+    )

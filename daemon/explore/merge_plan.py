@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from daemon.explore.copies.base import BranchChange
+from tools.diff import shown_name
 from tools.merge import Clash, MergeConflict, merge
 
 _LINK = 0o120000
 _EXECUTABLE = 0o111
+_MAX_NAMED = 5
 
 Kind = Literal["absent", "file", "link", "other"]
 """``other``: a folder, or a file that nobody may touch; ``why`` says which."""
@@ -30,7 +32,10 @@ class State:
     executable: bool | None = None
     """None: not known, or of no meaning here."""
     why: str = ""
-    """Of ``other``: what is there instead."""
+    """Of ``other``, and of ``absent`` where there is no room for a file: what is there instead."""
+    in_the_way: tuple[str, ...] = ()
+    """Of ``absent``: all that has to go before there can be a file: the file that is where one of its folders would
+    be, or what the folder of this name holds (a name that ends with ``/`` is an empty folder)."""
     mode: int | None = None
     """Permission bits, where they are known."""
 
@@ -122,6 +127,8 @@ def plan_merge(picks: Sequence[Pick], current: Mapping[str, State]) -> MergePlan
         else:
             files.append(merged)
     conflicts += _misplaced(files)
+    refused = {conflict.name for conflict in conflicts}
+    files = [file for file in files if file.name not in refused]
     return MergePlan(tuple(files), tuple(same), tuple(left_out), tuple(conflicts))
 
 
@@ -185,7 +192,7 @@ def _file(name: str, picks: Sequence[Pick], now: State) -> Merged | Conflict:
 
 
 def _merged(base: State, ours: State, theirs: State, sides: tuple[str, str]) -> State:
-    if ours.kind == "other":
+    if ours.kind == "other" or (ours.why and "absent" not in (base.kind, theirs.kind)):
         raise _CannotMerge(ours.why)
     if _equal(theirs, base):
         return ours
@@ -259,22 +266,33 @@ def _whole(ours: bytes, theirs: bytes) -> tuple[Clash, ...]:
 
 
 def _misplaced(files: Sequence[Merged]) -> list[Conflict]:
-    """Files that would have to stand below another file, or where a file has to go first."""
+    """Files for which there will be no room: another file stands there, or above it, and does not go."""
     made = {file.name for file in files if file.after.kind == "file"}
-    known = {file.name for file in files}
+    gone = {file.name for file in files if file.after.kind == "absent"}
     found: list[Conflict] = []
+    # Whatever is refused stays as it is, so what needs it to go is refused as well.
     for file in files:
         if file.after.kind != "file":
             continue
-        parts = file.name.split("/")
-        above = ("/".join(parts[:end]) for end in range(1, len(parts)))
-        for folder in above:
-            if folder in made:
-                found.append(Conflict(file.name, f"{folder} would be a file and a folder at once"))
-            elif folder in known:
-                found.append(
-                    Conflict(
-                        file.name, f"{folder} is a file that would become a folder: delete it by hand first"
-                    )
-                )
+        above = next((folder for folder in _above(file.name) if folder in made), "")
+        stays = [name for name in file.before.in_the_way if name not in gone]
+        if above:
+            found.append(Conflict(file.name, f"{above} would be a file and a folder at once"))
+        elif stays:
+            found.append(Conflict(file.name, _no_room(file.name, stays)))
     return found
+
+
+def _above(name: str) -> list[str]:
+    parts = name.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
+
+
+def _no_room(name: str, stays: Sequence[str]) -> str:
+    if stays[0] in _above(name):
+        return f"{shown_name(stays[0])} would have to be a folder, and is a file that the selection does not delete"
+    if stays[0] == f"{name}/":
+        return "an empty folder of this name is there: remove it first"
+    more = f" and {len(stays) - _MAX_NAMED} more" if len(stays) > _MAX_NAMED else ""
+    named = ", ".join(shown_name(one) for one in stays[:_MAX_NAMED])
+    return f"there is a folder of this name, with more in it than the selection deletes: {named}{more}"

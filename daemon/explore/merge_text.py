@@ -31,10 +31,8 @@ def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]], *, by_per
     ]
     if (more := len(conflicts) - _MAX_CONFLICTS - _MAX_NAMED) > 0:
         lines.append(f"- and {more} more")
-    if plan.files:
-        lines.append(
-            f"The others can be merged by themselves, select them by name: {names([f.name for f in plan.files])}."
-        )
+    if others := _others(plan):
+        lines.append(f"The others can be merged by themselves, select them by name: {names(others)}.")
     if by_person:
         lines.append(
             "Show changes in the editor shows what each branch did; bring in by hand what is missing."
@@ -42,6 +40,17 @@ def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]], *, by_per
     else:
         lines.append("Then bring in by hand what is missing (read the branch's version, edit the file).")
     return "\n".join(lines)
+
+
+def _others(plan: MergePlan) -> list[str]:
+    """The files that can be selected without a conflict: a name stands for what is below it, too."""
+    above = {
+        conflict.name[:end]
+        for conflict in plan.conflicts
+        for end, sign in enumerate(conflict.name)
+        if sign == "/"
+    }
+    return [file.name for file in plan.files if file.name not in above]
 
 
 def remarks(plan: MergePlan) -> str:

@@ -192,20 +192,23 @@ def _current(workspace: Path, files: Sequence[str], editors: Editors) -> dict[st
 def _state_now(workspace: Path, name: str, editors: Editors) -> State:
     path = workspace / name
     if Path(os.path.realpath(path.parent)) != path.parent:
-        return State("other", why="a folder above it is a symbolic link now")
+        return State("other", why="a folder above it is a symbolic link")
     try:
         found = os.lstat(path)
     except FileNotFoundError:
         found = None
     except NotADirectoryError:
-        return State("other", why="what was a folder above it is a file now")
+        above = next((folder for folder in path.parents if os.path.lexists(folder)), path)
+        way = (above.relative_to(workspace).as_posix(),)
+        return State("absent", why="what was a folder above it is a file now", in_the_way=way)
     except OSError as error:
         return State("other", why=explain_os_error(error, "it cannot be looked at").rstrip("."))
     if found is not None and stat.S_ISLNK(found.st_mode):
         return State("link", os.fsencode(path.readlink()))
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        return _folder_now(workspace, path)
     if found is not None and not stat.S_ISREG(found.st_mode):
-        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
-        return State("other", why=f"there is {kind} of this name now")
+        return State("other", why="what has this name now is no regular file")
     open_file = editors.opened(path)
     if open_file is not None and open_file.refusal:
         return State("other", why=open_file.refusal.rstrip("."))
@@ -221,6 +224,24 @@ def _state_now(workspace: Path, name: str, editors: Editors) -> State:
     bits = None if found is None else stat.S_IMODE(found.st_mode)
     executable = None if bits is None or os.name == "nt" else bool(bits & stat.S_IXUSR)
     return State("file", data, executable, mode=bits)
+
+
+def _folder_now(workspace: Path, path: Path) -> State:
+    inside: list[str] = []
+
+    def failed(error: OSError) -> None:
+        raise error
+
+    try:
+        for folder, folders, files in os.walk(path, onerror=failed):
+            name = Path(folder).relative_to(workspace).as_posix()
+            links = [one for one in folders if (Path(folder) / one).is_symlink()]
+            inside += [f"{name}/{one}" for one in (*files, *links)]
+            if not folders and not files:
+                inside.append(f"{name}/")
+    except OSError as error:
+        return State("other", why=explain_os_error(error, "it is a folder that cannot be read").rstrip("."))
+    return State("absent", why="there is a folder of this name now", in_the_way=tuple(inside))
 
 
 def _changes(plan: MergePlan, workspace: Path) -> list[FileChange]:

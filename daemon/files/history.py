@@ -349,6 +349,8 @@ def _after(entry: Entry, later: Sequence[Version | Step], record: Record) -> str
                     return other.before
     try:
         data = read_or_none(entry.path)
+    except (IsADirectoryError, NotADirectoryError):
+        return None  # no file is there: it became a folder, or a folder above it a file
     except OSError:
         return "unreadable"
     return None if data is None else sha256(data)

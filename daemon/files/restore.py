@@ -53,6 +53,10 @@ class Planner:
     _moved: dict[Path, Path] = field(default_factory=dict[Path, Path])
     _problems: list[str] = field(default_factory=list[str])
     _clashing: set[Path] = field(default_factory=set[Path])
+    _folders: set[Path] = field(default_factory=set[Path])
+    """Where a folder is now."""
+    _blocked: set[Path] = field(default_factory=set[Path])
+    """Above which a file is now."""
 
     def apply(self, groups: Iterable[Sequence[Entry]]) -> None:
         """Apply groups of entries, each from its ``before`` to its ``after``; the files of a move belong together.
@@ -93,6 +97,8 @@ class Planner:
             mode = now.mode if now.data is not None and now.mode != disk.mode else None
             if now.data == disk.data and mode is None:
                 continue
+            if now.data is not None:
+                self._check_room(path)
             came_from = self._moved.get(path)
             if came_from is not None and (now.data is None or self._now[came_from].data is not None):
                 came_from = None
@@ -106,6 +112,8 @@ class Planner:
         problem = ""
         if path in self._clashing:
             return
+        if path in self._folders and base is not None and target is not None:
+            raise Refused(self._is_folder(path))
         if now.data in (base, target):
             self._now[path] = _Content(target, _mode(entry, now))
             return
@@ -163,17 +171,40 @@ class Planner:
             try:
                 data = read_or_none(path)
                 mode = None if data is None else stat.S_IMODE(path.stat().st_mode)
-            except IsADirectoryError as error:
-                raise Refused(
-                    f"{name} is a folder now, where a file was. Nothing was changed: move the folder away and try "
-                    "again, or choose another change (`goalwright history` lists them)."
-                ) from error
+            except IsADirectoryError:
+                data, mode = None, None
+                self._folders.add(path)
+            except NotADirectoryError:
+                data, mode = None, None
+                self._blocked.add(path)
             except OSError as error:
                 raise Refused(
                     f"{name} cannot be read ({error.strerror or error}). Nothing was changed."
                 ) from error
             self._now[path] = self._disk[path] = _Content(data, mode)
         return self._now[path]
+
+    def _check_room(self, path: Path) -> None:
+        """What stands where a file is to be must be gone by then. Raises Refused."""
+        if path in self._folders:
+            inside = (Path(folder) / name for folder, _, names in os.walk(path) for name in names)
+            if not all(self._goes(file) for file in inside):
+                raise Refused(self._is_folder(path))
+        if path in self._blocked and not any(self._goes(folder) for folder in path.parents):
+            above = next((folder for folder in path.parents if folder.is_file()), path.parent)
+            raise Refused(
+                f"{shown_name(self.display(path))} cannot be there: {shown_name(self.display(above))} is a file now, "
+                "where a folder was. Nothing was changed: move that file away and try again."
+            )
+
+    def _goes(self, path: Path) -> bool:
+        return path in self._now and self._now[path].data is None and self._disk[path].data is not None
+
+    def _is_folder(self, path: Path) -> str:
+        return (
+            f"{shown_name(self.display(path))} is a folder now, where a file was. Nothing was changed: move the "
+            "folder away and try again, or choose another change (`goalwright history` lists them)."
+        )
 
     def _blob(self, digest: str | None) -> bytes | None:
         if digest is None:

@@ -100,11 +100,17 @@ def test_what_is_written(change: BranchChange, now: State, after: bytes | None) 
         (updated("a", "é\n", "é\nx\n"), file("é\n".encode("utf-16")), "encoding was changed"),
         (
             updated("a", OLD, "x"),
-            State("other", why="there is a folder of this name now"),
-            "there is a folder",
+            State("absent", why="there is a folder of this name now", in_the_way=("a/x",)),
+            "there is a folder of this name now",
         ),
         (updated("a", OLD, "x"), State("link", b"b"), "the file as it is now has a symbolic link"),
-        (created("a", "x"), State("other", why="what was a folder above it is a file now"), "is a file now"),
+        (
+            updated("a", "x", "y"),
+            State("absent", why="what was a folder above it is a file now", in_the_way=("above",)),
+            "what was a folder above it is a file now",
+        ),
+        (created("a", "x"), State(in_the_way=("a/y", "a/z/")), "than the selection deletes: a/y, a/z/"),
+        (created("a", "x"), State(in_the_way=("a/",)), "an empty folder of this name is there"),
     ],
 )
 def test_what_is_a_conflict(change: BranchChange, now: State, reason: str) -> None:
@@ -158,8 +164,32 @@ def test_two_branches_of_one_file_are_put_together_or_are_a_conflict() -> None:
 def test_a_file_cannot_be_a_folder_too() -> None:
     both = plan(("A", created("x", "file")), ("B", created("x/y", "inner")))
     assert "file and a folder" in both.conflicts[0].reason
-    turned = plan(("A", deleted("x", "file")), ("A", created("x/y", "inner")), x=file("file"))
-    assert "would become a folder" in turned.conflicts[0].reason
+
+
+def test_a_file_becomes_a_folder_and_a_folder_a_file_where_the_branch_did_it() -> None:
+    opened = [("A", deleted("x", "file")), ("A", created("x/y", "inner"))]
+    below = State(why="what was a folder above it is a file now", in_the_way=("x",))
+    now = {"x": file("file"), "x/y": below}
+    assert written(plan(*opened, **now)) == {"x": None, "x/y": b"inner"}
+    closed = [("A", deleted("x/y", "inner")), ("A", deleted("x/z/w", "deep")), ("A", created("x", "file"))]
+    folder = State(why="there is a folder of this name now", in_the_way=("x/y", "x/z/w"))
+    now = {"x": folder, "x/y": file("inner"), "x/z/w": file("deep")}
+    assert written(plan(*closed, **now)) == {"x": b"file", "x/y": None, "x/z/w": None}
+
+
+def test_what_turns_is_refused_with_what_is_in_its_way_and_only_advised_what_works() -> None:
+    below = State(why="what was a folder above it is a file now", in_the_way=("x",))
+    alone = plan(("A", created("x/y", "inner")), **{"x/y": below})
+    assert "x would have to be a folder, and is a file that the selection does not delete" in conflict(alone)
+    changes = [("A", deleted("x", "file")), ("A", created("x/y", "inner")), ("A", created("other", "1"))]
+    mine = plan(*changes, **{"x": file("mine"), "x/y": below})
+    assert [one.name for one in mine.conflicts] == ["x", "x/y"]
+    assert "select them by name: other." in conflicts_text(mine, {})
+    # A name stands for all below it: to select the deletion would select the conflict, too.
+    folder = State(in_the_way=("x/y/mine",))
+    deeper = plan(*changes, **{"x": file("file"), "x/y": folder})
+    assert [one.name for one in deeper.conflicts] == ["x/y"]
+    assert "select them by name: other." in conflicts_text(deeper, {})
 
 
 def test_modes_follow_the_branch_and_keep_the_rest_of_the_bits() -> None:

@@ -11,6 +11,7 @@ import pytest
 from daemon.explore.commands import remove_branch
 from daemon.explore.merging import select
 from daemon.explore.results import remove_result
+from daemon.files.restore import Refused
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
 from daemon.model.branches import BranchMeta
@@ -183,9 +184,122 @@ async def test_a_folder_that_became_a_link_leads_nowhere(tmp_path: Path) -> None
         (tmp_path / "outside/a.py").write_text(OLD)
         (bench.workspace / "src").symlink_to(tmp_path / "outside")
         explored(session, {"A": [updated("src/a.py", OLD, TOP)], "B": [created("src/new.py", "x")]})
-        assert "a folder above it is a symbolic link now" in await refusal(session, "A")
-        assert "a folder above it is a symbolic link now" in await refusal(session, "B")
+        assert "a folder above it is a symbolic link" in await refusal(session, "A")
+        assert "a folder above it is a symbolic link" in await refusal(session, "B")
         assert (tmp_path / "outside/a.py").read_text() == OLD
+
+
+TURNING = [
+    deleted("plain", "was a file\n", PROGRAM),
+    created("plain/in/side.txt", "in\n"),
+    created("plain/beside.txt", "beside\n"),
+    deleted("folder/a.txt", "a\n"),
+    deleted("folder/deep/b.txt", b"\0b"),
+    created("folder", "is a file\n", PROGRAM),
+    updated("other.txt", "1\n", "2\n"),
+]
+
+
+def turning(root: Path) -> dict[str, tuple[bytes, int]]:
+    (root / "folder/deep").mkdir(parents=True)
+    (root / "plain").write_bytes(b"was a file\n")
+    (root / "plain").chmod(0o755)
+    (root / "folder/a.txt").write_bytes(b"a\n")
+    (root / "folder/a.txt").chmod(0o600)
+    (root / "folder/deep/b.txt").write_bytes(b"\0b")
+    (root / "other.txt").write_bytes(b"1\n")
+    return files(root)
+
+
+def files(root: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        name: (path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
+        for path in root.rglob("*")
+        if path.is_file() and not (name := path.relative_to(root).as_posix()).startswith(".trace/")
+    }
+
+
+async def test_files_that_became_folders_and_folders_that_became_files_are_merged_and_undone(
+    tmp_path: Path,
+) -> None:
+    async with daemon(tmp_path) as bench:
+        session, root = bench.session(), bench.workspace
+        old = turning(root)
+        explored(session, {"A": TURNING})
+        await selected(bench, session, "A")
+        new = files(root)
+        assert {name: content for name, (content, _) in new.items()} == {
+            "plain/in/side.txt": b"in\n",
+            "plain/beside.txt": b"beside\n",
+            "folder": b"is a file\n",
+            "other.txt": b"2\n",
+        }
+        assert new["folder"][1] == 0o755
+        await Restorer(session).undo()
+        assert files(root) == old
+        await Restorer(session).redo()
+        assert files(root) == new
+        await Restorer(session).undo()
+        assert files(root) == old and not list((root / ".trace").rglob("*.journal"))
+
+
+async def test_each_of_them_can_be_selected_by_itself(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session, root = bench.session(), bench.workspace
+        turning(root)
+        explored(session, {"A": TURNING})
+        await selected(bench, session, "A:folder", call="one")
+        assert (root / "folder").read_text() == "is a file\n" and (root / "plain").is_file()
+        words = await refusal(session, "A:plain/beside.txt")
+        assert "plain would have to be a folder, and is a file that the selection does not delete" in words
+        await selected(bench, session, "A:plain", call="two")
+        assert (root / "plain/in/side.txt").read_text() == "in\n"
+
+
+async def test_what_else_is_in_a_folder_that_became_a_file_is_never_lost(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session, root = bench.session(), bench.workspace
+        turning(root)
+        explored(session, {"A": TURNING})
+        (root / "folder/deep/mine.log").write_text("mine")
+        old = files(root)
+        words = await refusal(session, "A")
+        assert "folder: there is a folder of this name, with more in it than the selection deletes" in words
+        assert "folder/deep/mine.log" in words and files(root) == old
+        # While it is reviewed: not even then.
+        (root / "folder/deep/mine.log").unlink()
+        task = selecting(session, "A")
+        await bench.asked()
+        (root / "folder/deep/mine.log").write_text("mine")
+        await bench.answer("once")
+        with pytest.raises(ToolError, match=r"folder got another file in it"):
+            await task
+        assert files(root) == old
+        # And an undo leaves what the person put into the new folder.
+        (root / "folder/deep/mine.log").unlink()
+        await selected(bench, session, "A", call="again")
+        (root / "plain/mine.txt").write_text("mine")
+        new = files(root)
+        with pytest.raises(Refused, match=r"plain is a folder now"):
+            await Restorer(session).undo()
+        assert files(root) == new
+
+
+async def test_a_part_of_a_turned_file_that_the_person_refuses_is_told_in_words(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session, root = bench.session(), bench.workspace
+        old = turning(root)
+        explored(session, {"A": TURNING})
+        task = selecting(session, "A")
+        (request,) = await bench.asked()
+        permissions = bench.core.permissions
+        left = await permissions.left(request.request_id, [FileAnswer(path="plain", hunks=())])
+        permissions.reply(request.request_id, "once", None, "test", left)
+        with pytest.raises(
+            ToolError, match=r"a part of the path is a file, not a folder. Nothing was changed"
+        ):
+            await task
+        assert files(root) == old
 
 
 async def test_parts_of_several_branches_are_one_change(tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from daemon.model.goals import GoalStats
 from tools.cutting import head
 
 _PREVIEW_SEGMENTS = 8
 _PREVIEW_NAME = 40
+_LEFT_OUT = "…"
+_DIGITS = 18
 
 
 def counted(stats: GoalStats, tokens: int, cost: float, tools: Sequence[str]) -> GoalStats:
@@ -23,7 +25,7 @@ def counted(stats: GoalStats, tokens: int, cost: float, tools: Sequence[str]) ->
 
 
 def joined(stats: GoalStats, other: GoalStats) -> GoalStats:
-    """The numbers of both; the preview stays, as nobody knows in what order the two worked."""
+    """The numbers of both; the preview stays, see ``joined_preview``."""
     return stats.model_copy(
         update={
             "message_count": stats.message_count + other.message_count,
@@ -56,9 +58,31 @@ def extended_preview(preview: str | None, tools: Sequence[str]) -> str | None:
         wanted = head(" ".join(re.sub(r"[→×…]", "-", tool).split()), _PREVIEW_NAME).strip() or "?"
         name, _, count = segments[-1].partition(" × ") if segments else ("", "", "")
         if name == wanted:
-            segments[-1] = f"{wanted} × {(int(count) if count.isdecimal() else 1) + 1}"
+            segments[-1] = f"{wanted} × {_times(count) + 1}"
         else:
             segments.append(wanted)
+    return _shortened(segments)
+
+
+def joined_preview(previews: Iterable[str | None]) -> str | None:
+    """Previews one after another: ``read → edit`` and ``edit × 2`` make ``read → edit × 3``."""
+    segments: list[str] = []
+    for segment in (one for preview in previews if preview for one in preview.split(" → ")):
+        name, _, count = segment.partition(" × ")
+        last, _, before = segments[-1].partition(" × ") if segments else ("", "", "")
+        if name != last:
+            segments.append(segment)
+        elif name != _LEFT_OUT:
+            segments[-1] = f"{name} × {_times(before) + _times(count)}"
+    return _shortened(segments)
+
+
+def _times(count: str) -> int:
+    # A trace that somebody made up may have a number of any length, which Python does not read.
+    return int(count) if count.isdecimal() and len(count) <= _DIGITS else 1
+
+
+def _shortened(segments: list[str]) -> str | None:
     if len(segments) > _PREVIEW_SEGMENTS:
-        segments = ["…", *segments[-_PREVIEW_SEGMENTS + 1 :]]
+        segments = [_LEFT_OUT, *segments[-_PREVIEW_SEGMENTS + 1 :]]
     return " → ".join(segments) or None

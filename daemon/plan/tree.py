@@ -8,7 +8,8 @@ What always holds: above an open goal all goals are open, and the focus is an op
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from daemon.model.events import AffectedGoal
 from daemon.model.goals import Goal
@@ -28,7 +29,7 @@ from daemon.plan.changes import (
     Updated,
     one_line,
 )
-from daemon.plan.counting import extended_preview, joined, parted
+from daemon.plan.counting import extended_preview, joined, joined_preview, parted
 from daemon.plan.forest import ENDED, GoalForest
 from tools.cutting import short
 
@@ -188,7 +189,9 @@ class PlanTree(GoalForest):
             raise PlanError("A goal cannot stand before itself: name the one that is to follow it.")
         if len(above_new) > self._depth(goal.id) - 1 and len(above_new) + self._height(goal.id) > MAX_DEPTH:
             raise PlanError(f"Goals would be nested more than {MAX_DEPTH} deep: choose a parent further up.")
-        return [Moved(goal.id, parent_id, before_id, tuple(self._affected_by_move(goal, above_new)))]
+        move = Moved(goal.id, parent_id, before_id)
+        affected = self._affected_by_move(goal, above_new)
+        return [replace(move, affected=tuple(self._with_previews(move, affected)))]
 
     def summary_of_children(self, goal_id: str, summaries: dict[str, str] | None = None) -> str:
         """What the cascade writes as the summary of a goal: those of its live children, in order.
@@ -290,6 +293,23 @@ class PlanTree(GoalForest):
                     status="in_progress" if begins else None,
                     cumulative_stats=joined(above.cumulative_stats, moved) if counts else None,
                 )
+
+    def _with_previews(self, move: Moved, affected: Iterable[AffectedGoal]) -> Iterator[AffectedGoal]:
+        """What the goals above have in their previews then: nobody knows when the one moved and they worked, so in the
+        order of the plan."""
+        moved = None
+        for above in affected:
+            stats = above.cumulative_stats
+            if stats is None or self.goals[move.goal_id].cumulative_stats.preview is None:
+                yield above
+                continue
+            if moved is None:
+                moved = self.copy()
+                moved.apply(move)
+            goals = (self.goals[above.goal_id], *moved.descendants(above.goal_id))
+            preview = joined_preview(goal.self_stats.preview for goal in goals)
+            stats = stats.model_copy(update={"preview": preview})
+            yield above.model_copy(update={"cumulative_stats": stats})
 
 
 def _check_description(text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daemon.model.goals import GoalStats
+from daemon.plan.counting import joined_preview
 from daemon.plan.tree import PlanTree, extended_preview
 
 
@@ -55,3 +56,37 @@ def test_the_preview_joins_repetitions_and_forgets_the_oldest(
     before: str | None, tools: list[str], after: str | None
 ) -> None:
     assert extended_preview(before, tools) == after
+
+
+@pytest.mark.parametrize(
+    ("previews", "whole"),
+    [
+        ([], None),
+        ([None, "read", None], "read"),
+        (["glob → read × 2", "read", "edit → read"], "glob → read × 3 → edit → read"),
+        (["a → b → c → d", "e → f → g → h → i"], "… → c → d → e → f → g → h → i"),
+        (["a → …", "… → b"], "a → … → b"),
+        (["read × " + "9" * 5000, "read × 2"], "read × 3"),
+    ],
+)
+def test_previews_are_joined_in_order(previews: list[str | None], whole: str | None) -> None:
+    assert joined_preview(previews) == whole
+
+
+def test_what_moves_with_a_goal_is_in_the_previews_above_it_in_the_order_of_the_plan() -> None:
+    tree = PlanTree()
+    for parent, texts in ((None, ["a", "b"]), ("1", ["a1", "a2"]), ("2", ["b1"])):
+        for change in tree.plan_add(texts, "", parent_id=parent):
+            tree.apply(change)
+    for goal_id, tools in (("5", ["grep"]), ("1", ["goal"]), ("3", ["read", "bash"]), ("4", ["bash"])):
+        tree.apply_counts(tree.count(goal_id, tokens=1, cost=0, tools=tools))
+    previews = [tree.goals[goal_id].cumulative_stats.preview for goal_id in "12"]
+    assert previews == ["goal → read → bash × 2", "grep"]
+    (move,) = tree.plan_move(tree.goals["3"], "2", "5")
+    tree.apply(move)
+    previews = [tree.goals[goal_id].cumulative_stats.preview for goal_id in "12"]
+    assert previews == ["goal → bash", "read → bash → grep"]
+    (move,) = tree.plan_move(tree.goals["3"], "1", "4")
+    tree.apply(move)
+    previews = [tree.goals[goal_id].cumulative_stats.preview for goal_id in "12"]
+    assert previews == ["goal → read → bash × 2", "grep"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -257,6 +258,14 @@ class Plan(RuleBasedStateMachine):
         assert sum(g.self_stats.message_count for g in goals) == self.messages
 
     @invariant()
+    def a_cumulative_preview_has_the_tools_of_the_own_ones(self) -> None:
+        for goal in self.tree.goals.values():
+            below = [goal, *self.tree.descendants(goal.id)]
+            previews = [goal.cumulative_stats.preview, *(one.self_stats.preview for one in below)]
+            if not any("…" in (preview or "") for preview in previews):
+                assert tools_of(previews[0]) == sum(map(tools_of, previews[1:]), Counter[str]())
+
+    @invariant()
     def above_open_goals_all_are_open_and_above_begun_ones_all_are_begun(self) -> None:
         for goal in self.tree.snapshot().goals:
             chain = [goal, *self.tree.ancestors(goal.id)]
@@ -290,6 +299,15 @@ class Plan(RuleBasedStateMachine):
         shown = self.tree.numbers()
         assert len([line for line in progress_lines(self.tree) if "[" in line]) == len(shown)
         assert len(progress_text(self.tree).splitlines()) == max(1, len(self.tree.goals))
+
+
+def tools_of(preview: str | None) -> Counter[str]:
+    """How often a preview names each tool."""
+    found: Counter[str] = Counter()
+    for segment in preview.split(" → ") if preview else ():
+        name, _, times = segment.partition(" × ")
+        found[name] += int(times or 1)
+    return found
 
 
 Plan.TestCase.settings = settings(max_examples=60, stateful_step_count=35, deadline=None)

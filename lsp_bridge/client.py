@@ -78,11 +78,12 @@ class Client:
         settings: Mapping[str, Any] | None = None,
         env: Mapping[str, str] | None = None,
         trusted: bool | None = None,
+        unattended: bool = False,
         timeout: float | None = 5.0,
     ) -> dict[str, Any]:
         """LSP's ``initialize`` and ``initialized``. Returns the server's ``InitializeResult``.
 
-        ``client``, ``settings``, ``env`` and ``trusted`` are those of ``protocol.InitializationOptions``.
+        ``client``, ``settings``, ``env``, ``trusted`` and ``unattended``: see ``protocol.InitializationOptions``.
         Raises as ``request``; code ``INCOMPATIBLE`` when the daemon speaks another version.
         """
         options = {
@@ -92,6 +93,7 @@ class Client:
             "canSave": False,
             "diagnostics": False,
             "chat": True,
+            "unattended": unattended,
             "settings": dict(settings or {}),
             "env": dict(env or {}),
         }

@@ -80,6 +80,7 @@ class Greeting:
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     trusted: bool | None = None
     """None: the person's own list of trusted folders has the word."""
+    unattended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,7 @@ class Launcher:
                 settings=greeting.settings,
                 env=greeting.env,
                 trusted=greeting.trusted,
+                unattended=greeting.unattended,
                 timeout=wait_s,
             )
         except ConnectionLost:

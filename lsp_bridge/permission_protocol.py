@@ -30,6 +30,9 @@ class PermissionListResult(Wire):
     """Oldest first."""
 
     requests: tuple[PermissionRequest, ...]
+    attended_by: tuple[str, ...] = ()
+    """Of one session: the other clients who are there to answer what its turn asks, by their names: those with a person
+    to whom it is shown, and whoever sent the prompt of the turn. Nobody: whoever asks may answer."""
 
 
 class PermissionContentParams(Wire):

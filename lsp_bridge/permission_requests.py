@@ -37,6 +37,10 @@ class ThisClient(Protocol):
         """See Hands."""
         ...
 
+    def attended_by(self, session_id: str) -> tuple[str, ...]:
+        """Names of the other clients who are there to answer what a session asks."""
+        ...
+
     def client_config(self) -> Config:
         """The configuration with this client's settings."""
         ...
@@ -83,7 +87,11 @@ class PermissionRequests:
 
     async def list(self, params: p.PermissionListParams) -> p.PermissionListResult:
         """What waits for an answer."""
-        return p.PermissionListResult(requests=tuple(self._core.permissions.pending(params.session_id)))
+        session_id = params.session_id
+        return p.PermissionListResult(
+            requests=tuple(self._core.permissions.pending(session_id)),
+            attended_by=() if session_id is None else self._client.attended_by(session_id),
+        )
 
     async def content(self, params: p.PermissionContentParams) -> p.PermissionContentResult:
         """Both sides of a proposed change as text."""

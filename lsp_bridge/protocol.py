@@ -124,6 +124,9 @@ class InitializationOptions(Wire):
     chat: bool = False
     """The client shows sessions and questions itself, as the VS Code extension does. Any other LSP editor is shown them
     by LSP's own means: messages, progress, code lenses."""
+    unattended: bool = False
+    """A program without a person: it answers what its own turns ask, and what others ask only when nobody else is there
+    to answer (``attendedBy`` of ``goalwright/permission/list``)."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the editor or the command line, same keys as ``config.json``."""
     env: dict[str, str] = Field(default_factory=dict)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from daemon.config import Config
 from daemon.core import Daemon, memory_mb
 from daemon.loop.session import Busy, Sealed, Session
 from daemon.model.base import Model
+from daemon.model.branches import root_of
 from daemon.model.permissions import Trust
 from daemon.model.traces import SessionStatus, Trace
 from daemon.permission.explain import sandbox_words
@@ -23,6 +25,7 @@ from daemon.store.base import StoreError, UnknownTrace
 from daemon.store.paging import events_after
 from daemon.trust import mode_in_force
 from lsp_bridge import protocol as p
+from lsp_bridge.attendance import Attendance, attended_by
 from lsp_bridge.branch_requests import BranchRequests, awaiting
 from lsp_bridge.context_requests import ContextRequests, prepared
 from lsp_bridge.goal_requests import GoalRequests
@@ -51,6 +54,7 @@ class ClientState:
     can_save: bool = False
     diagnostics: bool = False
     chat: bool = False
+    there: Attendance = field(default_factory=Attendance)
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     env: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 
@@ -70,13 +74,16 @@ class Requests:
         subscribe: Callable[[Session], None],
         stop: Callable[[], None],
         version: str,
+        others: Callable[[], Iterable[ClientState]] = lambda: (),
     ) -> None:
+        """``others``: the clients of all other connections."""
         self._core = core
         self._client = client
         self._choose = choose
         self._subscribe = subscribe
         self._stop = stop
         self._version = version
+        self._others = others
         self._config: tuple[Config, Config] | None = None
         """The files' configuration, and over it this client's settings."""
         self.handlers: dict[str, Handler] = {
@@ -182,7 +189,7 @@ class Requests:
         assembly = await prepared(session)
         # From here to the return nothing is awaited: the state and the subscription belong together.
         self._resume(session, choice)
-        self._subscribe(session)
+        self._follow(session)
         state = session.state
         newest = state.messages[max(0, len(state.messages) - params.messages) :]
         received = session.received
@@ -222,7 +229,7 @@ class Requests:
         self._resume(session, choice)
         store, after = self._core.store, params.after_event_id
         events = await events_after(store, session.session_id, after)
-        self._subscribe(session)
+        self._follow(session)
         after = events[-1].event_id if events else after
         if store.last_event_id(session.session_id) > after:  # a few came meanwhile
             events += store.events(session.session_id, after=after)
@@ -237,16 +244,20 @@ class Requests:
         session = await self._core.session(params.session_id)
         self._adopt(session, choice)
         self._tell_once(session, choice)
+        prompt_id = params.prompt_id or f"prompt_{uuid.uuid4().hex[:12]}"
+        self._client.there.begins(session.session_id, prompt_id)
         try:
             result = await session.prompt(
                 params.text,
                 params.attachments,
-                prompt_id=params.prompt_id,
+                prompt_id=prompt_id,
                 when_busy=params.when_busy,
                 planner=params.planner,
             )
         except Busy as error:
             raise RequestError(p.BUSY, str(error)) from error
+        finally:
+            self._client.there.ended(session.session_id, prompt_id)
         return p.SessionPromptResult(
             prompt_id=result.prompt_id, stop_reason=result.stop, detail=result.detail, removed=result.removed
         )
@@ -324,6 +335,11 @@ class Requests:
         """See ThisClient."""
         return self._client.name
 
+    def attended_by(self, session_id: str) -> tuple[str, ...]:
+        """See ThisClient."""
+        others = ((other.name, other.there) for other in self._others() if other is not self._client)
+        return attended_by(session_id, self._core.live(root_of(session_id)), others)
+
     def client_config(self) -> Config:
         """See ThisClient."""
         files = self._core.config(self.client_trust() == "trusted")
@@ -363,7 +379,12 @@ class Requests:
         last = next((m.model for m in reversed(session.state.messages) if m.role == "assistant"), None)
         if session.config.blocking or (model.startswith("demo/") and last is not None and "demo" not in last):
             return  # without its rules, or with the model of somebody who has no key for the one at work
-        session.resume()
+        if session.resume() and session.state.turn is not None:
+            self._client.there.begins(session.session_id, session.state.turn)
+
+    def _follow(self, session: Session) -> None:
+        self._subscribe(session)
+        self._client.there.follows(session.session_id)
 
     def _restrict(self, session: Session) -> None:
         """A folder that is trusted no longer is so at once, whoever began what runs there."""

@@ -116,6 +116,7 @@ class ClientServer:
             subscribe=self._subscribe,
             stop=stop,
             version=bridge.version,
+            others=lambda: bridge.clients,
         )
         self._server = LanguageServer(
             "goalwright",
@@ -288,6 +289,8 @@ class ClientServer:
         self._client.can_save = options.can_save
         self._client.diagnostics = options.diagnostics
         self._client.chat = options.chat
+        self._client.there.unattended = options.unattended
+        self._client.there.everywhere = not options.chat and _shows_lenses(params.capabilities)
         self._client.settings.update(options.settings)
         self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
         self._initialized = True
@@ -307,6 +310,12 @@ class ClientServer:
     def _uri_of(self, path: Path) -> str:
         documents, folders = self._documents.documents, self._server.workspace.folders
         return uri_in([document.uri for document in documents.at(path)], list(folders), path)
+
+
+def _shows_lenses(capabilities: types.ClientCapabilities) -> bool:
+    """Accept and Reject stand there as code lenses, whatever session asks."""
+    documents = capabilities.text_document
+    return documents is not None and documents.code_lens is not None
 
 
 def _is_id(value: object) -> bool:

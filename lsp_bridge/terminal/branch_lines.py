@@ -14,6 +14,8 @@ _SUBAGENT = re.compile(r"s[0-9]+")
 UNKNOWN = "–"
 CHOICE_AWAITED = "explore_choice_awaited"
 """Code of the notice that the person is to choose (``daemon/loop/notes.py``, which costs more to import)."""
+CHOICE_MADE = "explore_choice_made"
+"""Code of the one that it is over."""
 CHOOSING = (
     "`goalwright explore pick A` (or parts: `pick A:src/a.py B:docs`), or `goalwright explore leave`: "
     "the model chooses."

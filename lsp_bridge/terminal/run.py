@@ -15,9 +15,10 @@ from daemon.provider.variables import provider_env
 from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.launch import Greeting, Launcher, LaunchError
 from lsp_bridge.terminal.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
-from lsp_bridge.terminal.branch_lines import CHOICE_AWAITED
+from lsp_bridge.terminal.branch_lines import CHOICE_AWAITED, CHOICE_MADE
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.loose import integer, mapping, mappings, string
+from lsp_bridge.terminal.loose import integer, mapping, mappings, string, strings
+from lsp_bridge.terminal.others import Others
 from lsp_bridge.terminal.parts import EditText, edited, editor
 from lsp_bridge.terminal.text import clean
 from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, View
@@ -128,6 +129,7 @@ class _Run:
         self._leave = asyncio.Event()
         self._interrupts = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._others: Others | None = None
 
     async def play(self) -> Outcome:
         """From connecting to the end. Expected failures are outcomes."""
@@ -179,12 +181,15 @@ class _Run:
             client=CLIENT_NAME,
             settings={"model": options.model} if options.model else {},
             env=provider_env(os.environ),
+            unattended=not self._interactive,
         )
         self._client, _ = await self._launcher.connect(options.workspace, greeting)
         client = self._client
         if isinstance(self._answerer, AskPerson):
             self._answerer.proposed = self._proposed
         self._approver = Approver(client, self._answerer, self._note)
+        if not self._interactive:
+            self._others = Others(client, self._approver, self._leave_choice, self._note)
         client.on_notification(self._notified)
         session_id = self._session_id = await self._open_session(client)
         loaded = await client.request("goalwright/session/load", {"sessionId": session_id, "messages": 0})
@@ -263,6 +268,8 @@ class _Run:
         self._view.opened(mapping(loaded.get("session")), mapping(loaded.get("goalTree")))
         for request in mappings(loaded.get("pending")):
             self._asked(request)
+        for start_id in strings(loaded.get("awaitsChoice")):
+            self._choice_awaited(start_id)
         early, self._early = self._early or [], None
         for method, params in early:
             self._notified(method, params)
@@ -303,17 +310,41 @@ class _Run:
             self._asked(mapping(event.get("request")))
         elif name == "permission_replied" and self._approver is not None:
             self._approver.settled(event)
-        elif name == "notice" and event.get("code") == CHOICE_AWAITED and self._started and self._options.yes:
-            self._spawn(self._leave_choice(string(event.get("about"))))
+            if self._others is not None:
+                self._others.settled(string(event.get("requestId")))
+        elif name == "notice" and event.get("code") == CHOICE_AWAITED:
+            self._choice_awaited(string(event.get("about")))
+        elif name == "notice" and event.get("code") == CHOICE_MADE and self._others is not None:
+            self._others.settled(string(event.get("about")))
         elif name == "queue_changed" and self._sent and not self._started:
             waiting = [string(item.get("promptId")) for item in mappings(event.get("queue"))]
             if self._prompt_id in waiting:
                 self._note("waiting for the session's running turn to end …")
 
     def _asked(self, request: dict[str, Any]) -> None:
-        # A script answers for its own turn only; a person may answer for anybody's.
-        if self._approver is not None and (self._interactive or self._started):
+        # A script answers for its own turn, and for one that nobody else is there for; a person for anybody's.
+        if self._approver is None:
+            return
+        if self._others is None or self._started:
             self._approver.asked(request)
+        elif self._session_id is not None:
+            self._others.asked(self._session_id, request)
+            self._look()
+
+    def _choice_awaited(self, start_id: str) -> None:
+        if self._others is None:
+            return  # the person chooses; the view has told how
+        if self._started:
+            if self._options.yes:
+                self._spawn(self._leave_choice(start_id))
+        elif self._session_id is not None:
+            self._others.choice(self._session_id, start_id, leave=self._options.yes)
+            self._look()
+
+    def _look(self) -> None:
+        if self._others is not None and not self._others.looking:
+            self._others.looking = True
+            self._spawn(self._others.look())
 
     # -- helpers -------------------------------------------------------------------------------------------
 

@@ -996,6 +996,11 @@ export interface InitializationOptions {
    * by LSP's own means: messages, progress, code lenses.
    */
   chat?: boolean;
+  /**
+   * A program without a person: it answers what its own turns ask, and what others ask only when nobody else is there
+   * to answer (`attendedBy` of `goalwright/permission/list`).
+   */
+  unattended?: boolean;
   /** Settings of the editor or the command line, same keys as `config.json`. */
   settings?: Record<string, unknown>;
   /** Provider variables of the client's environment; used for its prompts, kept in memory only. */
@@ -1203,6 +1208,11 @@ export interface PermissionListParams {
 /** Oldest first. */
 export interface PermissionListResult {
   requests: PermissionRequest[];
+  /**
+   * Of one session: the other clients who are there to answer what its turn asks, by their names: those with a person
+   * to whom it is shown, and whoever sent the prompt of the turn. Nobody: whoever asks may answer.
+   */
+  attendedBy: string[];
 }
 
 /** A request was answered, or `canceled` with its turn. */
@@ -1776,6 +1786,10 @@ export interface TraceMessagesParams {
   branchId?: string | null;
   /** The internal id, which abandoned goals have too; null: of all goals and of none. */
   goalId?: string | null;
+  /** Only those that belong to no goal. */
+  withoutGoal?: boolean;
+  /** With those that a branch began with, which are of the line that it left. A goal never has them. */
+  inherited?: boolean;
   /** With those of the goals below, and of the branches that they or the goal itself began. */
   descendants?: boolean;
   /** Only those with a `sequence` below. */

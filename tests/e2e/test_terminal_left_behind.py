@@ -1,0 +1,143 @@
+"""``goalwright run --continue`` after a kill -9: what a turn that was left behind asks, somebody answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lsp_bridge.client import Client
+from lsp_bridge.launch import Greeting, Launcher
+from tests.fakes.command_line import AtTerminal, CommandLine, wait_until
+
+QUESTION = "[f]eedback: "
+OLD, NEW = "limit = 1\n", "limit = 2\n"
+TURN = [
+    {"tool_calls": [{"name": "read", "input": {"file_path": "${workspace}/a.py"}}]},
+    {
+        "tool_calls": [
+            {
+                "name": "edit",
+                "input": {"file_path": "${workspace}/a.py", "old_string": "= 1", "new_string": "= 2"},
+            }
+        ]
+    },
+    {"text": "Changed."},
+]
+
+
+@pytest.fixture
+def goalwright() -> Iterator[CommandLine]:
+    # Not pytest's folder: a socket's path must be short.
+    folder = Path(tempfile.mkdtemp(prefix="gw-left-")).resolve()
+    command_line = CommandLine(folder)
+    (command_line.workspace / "a.py").write_text(OLD)
+    yield command_line
+    command_line.stop()
+    shutil.rmtree(folder)
+
+
+def content(goalwright: CommandLine) -> str:
+    return (goalwright.workspace / "a.py").read_text()
+
+
+def left_behind(goalwright: CommandLine, *, daemon_too: bool) -> str:
+    """A turn that waits for an answer, whose client was killed. Returns the model."""
+    model = goalwright.script(TURN, [{"text": "Here again."}])
+    terminal = AtTerminal(goalwright, "run", "change it", "--model", model)
+    terminal.expect(QUESTION)
+    address = goalwright.paths.read_address()
+    assert address is not None
+    if daemon_too:
+        os.kill(address.pid, signal.SIGKILL)
+    terminal.process.kill()
+    terminal.process.wait()
+    os.close(terminal.master)
+    if daemon_too:
+        goalwright.wait_until_gone()
+    return model
+
+
+@pytest.mark.parametrize("daemon_too", [True, False])
+@pytest.mark.parametrize("as_json", [True, False])
+def test_yes_answers_what_nobody_else_is_there_for(
+    goalwright: CommandLine, daemon_too: bool, as_json: bool
+) -> None:
+    model = left_behind(goalwright, daemon_too=daemon_too)
+    how = ["--json"] if as_json else []
+    result = goalwright.run("run", "go on", "--yes", "--continue", "--model", model, *how)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "Here again." in result.stdout
+    assert content(goalwright) == NEW
+
+
+@pytest.mark.parametrize("daemon_too", [True, False])
+def test_without_a_terminal_it_is_refused_with_how_to_allow_it(
+    goalwright: CommandLine, daemon_too: bool
+) -> None:
+    model = left_behind(goalwright, daemon_too=daemon_too)
+    result = goalwright.run("run", "go on", "--continue", "--model", model)
+    assert "Here again." in result.stdout, result.stdout + result.stderr
+    assert "no terminal to ask on" in result.stderr
+    assert "--yes" in result.stderr
+    assert content(goalwright) == OLD
+
+
+def test_a_person_is_asked(goalwright: CommandLine) -> None:
+    model = left_behind(goalwright, daemon_too=True)
+    terminal = AtTerminal(goalwright, "run", "go on", "--continue", "--model", model)
+    terminal.expect(QUESTION)
+    terminal.type("y\n")
+    assert terminal.end() == 0, terminal.screen
+    assert "Here again." in terminal.screen
+    assert content(goalwright) == NEW
+
+
+async def editor_with_the_session(goalwright: CommandLine) -> tuple[Client, dict[str, Any]]:
+    """An editor that shows the session, and the question that waits there."""
+    launcher = Launcher(home=goalwright.home / ".goalwright")
+    editor, _ = await launcher.connect(goalwright.workspace, Greeting(client="VS Code"))
+    listed = await editor.request("goalwright/session/list")
+    session = {"sessionId": listed["sessions"][0]["trace"]["traceId"]}
+    asked: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+
+    def heard(_: str, params: dict[str, Any]) -> None:
+        event = params.get("event") or {}
+        if event.get("event") == "permission_asked" and not asked.done():
+            asked.set_result(event["request"])
+
+    editor.on_notification(heard)
+    await editor.request("goalwright/session/load", session)  # has the turn go on, which asks anew
+    async with asyncio.timeout(60):
+        return editor, await asked
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_a_question_that_an_editor_shows_is_the_editors_for_as_long_as_it_is_there(
+    goalwright: CommandLine, leaves: bool
+) -> None:
+    model = await asyncio.to_thread(left_behind, goalwright, daemon_too=True)
+    editor, request = await editor_with_the_session(goalwright)
+    told = goalwright.folder / "told"
+    with told.open("w") as stdout:
+        process = goalwright.popen("run", "go on", "--yes", "--continue", "--model", model, stdout=stdout)
+    await asyncio.to_thread(
+        wait_until, lambda: "it waits for an answer of VS Code: " in told.read_text(), "who is waited for"
+    )
+    assert content(goalwright) == OLD
+    if not leaves:
+        reply = {"requestId": request["requestId"], "reply": "reject", "feedback": "Leave it."}
+        assert (await editor.request("goalwright/permission/reply", reply))["accepted"] is True
+    await editor.close()
+    with contextlib.closing(process.stderr):  # type: ignore[arg-type]
+        assert await asyncio.to_thread(process.wait, 60) == 0, told.read_text()
+    assert "Here again." in told.read_text()
+    assert content(goalwright) == (NEW if leaves else OLD)

@@ -39,6 +39,10 @@ class TraceMessagesParams(Wire):
     """Of this branch or sub-agent of the session (``A``, ``A.s1``); null: the session's own."""
     goal_id: str | None = None
     """The internal id, which abandoned goals have too; null: of all goals and of none."""
+    without_goal: bool = False
+    """Only those that belong to no goal."""
+    inherited: bool = True
+    """With those that a branch began with, which are of the line that it left. A goal never has them."""
     descendants: bool = False
     """With those of the goals below, and of the branches that they or the goal itself began."""
     before: int | None = None

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from daemon.api.door import ApiError
-from daemon.api.lines import Line, Part, live_branches, with_branches
+from daemon.api.lines import Line, Part, begun_with, live_branches, with_branches
 from daemon.core import Daemon
 from daemon.loop.state import SessionState
 from daemon.model.base import Model
@@ -51,22 +51,25 @@ class TraceRequests:
         tree, messages = live.state.plan.snapshot(), list(live.state.messages)
         branches = tuple(live.state.children.branches.values())
         lives = live_branches(self._state, session_id) if params.descendants else {}
+        first = begun_with(live.state.trace)
 
         def choose() -> p.TraceMessagesResult:
             goals = _goals(GoalForest(tree), params)
-            return self._page(session_id, _newest(messages, goals, params), params, goals, branches, lives)
+            found = _own(_newest(messages, goals, params), first, goals, params)
+            return self._page(session_id, found, params, goals, branches, lives)
 
         return await asyncio.to_thread(choose)
 
     def _stored(self, session_id: str, params: p.TraceMessagesParams) -> p.TraceMessagesResult:
-        goals, branches = None, ()
-        if params.goal_id is not None:
-            branches = self._core.store.trace(session_id).carried.branches
+        goals, branches, first = None, (), 0
+        if params.goal_id is not None or params.without_goal or not params.inherited:
+            trace = self._core.store.trace(session_id)
+            branches, first = trace.carried.branches, begun_with(trace)
             goals = _goals(GoalForest(self._core.store.goal_tree(session_id)), params)
         found = self._core.store.messages(
             session_id, limit=params.limit + 1, before=params.before, goal_ids=goals
         )
-        return self._page(session_id, found, params, goals, branches, {})
+        return self._page(session_id, _own(found, first, goals, params), params, goals, branches, {})
 
     def _state(self, session_id: str) -> SessionState | None:
         live = self._core.live(session_id)
@@ -95,7 +98,7 @@ class TraceRequests:
 def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str | None] | None:
     """The goals whose messages are wanted; None: all messages are."""
     if params.goal_id is None:
-        return None
+        return frozenset((None,)) if params.without_goal else None
     goal = forest.goals.get(params.goal_id)
     if goal is None:
         raise RequestError(
@@ -104,6 +107,13 @@ def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str |
         )
     below = forest.descendants(goal.id) if params.descendants else ()
     return frozenset((goal.id, *(one.id for one in below)))
+
+
+def _own(
+    found: list[Message], first: int, goals: frozenset[str | None] | None, params: p.TraceMessagesParams
+) -> list[Message]:
+    """Without those that a branch began with: where they are not wanted, and of goals, whose ids are another plan's."""
+    return found if goals is None and params.inherited else [one for one in found if one.sequence > first]
 
 
 def _newest(

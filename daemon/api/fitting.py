@@ -20,7 +20,7 @@ FRAME_BYTES = 1_000_000
 MARK = "shortened"
 """Field of a frame that says true when something of it was shortened or left out; others do not have it."""
 
-_TEXTS = (256_000, 128_000, 64_000, 32_000, 16_000, 8_000, 4_000, 1_000, 200)
+_TEXTS = (512_000, 256_000, 128_000, 64_000, 32_000, 16_000, 8_000, 4_000, 1_000, 200)
 """Characters that are left of a text; the first with which the frame fits."""
 _ITEMS = (1_000, 100, 10, 3)
 """Of a list, where shorter texts are not enough."""

@@ -50,7 +50,7 @@ def live_branches(live: Callable[[str], SessionState | None], session_id: str) -
             continue
         branches = tuple(state.children.branches.values())
         if name != session_id:
-            found[name] = Line(list(state.messages), branches, _inherited(state.trace))
+            found[name] = Line(list(state.messages), branches, begun_with(state.trace))
         todo.extend(child for branch in branches if (child := _child(name, branch)) is not None)
     return found
 
@@ -97,7 +97,7 @@ def _branches(
                 messages = _newest(line.messages, part)
             else:
                 trace = store.trace(name)
-                inherited, branches = _inherited(trace), trace.carried.branches
+                inherited, branches = begun_with(trace), trace.carried.branches
                 messages = store.messages(name, limit=part.limit + 1, before=part.before, role=part.role)
         except UnknownTrace:
             continue  # it is being made, or the person has removed it
@@ -115,7 +115,8 @@ def _newest(messages: Sequence[Message], part: Part) -> list[Message]:
     return found[::-1]
 
 
-def _inherited(trace: Trace) -> int:
+def begun_with(trace: Trace) -> int:
+    """Sequence of the last message that is not a branch's own, but of the line that it left; 0: all are its own."""
     return trace.inherited if isinstance(trace, BranchTrace) else 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from daemon.api.lines import Line, Part, live_branches, with_branches
+from daemon.api.lines import Line, Part, begun_with, live_branches, with_branches
 from daemon.api.listing import Listing, TraceQuery
 from daemon.api.seen import JsonObject, Seen, branch_detail, status_of, subagent_detail
 from daemon.api.step_views import NotFound, StepViews, TooLarge
@@ -37,6 +37,10 @@ class MessageQuery:
     """Any goal, abandoned ones (that have no number) too; counts before ``goal_id``."""
     branch_id: str | None = None
     role: Role | None = None
+    inherited: bool = True
+    """With those that a branch began with, which are of the line that it left. A goal never has them."""
+    without_goal: bool = False
+    """Only those that belong to no goal."""
     descendants: bool = False
     """With the messages of the goals below, and of the branches that they or the goal itself began."""
     limit: int = 100
@@ -106,13 +110,14 @@ class TraceReader:
         if state is None:
             return await COLLECTOR.aside(self._stored_messages, session_id, query)
         tree, messages = state.plan.snapshot(), list(state.messages)
+        first = begun_with(state.trace)
         branches = tuple(state.children.branches.values())
         lives = live_branches(self.live, session_id) if query.descendants else {}
 
         def choose() -> JsonObject:
             self._check_stored(session_id)
             goals = _goals(GoalForest(tree), query)
-            found = _newest(messages, goals, query)
+            found = _own(_newest(messages, goals, query), first, goals, query)
             return self._page(session_id, found, query, goals, branches, lives)
 
         return await COLLECTOR.aside(choose)
@@ -238,16 +243,17 @@ class TraceReader:
             return  # only its metadata is damaged
 
     def _stored_messages(self, session_id: str, query: MessageQuery) -> JsonObject:
-        goals, branches = None, ()
-        if query.goal_id is not None or query.internal_goal_id is not None:
+        goals, branches, first = None, (), 0
+        if _of_goals(query) or not query.inherited:
             seen = self._stored(session_id)
             goals, branches = _goals(seen.forest(), query), seen.branches
+            first = begun_with(seen.trace)
         with _found(session_id):
             self._refuse_newer(session_id)
             found = self.store.messages(
                 session_id, limit=query.limit + 1, before=query.before, goal_ids=goals, role=query.role
             )
-        return self._page(session_id, found, query, goals, branches, {})
+        return self._page(session_id, _own(found, first, goals, query), query, goals, branches, {})
 
     def _page(
         self,
@@ -332,9 +338,21 @@ def _goals(forest: GoalForest, query: MessageQuery) -> frozenset[str | None] | N
                 )
             ) from error
     else:
-        return None
+        return frozenset((None,)) if query.without_goal else None
     below = forest.descendants(goal.id) if query.descendants else ()
     return frozenset((goal.id, *(one.id for one in below)))
+
+
+def _of_goals(query: MessageQuery) -> bool:
+    return query.goal_id is not None or query.internal_goal_id is not None or query.without_goal
+
+
+def _own(
+    found: list[Message], first: int, goals: frozenset[str | None] | None, query: MessageQuery
+) -> list[Message]:
+    """Without those that a branch began with, where they are not wanted."""
+    # The goals of those are of another plan, and may have the same ids.
+    return found if goals is None and query.inherited else [one for one in found if one.sequence > first]
 
 
 def _newest(

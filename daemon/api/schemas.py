@@ -166,8 +166,10 @@ def described(app: FastAPI) -> dict[str, Any]:
         title="Goalwright traces",
         version="1",
         summary="What the agent did, read only.",
-        description="Live: WebSocket /api/traces/{trace_id}/watch?since_event_id=N, with the same token. A frame that would "
-        'be larger than 1 MB has `"shortened": true`, with its pictures and longest texts cut; the whole is at /messages.',
+        description=(
+            "Live: WebSocket /api/traces/{trace_id}/watch?since_event_id=N, with the same token. A frame that would be "
+            'larger than 1 MB has `"shortened": true`, its pictures and longest texts cut; the whole is at /messages.'
+        ),
         routes=app.routes,
     )
     _, definitions = models_json_schema(

@@ -88,6 +88,11 @@ def trace_routes(reader: TraceReader) -> APIRouter:
         ] = None,
         branch_id: BranchOf = None,
         role: Role | None = None,
+        inherited: Annotated[
+            bool,
+            Query(description="Of a branch: with those that it began with. A goal of it never has them."),
+        ] = True,
+        without_goal: Annotated[bool, Query(description="Only those that belong to no goal.")] = False,
         descendants: Annotated[
             bool, Query(description="With those of the goals below and of their branches.")
         ] = False,
@@ -99,6 +104,8 @@ def trace_routes(reader: TraceReader) -> APIRouter:
             internal_goal_id=internal_goal_id,
             branch_id=branch_id,
             role=role,
+            inherited=inherited,
+            without_goal=without_goal,
             descendants=descendants,
             limit=limit,
             before=before,

@@ -201,11 +201,11 @@ test("messages are asked for by goal and branch, and come as the trace API has t
   const panel = shown();
   say(panel, { type: "ready" });
   answers["goalwright/trace/messages"] = { messages: [message("assistant", 4, [text("hello")])], hasEarlier: true };
-  const wanted = { trace_id: "s1", goal_id: "1", branch_id: "A", descendants: true, before: 9, limit: 50 };
+  const wanted = { trace_id: "s1", goal_id: "1", branch_id: "A", descendants: true, without_goal: false, inherited: false, before: 9, limit: 50 };
   say(panel, { type: "messages", request: 3, wanted });
   const found = (await posted(panel, "messages")) as { request: number; messages: { message_id: string }[]; has_earlier: boolean };
   assert.deepEqual([found.request, found.messages[0]?.message_id, found.has_earlier], [3, "m4", true]);
-  assert.deepEqual(asked, [["goalwright/trace/messages", { sessionId: "s1", goalId: "1", branchId: "A", descendants: true, before: 9, limit: 50 }]]);
+  assert.deepEqual(asked, [["goalwright/trace/messages", { sessionId: "s1", goalId: "1", branchId: "A", descendants: true, withoutGoal: false, inherited: false, before: 9, limit: 50 }]]);
   answers = {};
   say(panel, { type: "messages", request: 4, wanted });
   assert.match(String((await posted(panel, "messagesFailed"))["text"]), /no such branch/);

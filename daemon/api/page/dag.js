@@ -118,7 +118,7 @@ class Builder {
     if (open) {
       const itself = nodeOf(key, around, { kind: "goal", ...this.facts(goal, scope) });
       const stats = goal.self_stats ?? NO_STATS;
-      const begins = [...front.begins, { key, stats, node: itself, listed: stats, counts: /** @type {const} */ ("self") }];
+      const begins = [...front.begins, { key, stats, node: itself }];
       const inner = this.walk(children, { ...front, begins }, { ...around, within: [key, ...around.within] });
       // The goals within stand for it. It stays when none of them does, and as the place where branches part or meet.
       if (inner.sources !== front.sources && !explores) return inner;
@@ -250,7 +250,7 @@ class Builder {
       const itself = nodeOf(key, { ...around, track, grey }, {
         kind: "branch", branch_id: id, label: id, title: branch.description, summary: branch.summary ?? "", status: statusOf(branch),
       });
-      const begins = [{ key, stats: besideGoals(branch, scope), node: itself, listed: stats, counts: /** @type {const} */ ("cumulative") }];
+      const begins = [{ key, stats: besideGoals(branch, scope), node: itself }];
       front = this.walk(goals, { sources: source, begins }, { scope, track, grey, within: [key, ...around.within] });
       if (front.sources !== source) return front.sources;
     }

@@ -316,7 +316,7 @@ export class DagView {
     const own = edge?.own.findLast((one) => key === undefined || one.key === key);
     if (!edge || !own) return false;
     const { goal_id, branch_id } = own.node;
-    this.options.onOpen(own.node, { ...edge, goal_id, branch_id, stats: own.listed, counts: own.counts, expand: null, own: [] });
+    this.options.onOpen(own.node, { ...edge, goal_id, branch_id, stats: own.stats, counts: "self", expand: null, own: [] });
     return true;
   }
 

@@ -3,6 +3,7 @@
 import { ApiError } from "./api.js";
 import { h } from "./dom.js";
 import { newest, placeOf } from "./missed.js";
+import { besideGoals, scopeOf } from "./scope.js";
 import { amount, duration, money, plain, statsWords, statusWord } from "./words.js";
 
 /** @import { Api } from "./api.js" */
@@ -21,6 +22,7 @@ const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
  * @property {string | null} goalId internal; null: all of the line
  * @property {string | null} branchId
  * @property {boolean} descendants also the messages of goals within
+ * @property {boolean} beside of a line (`goalId` is null): only those that none of its goals has
  * @property {string} heading
  * @property {string} text
  * @property {string} status
@@ -144,6 +146,7 @@ export class MessagesPane {
     const within = subject.descendants && subject.goalId !== null && isWithin(branch_id, subject.branchId);
     if (!within && subject.branchId !== branch_id) return;
     if (!within && subject.goalId !== null && !subject.descendants && subject.goalId !== goal_id) return;
+    if (subject.beside && goal_id !== null) return;
     if (branch_id !== subject.branchId) this.mixed = true;
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
@@ -204,7 +207,10 @@ export class MessagesPane {
    */
   ask(subject, before) {
     return this.api.get(`traces/${encodeURIComponent(subject.traceId)}/messages`, {
-      internal_goal_id: subject.goalId, branch_id: subject.branchId, descendants: subject.descendants ? true : null, limit: PAGE, before,
+      internal_goal_id: subject.goalId, branch_id: subject.branchId, descendants: subject.descendants ? true : null,
+      without_goal: subject.beside ? true : null,
+      // What a branch began with is work of the line that it left.
+      inherited: subject.branchId === null ? null : false, limit: PAGE, before,
     });
   }
 
@@ -254,9 +260,14 @@ const factsOf = (status, stats) => [status, stats && stats.message_count ? stats
  * @param {LiveState} state
  * @returns {{ status: string, stats: GoalStats | null, text: string } | null} null: it is not known
  */
-function nowOf({ goalId, branchId, descendants }, { branches, goal_tree }) {
+function nowOf({ goalId, branchId, descendants, beside }, { branches, goal_tree }) {
   const branch = branchId === null ? null : branches[branchId];
-  if (goalId === null) return branch ? { status: statusWord(branch.status), stats: branch.cumulative_stats ?? null, text: branch.summary ?? "" } : null;
+  if (goalId === null) {
+    if (!branch) return null;
+    const whole = branch.cumulative_stats ?? null;
+    const stats = !beside ? whole : branch.goal_tree ? besideGoals(branch, scopeOf(branch.goal_tree, branches, branchId)) : null;
+    return { status: statusWord(branch.status), stats, text: branch.summary ?? "" };
+  }
   const goal = (branchId === null ? goal_tree : branch?.goal_tree)?.goals.find((one) => one.id === goalId);
   if (!goal) return null;
   const stats = descendants ? goal.cumulative_stats : goal.self_stats;

@@ -217,6 +217,7 @@ function openWork(node, edge) {
   const status = node.kind === "start" ? "" : node.kind === "branch" && node.status === "in_progress" ? "exploring" : statusWord(node.status);
   void messages.show({
     traceId: view.traceId, goalId: node.goal_id, branchId: node.branch_id, descendants: edge?.counts === "cumulative",
+    beside: node.goal_id === null && edge?.counts === "self",
     heading: node.kind === "start" ? "All messages" : [node.label, node.title].filter(Boolean).join(" "),
     text: node.kind === "start" ? node.title : node.summary, status, stats: edge?.stats ?? null,
   });

@@ -208,9 +208,6 @@ export interface OwnWork {
   stats: GoalStats;
   /** The open goal or branch, as it would be drawn. */
   node: DagNode;
-  /** What its messages come to: those of a branch without a goal are shown among all of the branch. */
-  listed: GoalStats;
-  counts: "cumulative" | "self";
 }
 
 export interface DagTrack {

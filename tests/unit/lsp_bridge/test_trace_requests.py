@@ -106,6 +106,27 @@ async def test_a_branch_that_has_ended_is_read_from_the_store_and_nobody_is_subs
         assert nobody == {"messages": [], "hasEarlier": False}
 
 
+async def test_a_branch_is_asked_for_what_is_its_own() -> None:
+    async with asker() as me:
+        loaded = await me.client.request("goalwright/session/load", {"sessionId": me.session_id})
+        for name in ("A", "B"):
+            whole = await me.messages(branchId=name, limit=500)
+            own = await me.messages(branchId=name, inherited=False, limit=500)
+            count = loaded["branches"][name]["cumulativeStats"]["messageCount"]
+            assert 0 < len(own["messages"]) == count < len(whole["messages"])
+            assert own["messages"] == whole["messages"][-count:]
+            assert own["hasEarlier"] is False
+            found: list[int] = []
+            while True:
+                before = found[0] if found else None
+                page = await me.messages(branchId=name, inherited=False, limit=1, before=before)
+                found[:0] = sequences(page)
+                if not page["hasEarlier"]:
+                    break
+            assert found == sequences(own)
+            assert await me.messages(branchId=name, withoutGoal=True, limit=500) == own
+
+
 async def test_what_is_not_there_is_refused_in_words() -> None:
     async with asker() as me:
         method = "goalwright/trace/messages"

@@ -18,6 +18,9 @@ export interface Wanted {
   goal_id: string | null;
   branch_id: string | null;
   descendants: boolean;
+  without_goal: boolean;
+  /** With those that a branch began with. */
+  inherited: boolean;
   before: number | null;
   limit: number;
 }

@@ -128,8 +128,8 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     }
   }
 
-  private async sendMessages(request: number, { trace_id, goal_id, branch_id, descendants, before, limit }: Wanted): Promise<void> {
-    const params = { sessionId: trace_id, goalId: goal_id, branchId: branch_id, descendants, before, limit };
+  private async sendMessages(request: number, { trace_id, goal_id, branch_id, descendants, without_goal, inherited, before, limit }: Wanted): Promise<void> {
+    const params = { sessionId: trace_id, goalId: goal_id, branchId: branch_id, descendants, withoutGoal: without_goal, inherited, before, limit };
     try {
       const { messages, hasEarlier } = await this.parts.daemon.request("goalwright/trace/messages", params);
       this.post({ type: "messages", request, messages: messagesOf(messages), has_earlier: hasEarlier });

@@ -181,6 +181,46 @@ async def test_messages_are_filtered_by_goals_with_or_without_number_and_paged(t
 
 
 @pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("limit", [1, 3, 4, 100])
+async def test_a_goal_of_a_branch_has_none_of_the_messages_that_the_branch_began_with(
+    live: bool, limit: int
+) -> None:
+    store = MemoryTraceStore()
+    main = begun(store, trace_of(0), goal("t0000", "1"))
+    session_id = child_id("t0000", "A")
+    meta = BranchMeta(id="A", explore_start_id="1", description="A")
+    trace = BranchTrace(
+        trace_id=session_id, workspace="/w", created_at=BEGIN, updated_at=BEGIN, inherited=4, **_about(meta)
+    )
+    # Those that it began with have the goals of the main line, whose ids its own plan has, too.
+    messages = (message(session_id, n, (None, "1")[n % 2]) for n in range(1, 11))
+    branch = begun(store, trace, goal(session_id, "1"), goal(session_id, "2", "1"), *messages)
+    for state, name in ((main, "t0000"), (branch, session_id)):
+        store.save_snapshot(store.trace(name), state.plan.snapshot())
+    reader = TraceReader(store, {"t0000": main, session_id: branch}.get if live else lambda _: None)
+
+    async def seen(**query: Any) -> list[int]:
+        found: list[int] = []
+        before: int | None = None
+        while True:
+            asked = MessageQuery(branch_id="A", before=before, limit=limit, **query)
+            page = await reader.messages("t0000", asked)
+            found[:0] = [one["sequence"] for one in page["messages"]]
+            assert page["messages"] or not page["has_earlier"]
+            if not page["has_earlier"]:
+                return found
+            before = found[0]
+
+    assert await seen() == list(range(1, 11))
+    assert await seen(inherited=False) == list(range(5, 11))
+    assert await seen(inherited=False, role="tool") == []
+    for of_goal in ({"goal_id": "1"}, {"internal_goal_id": "1"}, {"goal_id": "1", "descendants": True}):
+        assert await seen(**of_goal) == await seen(inherited=False, **of_goal) == [5, 7, 9]
+    assert await seen(without_goal=True) == [6, 8, 10]
+    assert await seen(internal_goal_id="2") == []
+
+
+@pytest.mark.parametrize("live", [True, False])
 async def test_a_goal_that_is_not_there_is_told_in_words_for_who_only_reads(live: bool) -> None:
     store = MemoryTraceStore()
     states = {"t0000": begun(store, trace_of(0)), "t0001": begun(store, trace_of(1), goal("t0001", "1"))}

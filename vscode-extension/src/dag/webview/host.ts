@@ -45,6 +45,8 @@ export class HostApi {
       goal_id: typeof goal === "string" ? goal : null,
       branch_id: typeof branch === "string" ? branch : null,
       descendants: query["descendants"] === true,
+      without_goal: query["without_goal"] === true,
+      inherited: query["inherited"] !== false,
       before: typeof before === "number" ? before : null,
       limit: typeof limit === "number" ? limit : 50,
     };

@@ -101,6 +101,7 @@ function subject(traceId: string, node: DagNode, edge: DagEdge | null): Paramete
     goalId: node.goal_id,
     branchId: node.branch_id,
     descendants: edge?.counts === "cumulative",
+    beside: node.goal_id === null && edge?.counts === "self",
     heading: start ? "All messages" : [node.label, node.title].filter(Boolean).join(" "),
     text: start ? node.title : node.summary,
     status: start ? "" : node.kind === "branch" && node.status === "in_progress" ? "exploring" : statusWord(node.status),

@@ -110,7 +110,7 @@ async def editor_with_the_session(goalwright: CommandLine) -> tuple[Client, dict
     asked: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
 
     def heard(_: str, params: dict[str, Any]) -> None:
-        event = params.get("event") or {}
+        event: dict[str, Any] = params.get("event", {})
         if event.get("event") == "permission_asked" and not asked.done():
             asked.set_result(event["request"])
 

@@ -55,6 +55,8 @@ class BranchFilesResult(Wire):
     """What a branch that has ended changed, in the order of the paths; of very many files the first ones."""
 
     files: tuple[FileDiff, ...]
+    ignored: tuple[FileDiff, ...] = ()
+    """Files that git ignores: they count as no change, and are taken over only by name."""
 
 
 class BranchContentParams(Wire):

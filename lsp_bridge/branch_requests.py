@@ -72,7 +72,8 @@ class BranchRequests:
         from daemon.explore.commands import branch_files
 
         session, branch = await self._branch(params.session_id, params.branch_id)
-        return p.BranchFilesResult(files=await _looked_up(branch_files(session, branch.id)))
+        files, ignored = await _looked_up(branch_files(session, branch.id))
+        return p.BranchFilesResult(files=files, ignored=ignored)
 
     async def content(self, params: p.BranchContentParams) -> p.BranchContentResult:
         """Both sides of a file."""

@@ -48,10 +48,10 @@ def branches(session: Session) -> list[BranchMeta]:
     return list(session.state.children.branches.values())
 
 
-async def branch_files(session: Session, branch_id: str) -> tuple[FileDiff, ...]:
-    """What a branch that has ended changed, as diffs against what it began with."""
+async def branch_files(session: Session, branch_id: str) -> tuple[tuple[FileDiff, ...], tuple[FileDiff, ...]]:
+    """What a branch that has ended changed, as diffs against what it began with; and what of it git ignores."""
     result = await stored_result(session, find_branch(session, branch_id))
-    return await asyncio.to_thread(_diffs, result.changes)
+    return await asyncio.to_thread(lambda: (_diffs(result.changes), _diffs(result.ignored)))
 
 
 async def branch_content(session: Session, branch_id: str, path: str) -> tuple[bytes | None, bytes | None]:
@@ -145,14 +145,15 @@ def _diffs(changes: Sequence[BranchChange]) -> tuple[FileDiff, ...]:
 def _diff(change: BranchChange, source: str | None) -> FileDiff:
     name = shown_name(change.name)
     if source is not None:
-        text, added, removed = f"Moved from {shown_name(source)}\n", 0, 0
+        text, added, removed = f"Moved from {shown_name(source)} to {name}\n", 0, 0
     elif max(len(change.before or b""), len(change.after or b"")) > _MAX_DIFFED:
         text, added, removed = f"{name} is too large to be shown\n", 0, 0
     else:
         diff = of_change(FileChange(Path(change.name), change.before, change.after), change.name)
         text, added, removed = limited(diff.text, max_lines=_MAX_DIFF_LINES), diff.added, diff.removed
     if change.before_mode != change.after_mode and change.before is not None and change.after is not None:
-        text = f"Mode {change.before_mode or 0:o} is {change.after_mode or 0:o} now\n{text}"
+        # With its name: in a list of diffs, nothing else of a change of the mode alone says whose it is.
+        text = f"Mode of {name}: {change.before_mode or 0:o} is {change.after_mode or 0:o} now\n{text}"
     kind = "update" if source is not None else change.kind
     origin = None if source is None else shown_name(source)
     return FileDiff(path=name, kind=kind, diff=text, added=added, removed=removed, moved_from=origin)

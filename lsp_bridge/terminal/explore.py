@@ -104,14 +104,15 @@ async def _diff(options: ExploreOptions, asked: Asked, console: Console) -> None
         raise Failed("`diff` shows one branch at a time, or files of one.")
     ((branch, paths),) = ((one.branch, one.paths) for one in wanted)
     found = await asked.request("goalwright/explore/files", branchId=branch)
-    files = mappings(found.get("files"))
+    files, ignored = mappings(found.get("files")), mappings(found.get("ignored"))
     if paths:
-        known = [(string(file.get("path")), string(file.get("movedFrom"))) for file in files]
-        missing = [path for path in paths if not any(_touches(names, (path,)) for names in known)]
-        if missing:
-            there = ", ".join(shown_line(name) for name, _ in known[:20]) or "none"
-            raise Failed(f"Branch {branch} did not change {', '.join(missing)}. Its files: {there}.")
-        files = [file for file, names in zip(files, known, strict=True) if _touches(names, paths)]
+        # As with `pick`: what git ignores is meant only where nothing else has the name.
+        missing = [path for path in paths if not _named(files, (path,))]
+        beside = _named(ignored, missing)
+        if unknown := [path for path in missing if not _named(ignored, (path,))]:
+            there = ", ".join(shown_line(string(file.get("path"))) for file in files[:20]) or "none"
+            raise Failed(f"Branch {branch} did not change {', '.join(unknown)}. Its files: {there}.")
+        files = _named(files, paths) + beside
     if options.json:
         console.write(json.dumps({"files": files}) + "\n")
         return
@@ -204,9 +205,15 @@ async def _wanted(options: ExploreOptions, asked: Asked) -> tuple[Wanted, ...]:
     return wanted
 
 
-def _touches(names: tuple[str, str], paths: Sequence[str]) -> bool:
-    """A file that was renamed is found by both its names."""
-    return any(name and is_in(name, paths) for name in names)
+def _named(files: Sequence[dict[str, Any]], paths: Sequence[str]) -> list[dict[str, Any]]:
+    """The files that are meant; one that was renamed is found by both its names."""
+    return [
+        file
+        for file in files
+        if any(
+            name and is_in(name, paths) for name in (string(file.get("path")), string(file.get("movedFrom")))
+        )
+    ]
 
 
 @contextlib.asynccontextmanager

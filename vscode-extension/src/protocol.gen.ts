@@ -194,6 +194,8 @@ export interface BranchContentResult {
 /** What a branch that has ended changed, in the order of the paths; of very many files the first ones. */
 export interface BranchFilesResult {
   files: FileDiff[];
+  /** Files that git ignores: they count as no change, and are taken over only by name. */
+  ignored: FileDiff[];
 }
 
 /** A branch added a goal to its own plan. */

@@ -109,6 +109,26 @@ async def test_the_diff_of_a_file_is_found_by_its_names(terminal: Terminal, word
     assert terminal.lines == ["Moved from src/there.py"]
 
 
+async def test_the_diff_of_an_ignored_file_is_shown_to_who_names_it(terminal: Terminal) -> None:
+    log = {
+        "path": "logs/my.log",
+        "kind": "create",
+        "diff": "+log",
+        "added": 1,
+        "removed": 0,
+        "movedFrom": None,
+    }
+    terminal.answer("goalwright/explore/files", {"files": FILES, "ignored": [log]})
+    assert await ran(terminal, "diff", "A", "logs", "docs") == 0
+    assert terminal.lines == ["+n", "+log"]
+    assert await ran(terminal, "diff", "A:logs/my.log") == 0
+    assert terminal.lines[2:] == ["+log"]
+    assert await ran(terminal, "diff", "A") == 0
+    assert "+log" not in terminal.lines[3:]
+    assert await ran(terminal, "diff", "A", "logs/other.log", "docs") == 1
+    assert "Branch A did not change logs/other.log. Its files: src/cart.py, docs/new.md" in terminal.told
+
+
 async def test_a_diff_is_of_one_branch(terminal: Terminal) -> None:
     assert await ran(terminal, "diff", "A:src", "B:src") == 1
     assert "one branch at a time" in terminal.told

@@ -291,10 +291,16 @@ async def test_clients_see_what_a_branch_changed(tmp_path: Path) -> None:
         ]
         explored(session, {"A": changes})
         assert [branch.id for branch in commands.branches(session)] == ["A"]
-        files = {file.path: file for file in await commands.branch_files(session, "a")}
+        changed, ignored = await commands.branch_files(session, "a")
+        files = {file.path: file for file in changed}
+        assert ignored == ()
         assert sorted(files) == ["a.py", "data.bin", "link", "long.txt", "new.py", "odd\\udcff\\n.txt"]
-        assert "Mode 100644 is 100755 now" in files["a.py"].diff and "-1\n+2\n" in files["a.py"].diff
+        assert (
+            files["a.py"].diff.startswith("Mode of a.py: 100644 is 100755 now\n")
+            and "-1\n+2\n" in files["a.py"].diff
+        )
         assert files["new.py"].moved_from == "old.py"
+        assert files["new.py"].diff == "Moved from old.py to new.py\n"
         assert files["long.txt"].added == 50_000 and len(files["long.txt"].diff) < 70_000
         assert all(file.model_dump_json() for file in files.values())
         assert await commands.branch_content(session, "A", "a.py") == (b"1\n", b"2\n")

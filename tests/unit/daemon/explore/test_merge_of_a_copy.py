@@ -10,6 +10,7 @@ import pytest
 from daemon.explore.commands import branch_patch, select_for_person
 from daemon.explore.copies.choice import copies_for
 from daemon.explore.results import save_result
+from daemon.loop.restoring import Restorer
 from daemon.model.branches import child_id
 from tests.fakes.core import daemon
 from tests.fakes.explored import explored
@@ -50,6 +51,10 @@ async def test_merging_a_real_copy_gives_its_tree_and_keeps_what_the_person_did(
     (root / "data.bin").write_bytes(bytes(range(256)))
     (root / "gone.txt").write_text("bye\n")
     (root / "run.sh").write_text("#!/bin/sh\n")
+    (root / "plain").write_text("was a file\n")
+    (root / "folder/deep").mkdir(parents=True)
+    (root / "folder/deep/x").write_text("x\n")
+    (root / "folder/y").write_text("y\n")
     (root / ".gitignore").write_text("ignored\n.trace\n")
     (root / "ignored").write_text("mine\n")
     if repository:
@@ -72,6 +77,14 @@ async def test_merging_a_real_copy_gives_its_tree_and_keeps_what_the_person_did(
         (inside / "new folder").mkdir()
         (inside / "new folder/ü.txt").write_text("no end")
         (inside / "untracked.txt").rename(inside / "moved.txt")
+        (inside / "plain").unlink()
+        (inside / "plain/in").mkdir(parents=True)
+        (inside / "plain/in/side.txt").write_text("in\n")
+        (inside / "folder/deep/x").unlink()
+        (inside / "folder/deep").rmdir()
+        (inside / "folder/y").unlink()
+        (inside / "folder").rmdir()
+        (inside / "folder").write_text("is a file\n")
         explored(session, {"A": []})
         changes, patch = await copy.changes(), await copy.patch()
         save_result(
@@ -92,6 +105,7 @@ async def test_merging_a_real_copy_gives_its_tree_and_keeps_what_the_person_did(
         # The person goes on meanwhile.
         (root / "src/a.py").write_text(numbered + "dirty\nmore\n")
         (root / "own.txt").write_text("own\n")
+        own = tree(root)
         before = git(root, "rev-parse", "HEAD") + git(root, "diff", "--cached") if repository else ""
         pick = select_for_person(session, ["A"], "test")
         task = asyncio.create_task(pick)
@@ -106,3 +120,5 @@ async def test_merging_a_real_copy_gives_its_tree_and_keeps_what_the_person_did(
         assert merged == wanted
         if repository:
             assert git(root, "rev-parse", "HEAD") + git(root, "diff", "--cached") == before
+        await Restorer(session).undo()
+        assert tree(root) == own

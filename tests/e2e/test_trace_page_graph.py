@@ -83,6 +83,41 @@ async def test_branches_at_work_are_seen_wherever_they_are_and_their_messages_ar
         await expect(messages.filter(has_text="branch A")).to_have_count(4)
 
 
+async def test_a_branch_has_its_own_messages_and_none_of_those_it_began_with() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        bench.trace(DESIGN, "m", "t")
+        bench.add(DESIGN, "1", "Explore", type="explore_start", branch_ids=["A"])
+        bench.set(DESIGN, "1", "in_progress")
+        bench.say(DESIGN, "1", "One way.", "explore")
+        bench.branch(DESIGN, "1", "A", "JWT", inherited=("Said before.", "And this."))
+        bench.say_in_branch(DESIGN, "A", None, "I plan first.")
+        bench.in_branch(DESIGN, "A", "1", "Design", "read")
+        await page.goto(page_address(bench.port, DESIGN))
+        await node(page, "branch:A").click()
+        texts = page.locator("#pane .message .text")
+        facts = page.locator("#pane .facts")
+        await expect(texts).to_have_text(["I plan first.", "Design, as one would."])
+        await expect(page.locator("#pane .message")).to_have_count(3)
+        await expect(facts).to_contain_text("exploring · 3 messages")
+        bench.say_in_branch(DESIGN, "A", "1", "More of it.")
+        await expect(texts).to_have_text(["I plan first.", "Design, as one would.", "More of it."])
+        await expect(facts).to_contain_text("4 messages")
+
+        # Open, the work that no goal of it has is told where it begins, with the messages it stands for.
+        await toggle(page, "branch:A", True)
+        own = edge(page, "goal:A/1").locator(".dag-own")
+        await expect(own).to_contain_text("A: 1 msg")
+        await own.click()
+        await expect(texts).to_have_text(["I plan first."])
+        await expect(facts).to_contain_text("1 message")
+        bench.say_in_branch(DESIGN, "A", "1", "Of the goal.")
+        bench.say_in_branch(DESIGN, "A", None, "And I say so.")
+        await expect(texts).to_have_text(["I plan first.", "And I say so."])
+        await expect(facts).to_contain_text("2 messages")
+        await edge(page, "goal:A/1").locator(".dag-stats").first.click()
+        await expect(texts).to_have_text(["Design, as one would.", "More of it.", "Of the goal."])
+
+
 async def test_totals_are_those_of_the_api_at_every_moment() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench)

@@ -142,16 +142,26 @@ class PageBench(Watched):
             stored += self.emit(self.message(result, role="tool", goal_id=goal_id, session_id=session_id))
         return [event for event in stored if isinstance(event, MessageAdded)]
 
-    def branch(self, trace_id: str, start: str, name: str, description: str) -> None:
-        """A branch begins."""
+    def branch(
+        self, trace_id: str, start: str, name: str, description: str, *, inherited: tuple[str, ...] = ()
+    ) -> None:
+        """A branch begins, with some messages of the main line."""
         now = self.time()
         session_id = child_id(trace_id, name)
         fields = {"trace_id": session_id, "workspace": "/w", "created_at": now, "updated_at": now}
         self._begin(
             BranchTrace.model_validate(
-                {**fields, "id": name, "explore_start_id": start, "description": description}
+                {
+                    **fields,
+                    "id": name,
+                    "explore_start_id": start,
+                    "description": description,
+                    "inherited": len(inherited),
+                }
             )
         )
+        for text in inherited:
+            self._tell(session_id, None, text, ())
         meta = BranchMeta(id=name, explore_start_id=start, description=description)
         self.emit(BranchStarted(trace_id=trace_id, time=now, explore_start_id=start, branch=meta))
 
@@ -162,7 +172,12 @@ class PageBench(Watched):
         self.set(session_id, goal_id, "in_progress")
         goal = Goal(id=goal_id, description=description)
         self.emit(BranchGoalAdded(trace_id=trace_id, time=self.time(), branch_id=name, goal=goal))
-        for event in self._tell(session_id, goal_id, f"{description}, as one would.", tools):
+        self.say_in_branch(trace_id, name, goal_id, f"{description}, as one would.", *tools)
+        self.set(session_id, goal_id, "completed", f"{description}: done")
+
+    def say_in_branch(self, trace_id: str, name: str, goal_id: str | None, text: str, *tools: str) -> None:
+        """The model says something in a branch, and runs tools."""
+        for event in self._tell(child_id(trace_id, name), goal_id, text, tools):
             told = BranchMessageAdded(
                 trace_id=trace_id,
                 time=self.time(),
@@ -171,7 +186,6 @@ class PageBench(Watched):
                 affected_goals=event.affected_goals,
             )
             self.emit(told)
-        self.set(session_id, goal_id, "completed", f"{description}: done")
 
     def branch_done(
         self, trace_id: str, name: str, summary: str, status: Literal["completed", "abandoned"] = "completed"

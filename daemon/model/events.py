@@ -7,7 +7,7 @@ may be dropped for a slow client, and are followed by the stored part or message
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -395,6 +395,12 @@ Event = Annotated[
     | SubagentCompleted,
     Field(discriminator="event"),
 ]
+
+
+def kinds() -> frozenset[str]:
+    """What the field ``event`` says, of each kind there is."""
+    models: tuple[type[_Event], ...] = get_args(get_args(Event)[0])
+    return frozenset(str(model.model_fields["event"].default) for model in models)
 
 
 class Delta(Model):

@@ -157,6 +157,10 @@ class Repairable(Protocol):
         """Numbers (from 1) of the lines of the log that are damaged, out of order, or of a newer version."""
         ...
 
+    def saved_by_files(self, trace_id: str) -> list[int]:
+        """Numbers of the lines that are damaged, too, but without loss: the message is read from its own record."""
+        ...
+
     def set_aside(self, trace_id: str, kept: Collection[str], *, snapshot: bool) -> list[str]:
         """Put the records of all messages but ``kept`` (their ids) where nothing reads them, nor removes them.
 

@@ -18,6 +18,8 @@ MAX_LINE = 64 * 1024 * 1024
 """Bytes of an event. A longer one is refused when it is written, and skipped when it is read."""
 MAX_ID = 2**53 - 1
 """The highest event id: JavaScript's numbers, in which clients read it, are exact so far. A higher one is damage."""
+_JUMP = 2**40
+"""No id is so far above the last one: what says so is damaged or forged, and would leave no numbers for what comes."""
 _BLOCK = 64 * 1024
 _SCANNED = 1024 * 1024
 _HEAD = 64
@@ -61,19 +63,23 @@ class Line(NamedTuple):
 
 
 def fitting(
-    records: Iterable[_T], number: Callable[[_T], int | None], skipped: Callable[[_T], None] = lambda _: None
+    records: Iterable[_T],
+    number: Callable[[_T], int | None],
+    skipped: Callable[[_T], None] = lambda _: None,
+    after: int = 0,
 ) -> Iterator[tuple[int, _T]]:
     """Those of ``records`` that have an id which fits its neighbours, with it; ``skipped`` gets the others.
 
     Ids rise. One that does not is damage, of one record: were it taken for what it says, one wrong digit would hide
     all that follows. An id fits when it is above the last one that did, and most of the next ones are above it.
+    ``after``: an id near which reading begins.
     """
     numbered = ((number(record), record) for record in records)
     ahead: deque[tuple[int, _T]] = deque()
     last = 0
     while True:
         for event_id, record in numbered:
-            if event_id is None:
+            if event_id is None or event_id > max(last, after) + _JUMP:
                 skipped(record)
                 continue
             ahead.append((event_id, record))

@@ -47,12 +47,22 @@ _LOG = "events.jsonl"
 class FileTraceStore:
     """A folder of traces. One daemon writes (it holds the workspace's lock); others may read."""
 
-    def __init__(self, root: Path, formats: Formats = FORMATS, also: Path | None = None) -> None:
-        """``root``: where new traces go. ``also``: where there are others, from when ``root`` was another one."""
+    def __init__(
+        self,
+        root: Path,
+        formats: Formats = FORMATS,
+        also: Path | None = None,
+        log_only: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """``root``: where new traces go. ``also``: where there are others, from when ``root`` was another one.
+
+        ``log_only``: of which sessions nothing but the log is believed, as somebody else may have written them. Of the
+        others, the file of a message is read where its line in the log is damaged.
+        """
         self.root = root
         self._also = also
         self._formats = formats
-        self._reader = FileReader(formats)
+        self._reader = FileReader(formats, log_only)
         self._listed = ListedTraces(self._reader)
         self._logs: dict[str, IO[bytes]] = {}
         self._last_ids: dict[str, int] = {}
@@ -168,6 +178,8 @@ class FileTraceStore:
         folder = self._folder(trace_id) / "messages"
         restored = 0
         for message in messages:
+            if not _has_file(message, trace_id):
+                continue
             try:
                 kept = read_regular(folder / f"{message.message_id}.json")
             except OSError:
@@ -205,18 +217,19 @@ class FileTraceStore:
             torn = _cut_torn_line(folder / _LOG)
         except OSError as error:
             raise StoreError(f"The session's log cannot be opened: {error.strerror or error}.") from error
-        self._highest_ids[trace_id] = self._reader.highest_event_id(folder)
+        self._highest_ids[trace_id] = self._reader.highest_event_id(folder, trace_id)
         for message in self._reader.unsaved(folder, trace_id):
-            if (
-                MESSAGE_ID.fullmatch(message.message_id)
-                and session_of(message.trace_id, message.branch_id) == trace_id
-            ):
+            if _has_file(message, trace_id):
                 self.save_message(message)
         return torn
 
     def without_effect(self, trace_id: str) -> list[int]:
         """See Repairable."""
-        return self._reader.without_effect(self._folder(trace_id), trace_id)
+        return self._reader.damaged(self._folder(trace_id), trace_id)[0]
+
+    def saved_by_files(self, trace_id: str) -> list[int]:
+        """See Repairable."""
+        return self._reader.damaged(self._folder(trace_id), trace_id)[1]
 
     def set_aside(self, trace_id: str, kept: Collection[str], *, snapshot: bool) -> list[str]:
         """See Repairable. Into the folder ``aside``, below a name that is free. Raises StoreError."""
@@ -359,6 +372,12 @@ class FileTraceStore:
             self._logs[trace_id] = handle
             self._last_ids[trace_id] = last
         return handle
+
+
+def _has_file(message: Message, trace_id: str) -> bool:
+    """Whether a message of a log can have a file there: a damaged byte, or a stranger, may have made its ids others."""
+    own = session_of(message.trace_id, message.branch_id) == trace_id
+    return own and MESSAGE_ID.fullmatch(message.message_id) is not None
 
 
 def _write_all(handle: IO[bytes], data: bytes) -> None:

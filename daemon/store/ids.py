@@ -12,6 +12,12 @@ TRACE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 MESSAGE_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
+def sequence_of(message_id: str) -> int:
+    """``msg_000012_ab12cd`` → 12; 0 for what says none."""
+    parts = message_id.split("_")
+    return int(parts[1]) if len(parts) > 1 and parts[1].isascii() and parts[1].isdigit() else 0
+
+
 def parent_of(session_id: str) -> str:
     """Id of the session that a child belongs to directly: ``t:A.s1`` → ``t:A`` → ``t``; a main line is its own."""
     root, child = root_of(session_id), branch_of(session_id)

@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
+from daemon.model.events import kinds
 from daemon.store.event_log import Line, LogReader, fitting
 from daemon.store.regular import open_regular
 
@@ -26,8 +27,13 @@ _KEPT = 8
 _END = 16 * 1024 * 1024
 """Bytes at the end of a log in which the first page is looked for."""
 _ENVELOPE = 400
-_OURS = b'{"event_id":'
+_ODD = 10_000
+"""Lines that cannot be read which are remembered: more are in no log but one that somebody made up."""
+OURS = b'{"event_id":'
+"""Begins a line of ours, and stands nowhere else in one: in a string, the quotes are escaped."""
 _KIND = b',"event":"'
+_OTHERS = frozenset(f'{kind}"'.encode() for kind in kinds() - {"message_added"})
+_LONGEST = max(map(len, _OTHERS))
 _ADDED = b',"event":"message_added","message":'
 _STRING = rb'"(?:[^"\\]|\\.)*"'
 _MESSAGE = re.compile(
@@ -48,11 +54,21 @@ class Place(NamedTuple):
     event_id: int
 
 
+class Found(NamedTuple):
+    """What a log has of messages."""
+
+    places: dict[str, Place]
+    """By id."""
+    odd: tuple[int, ...] = ()
+    """Where lines begin that cannot be read: one may have been a message."""
+
+
 @dataclass(slots=True)
 class _Index:
     """The messages of one log, by id."""
 
     places: dict[str, Place] = field(default_factory=dict[str, Place])
+    odd: list[int] = field(default_factory=list[int])
     scanned: int = 0
     """Bytes of the log that are in it."""
     file: tuple[int, int] = (0, 0)
@@ -66,14 +82,20 @@ class _Index:
         reader = LogReader(log)
         if self.file != (status.st_dev, status.st_ino) or reader.end < self.scanned:
             self.places.clear()
+            self.odd.clear()
             self.scanned = 0
             self.file = (status.st_dev, status.st_ino)
         for offset, block, whole in reader.blocks(self.scanned):
             begin = 0
+            heads = block.count(b"\n" + OURS, 0, whole) + block.startswith(OURS)
+            # Where a newline is damaged, one line is two: the second of them may have been a message.
+            merged = block.count(OURS, 0, whole) > heads
             while (end := block.find(b"\n", begin, whole)) >= 0:
                 place = self.place(block, begin, end, offset)
                 if place is not None:
                     self.places[place.message_id] = place
+                if merged and block.find(OURS, begin + 1, end) >= 0:
+                    self.note_odd(offset + begin)
                 begin = end + 1
         self.scanned = reader.end
 
@@ -81,23 +103,35 @@ class _Index:
         """Of the event of a message; None for any other line. ``data``: the file from ``offset``, the line in it."""
         # No more than this is done for most of the lines: it is what the time goes into.
         kind = data.find(_KIND, begin, min(end, begin + _ENVELOPE))
-        if kind >= 0 and data.startswith(_OURS, begin):
-            if not data.startswith(_ADDED, kind):
+        if kind >= 0 and data.startswith(OURS, begin):
+            word = kind + len(_KIND)
+            if data[word : data.find(b'"', word, word + _LONGEST) + 1] in _OTHERS:
                 return None
-            message = _MESSAGE.match(data, kind + len(_ADDED), end)
-            if message is not None:
-                message_id, role, sequence, goal_id = message.groups()
-                name, its_role = self._text(message_id, keep=False), self._text(role)
-                if name is None or its_role is None:
-                    return None
-                line = Line(offset + begin, end - begin, data[begin : begin + len(_OURS) + 17])
-                event_id = line.event_id()
-                if event_id is None:
-                    return None
-                goal = self._text(goal_id)
-                return Place(name, int(sequence), its_role, goal, line.offset, line.size, event_id)
-        # Not spelled like ours: another program wrote it, or nobody did.
-        return _parsed_place(Line(offset + begin, end - begin, data[begin:end]))
+            found = self._spelled_like_ours(data, begin, end, offset, kind)
+        else:
+            # Another program wrote it, or nobody did.
+            found = _parsed_place(Line(offset + begin, end - begin, data[begin:end]))
+        if found is None and end > begin:
+            self.note_odd(offset + begin)
+        return found
+
+    def note_odd(self, offset: int) -> None:
+        """Of a line that cannot be read, or not all of it."""
+        if len(self.odd) < _ODD:
+            self.odd.append(offset)
+
+    def _spelled_like_ours(self, data: bytes, begin: int, end: int, offset: int, kind: int) -> Place | None:
+        added = data.startswith(_ADDED, kind)
+        message = _MESSAGE.match(data, kind + len(_ADDED), end) if added else None
+        if message is None:
+            return _parsed_place(Line(offset + begin, end - begin, data[begin:end]))
+        message_id, role, sequence, goal_id = message.groups()
+        name, its_role = self._text(message_id, keep=False), self._text(role)
+        line = Line(offset + begin, end - begin, data[begin : begin + len(OURS) + 17])
+        event_id = line.event_id()
+        if name is None or its_role is None or event_id is None:
+            return None
+        return Place(name, int(sequence), its_role, self._text(goal_id), line.offset, line.size, event_id)
 
     def _text(self, data: bytes, *, keep: bool = True) -> str | None:
         """A JSON string or null. ``keep``: the same few come again and again."""
@@ -119,8 +153,8 @@ class MessageIndexes:
         self._lock = threading.Lock()
         self._known: OrderedDict[str, _Index] = OrderedDict()
 
-    def places(self, trace_id: str, log: Path) -> dict[str, Place]:
-        """All messages of a log by id. Raises OSError when it cannot be read; one that is not there is empty."""
+    def found(self, trace_id: str, log: Path) -> Found:
+        """All messages of a log. Raises OSError when it cannot be read; one that is not there is empty."""
         with self._lock:
             index = self._known.setdefault(trace_id, _Index())
             self._known.move_to_end(trace_id)
@@ -131,12 +165,12 @@ class MessageIndexes:
                 with open_regular(log) as file:
                     index.follow(file)
             except FileNotFoundError:
-                return {}
-            return dict(index.places)
+                return Found({})
+            return Found(dict(index.places), tuple(index.odd))
 
-    def newest(self, trace_id: str, log: Path, limit: int) -> dict[str, Place]:
+    def newest(self, trace_id: str, log: Path, limit: int) -> Found:
         """At least the newest ``limit`` messages of a log. Without the index, where that is not there yet and the
-        end of the log has them: the first page of a long trace is not to wait for it. Raises as ``places``."""
+        end of the log has them: the first page of a long trace is not to wait for it. Raises as ``found``."""
         with self._lock:
             known = trace_id in self._known
         if not known:
@@ -144,10 +178,10 @@ class MessageIndexes:
                 with open_regular(log) as file:
                     found = _from_the_end(LogReader(file), limit)
             except FileNotFoundError:
-                return {}
+                return Found({})
             if found is not None:
                 return found
-        return self.places(trace_id, log)
+        return self.found(trace_id, log)
 
     def forget(self, trace_id: str) -> None:
         """The trace was deleted."""
@@ -177,7 +211,7 @@ def _event_id(place: Place) -> int:
     return place.event_id
 
 
-def _from_the_end(reader: LogReader, limit: int) -> dict[str, Place] | None:
+def _from_the_end(reader: LogReader, limit: int) -> Found | None:
     """The last ``limit`` messages, or all; None when they are too far from the end."""
     index = _Index()
     found: dict[str, Place] = {}
@@ -189,7 +223,9 @@ def _from_the_end(reader: LogReader, limit: int) -> dict[str, Place] | None:
         place = index.place(line.data, 0, len(line.data), line.offset) if line.data else None
         if place is not None:
             found.setdefault(place.message_id, place)
-    return found
+        if line.data.find(OURS, 1) >= 0:
+            index.note_odd(line.offset)
+    return Found(found, tuple(index.odd))
 
 
 def _parsed_place(line: Line) -> Place | None:

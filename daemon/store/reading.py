@@ -5,22 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 from collections import OrderedDict
-from collections.abc import Generator
+from collections.abc import Callable, Collection, Generator
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from daemon.model.events import Event
+from daemon.model.events import Event, MessageAdded
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
-from daemon.store.base import NewerFormat, StoreError, UnknownTrace
+from daemon.store.base import StoreError, UnknownTrace
 from daemon.store.event_log import Line, LogReader, fitting
-from daemon.store.ids import MESSAGE_ID
+from daemon.store.ids import sequence_of
+from daemon.store.lost_messages import lost_messages
+from daemon.store.message_files import MessageFiles, names_in
 from daemon.store.message_index import MessageIndexes, Place, in_order
 from daemon.store.migrations import Formats, Kind, Record
 from daemon.store.regular import open_regular, read_regular
@@ -29,7 +30,6 @@ log = logging.getLogger(__name__)
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 LOG = "events.jsonl"
-_SUFFIX = ".json"
 _LISTED = 1000
 """Traces whose metadata is remembered, so that a filtered list does not read it all each time."""
 
@@ -44,8 +44,10 @@ def event_of(line: bytes) -> Event:
 class FileReader:
     """Remembers where messages stand, and the metadata of lists."""
 
-    def __init__(self, formats: Formats) -> None:
+    def __init__(self, formats: Formats, log_only: Callable[[str], bool] = lambda _: False) -> None:
+        """``log_only``: of which sessions no file but the log is believed to have a message."""
         self._formats = formats
+        self.log_only = log_only
         self._indexes = MessageIndexes()
         self._lock = Lock()
         self._traces: OrderedDict[Path, tuple[Stamp, Trace]] = OrderedDict()
@@ -128,7 +130,7 @@ class FileReader:
         order = [(place.sequence, name) for name, place in logged.items()]
         if not logged:
             # The log is the truth, so files that it does not know are none of the session's. Has it none, they are all.
-            order = [(_sequence_of(name), name) for name in _names(folder / "messages")]
+            order = [(sequence_of(name), name) for name in names_in(folder / "messages")]
         order.sort(reverse=True)
         found: list[Message] = []
         skipped = False
@@ -152,7 +154,7 @@ class FileReader:
     def unsaved(self, folder: Path, trace_id: str) -> list[Message]:
         """Messages that are in the log alone. Raises StoreError."""
         logged = self._places(folder, trace_id)
-        lost = logged.keys() - _names(folder / "messages")
+        lost = logged.keys() - names_in(folder / "messages")
         if not lost:
             return []
         with self._source(folder, trace_id) as source:
@@ -162,25 +164,51 @@ class FileReader:
     def _places(self, folder: Path, trace_id: str, newest: int | None = None) -> dict[str, Place]:
         try:
             if newest is not None:
-                places = self._indexes.newest(trace_id, folder / LOG, newest)
+                indexed = self._indexes.newest(trace_id, folder / LOG, newest)
             else:
-                places = self._indexes.places(trace_id, folder / LOG)
+                indexed = self._indexes.found(trace_id, folder / LOG)
         except OSError as error:
             raise StoreError(f"The session's log cannot be read: {error.strerror or error}.") from error
-        return in_order(places, lambda: self.last_event_id(folder))
+        places = in_order(indexed.places, lambda: self.last_event_id(folder))
+        unfit = [place.offset for name, place in indexed.places.items() if name not in places]
+        if not (indexed.odd or unfit) or self.log_only(trace_id):
+            return places
+        with self._source(folder, trace_id) as source:
+            if source.log is None:
+                return places
+            odd = [*indexed.odd, *unfit]
+            files = names_in(folder / "messages")
+            return places | lost_messages(
+                source.log, places, odd, files, source.file, lambda line: self.event(line, trace_id)
+            )
+
+    def _from_files(self, folder: Path, trace_id: str, damaged: Collection[int]) -> list[tuple[int, Event]]:
+        """Events of messages whose line in the log, which begins at one of ``damaged``, cannot be read: from the
+        messages' own files. With the offset of the line."""
+        if not damaged or self.log_only(trace_id):
+            return []
+        found: list[tuple[int, Event]] = []
+        with self._source(folder, trace_id) as source:
+            for name, place in self._places(folder, trace_id).items():
+                if place.offset in damaged and (message := source.message(name, place)) is not None:
+                    event = MessageAdded(
+                        event_id=place.event_id, trace_id=trace_id, time=message.created_at, message=message
+                    )
+                    found.append((place.offset, event))
+        return found
 
     @contextlib.contextmanager
-    def _source(self, folder: Path, trace_id: str) -> Generator[_Messages]:
+    def _source(self, folder: Path, trace_id: str) -> Generator[MessageFiles]:
         with contextlib.ExitStack() as stack:
             try:
                 reader = LogReader(stack.enter_context(opened(folder / LOG)))
             except FileNotFoundError:
                 reader = None
-            yield _Messages(self, folder, trace_id, reader)
+            yield MessageFiles(self, folder, trace_id, reader)
 
     def names(self, folder: Path) -> list[str]:
         """Ids of the messages that have a file."""
-        return sorted(_names(folder / "messages"))
+        return sorted(names_in(folder / "messages"))
 
     def from_line(self, line: Line, trace_id: str) -> Message | None:
         """The message of a line of the log; None when there is none, or a damaged one."""
@@ -210,8 +238,10 @@ class FileReader:
             return found
         with file:
             reader = LogReader(file)
+            damaged: set[int] = set()
 
             def skipped(line: Line) -> None:
+                damaged.add(line.offset)
                 if line.size:
                     log.warning(
                         "a line of the log of %s is damaged, %d bytes from its beginning",
@@ -219,7 +249,7 @@ class FileReader:
                         line.offset,
                     )
 
-            lines = fitting(reader.forwards(reader.position_after(after)), Line.event_id, skipped)
+            lines = fitting(reader.forwards(reader.position_after(after)), Line.event_id, skipped, after)
             for event_id, line in lines:
                 if event_id <= after:
                     continue
@@ -227,10 +257,15 @@ class FileReader:
                 if event is None:
                     # An event of a newer version: the log keeps it, this version has no use for it.
                     log.warning("unknown event %d in the log of %s", event_id, trace_id)
+                    damaged.add(line.offset)
                     continue
                 found.append(event)
                 if len(found) == limit:
                     break
+        known = {event.event_id for event in found}
+        saved = [event for _, event in self._from_files(folder, trace_id, damaged)]
+        if more := [event for event in saved if event.event_id > after and event.event_id not in known]:
+            found = sorted([*found, *more], key=lambda event: event.event_id)[:limit]
         return found
 
     def last_event_id(self, folder: Path) -> int:
@@ -242,7 +277,7 @@ class FileReader:
         with file:
             return LogReader(file).last_id()
 
-    def highest_event_id(self, folder: Path) -> int:
+    def highest_event_id(self, folder: Path, trace_id: str) -> int:
         """The highest id that any reader takes for one, wherever it begins: reads the whole log. 0: there is none.
 
         The same as the last one, but in a log that was damaged in many places, or made up.
@@ -252,15 +287,17 @@ class FileReader:
         except FileNotFoundError:
             return 0
         with file:
-            ids = (event_id for event_id, _ in fitting(LogReader(file).forwards(), Line.event_id))
+            ids = [event_id for event_id, _ in fitting(LogReader(file).forwards(), Line.event_id)]
+            ids += [place.event_id for place in self._places(folder, trace_id).values()]
             return max(max(ids, default=0), LogReader(file).last_id())
 
-    def without_effect(self, folder: Path, trace_id: str) -> list[int]:
-        """Numbers (from 1) of the lines of the log that no reader takes notice of. Reads the whole log."""
+    def damaged(self, folder: Path, trace_id: str) -> tuple[list[int], list[int]]:
+        """Numbers (from 1) of the lines of the log that no reader takes notice of, and of those whose message is read
+        from its own file. Reads the whole log."""
         try:
             file = opened(folder / LOG)
         except FileNotFoundError:
-            return []
+            return [], []
         with file:
             reader = LogReader(file)
             good = {
@@ -268,11 +305,26 @@ class FileReader:
                 for _, line in fitting(reader.forwards(), Line.event_id)
                 if self.event(line, trace_id) is not None
             }
-            lines = enumerate(reader.forwards(), 1)
-            return [number for number, line in lines if line.size and line.offset not in good]
+            bad = {
+                line.offset: number
+                for number, line in enumerate(reader.forwards(), 1)
+                if line.size and line.offset not in good
+            }
+        saved = {offset for offset, _ in self._from_files(folder, trace_id, bad)}
+        return (
+            [number for offset, number in bad.items() if offset not in saved],
+            [number for offset, number in bad.items() if offset in saved],
+        )
 
     def event(self, line: Line, trace_id: str) -> Event | None:
         """The event of a line; None when it is damaged, or this version does not know it."""
+        event = self._event(line, trace_id)
+        # One that names another session is damaged, too; a log that begins with one is another session's.
+        if event is not None and event.trace_id != trace_id and event.event != "session_created":
+            return None
+        return event
+
+    def _event(self, line: Line, trace_id: str) -> Event | None:
         if self._is_current(line.data):
             try:
                 return event_of(line.data)
@@ -308,37 +360,6 @@ class FileReader:
         return self._formats.read(kind, cast("Record", value), trace_id)
 
 
-class _Messages:
-    """Reads the messages of one session: from the log, which is the truth, else from their files."""
-
-    def __init__(self, files: FileReader, folder: Path, trace_id: str, log_file: LogReader | None) -> None:
-        self._files = files
-        self._folder = folder / "messages"
-        self._trace_id = trace_id
-        self._log = log_file
-
-    def message(self, name: str, place: Place | None) -> Message | None:
-        """The message called ``name``; None when its line in the log is damaged and there is no file of it, either.
-
-        Raises StoreError for a damaged file of a session that has no log."""
-        if place is not None and self._log is not None:
-            found = self._files.from_line(self._log.line(place.offset, place.size), self._trace_id)
-            if found is not None:
-                return found
-        try:
-            if not MESSAGE_ID.fullmatch(name):
-                raise StoreError(f"{name[:100]!a} is not the id of a message.")
-            return self._files.from_file(self._folder / f"{name}{_SUFFIX}", self._trace_id)
-        except NewerFormat:
-            raise
-        except StoreError as error:
-            if place is None:
-                raise
-            # As when the log is replayed: one damaged message is not to cost the person all others.
-            log.warning("message %a of %s is damaged in the log, and lost: %s", name, self._trace_id, error)
-            return None
-
-
 def opened(log_file: Path) -> BinaryIO:
     """A log, to be read. Raises FileNotFoundError, StoreError."""
     try:
@@ -347,26 +368,6 @@ def opened(log_file: Path) -> BinaryIO:
         raise
     except OSError as error:
         raise StoreError(f"The session's log cannot be read: {error.strerror or error}.") from error
-
-
-def _names(folder: Path) -> set[str]:
-    """Ids of the messages that have a file. Files of a write that was killed begin with a dot."""
-    if folder.is_symlink():
-        return set()
-    try:
-        names = [entry.name for entry in os.scandir(folder)]
-    except (FileNotFoundError, NotADirectoryError):
-        return set()
-    stems = (name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
-    return {stem for stem in stems if MESSAGE_ID.fullmatch(stem)}
-
-
-def _sequence_of(name: str) -> int:
-    """``msg_000012_ab12cd`` → 12."""
-    try:
-        return int(name.split("_")[1])
-    except (IndexError, ValueError):
-        return 0
 
 
 def _wanted(

@@ -66,7 +66,8 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
         before, tree, wrong = _derived(store, session_id)
         state, events = _replayed(store, session_id)
         lost = store.without_effect(session_id) if isinstance(store, Repairable) else []
-        problems = _problems(state, session_id, lost, children)
+        saved = store.saved_by_files(session_id) if isinstance(store, Repairable) else []
+        problems = _problems(state, session_id, lost, saved, children)
         if headless := beginning_lost(store, session_id):
             problems.insert(
                 0, "the log has lost its beginning: how the session began is taken from its metadata"
@@ -79,7 +80,7 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
             wrong.append("the metadata was not what the log says")
         if tree is not None and tree != state.plan.snapshot():
             wrong.append("the plan was not what the log says")
-        wrong += _set_aside(store, session_id, state, before, tree, damaged=bool(lost) or headless)
+        wrong += _set_aside(store, session_id, state, before, tree, damaged=bool(lost or saved) or headless)
         if messages := store.restore_messages(session_id, state.messages):
             wrong.append(f"missing or not what the log says: {_count(messages, 'message')}")
         if cut := store.recover(session_id):
@@ -191,14 +192,20 @@ def _named(places: list[str]) -> str:
     return ", ".join(places[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _problems(state: SessionState, session_id: str, lost: list[int], children: list[str]) -> list[str]:
-    """``lost``: lines of the log that have no effect."""
+def _problems(
+    state: SessionState, session_id: str, lost: list[int], saved: list[int], children: list[str]
+) -> list[str]:
+    """``lost``: lines of the log that have no effect. ``saved``: those whose message has a file that is whole."""
     problems: list[str] = []
     if lost:
-        lines = [f"line {number}" for number in lost]
         problems.append(
             f"damaged or of a newer version, and without effect: {_count(len(lost), 'event')} of the log "
-            f"({_named(lines)})"
+            f"({_lines(lost)})"
+        )
+    if saved:
+        problems.append(
+            f"damaged in the log, and read from the messages' own files instead: {_count(len(saved), 'line')} "
+            f"({_lines(saved)})"
         )
     there = {child.rpartition(":")[2].rpartition(".")[2] for child in children}
     for name in (*state.children.branches, *state.children.subagents):
@@ -206,6 +213,10 @@ def _problems(state: SessionState, session_id: str, lost: list[int], children: l
         if own not in there:
             problems.append(f"the record of {name} is gone; what it reported is still here")
     return problems
+
+
+def _lines(numbers: list[int]) -> str:
+    return _named([f"line {number}" for number in numbers])
 
 
 def _count(number: int, what: str) -> str:

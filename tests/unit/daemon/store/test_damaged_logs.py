@@ -97,13 +97,29 @@ def test_a_log_that_somebody_made_up_still_takes_what_is_appended(store: FileTra
     assert again.last_event_id(ID) == new.event_id
 
 
-def test_the_numbers_for_events_are_exact_in_every_client(store: FileTraceStore) -> None:
+@pytest.mark.parametrize("forged", [[MAX_ID], [MAX_ID - 1, MAX_ID], [2**41] * 3])
+def test_a_forged_id_at_the_end_leaves_numbers_for_what_comes(
+    store: FileTraceStore, forged: list[int]
+) -> None:
+    before = store.last_event_id(ID)
     with log_of(store).open("ab") as log:
-        log.write(started("x").model_copy(update={"event_id": MAX_ID}).model_dump_json().encode() + b"\n")
+        for number in forged:
+            log.write(started("x").model_copy(update={"event_id": number}).model_dump_json().encode() + b"\n")
     again = FileTraceStore(store.root)
+    assert again.last_event_id(ID) == before
+    again.recover(ID)
+    new = again.append(started())
+    assert new.event_id == before + 1
+    assert again.events(ID)[-1] == new
+    assert FileTraceStore(store.root).last_event_id(ID) == new.event_id
+
+
+def test_the_numbers_for_events_are_exact_in_every_client(
+    store: FileTraceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.store.files.MAX_ID", store.last_event_id(ID))
     with pytest.raises(StoreError, match="used up"):
-        again.append(started())
-    assert again.last_event_id(ID) == MAX_ID
+        store.append(started())
 
 
 def test_a_message_damaged_in_the_log_and_lost_as_a_file_is_left_out(store: FileTraceStore) -> None:
@@ -124,7 +140,9 @@ def test_a_message_damaged_in_the_log_and_lost_as_a_file_is_left_out(store: File
 
 def test_a_snapshot_that_knows_more_than_a_damaged_log_is_kept(store: FileTraceStore) -> None:
     number, name = message_line(store)
-    change_line(store, number, b'"message_added"', b'"message_adde\x00"')
+    change_line(store, number + 1, b'"message_added"', b'"message_adde\x00"')
+    lines = log_of(store).read_bytes().splitlines(keepends=True)
+    log_of(store).write_bytes(b"".join((*lines[: number - 1], *lines[number:])))  # and a line is gone
     before = all_files(store.folder(ID))
     done = rebuild(FileTraceStore(store.root), ID).sessions[0]
     assert done.messages == 11

@@ -100,6 +100,7 @@ def test_events_that_cannot_be_read_are_counted_and_stay(store: FileTraceStore) 
     lines = log.read_bytes().splitlines(keepends=True)
     lines[4] = b"\x00\x01 what is this\n"
     log.write_bytes(b"".join(lines))
+    (store.folder(ID) / "messages" / "msg_000001_00000001.json").unlink()
     done = rebuild(FileTraceStore(store.root), ID)
     assert done.sessions[0].problems == (
         "damaged or of a newer version, and without effect: 1 event of the log (line 5)",

@@ -134,7 +134,8 @@ class Children:
         self._count(event.branch_id, spent)
         branch = self.branches.get(event.branch_id)
         if branch is not None:
-            stats = counted(branch.cumulative_stats, message.tokens or 0, message.cost or 0.0, ())
+            tools = [call.name for call in message.tool_calls()]
+            stats = counted(branch.cumulative_stats, message.tokens or 0, message.cost or 0.0, tools)
             self._update(branch, {"cumulative_stats": stats, "last_message": message})
         return spent
 

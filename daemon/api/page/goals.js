@@ -5,6 +5,29 @@
 /** @type {GoalStats} */
 export const NO_STATS = Object.freeze({ message_count: 0, total_tokens: 0, total_cost: 0, preview: null });
 
+const LONGEST_PREVIEW = 8;
+const LONGEST_NAME = 40;
+
+/**
+ * The preview after one more message, as the daemon's `daemon/plan/counting.py: extended_preview` has it.
+ * @param {string | null} preview
+ * @param {{ content?: readonly { type: string, name?: string }[] } | undefined} message
+ * @returns {string | null}
+ */
+export function extendedPreview(preview, message) {
+  let segments = preview ? preview.split(" → ") : [];
+  for (const part of message?.content ?? []) {
+    if (part?.type !== "tool_call") continue;
+    const words = String(part.name ?? "").replace(/[→×…]/g, "-").split(/\s+/).filter(Boolean).join(" ");
+    const wanted = [...words].slice(0, LONGEST_NAME).join("").trim() || "?";
+    const [name, count] = (segments.at(-1) ?? "").split(" × ");
+    if (segments.length > 0 && name === wanted) segments[segments.length - 1] = `${wanted} × ${(Number(count) || 1) + 1}`;
+    else segments.push(wanted);
+  }
+  if (segments.length > LONGEST_PREVIEW) segments = ["…", ...segments.slice(1 - LONGEST_PREVIEW)];
+  return segments.join(" → ") || null;
+}
+
 /**
  * Goals by id, and their children in order. A goal whose parent is missing, or is itself below it, counts as the top.
  * @param {GoalTree | undefined} tree

@@ -1,6 +1,6 @@
 // What is known of a watched trace, and what the frames of the WebSocket change in it (source: seed 000). No I/O.
 
-import { NO_STATS } from "./goals.js";
+import { extendedPreview, NO_STATS } from "./goals.js";
 
 /** @import { AffectedGoal, Branch, Changed, Frame, Goal, GoalTree, LiveState, Subagent, TraceDetail, TraceMeta } from "./shapes.js" */
 
@@ -158,6 +158,7 @@ const CHANGES = {
       message_count: before.message_count + 1,
       total_tokens: before.total_tokens + (message?.tokens ?? 0),
       total_cost: before.total_cost + (message?.cost ?? 0),
+      preview: extendedPreview(before.preview ?? null, message),
     };
     if (branch.goal_tree) affect(branch.goal_tree, affected_goals);
     changed.graph = true;

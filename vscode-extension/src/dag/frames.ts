@@ -111,6 +111,8 @@ export function frameOf(event: Event): Frame | undefined {
   }
 }
 
-function slim({ messageId, role, sequence, goalId, branchId, tokens, cost, usage }: Message): object {
-  return { messageId, role, sequence, goalId, branchId, tokens, cost, usage, content: [] };
+function slim({ messageId, role, sequence, goalId, branchId, tokens, cost, usage, content }: Message): object {
+  // The names of the tools are in previews.
+  const calls = content.flatMap((part) => (part.type === "tool_call" ? [{ type: part.type, id: part.id, name: part.name }] : []));
+  return { messageId, role, sequence, goalId, branchId, tokens, cost, usage, content: calls };
 }

@@ -1,4 +1,5 @@
 /** What a session knows of its branches and sub-agents, and how events change it. Pure, as `session/state.ts` is. */
+import { extendedPreview } from "../../../daemon/api/page/goals.js";
 import type { BranchMeta, Event, GoalTree, Message, SessionLoadResult, SubagentMeta } from "../protocol.gen";
 import { applyToGoals } from "../session/goals";
 
@@ -86,6 +87,7 @@ function counted(branch: BranchMeta, message: Message): BranchMeta {
     messageCount: before.messageCount + 1,
     totalTokens: before.totalTokens + (message.tokens ?? 0),
     totalCost: before.totalCost + (message.cost ?? 0),
+    preview: extendedPreview(before.preview ?? null, message),
   };
   return { ...branch, cumulativeStats, lastMessage: message };
 }

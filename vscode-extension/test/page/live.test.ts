@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { extendedPreview } from "../../../daemon/api/page/goals.js";
 import { applyFrame, stateOf } from "../../../daemon/api/page/live.js";
 import { amount, clip, duration, money, statsLine } from "../../../daemon/api/page/words.js";
 import type { Frame, LiveState, TraceDetail } from "../../../daemon/api/page/shapes";
@@ -78,6 +79,22 @@ test("branches begin, work and end", () => {
   const { A, B } = state.branches;
   assert.deepEqual([B?.explore_start_id, B?.goal_count, B?.cumulative_stats?.message_count], ["2", 1, 1]);
   assert.deepEqual([A?.status, A?.summary, A?.removed, A?.cumulative_stats], ["completed", "fine", true, STATS]);
+});
+
+test("what a branch did is in its preview as it works, word for word as the daemon says it at the end", () => {
+  const preview = (before: string | null, ...names: string[]) => extendedPreview(before, { content: names.map((name) => ({ type: "tool_call", name })) });
+  // The cases of tests/unit/daemon/plan/test_counting.py.
+  assert.equal(preview(null), null);
+  assert.equal(preview(null, "glob", "read", "read"), "glob → read × 2");
+  assert.equal(preview("read → edit × 9", "edit"), "read → edit × 10");
+  assert.equal(preview("read → edit × 2", "read"), "read → edit × 2 → read");
+  assert.equal(preview("read", "a → b × x"), "read → a - b - x");
+  assert.equal(preview("read × x", "read", " "), "read × 2 → ?");
+  assert.equal(preview("a → b → c → d → e → f → g → h", "i"), "… → c → d → e → f → g → h → i");
+  assert.equal(preview("… → c → d → e → f → g → h → i", "j"), "… → d → e → f → g → h → i → j");
+  const content = [{ type: "text", text: "I look." }, { type: "tool_call", name: "ls" }, { type: "tool_call", name: "ls" }];
+  const state = after({ event: "branch_message_added", event_id: 11, branch_id: "A", message: { content } });
+  assert.equal(state.branches["A"]?.cumulative_stats?.preview, "ls × 2");
 });
 
 test("the status follows turns, questions and the end", () => {

@@ -12,6 +12,7 @@ from daemon.explore.results import load_result
 from daemon.loop.assembly import Assembly
 from daemon.loop.recovery import read_state, replay
 from daemon.loop.session import Sealed
+from daemon.loop.state_of_children import Children
 from daemon.model.events import (
     BranchCompleted,
     BranchGoalAdded,
@@ -65,6 +66,10 @@ async def test_what_happens_is_told_in_the_events_of_the_main_line(tmp_path: Pat
         assert done.cumulative_stats.message_count == len(own)
         assert done.cumulative_stats.preview == "goal → write"
         assert done.last_message == own[-1]
+        working = Children()
+        for event in events[: events.index(done)]:
+            working.apply(event)
+        assert working.branches["A"].cumulative_stats == done.cumulative_stats
         assert done.score is not None
         assert done.score.files == 1
         (ended,) = [e for e in events if isinstance(e, ExploreCompleted)]

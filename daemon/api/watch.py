@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from pydantic import TypeAdapter, ValidationError
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn.protocols.utils import ClientDisconnected
@@ -309,10 +310,12 @@ def query_of(websocket: WebSocket, trace_id: str) -> Query:
     chosen = query.get("events") or "all"
     if (events := CHOICES.get(chosen)) is None:
         raise Refused(422, f"events is one of: {', '.join(CHOICES)}.")
-    deltas = (query.get("deltas") or "true").lower()
-    if deltas not in ("true", "false", "1", "0"):
-        raise Refused(422, "deltas is true or false.")
-    return Query(session_id, since, Wants(events, deltas in ("true", "1")))
+    try:
+        # The words that parameters of the REST endpoints take: yes, off, 1, …
+        deltas = TypeAdapter(bool).validate_python(query.get("deltas") or "true")
+    except ValidationError as error:
+        raise Refused(422, "deltas is true or false.") from error
+    return Query(session_id, since, Wants(events, deltas))
 
 
 def _refusal(error: StoreError, session_id: str) -> Refused:

@@ -71,6 +71,24 @@ async def test_the_first_frame_has_the_plan_and_the_event_it_stands_at() -> None
             assert then == {**now.stored()}
 
 
+@pytest.mark.parametrize("no", ["false", "0", "no", "off", "No", "f"])
+async def test_deltas_are_refused_in_the_words_that_rest_takes(no: str) -> None:
+    async with (
+        watched() as bench,
+        bench.watch(f"deltas={no}") as without,
+        bench.watch("deltas=yes") as with_them,
+    ):
+        for socket in (without, with_them):
+            await hear(socket, count=1)
+        bench.notices(1)
+        for socket in (without, with_them):
+            await hear(socket, count=1)  # they follow
+        bench.delta("hello ")
+        bench.notices(1)
+        assert kinds(await hear(with_them, count=2)) == ["delta", "notice"]
+        assert kinds(await hear(without, count=1)) == ["notice"]
+
+
 @pytest.mark.parametrize(("since", "expected"), [("0", 1), ("5", 6), ("31", 32), ("32", 33), ("999", 33)])
 async def test_who_comes_back_hears_what_came_after(since: str, expected: int) -> None:
     async with watched() as bench:

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from daemon.explore.chosen import PERSON, note_choice, who_chose
 from daemon.loop.notes import CHOICE_AWAITED as CHOICE_AWAITED
 from daemon.loop.notes import CHOICE_LEFT
+from daemon.model.branches import Choice
 from tools.errors import ToolError
 
 if TYPE_CHECKING:
@@ -119,11 +121,17 @@ def leavable(session: LiveSession) -> tuple[str, ...]:
 
 def refuse_model(session: LiveSession, explore_start_ids: Iterable[str]) -> None:
     """Raises ToolError when the model may not choose among the branches of one of these explorations."""
-    theirs = session.state.children.persons_choice
-    if session.config.settings.explore_choice != "person" or not any(
-        start_id in theirs for start_id in explore_start_ids
-    ):
+    children = session.state.children
+    theirs = [start_id for start_id in explore_start_ids if start_id in children.persons_choice]
+    if session.config.settings.explore_choice != "person" or not theirs:
         return
+    if all(start_id in children.choices for start_id in theirs):
+        made = [choice.summary for start_id in theirs for choice in children.chosen(start_id)]
+        raise ToolError(
+            "The person chooses among the branches of this exploration (setting explore_choice), and has done so: "
+            f"{' '.join(made) or 'what they chose, they took back again.'} Nothing was merged now. Go on from there; "
+            "if another branch is needed, ask them: they have `goalwright explore pick`, and may leave it to you."
+        )
     raise ToolError(
         "The person chooses among the branches of this exploration (setting explore_choice), so nothing was merged. "
         "They do it in the editor or with `goalwright explore pick`, and may leave it to you there. Go on without it; "
@@ -132,12 +140,17 @@ def refuse_model(session: LiveSession, explore_start_ids: Iterable[str]) -> None
 
 
 def choose_none(session: LiveSession, explore_start_id: str, by: str = "") -> None:
-    """The person wants none of the branches. Raises ToolError when nothing waits for the person."""
+    """The person wants none of the branches, which ends the goal of the choice. Raises ToolError when nothing waits
+    for the person."""
+    who = who_chose(by)
     told = (
-        f"{by or 'The person'} wants none of the branches: nothing was merged. Do not select one; go on another way, "
+        f"{who} wants none of the branches: nothing was merged. Do not select one; go on another way, "
         "or ask what is wanted."
     )
     _settled(session, explore_start_id, told)
+    summary = f"{who} wants none of the branches."
+    choice = Choice(branch_ids=(), tool_call_id="", summary=summary, used=False, by=by or PERSON)
+    note_choice(session, explore_start_id, choice)
 
 
 def _settled(session: LiveSession, explore_start_id: str, told: str) -> None:

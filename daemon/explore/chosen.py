@@ -32,7 +32,7 @@ def who_chose(by: str) -> str:
 
 
 def note_choice(session: LiveSession, explore_start_id: str, choice: Choice) -> None:
-    """Branches were chosen: the log has it, and the goal of the choice is done. Raises StoreError."""
+    """Branches were chosen, or none: the log has it, and the goal of the choice is done. Raises StoreError."""
     session.emit(
         BranchSelected(
             trace_id=session.session_id,
@@ -80,8 +80,16 @@ def early_words(chosen: Sequence[Choice]) -> str:
     return " ".join(
         f"{who_chose(choice.by)} has chosen branch {', '.join(choice.branch_ids)} while others were at work. "
         f"{choice.summary}"
+        if choice.branch_ids
+        else choice.summary
         for choice in chosen
     )
+
+
+def decided_early(session: LiveSession, explore_start_id: str) -> str:
+    """For the model: what was chosen already, before its exploration had ended; empty for nothing."""
+    words = early_words(session.state.children.chosen(explore_start_id))
+    return f"{words} Go on from there." if words else ""
 
 
 def _chosen(session: LiveSession, goal: Goal, summary: str) -> list[Change]:

@@ -14,7 +14,7 @@ from daemon.explore import merging
 from daemon.explore.beginning import branch_tasks, checked_background, checked_directions
 from daemon.explore.branch import LocalRunner
 from daemon.explore.choosing import awaited_choice
-from daemon.explore.chosen import carry_over, early_words
+from daemon.explore.chosen import carry_over, decided_early
 from daemon.explore.copies.base import Base, CopyError, WorkingCopies
 from daemon.explore.results import ResultError, save_result
 from daemon.explore.runner import Agreed, BranchOutcome, BranchRunner, BranchTask
@@ -271,7 +271,8 @@ class Exploration:
         """See BranchHost."""
         self._open.pop(task.branch_id, None)
         self._session.services.cancel_branch.pop(task.session_id, None)
-        for session in (self._session, child):
+        # Its own record first: what a kill between the two leaves out is taken from there.
+        for session in (child, self._session):
             if session is None:
                 continue
             session.emit(
@@ -295,15 +296,20 @@ class Exploration:
     async def _told(self, unsaved: Sequence[str]) -> Told:
         session = self._session
         branches = session.state.children.of(self._start_id)
-        chosen = early_words(session.state.children.chosen(self._start_id))
-        text = results_text(branches, score_table(branches), unsaved, chosen)
+        table = score_table(branches)
+        text = results_text(branches, table, unsaved, decided_early(session, self._start_id))
         self._change(plan_explored(session.state.plan, self._start_id, short_summary(branches), text))
         carry_over(session, self._start_id)
         self._completed(text)
         choice = await awaited_choice(session, self._start_id)
         done = sum(branch.status == "completed" for branch in branches)
+        if choice and self._start_id in session.state.children.persons_choice:
+            # Not the advice to take a branch over beside the word of the person who has chosen.
+            text = results_text(branches, table, unsaved, choice)
+        elif choice:
+            text = f"{text}\n\n{choice}"
         return Told(
-            f"{text}\n\n{choice}" if choice else text,
+            text,
             title=f"{done} of {len(branches)} branches completed",
             metadata=self._metadata(),
             is_error=done == 0,

@@ -12,11 +12,11 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.explore.chosen import carry_over, early_words, follow_choices
+from daemon.explore.chosen import carry_over, decided_early, follow_choices
 from daemon.explore.score_text import score_table
 from daemon.explore.words import results_text, short_summary
 from daemon.loop.recording import Recorder
-from daemon.model.branches import BranchMeta, child_id
+from daemon.model.branches import BranchMeta, BranchStatus, Score, child_id
 from daemon.model.events import BranchCompleted, ExploreCompleted
 from daemon.model.goals import Goal
 from daemon.model.messages import Usage
@@ -24,15 +24,19 @@ from daemon.model.traces import BranchTrace
 from daemon.model.words import cut_line
 from daemon.plan.counting import counted
 from daemon.plan.exploring import is_given_up, merge_of, plan_counted, plan_explored, plan_given_up
+from daemon.store.ids import parent_of
 
 if TYPE_CHECKING:
     from daemon.explore.copies.base import LeftBehind, WorkingCopies
     from daemon.loop.services import Services
     from daemon.loop.session import Session
+    from daemon.store.base import TraceStore
 
 STOPPED = "Goalwright was stopped in the middle of this branch"
 WHY = "Goalwright was stopped before the branches had ended."
 _WORDS = 1_000
+_LAST_EVENTS = 20
+"""Behind the end of a branch in its own log there are few."""
 
 
 async def recover_copies(copies: WorkingCopies, services: Services) -> None:
@@ -52,27 +56,14 @@ async def settle_branches(session: Session) -> None:
     trace = session.state.trace
     if isinstance(trace, BranchTrace) and trace.status == "exploring":
         await _settle_own(session, trace)
-    branches = _exploring(session)
-    for branch in branches:
-        folder = session.services.trace_folder(child_id(session.session_id, branch.id))
-        words = branch.last_message.text() if branch.last_message is not None else ""
-        usage = session.state.children.usage.get(branch.id, Usage())
-        session.emit(
-            BranchCompleted(
-                trace_id=session.session_id,
-                time=session.services.now(),
-                branch_id=branch.id,
-                status="abandoned",
-                summary=await _summary(folder, words),
-                cumulative_stats=branch.cumulative_stats,
-                last_message=branch.last_message,
-                usage=usage,
-                cost=session.state.children.cost.get(branch.id, 0.0),
-            )
-        )
-        for change in plan_counted(session.state.plan, branch.explore_start_id, branch.cumulative_stats):
+    broken: set[str] = set()
+    for branch in _exploring(session):
+        end = await _end_of(session, branch)
+        if end.status != "completed":  # else it had ended, and only to say so here was missing
+            broken.add(branch.explore_start_id)
+        session.emit(end)
+        for change in plan_counted(session.state.plan, branch.explore_start_id, end.cumulative_stats):
             Recorder(session).goal(change)
-    broken = {branch.explore_start_id for branch in branches}
     plan = session.state.plan
     for goal in list(plan.goals.values()):
         if goal.type == "explore_start" and not is_given_up(plan, goal.id):
@@ -87,14 +78,54 @@ async def settle_branches(session: Session) -> None:
     follow_choices(session)  # a merge may have been taken back right before the crash
 
 
+async def _end_of(session: Session, branch: BranchMeta) -> BranchCompleted:
+    """How a branch ended: as its own record says, which was brought to rest before; else by what is known here."""
+    branch_id = child_id(session.session_id, branch.id)
+    took = session.interrupted.get(branch.id)
+    status: BranchStatus = "abandoned"
+    score: Score | None = None
+    own = took.trace if took is not None else None
+    if took is not None and isinstance(own, BranchTrace) and own.status != "exploring":
+        if own.status == "completed":  # the kill came before it was told here
+            score = await asyncio.to_thread(_score, session.services.store, own)
+        status, summary = own.status, own.summary
+        stats, last_message = own.cumulative_stats, own.last_message
+        usage, cost = took.usage, took.cost
+    else:
+        words = branch.last_message.text() if branch.last_message is not None else ""
+        summary = await _summary(session.services.trace_folder(branch_id), words)
+        stats, last_message = branch.cumulative_stats, branch.last_message
+        usage = session.state.children.usage.get(branch.id, Usage())
+        cost = session.state.children.cost.get(branch.id, 0.0)
+    return BranchCompleted(
+        trace_id=session.session_id,
+        time=session.services.now(),
+        branch_id=branch.id,
+        status=status,
+        summary=summary,
+        cumulative_stats=stats,
+        last_message=last_message,
+        score=score,
+        usage=usage,
+        cost=cost,
+    )
+
+
+def _score(store: TraceStore, own: BranchTrace) -> Score | None:
+    """The score with which a branch ended: one of the last events of its log. Blocking."""
+    for event in reversed(store.events(own.trace_id, after=max(0, own.last_event_id - _LAST_EVENTS))):
+        if isinstance(event, BranchCompleted):
+            return event.score
+    return None
+
+
 def _end(session: Session, start: Goal, *, whole: bool) -> None:
     """``whole``: none of its branches was at work any more."""
     branches = session.state.children.of(start.id)
     record = Recorder(session).goal
     short = short_summary(branches)
     if whole and branches and {branch.id for branch in branches} >= set(start.branch_ids or ()):
-        chosen = early_words(session.state.children.chosen(start.id))
-        text = results_text(branches, score_table(branches), (), chosen)
+        text = results_text(branches, score_table(branches), (), decided_early(session, start.id))
         changes = plan_explored(session.state.plan, start.id, short, text)
     else:
         text = f"{WHY}\n\n{short}".strip()
@@ -124,20 +155,30 @@ async def _settle_own(session: Session, trace: BranchTrace) -> None:
     for message in own:
         calls = [call.name for call in message.tool_calls()]
         stats = counted(stats, message.tokens or 0, message.cost or 0.0, calls)
-    session.emit(
-        BranchCompleted(
-            trace_id=session.session_id,
-            time=session.services.now(),
-            branch_id=trace.id,
-            status="abandoned",
-            summary=await _summary(session.services.trace_folder(session.session_id), words),
-            cumulative_stats=stats,
-            last_message=own[-1] if own else None,
-            usage=trace.usage,
-            cost=trace.total_cost,
-        )
+    known = _known_above(session, trace)
+    folder = session.services.trace_folder(session.session_id)
+    # Where the main line was closed alone, it has the word: two records are not to tell two stories.
+    end = BranchCompleted(
+        trace_id=session.session_id,
+        time=session.services.now(),
+        branch_id=trace.id,
+        status=known.status if known is not None else "abandoned",
+        summary=known.summary if known is not None and known.summary else await _summary(folder, words),
+        cumulative_stats=known.cumulative_stats if known is not None else stats,
+        last_message=known.last_message if known is not None else own[-1] if own else None,
+        score=known.score if known is not None else None,
+        usage=trace.usage,
+        cost=trace.total_cost,
     )
+    session.emit(end)
     session.snapshot()
+
+
+def _known_above(session: Session, trace: BranchTrace) -> BranchMeta | None:
+    """How the branch ended by the open session that started it; None where that does not say, or is not open."""
+    above = session.services.sessions.get(parent_of(session.session_id))
+    branch = above.state.children.branches.get(trace.id) if above is not None else None
+    return branch if branch is not None and branch.status != "exploring" else None
 
 
 def _exploring(session: Session) -> list[BranchMeta]:

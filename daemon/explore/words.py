@@ -77,10 +77,12 @@ def unfinished_summary(stop: StopReason, detail: str, last_words: str) -> str:
     return f"{how}{why}{'' if why.endswith(('.', '!', '?')) else '.'}{said}"
 
 
-def results_text(branches: Sequence[BranchMeta], table: str, unsaved: Sequence[str], chosen: str = "") -> str:
+def results_text(
+    branches: Sequence[BranchMeta], table: str, unsaved: Sequence[str], decided: str = ""
+) -> str:
     """What the main line is told, in the format of seed 000 ("汇总结果示例").
 
-    ``chosen``: what was chosen already, while other branches were at work.
+    ``decided``: what the person says of the choice; the model is then not told how to choose.
     """
     lines = ["## Exploration results", ""]
     limit = max(_LEAST, min(_MOST, MAX_RESULT // max(1, len(branches))))
@@ -101,8 +103,8 @@ def results_text(branches: Sequence[BranchMeta], table: str, unsaved: Sequence[s
         if len(ids) > 1
         else ""
     )
-    if chosen:
-        lines += ["---", f"{chosen} Go on from there."]
+    if decided:
+        lines += ["---", decided]
         return "\n".join(lines)
     lines += [
         "---",

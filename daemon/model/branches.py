@@ -115,6 +115,7 @@ class Choice(Model):
     """What was chosen of an exploration at once."""
 
     branch_ids: tuple[str, ...]
+    """None at all: the person wants none of the branches."""
     tool_call_id: str
     """Of the change of files that it made."""
     summary: str

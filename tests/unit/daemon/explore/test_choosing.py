@@ -86,8 +86,14 @@ async def test_the_person_may_want_none(tmp_path: Path) -> None:
         session = bench.session(settings=PERSON)
         explored(session, {"A": []})
         task = await waiting(session)
-        commands.choose_none(session, "1")
-        assert "wants none of the branches" in await task
+        commands.choose_none(session, "1", "VS Code")
+        assert "The person (VS Code) wants none of the branches" in await task
+        goal = session.state.plan.goals["2"]
+        assert (goal.status, goal.summary) == (
+            "completed",
+            "The person (VS Code) wants none of the branches.",
+        )
+        assert (goal.selected_branch, session.state.plan.current_id) == (None, None)
         with pytest.raises(ToolError, match="Nobody waits"):
             commands.choose_none(session, "1")
 
@@ -144,8 +150,12 @@ async def test_a_choice_that_is_the_persons_stays_theirs_until_they_leave_it(
     async with daemon(tmp_path) as bench:
         session = await bench.opened(session.session_id)
         session.config = session.config.overlaid(settings, "editor", "test")
-        with pytest.raises(ToolError, match="goalwright explore pick"):
+        with pytest.raises(ToolError, match="goalwright explore pick") as refused:
             await model_picks(session, "A")
+        decided = {"none": "wants none of the branches", "picked": "Selected: branch B"}.get(how)
+        assert ("wait for a choice" in str(refused.value)) == (decided is None)
+        assert (decided or "say at the end") in str(refused.value)
+        assert session.state.plan.goals["2"].status == ("pending" if decided is None else "completed")
         with pytest.raises(ToolError, match="The person chooses"):
             await model_picks(session, "A:a.py")
         assert not (bench.workspace / "a.py").exists()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from daemon.api.lines import Line, Part, begun_with, live_branches, with_branches
 from daemon.api.listing import Listing, TraceQuery
-from daemon.api.seen import JsonObject, Seen, branch_detail, status_of, subagent_detail
+from daemon.api.seen import JsonObject, Seen, branch_detail, held_by, status_of, subagent_detail
 from daemon.api.step_views import NotFound, StepViews, TooLarge
 from daemon.collector import COLLECTOR
 from daemon.loop.recovery import replayed
@@ -96,7 +96,14 @@ class TraceReader:
         if (branch := parent.branch(name) or parent.branch(branch_id)) is not None:
             return await COLLECTOR.aside(branch_detail, branch, own)
         if (agent := parent.subagent(name) or parent.subagent(branch_id)) is not None:
-            return await COLLECTOR.aside(subagent_detail, agent, own)
+            state = self.live(session_id)
+            messages = list(state.messages) if state is not None else None
+
+            def tell() -> JsonObject:
+                held = held_by(self._messages_of(session_id) if messages is None else messages)
+                return subagent_detail(agent, own, held)
+
+            return await COLLECTOR.aside(tell)
         known = ", ".join([one.id for one in (*parent.branches, *parent.subagents)][:30])
         raise NotFound(
             f"There is no branch or sub-agent {branch_id} in this trace"
@@ -170,7 +177,7 @@ class TraceReader:
         """A session as it is now, live or stored. Raises NotFound, StoreError."""
         state = self.live(session_id)
         if state is not None:
-            seen = Seen.live(state, foreign=self.is_foreign(session_id))
+            seen = Seen.live(state, foreign=self.is_foreign(session_id), others=self.live)
             await COLLECTOR.aside(self._check_stored, session_id)
             return seen
         return await COLLECTOR.aside(self._stored, session_id)
@@ -181,7 +188,7 @@ class TraceReader:
         ``state``: of the session, at the event that the frame names. For a large plan (5 000 goals: 50 ms) take
         ``Seen.live(state, …)`` on the event loop, and ``.connected()`` of that in a thread.
         """
-        return Seen.live(state, foreign=self.is_foreign(session_id)).connected()
+        return Seen.live(state, foreign=self.is_foreign(session_id), others=self.live).connected()
 
     # -- stored traces, in threads --
 
@@ -207,17 +214,14 @@ class TraceReader:
                     and trace.last_event_id == self.store.last_event_id(session_id)
                 ):
                     tree, carried = self.store.goal_tree(session_id), trace.carried
-                    status = status_of(trace, None)
-                    return Seen(trace, tree, carried.branches, carried.subagents, status, foreign)
+                    return Seen.stored(trace, tree, carried.branches, carried.subagents, foreign=foreign)
             except (NewerFormat, UnknownTrace):
                 raise
             except StoreError:
                 pass  # the snapshot is damaged, and the log has it all
             state = self._replayed(session_id)
         seen = Seen.live(state, foreign=foreign)
-        return Seen(
-            seen.trace, seen.tree, seen.branches, seen.subagents, status_of(seen.trace, None), foreign
-        )
+        return Seen.stored(seen.trace, seen.tree, seen.branches, seen.subagents, foreign=foreign)
 
     def _replayed(self, session_id: str) -> SessionState:
         last = self.store.last_event_id(session_id)
@@ -232,6 +236,13 @@ class TraceReader:
             while len(self._states) > _STATES:
                 self._states.popitem(last=False)
         return state
+
+    def _messages_of(self, session_id: str) -> list[Message]:
+        """All of a stored session, from its log; none of one whose folder is gone."""
+        try:
+            return self._replayed(session_id).messages
+        except UnknownTrace:
+            return []
 
     def _refuse_newer(self, session_id: str) -> None:
         """Raises NewerFormat, UnknownTrace: no view of a trace shows what another one refuses."""

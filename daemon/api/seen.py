@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from daemon.loop.state import SessionState
-from daemon.model.branches import BranchMeta, SubagentMeta
+from daemon.model.branches import BranchMeta, SubagentMeta, child_id
 from daemon.model.goals import GoalStats, GoalTree
+from daemon.model.messages import Message, added
 from daemon.model.traces import BranchTrace, Trace, TraceStatus, trace_status
+from daemon.plan.counting import counted
 from daemon.plan.forest import GoalForest
 
+Live = Callable[[str], SessionState | None]
+"""The state of an open session, a branch or sub-agent too."""
 JsonObject = dict[str, Any]
 """As the API answers it, in snake_case. Not free of secrets before ``daemon.store.encoding`` has encoded it."""
 
@@ -64,16 +69,37 @@ class Seen:
     foreign: bool
 
     @classmethod
-    def live(cls, state: SessionState, *, foreign: bool) -> Seen:
-        """Of a live session, as it is now. Quick: shares what is frozen."""
+    def live(cls, state: SessionState, *, foreign: bool, others: Live = lambda _: None) -> Seen:
+        """Of a live session, as it is now. Quick: shares what is frozen. ``others``: where its sub-agents are."""
         return cls(
             state.trace,
             state.plan.snapshot(),
             tuple(state.children.branches.values()),
-            tuple(state.children.subagents.values()),
+            tuple(_so_far(agent, state, others) for agent in state.children.subagents.values()),
             status_of(state.trace, state),
             foreign,
         )
+
+    @classmethod
+    def stored(
+        cls,
+        trace: Trace,
+        tree: GoalTree,
+        branches: tuple[BranchMeta, ...],
+        subagents: tuple[SubagentMeta, ...],
+        *,
+        foreign: bool,
+    ) -> Seen:
+        """Of one that is not open: what was under way in it is so no more, nor is what it had started."""
+        ended = tuple(
+            branch.model_copy(update={"status": "abandoned"}) if branch.status == "exploring" else branch
+            for branch in branches
+        )
+        failed: dict[str, Any] = {"status": "failed", "stop_reason": "error"}
+        stopped = tuple(
+            agent.model_copy(update=failed) if agent.status == "running" else agent for agent in subagents
+        )
+        return cls(trace, tree, ended, stopped, status_of(trace, None), foreign)
 
     def forest(self) -> GoalForest:
         """The goals, indexed."""
@@ -114,16 +140,36 @@ class Seen:
         return next((agent for agent in self.subagents if agent.id == name), None)
 
 
+def _so_far(meta: SubagentMeta, above: SessionState, live: Live) -> SubagentMeta:
+    """A sub-agent with what it took until now: the record of the session above has that only when it has ended."""
+    state = live(child_id(above.trace.trace_id, meta.id)) if meta.status == "running" else None
+    if state is None:
+        return meta
+    usage, cost = state.trace.usage, state.trace.total_cost
+    for agent in state.children.subagents.values():
+        if agent.status == "running":
+            below = _so_far(agent, state, live)
+            usage, cost = added(usage, below.usage), cost + below.cost
+    return meta.model_copy(update={"usage": usage, "cost": cost, "message_count": len(state.messages)})
+
+
+def held_by(messages: Sequence[Message]) -> GoalStats:
+    """What messages hold, counted as those of goals and branches are."""
+    stats = GoalStats()
+    for message in messages:
+        tools = [call.name for call in message.tool_calls()]
+        stats = counted(stats, message.tokens or 0, message.cost or 0.0, tools)
+    return stats
+
+
 def branch_detail(meta: BranchMeta, own: Seen | None) -> JsonObject:
     """``GET /api/traces/{trace_id}/branches/{branch_id}``; ``own``: the branch's session, None when it has none yet."""
     inherited = own.trace.inherited if own is not None and isinstance(own.trace, BranchTrace) else 0
     return {**meta.stored(), "inherited": inherited, **_own(own)}
 
 
-def subagent_detail(meta: SubagentMeta, own: Seen | None) -> JsonObject:
-    """The same of a sub-agent: its own fields, and those of seed 000's branches."""
-    tokens = meta.usage.total
-    stats = GoalStats(message_count=meta.message_count, total_tokens=tokens, total_cost=meta.cost)
+def subagent_detail(meta: SubagentMeta, own: Seen | None, stats: GoalStats) -> JsonObject:
+    """The same of a sub-agent: its own fields, and those of seed 000's branches; ``stats``: of its messages."""
     goals = own.tree.goals if own is not None else ()
     return {
         **meta.stored(),

@@ -1,0 +1,64 @@
+"""What the API tells of sub-agents: while they work, when they have ended, and from the store."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from daemon.api.reader import JsonObject, TraceReader
+from daemon.api.serving import reader_of
+from tests.fakes.core import ALLOW_ALL, finish
+from tests.fakes.models import Call, Hold
+from tests.fakes.subagents import task, with_subagents
+
+
+async def told(reader: TraceReader, trace_id: str, name: str = "s1") -> tuple[JsonObject, JsonObject]:
+    """As the session above tells of it, in its details and in ``connected``; and as it is told of by itself."""
+    above, _, last = name.rpartition(".")
+    seen = await reader.seen(f"{trace_id}:{above}" if above else trace_id)
+    meta: JsonObject = seen.children()["subagents"][last]
+    state = reader.live(f"{trace_id}:{above}" if above else trace_id)
+    if state is not None:
+        assert reader.connected(state.trace.trace_id, state)["subagents"][last] == meta
+    itself = await reader.branch(trace_id, name)
+    assert meta.items() <= itself.items()
+    return meta, itself["cumulative_stats"]
+
+
+async def test_the_numbers_of_a_sub_agent_follow_its_work_and_are_counted_as_those_of_a_branch(
+    tmp_path: Path,
+) -> None:
+    outer, inner = Hold(), Hold()
+    main = [task("Find it.")], "It is main.py."
+    agents = {
+        "s1": [[Call("ls", {}), Call("ls", {})], [task("Look deeper.", "explore")], [outer, "main.py."]],
+        "s1.s1": [[Call("glob", {"pattern": "*"})], [inner, "It is there."]],
+    }
+    async with with_subagents(tmp_path, main, agents, command_line=ALLOW_ALL) as (bench, _):
+        session = bench.session()
+        reader, trace_id = reader_of(bench.core), session.session_id
+        working = asyncio.ensure_future(session.prompt("Where does it start?"))
+        await inner.reached.wait()
+        deep, deep_stats = await told(reader, trace_id, "s1.s1")
+        assert (deep["status"], deep["message_count"], deep_stats["preview"]) == ("running", 3, "glob")
+        assert deep["usage"]["output"] > 0
+        meta, stats = await told(reader, trace_id)
+        assert (meta["message_count"], stats["message_count"]) == (5, 5)
+        assert stats["preview"] == "ls × 2 → task"
+        own = reader.live(f"{trace_id}:s1")
+        assert own is not None
+        # With what works for it, as it is told at its end.
+        assert meta["usage"]["input"] == own.trace.usage.input + deep["usage"]["input"]
+        assert stats["total_tokens"] == sum(message.tokens or 0 for message in own.messages)
+        inner.go.set()
+        await outer.reached.wait()
+        outer.go.set()
+        await finish(working)
+        meta, stats = await told(reader, trace_id)
+        assert (meta["status"], meta["message_count"]) == ("completed", 7)
+        assert stats["preview"] == "ls × 2 → task"
+        messages = bench.core.store.messages(f"{trace_id}:s1")
+        assert stats["message_count"] == len(messages) == 7
+        assert stats["total_tokens"] == sum(message.tokens or 0 for message in messages)
+        stored = TraceReader(bench.core.store, lambda _: None)
+        assert await told(stored, trace_id) == (meta, stats)

@@ -201,12 +201,7 @@ def _not_planned(course: Course, happening: NotPlanned) -> tuple[Course, Decisio
     if course.mode == "replan":
         return course, End(happening.stop or "error", happening.why)
     if failed is not None and happening.stop in (None, "error"):
-        why = (
-            failed.detail
-            if failed.stop == "end_turn"
-            else f"{failed.detail} No new plan was made: {happening.why}"
-        )
-        return course, End(failed.stop, why)
+        return course, End(failed.stop, _and_not_planned(failed, happening.why))
     if happening.stop is not None:
         return course, End(happening.stop, happening.why)
     if not course.free and course.step is not None:  # the person wanted another plan in the middle of a step
@@ -286,6 +281,17 @@ def _next(course: Course, tree: PlanTree, end: End) -> tuple[Course, Decision]:
     if goal is None:
         return replace(course, step=None), end
     return replace(course, free=False, step=goal.id, nudged=False), Work("step", goal.id)
+
+
+def _and_not_planned(failed: End, why: str) -> str:
+    if failed.stop == "end_turn":
+        return failed.detail
+    if not failed.detail.strip():
+        return f"No new plan was made: {why}"
+    # What keeps a step from working mostly keeps the planning from it, too: once is enough.
+    same = failed.detail.strip().rstrip(".") == why.strip().rstrip(".")
+    rest = "No new plan could be made for the same reason." if same else f"No new plan was made: {why}"
+    return f"{_sentence(failed.detail.strip())} {rest}"
 
 
 def _sentence(text: str) -> str:

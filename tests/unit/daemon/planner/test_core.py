@@ -117,6 +117,18 @@ GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
             End("error", "It failed. No new plan was made: bad."),
         ),
         (
+            replace(ON_DEMAND, asked=AGAIN, failed=End("error", "boom")),
+            "",
+            NotPlanned("bad"),
+            End("error", "boom. No new plan was made: bad"),
+        ),
+        (
+            replace(ON_DEMAND, asked=AGAIN, failed=End("error", "boom")),
+            "",
+            NotPlanned("boom.", "error"),
+            End("error", "boom. No new plan could be made for the same reason."),
+        ),
+        (
             replace(STEP, asked=AGAIN, failed=End("error", "It failed.")),
             "1 !",
             NotPlanned("budget", "permission_denied"),

@@ -403,6 +403,7 @@ export interface CheckRun {
 
 /** What was chosen of an exploration at once. */
 export interface Choice {
+  /** None at all: the person wants none of the branches. */
   branchIds: string[];
   /** Of the change of files that it made. */
   toolCallId: string;

@@ -160,3 +160,41 @@ async def test_what_branches_took_counts_for_the_goal_of_their_exploration(tmp_p
         assert again.usage("1") == spending.usage("1") and again.cost("1") == pytest.approx(
             spending.cost("1")
         )
+
+
+@pytest.mark.parametrize(
+    ("how", "said", "unsaid"),
+    [
+        ("picked", "The person (VS Code) has chosen A.", "explore(select="),
+        ("none", "wants none of the branches", "explore(select="),
+        ("nobody", "do not select a branch yourself", "explore(select="),
+        ("left", "Take a branch over with explore(select=", "do not select"),
+    ],
+)
+async def test_a_result_says_what_was_decided_and_not_the_contrary_too(
+    tmp_path: Path, how: str, said: str, unsaid: str
+) -> None:
+    steps = {name: [Call("write", {"file_path": f"{name}.txt", "content": "x\n"}), "Done."] for name in "AB"}
+    replies = [explore("one", "two"), [Call("explore", {"select": ["B"]})], "Done."]
+    settings = {**EDITS, "explore_choice": "person", "permission_timeout_s": 0.5 if how == "nobody" else 60}
+    async with exploring(tmp_path, replies, steps, changes=True) as bench:
+        session = bench.session(settings=settings)
+        turn = asyncio.create_task(session.prompt("go"))
+        await until(lambda: bool(awaited(session)) or turn.done())
+        if how == "picked":
+            await picked(bench, session, "A")
+        elif how == "none":
+            commands.choose_none(session, "1", "VS Code")
+        elif how == "left":
+            commands.leave_to_model(session, "1", "VS Code")
+        assert (await turn).stop == "end_turn"
+        first, second = [message for message in session.state.messages if message.role == "tool"]
+        assert said in str(first.content) and unsaid not in str(first.content)
+        refusal = {"picked": "Selected: branch A", "none": "wants none", "nobody": "wait for a choice"}.get(
+            how
+        )
+        assert (refusal or "Selected: branch B") in str(second.content)
+        assert ("wait for a choice" in str(second.content)) == (how == "nobody")
+        goal = session.state.plan.goals["2"]
+        assert (goal.status == "completed") == (how != "nobody")
+        replays(bench, session)

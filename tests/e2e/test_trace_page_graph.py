@@ -118,6 +118,54 @@ async def test_a_branch_has_its_own_messages_and_none_of_those_it_began_with() -
         await expect(texts).to_have_text(["Design, as one would.", "More of it.", "Of the goal."])
 
 
+async def test_the_list_follows_the_trace_that_is_open_before_it_asks_again() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        tell_design(bench)
+        await page.goto(page_address(bench.port, DESIGN))
+        await expect(page.locator("#connection")).to_have_text("Live")
+        entry = page.locator("#traces .trace")
+        await expect(entry).to_contain_text("running")
+        tokens = bench.states[DESIGN].trace.usage.total
+        never = asyncio.Event()
+
+        async def unanswered(_: Route) -> None:
+            await never.wait()
+
+        await page.route(re.compile(r"/api/traces\?"), unanswered)
+        await entry.focus()
+        bench.say(DESIGN, "3", "One more.")
+        assert bench.states[DESIGN].trace.usage.total == tokens + 100
+        await expect(entry).to_contain_text(f"{(tokens + 100) / 1000:.1f}k tokens")
+        bench.end(DESIGN)
+        await expect(entry).to_contain_text("completed")
+        await expect(entry).to_be_focused()
+        never.set()
+
+
+async def test_what_gave_way_to_the_pane_is_back_when_it_is_closed_unless_the_person_moved_it() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        tell_design(bench, ended=True)
+        await page.goto(page_address(bench.port, DESIGN))
+        start = node(page, "start")
+        await expect(start).to_be_in_viewport(ratio=1)
+        last = page.locator(".dag-node").last
+        await last.click()
+        await expect(page.locator("#pane")).to_be_visible()
+        await expect(start).not_to_be_in_viewport(ratio=1)
+        await page.keyboard.press("Escape")
+        await expect(page.locator("#pane")).to_be_hidden()
+        await expect(start).to_be_in_viewport(ratio=1)
+
+        await page.locator("#graph").hover()
+        await page.mouse.wheel(0, 10)
+        await last.click()
+        await expect(start).not_to_be_in_viewport(ratio=1)
+        moved = await last.bounding_box()
+        await page.keyboard.press("Escape")
+        await expect(page.locator("#pane")).to_be_hidden()
+        assert await last.bounding_box() == moved
+
+
 async def test_totals_are_those_of_the_api_at_every_moment() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench)

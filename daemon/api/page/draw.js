@@ -136,6 +136,11 @@ export class DagView {
     if (current) this.reveal(current.key);
   }
 
+  /** There is more room again: what gave way comes back, unless the person has moved it. */
+  settle() {
+    if (this.layout && this.host.clientWidth && !this.viewport.touched) this.viewport.settle(this.layout);
+  }
+
   /** @param {number} factor around the middle; above 1 nearer */
   zoom(factor) {
     this.viewport.zoomAt(this.viewport.scale * factor, this.host.clientWidth / 2, this.host.clientHeight / 2);

@@ -23,6 +23,8 @@ export class TraceList {
     this.wanted = PAGE;
     /** @type {string | null} */
     this.selected = null;
+    /** The trace that is open, as its socket tells of it. @type {TraceMeta | null} */
+    this.open = null;
     this.asked = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;
@@ -76,10 +78,35 @@ export class TraceList {
     this.paint();
   }
 
+  /**
+   * What is told of the trace that is open, before the list is asked for again.
+   * @param {TraceMeta} trace
+   */
+  heard(trace) {
+    this.open = trace;
+    const known = this.traces.find((one) => one.trace_id === trace.trace_id);
+    const link = [...this.parts.list.querySelectorAll("[data-trace]")].find((one) => one.getAttribute("data-trace") === trace.trace_id);
+    const shown = link?.parentElement;
+    if (!known || !link || !shown) return;
+    const now = this.entry(known);
+    if (now.isEqualNode(shown)) return;
+    const focused = link === document.activeElement;
+    shown.replaceWith(now);
+    if (focused && now.firstElementChild instanceof HTMLElement) now.firstElementChild.focus({ preventScroll: true });
+  }
+
+  /** @param {TraceMeta} listed */
+  entry(listed) {
+    const { open } = this;
+    const newer = open !== null && open.trace_id === listed.trace_id && (open.last_event_id ?? 0) > (listed.last_event_id ?? 0);
+    const trace = newer ? { ...listed, status: open.status, title: open.title, total_tokens: open.total_tokens, total_cost: open.total_cost } : listed;
+    return entry(trace, trace.trace_id === this.selected);
+  }
+
   paint() {
     const { list } = this.parts;
     const focused = document.activeElement?.getAttribute("data-trace");
-    list.replaceChildren(...this.traces.map((trace) => entry(trace, trace.trace_id === this.selected)));
+    list.replaceChildren(...this.traces.map((trace) => this.entry(trace)));
     if (!this.traces.length) list.append(h("li", { class: "note" }, "No traces."));
     if (focused) {
       const again = [...list.querySelectorAll("[data-trace]")].find((one) => one.getAttribute("data-trace") === focused);

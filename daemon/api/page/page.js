@@ -48,6 +48,7 @@ const list = new TraceList(
   api,
 );
 const messages = new MessagesPane(pane, api, () => {
+  view?.view.settle();
   // Who works elsewhere meanwhile stays there.
   if (!pane.contains(document.activeElement) && document.activeElement !== document.body) return;
   const { selected } = view?.view ?? {};
@@ -170,6 +171,7 @@ function paintHead(state) {
     say("");
     return;
   }
+  list.heard({ ...trace, last_event_id: state.last_event_id });
   facts.append(h("span", { class: `pill ${trace.status}` }, statusWord(trace.status)),
     [
       `${amount(trace.total_messages)} messages`, `${amount(trace.total_tokens)} tokens`, money(trace.total_cost),

@@ -59,6 +59,20 @@ export class Viewport {
     return whole >= this.scale;
   }
 
+  /**
+   * Moves a thing of the plane no further than it must, until none of it is out of sight on one side while there is room
+   * on the other.
+   * @param {{ width: number, height: number }} thing
+   */
+  settle({ width, height }) {
+    const place = (/** @type {number} */ at, /** @type {number} */ room, /** @type {number} */ size) => {
+      const last = room - size * this.scale - EDGE;
+      return Math.min(Math.max(at, Math.min(EDGE, last)), Math.max(EDGE, last));
+    };
+    const [x, y] = [place(this.x, this.host.clientWidth, width), place(this.y, this.host.clientHeight, height)];
+    if (x !== this.x || y !== this.y) this.pan(x - this.x, y - this.y);
+  }
+
   /** The part of the plane that is seen, with room around it. @param {number} [room] pixels */
   seen(room = 0) {
     const { clientWidth: width, clientHeight: height } = this.host;

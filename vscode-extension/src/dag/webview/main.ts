@@ -22,6 +22,7 @@ function page(root: HTMLElement): void {
   );
   const hostApi = new HostApi();
   const messages = new MessagesPane(pane, hostApi.api, () => {
+    graph.view.settle();
     const { selected } = graph.view;
     if (selected) graph.view.select(selected, { focus: true });
   });

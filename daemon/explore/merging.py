@@ -107,7 +107,9 @@ async def merge_selected(
             no_files = "It changed no files: there is nothing to take over."
             why = "There is nothing else to take over." if beside else no_files
         told = Told(f"{note}\n{why}", title=f"{_ids(branches)}: nothing to write")
-        _choose(session, branches, _choice(tool_call_id, by, f"{head} {why}", used=bool(picks)))
+        # What an earlier merge has brought is used as long as that one is not undone: this adds nothing.
+        if fresh := [branch for branch in branches if not _is_used(session, branch)]:
+            _choose(session, fresh, _choice(tool_call_id, by, f"{head} {why}", used=bool(picks)))
         return Selection(told, branches, ())
     outcome = await apply_changes(
         _changes(plan, services.workspace),
@@ -354,6 +356,10 @@ def _choose(session: Session, branches: Sequence[BranchMeta], choice: Choice) ->
     for start_id in dict.fromkeys(branch.explore_start_id for branch in branches):
         ids = tuple(branch.id for branch in branches if branch.explore_start_id == start_id)
         note_choice(session, start_id, choice.model_copy(update={"branch_ids": ids}))
+
+
+def _is_used(session: Session, branch: BranchMeta) -> bool:
+    return branch.id in (session.state.children.used(branch.explore_start_id) or "").split(", ")
 
 
 def _choice(tool_call_id: str, by: str, summary: str, *, used: bool = True) -> Choice:

@@ -114,6 +114,19 @@ async def test_of_two_merges_the_one_that_is_left_is_named(tmp_path: Path) -> No
         assert used(session) == "A"
 
 
+async def test_what_is_there_already_when_it_is_picked_again_goes_with_the_undo(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        explored(session, {"A": [created("a.py", "a\n")], "B": [created("a.py", "a\n")]})
+        await picked(bench, session, "A")
+        again = await commands.select_for_person(session, ["A:a.py"], "VS Code")
+        assert "Already as in the branch: a.py" in again.content
+        await Restorer(session).undo()
+        assert used(session) is None
+        goal = session.state.plan.goals["2"]
+        assert goal.summary == "The merge of branch A was taken back."
+
+
 async def test_a_branch_that_changed_nothing_is_chosen_and_not_used(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daemon.agents.interrupted import read_interrupted
+from daemon.agents.left_children import LeftChildren
 from daemon.agents.loader import AgentProfile, Agents, Found, UnknownAgent
 from daemon.api.door import ApiDoor
 from daemon.bus import Bus
@@ -160,6 +160,7 @@ class Daemon:
             copies=self._branch_copies.open,
         )
         self._branch_copies.recover(self._services)
+        self._left_children = LeftChildren(self._services, self.session)
         self._dumps: LiveDumps | None = None
         """Of the step trees, when the person wants them."""
         self.api = ApiDoor(self)
@@ -375,8 +376,10 @@ class Daemon:
         # Another one only until a client with more trust prompts, or its file is back.
         agent = await asyncio.to_thread(self._agents.find_or_stand_in, state.trace.agent, self.trust())
         session = Session(state, agent, self._services, foreign=foreign)
+        below: list[str] = []
         if not foreign:
-            session.interrupted = await asyncio.to_thread(read_interrupted, self.store, state)
+            below = await asyncio.to_thread(self.store.children, session_id)
+            session.interrupted = await self._left_children.close(state)
         child = branch_of(session_id)
         if foreign or child or not waits_for_answer(state):
             close_what_is_open(session)
@@ -396,6 +399,10 @@ class Daemon:
             await self._branch_copies.settle(session)
         self._sessions[session_id] = session
         self._dump(session)
+        if below and child is None:
+            task = asyncio.create_task(self._left_children.close_others(below))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return session
 
     def _dump(self, session: Session) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from daemon.explore.results import load_result
 from daemon.model.events import ExploreCompleted
-from daemon.model.traces import BranchTrace
 from daemon.store.files import FileTraceStore
 from tests.fakes import explore_child
 from tests.fakes.branches import BranchModels, left_over, repository, state_of
+from tests.fakes.children_at_rest import check_children
 from tests.fakes.core import daemon
 from tests.fakes.waiting import until
 
@@ -55,16 +55,8 @@ async def nothing_is_left(folder: Path, before: object, *, kept: tuple[str, ...]
         assert session.state.turn is None
         assert not session.state.pending
         await until(lambda: left_over(folder / "home") == [], "that no copy is left")
-        for branch in branches.values():
-            assert branch.summary
-            store = bench.core.store
-            if not store.folder(f"{session_id}:{branch.id}").is_dir():
-                continue  # it had not begun
-            child = await bench.opened(f"{session_id}:{branch.id}")
-            assert child.state.turn is None
-            assert isinstance(child.state.trace, BranchTrace)
-            assert child.state.trace.status != "exploring"
-            assert child.sealed
+        assert all(branch.summary for branch in branches.values())
+        await check_children(bench.core.store, session)
         for name in kept:
             result = load_result(bench.core.store.folder(f"{session_id}:{name}") / "result")
             assert result is not None

@@ -17,6 +17,7 @@ from daemon.loop.restoring import Restorer
 from daemon.loop.session import Sealed
 from daemon.store.files import FileTraceStore
 from tests.fakes import subagents_child
+from tests.fakes.children_at_rest import check_children
 from tests.fakes.core import check_pairs, check_record, daemon
 from tests.fakes.waiting import until
 
@@ -88,6 +89,7 @@ async def reopened(folder: Path) -> int:
         known = session.state.children.subagents
         assert [meta.status for meta in known.values() if meta.status == "running"] == []
         broken = sum(meta.status == "failed" for meta in known.values())
+        await check_children(bench.core.store, session)
         for name in known:
             child_id = f"{session_id}:{name}"
             if (folder / "workspace" / ".trace" / session_id / "agents" / name / "events.jsonl").exists():

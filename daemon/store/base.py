@@ -5,7 +5,24 @@ snapshots that can be rebuilt from the log. One process writes a trace, many may
 enough for the event loop; everything that reads is not, callers put it in a thread.
 
 A back end is whatever passes ``tests/contract/store``: ids are plain strings that sort by age, values are frozen
-models, and nothing here speaks of files.
+models, and nothing here speaks of files. What all of it asks, besides what the methods say:
+
+- Nothing that outlives the process holds a secret. ``encoding.json_bytes`` makes of ``model.stored()`` what may be
+  kept: all records go through it. (A store that keeps the objects themselves and nothing else may keep them as they
+  are: what works with them needs the originals.)
+- Texts may hold halves of characters (lone surrogates, which models send), which UTF-8 cannot and pydantic's own JSON
+  refuses. ``json_bytes`` mends them; what is read then may differ from what was written in these characters alone.
+- Ids: ``ids.TRACE_ID`` of a main line, ``model.branches.BRANCH_ID`` of a child; ``ids.folder_names`` raises
+  UnknownTrace for what is neither. They come from clients and from logs that anybody may have written: letters are
+  told apart by case, and no id may lead anywhere else, name two sessions, or be a pattern.
+- Methods are called from several threads at once: readers while one writes. A reader sees each event, message and
+  snapshot whole or not at all, and of events a beginning: never one without those before it.
+- A kill at any moment loses nothing that a method has returned from, and leaves of the rest all or nothing, but for a
+  torn event at the end of a log, which readers do not see and ``recover`` removes.
+- ``append``, ``save_message`` and ``save_snapshot`` cost what they write, not what is there: they run for every event
+  of a long session, on the event loop.
+- One record that is damaged costs that record. Whoever asks for it by its id is told (StoreError); lists and pages
+  leave it out.
 """
 
 from __future__ import annotations
@@ -105,7 +122,7 @@ class TraceStore(Protocol):
     ) -> list[Trace]:
         """Newest first, those older than ``before`` that ``matches`` wants; main lines only.
 
-        Reads no further than to the last one returned. What cannot be read is left out.
+        Reads no further than to the last one returned. What cannot be read, or is of a newer format, is left out.
         """
         ...
 
@@ -132,7 +149,7 @@ class TraceStore(Protocol):
         ...
 
     def events(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
-        """Events with an id above ``after``, in order, the first ``limit`` of them.
+        """Events with an id above ``after`` (any number, also below zero), in order, the first ``limit`` of them.
 
         What they cost follows from how many there are to return, not from the length of the log. What this version
         does not know, or what is damaged, is left out; ids rise, and may have gaps.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -21,6 +22,7 @@ from daemon.store.encoding import json_bytes
 from daemon.store.ids import folder_names, order_of_children, parent_of
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+ReadT = TypeVar("ReadT")
 _TABLES = """
 CREATE TABLE IF NOT EXISTS traces (id TEXT PRIMARY KEY, parent TEXT, meta BLOB, goals BLOB, last_event INT);
 CREATE TABLE IF NOT EXISTS events (trace TEXT, id INT, body BLOB, PRIMARY KEY (trace, id)) WITHOUT ROWID;
@@ -104,7 +106,10 @@ class SqliteTraceStore:
 
     def trace(self, trace_id: str) -> Trace:
         ((meta,),) = self._run("SELECT meta FROM traces WHERE id=?", self._known(trace_id))
-        return _trace(meta)
+        found = _readable(_trace, meta)
+        if found is None:
+            raise StoreError(f"The metadata of {trace_id} is damaged.")
+        return found
 
     def goal_tree(self, trace_id: str) -> GoalTree:
         ((goals,),) = self._run("SELECT goals FROM traces WHERE id=?", self._known(trace_id))
@@ -116,9 +121,8 @@ class SqliteTraceStore:
         rows = self._run(
             "SELECT meta FROM traces WHERE parent IS NULL AND (?1 IS NULL OR id<?1) ORDER BY id DESC", before
         )
-        found = (
-            trace for (meta,) in rows if matches is None or matches(_trace(meta)) for trace in [_trace(meta)]
-        )
+        known = (_readable(_trace, meta) for (meta,) in rows)
+        found = (trace for trace in known if trace is not None and (matches is None or matches(trace)))
         return [trace for trace, _ in zip(found, range(limit), strict=False)]
 
     def children(self, trace_id: str) -> list[str]:
@@ -139,17 +143,20 @@ class SqliteTraceStore:
             "SELECT body FROM messages WHERE trace=?1 AND (?2 IS NULL OR sequence<?2) AND (?3 IS NULL OR role=?3)"
             " AND (?4 IS NULL OR EXISTS (SELECT 1 FROM json_each(?4) WHERE value IS goal))"
             " AND (logged OR NOT EXISTS (SELECT 1 FROM messages AS other WHERE other.trace=?1 AND other.logged))"
-            " ORDER BY sequence DESC, id DESC LIMIT ?5",
-            *(self._known(trace_id), before, role, goals, -1 if limit is None else max(0, limit)),
+            " ORDER BY sequence DESC, id DESC",
+            *(self._known(trace_id), before, role, goals),
         )
-        return [Message.model_validate_json(body) for (body,) in reversed(rows)]
+        read = (_readable(Message.model_validate_json, body) for (body,) in rows)
+        found = (message for message in read if message is not None)
+        return list(itertools.islice(found, None if limit is None else max(0, limit)))[::-1]
 
     def events(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
-        rows = self._run(
-            "SELECT body FROM events WHERE trace=? AND id>? ORDER BY id LIMIT ?",
-            *(self._known(trace_id), after, -1 if limit is None else max(0, limit)),
-        )
-        return [_EVENT.validate_json(body) for (body,) in rows]
+        wanted = "SELECT body FROM events WHERE trace=? AND id>? ORDER BY id"
+        with self._lock:  # row by row: what is damaged does not count for the limit
+            rows = self._db.execute(wanted, (self._known(trace_id), after))
+            read = (_readable(_EVENT.validate_json, body) for (body,) in rows)
+            found = (event for event in read if event is not None)
+            return list(itertools.islice(found, None if limit is None else max(0, limit)))
 
     def last_event_id(self, trace_id: str) -> int:
         ((last,),) = self._run("SELECT ifnull(max(id), 0) FROM events WHERE trace=?", self._known(trace_id))
@@ -180,6 +187,13 @@ class SqliteTraceStore:
     def _run(self, statement: str, *values: Any) -> list[Any]:
         with self._lock:
             return self._db.execute(statement, values).fetchall()
+
+
+def _readable(read: Callable[[bytes], ReadT], record: bytes) -> ReadT | None:
+    try:
+        return read(record)
+    except ValueError:
+        return None
 
 
 def _trace(meta: bytes) -> Trace:

@@ -5,7 +5,9 @@ A back end that is added to ``BACKENDS`` runs through the whole of ``tests/contr
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,28 @@ def _tear_file(folder: Path) -> int:
 
 TEARS: Mapping[str, Callable[[Path], int]] = {"files": _tear_file}
 """Leaves half an event in the log of ``ID``, as a crash does; returns its bytes. What cannot be torn is not here."""
+
+
+def _damage_files(folder: Path, trace_id: str, event_id: int) -> None:
+    log = folder / trace_id / "events.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True) if log.exists() else []
+    if event_id:
+        lines[event_id - 1] = lines[event_id - 1][:-2] + b"#\n"
+        log.write_bytes(b"".join(lines))
+    else:
+        (folder / trace_id / "meta.json").write_bytes(b"{")
+
+
+def _damage_rows(folder: Path, trace_id: str, event_id: int) -> None:
+    with closing(sqlite3.connect(folder / "traces.db")) as database, database:
+        if event_id:
+            database.execute("UPDATE events SET body=? WHERE trace=? AND id=?", (b"{", trace_id, event_id))
+        else:
+            database.execute("UPDATE traces SET meta=? WHERE id=?", (b"{", trace_id))
+
+
+DAMAGES: Mapping[str, Callable[[Path, str, int], None]] = {"files": _damage_files, "sqlite": _damage_rows}
+"""Damages one event of a session, or, of the id 0, its metadata."""
 
 
 def trace(trace_id: str = ID, **fields: Any) -> Trace:

@@ -138,3 +138,58 @@ async def test_a_run_with_yes_leaves_the_persons_choice_to_the_model(tmp_path: P
     assert "`goalwright explore leave`" in run.stdout + run.stderr
     assert "left to the model (--yes)" in run.stdout
     assert (workspace / "cart.py").read_text() == ways.EXACT
+
+
+_TURNS = (
+    "rm plain && mkdir plain && echo in > plain/in.txt; rm -r folder && echo file > folder;"
+    " chmod +x run.sh; mv old.txt new.txt; echo log > my.log"
+)
+
+
+async def test_a_branch_that_turns_files_and_folders_is_shown_picked_and_taken_back(tmp_path: Path) -> None:
+    workspace = tmp_path / "turned"
+    old = {
+        "plain": "was a file\n",
+        "folder/x.txt": "x\n",
+        "run.sh": "#!/bin/sh\n",
+        "old.txt": "moved\n" * 9,
+        ".gitignore": "*.log\n.trace/\n",
+    }
+    for name, text in old.items():
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text(text)
+    who = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+    for args in (("init", "-q"), ("add", "-A"), (*who, "commit", "-q", "-m", "first")):
+        await asyncio.to_thread(ways.git, workspace, *args)
+
+    def files() -> dict[str, str]:
+        found = (path for path in workspace.rglob("*") if path.is_file())
+        names = {path.relative_to(workspace).as_posix(): path for path in found}
+        return {name: path.read_text() for name, path in names.items() if name[:5] not in (".git/", ".trac")}
+
+    explore = {"name": "explore", "input": {"branches": ["turn"]}}
+    script = {
+        "name": "turning",
+        "turns": [[{"tool_calls": [explore]}, {"text": "Done."}]],
+        "branches": {
+            "A": [[{"tool_calls": [{"name": "bash", "input": {"command": _TURNS}}]}, {"text": "Turned."}]]
+        },
+    }
+    (tmp_path / "turning.json").write_text(json.dumps(script))
+    async with installed(workspace) as goalwright:
+        (await goalwright.run("go", "--yes", "--model", f"scripted/{tmp_path / 'turning.json'}")).check()
+        shown = await says(goalwright, "explore", "diff", "A")
+        assert "Mode of run.sh: 100644 is 100755 now" in shown
+        assert "Moved from old.txt to new.txt" in shown and "+log" not in shown
+        assert "+log" in await says(goalwright, "explore", "diff", "A", "my.log")
+        await says(goalwright, "explore", "pick", "A", "--yes")
+        assert files() == {
+            "plain/in.txt": "in\n",
+            "folder": "file\n",
+            "run.sh": "#!/bin/sh\n",
+            "new.txt": "moved\n" * 9,
+            ".gitignore": old[".gitignore"],
+        }
+        assert (workspace / "run.sh").stat().st_mode & 0o100
+        await says(goalwright, "undo")
+        assert files() == old

@@ -92,6 +92,14 @@ async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
             "aria-selected", "true"
         )
 
+        # A branch has its own messages alone, as many as its edge counts.
+        await window.node(re.compile("^Branch A ")).click()
+        facts = pane(window).locator(".facts")
+        await expect(facts).to_have_text(re.compile(r"completed · \d+ messages"))
+        counted = re.search(r"(\d+) messages", await facts.inner_text())
+        assert counted is not None
+        await expect(pane(window).locator(".message")).to_have_count(int(counted[1]))
+
         # A branch opens in its place, and its goals have its letter before their numbers.
         await window.page.keyboard.press("Escape")
         await expect(pane(window)).to_be_hidden()

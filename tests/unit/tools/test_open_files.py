@@ -99,6 +99,27 @@ async def test_a_disk_that_fails_takes_the_buffers_back(ctx: FakeToolContext) ->
     assert path.read_bytes() == b"one\n"
 
 
+async def test_an_editor_that_does_not_save_takes_back_what_turned_on_disk(ctx: FakeToolContext) -> None:
+    path = opened(ctx, "a.py", b"one\n")
+    plain, inner = put(ctx, "plain", b"a file\n"), put(ctx, "folder/deep/x", b"x\n")
+    plain.chmod(0o755)
+    inner.chmod(0o600)
+    ctx.files.unwilling.add(path)
+    with pytest.raises(ToolError):
+        await apply_changes(
+            [
+                FileChange(plain / "in" / "side", None, b"in\n"),
+                FileChange(path, b"one\n", b"two\n"),
+                FileChange(plain, b"a file\n", None),
+                FileChange(ctx.workspace / "folder", None, b"a file now\n"),
+                FileChange(inner, b"x\n", None),
+            ],
+            ctx,
+        )
+    assert [one.read_bytes() for one in (path, plain, inner)] == [b"one\n", b"a file\n", b"x\n"]
+    assert (plain.stat().st_mode & 0o777, inner.stat().st_mode & 0o777) == (0o755, 0o600)
+
+
 async def test_what_must_not_be_changed_is_refused_before_anybody_is_asked(ctx: FakeToolContext) -> None:
     path = put(ctx, "a.ipynb", b"{}\n")
     ctx.files.refusals[path] = "a.ipynb is open as a notebook."

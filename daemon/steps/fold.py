@@ -182,7 +182,7 @@ class StepFold:
         }
         if self.tree.get(step_id) is None:
             parent = goal_step_id(goal.parent_id) if goal.parent_id is not None else None
-            self._add(step_id, "goal", parent, now, fields, before_id=self._following(goal))
+            self._add(step_id, "goal", parent, now, fields, before_id=self._following(goal, parent))
         else:
             self._update(step_id, fields)
         if goal.status in ("completed", "abandoned") and goal.summary:
@@ -201,13 +201,14 @@ class StepFold:
         else:
             self._update(step_id, fields)
 
-    def _following(self, goal: Goal) -> str | None:
-        """The sibling goal that comes next in the plan, when there is one."""
+    def _following(self, goal: Goal, parent: str | None) -> str | None:
+        """The sibling goal that comes next in the plan, when there is one, and it stands below ``parent`` here, too."""
         siblings = self._plan.children(goal.parent_id)
         if not siblings or siblings[-1].id == goal.id:
             return None
         place = next((at for at, sibling in enumerate(siblings) if sibling.id == goal.id), len(siblings))
-        return goal_step_id(siblings[place + 1].id) if place + 1 < len(siblings) else None
+        step = self.tree.get(goal_step_id(siblings[place + 1].id)) if place + 1 < len(siblings) else None
+        return step.step_id if step is not None and step.parent_id == parent else None
 
     def _move_goal(self, goal_id: str) -> None:
         goal = self._plan.goals.get(goal_id)
@@ -221,7 +222,7 @@ class StepFold:
             return  # a damaged log
         spent = Spent.of_step(step)
         self._spend(step.parent_id, spent.taken_back())
-        before = self._following(goal)
+        before = self._following(goal, parent)
         self.tree.move(step.model_copy(update={"parent_id": parent}), before)
         self._changes.append(StepUpdated(step.step_id, {"parent_id": parent, "before_id": before}))
         self._spend(parent, spent)

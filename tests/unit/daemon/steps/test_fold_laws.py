@@ -289,3 +289,16 @@ def test_no_made_up_log_breaks_the_tree_or_a_dump(events: list[Event]) -> None:
         assert "\x1b" not in dump(fold.head, fold.tree, now=BEGIN)
     assert to_todo_string(fold.tree).count("\n") <= fold.tree.total_steps
     to_history_string(fold.tree)
+
+
+def test_a_goal_that_stands_elsewhere_among_the_steps_is_not_named_as_the_next_one() -> None:
+    # Goal 1 came before its parent did, so its step is at the top.
+    early = Goal(id="1", parent_id="3", description="early")
+    events: list[Event] = [GoalAdded(trace_id="t", time=BEGIN, goal=early)]
+    events += [GoalAdded(trace_id="t", time=BEGIN, goal=Goal(id=name, description=name)) for name in "32"]
+    events.append(GoalMoved(trace_id="t", time=BEGIN, goal_id="2", parent_id="3", before_id="1"))
+    fold, mirror = StepFold("t"), Mirror()
+    for number, event in enumerate(events, 1):
+        for change in fold.apply(event.model_copy(update={"event_id": number})):
+            mirror.take(change)
+    assert mirror.walked() == [step.stored() for step in fold.tree.filter()]

@@ -150,7 +150,7 @@ class Daemon:
             trust=self.trust,
             watch_command=self._commands.watch,
             expect_command=self._commands.expect,
-            note_write=self._commands.wrote,
+            writes=self._commands.meanwhile,
             navigation=navigation or NoNavigation(),
             own_servers=own_servers,
             open_eyes=open_eyes,

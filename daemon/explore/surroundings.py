@@ -93,7 +93,7 @@ async def surroundings(
         navigation=eyes.navigation,
         watch_command=commands.watch,
         expect_command=commands.expect,
-        note_write=commands.wrote,
+        writes=commands.meanwhile,
         on_read=watch.add,
         # What is written here when the daemon dies is thrown away with the copy, so nobody recovers it.
         journal=private / "journal",

@@ -17,11 +17,14 @@ from typing import TypeVar
 
 from daemon.files.baseline import Baseline
 from daemon.files.history import Place, Seen, SessionHistory
-from daemon.files.state import Delta, State
+from daemon.files.meanwhile import Meanwhile, Notes
+from daemon.files.overlaps import UNKNOWN, Write
+from daemon.files.seen_changes import Bases, Found, in_turn, kind_of, seen_changes
+from daemon.files.state import Delta
 from daemon.files.tree import TooLarge, Tree
 from daemon.files.tree_events import TreeEvents
 from daemon.files.versions import Version
-from tools.base import ChangeKind, CommandChange, CommandWatch, FileChange, ToolError
+from tools.base import CommandChange, CommandWatch, ToolError
 from tools.writing.atomic import read_or_none
 
 log = logging.getLogger(__name__)
@@ -32,13 +35,10 @@ MAX_CHANGES = 2_000
 """Files of one command that are kept."""
 MAX_NAMED = 20_000
 """More files of one command whose names are kept; the others are only counted."""
-MAX_CONTENT = 8 * 1024 * 1024
-"""Bytes of a new content that is kept."""
 _BATCH = 100
 _MAX_TOLD = 200
 _SLICE_S = 0.05
 _TOLD_AT_ONCE = 20
-
 
 _Made = tuple[SessionHistory, Sequence[Version]]
 """Versions that are to be told of."""
@@ -61,8 +61,8 @@ class _Watch:
     """All that keep what it changes: the session's own first. One watch for them all, as each takes what the others
     keep for somebody else's."""
     deltas: dict[str, Delta] = field(default_factory=dict[str, Delta])
-    others: set[str] = field(default_factory=set[str])
-    """Paths that our own tools or the editor wrote meanwhile."""
+    notes: Notes = field(default_factory=Notes)
+    """What others wrote meanwhile."""
     begun: bool = False
     late: bool = False
     """The command began before the tree was known: what it changed cannot be told from what was so before."""
@@ -104,6 +104,8 @@ class CommandWatches:
         self._lock = threading.Lock()
         self._watches: list[_Watch] = []
         self._covering: asyncio.Task[None] | None = None
+        self.meanwhile = Meanwhile()
+        """To be told of what is written by others than commands."""
 
     def expect(self) -> None:
         """A command is going to run: get to know the files while the person still thinks about it."""
@@ -124,7 +126,7 @@ class CommandWatches:
             with self._lock:
                 if not watch.begun:
                     watch.late = True
-                    self._watches.append(watch)
+                    self._add(watch)
             if watch.late:
                 log.info("the files of the workspace are not known yet")
             self._cover_in_background()
@@ -155,10 +157,16 @@ class CommandWatches:
         return changes
 
     def wrote(self, path: Path) -> None:
-        """Somebody else than a command wrote a file: a tool, an undo, the editor."""
+        """Somebody wrote a file whose work is not kept: the person, in an editor."""
         with self._lock:
-            for watch in self._watches:
-                watch.others.add(path.as_posix())
+            if not self._watches:
+                return
+
+        def look() -> None:
+            with contextlib.suppress(OSError):
+                self.meanwhile.found(path, read_or_none(path))
+
+        self._run(look)
 
     async def close(self) -> None:
         """Stop watching."""
@@ -187,6 +195,12 @@ class CommandWatches:
             watch.late = True
             if watch in self._watches:
                 self._watches.remove(watch)
+            self.meanwhile.close(watch.notes)
+
+    def _add(self, watch: _Watch) -> None:
+        if watch not in self._watches:
+            watch.notes = self.meanwhile.open()
+            self._watches.append(watch)
 
     def _cover_in_background(self) -> None:
         if not self._closed and (self._covering is None or self._covering.done()):
@@ -213,6 +227,10 @@ class CommandWatches:
 
     def _begin(self, watch: _Watch) -> None:
         self._build()
+        with self._lock:
+            if watch.late:
+                return
+            self._add(watch)  # before looking: what is written from now on is noted
         try:
             if self._built and not self._given_up:
                 self._collect()
@@ -224,7 +242,8 @@ class CommandWatches:
         with self._lock:
             if not watch.late:
                 watch.begun = True
-                self._watches.append(watch)
+                watch.deltas.clear()  # what was before
+                self.meanwhile.begin(watch.notes)
 
     def _cover(self) -> bool:
         if not self._built or self._given_up:
@@ -260,76 +279,74 @@ class CommandWatches:
         try:
             self._collect()
             with self._lock:
-                deltas = [delta for path, delta in watch.deltas.items() if path not in watch.others]
-            deltas = [delta for delta in deltas if delta.old != delta.new]
-            return self._keep(watch, sorted(deltas, key=lambda delta: delta.path))
+                seen = dict(watch.deltas)
+                others = [
+                    (other.notes.began, dict(other.deltas))
+                    for other in self._watches
+                    if other.begun and other.notes.began > watch.notes.began
+                ]
+            found_by = Bases.of(self._tree, others)
+            written = self.meanwhile.paths(watch.notes) | found_by.changed.keys()
+            deltas = [delta for path, delta in seen.items() if delta.old != delta.new or path in written]
+            # Files that came and went again: others may have kept a part of that.
+            deltas += [Delta(path, None, None) for path in written - seen.keys() if self._tree.lacks(path)]
+            return self._keep(watch, sorted(deltas, key=lambda delta: delta.path), found_by)
         except TooLarge as error:
             self._give_up(str(error))
         except Exception:  # a command's result must not fail because of its eyes
             log.exception("what a command changed could not be told")
         return [], []
 
-    def _keep(self, watch: _Watch, deltas: Sequence[Delta]) -> tuple[list[CommandChange], list[_Made]]:
+    def _keep(
+        self, watch: _Watch, deltas: Sequence[Delta], found_by: Bases
+    ) -> tuple[list[CommandChange], list[_Made]]:
         changes: list[CommandChange] = []
         versions: list[_Made] = []
         kept = deltas[:MAX_CHANGES]
         for start in range(0, len(kept), _BATCH):
-            seen = self._seen(kept[start : start + _BATCH], watch.late)
-            for number, (history, call_id) in enumerate(watch.places):
-                try:
-                    made = history.keep_seen(seen, call_id)
-                except ToolError as error:
-                    log.warning("%s", error)
-                    told = [CommandChange(item.path, item.kind, None, 0, 0) for item in seen]
-                else:
-                    versions.append((history, made))
-                    told = [CommandChange(v.path, v.kind, v.version, v.added, v.removed) for v in made]
-                if number == 0:
-                    changes += told
-        rest = [Seen(Path(delta.path), _kind(delta)) for delta in deltas[MAX_CHANGES:]]
+            part = kept[start : start + _BATCH]
+            found = seen_changes(self._tree, self.meanwhile, watch.notes, part, watch.late, found_by)
+            for several in in_turn(found):
+                told, made = self._keep_files(watch, several)
+                changes += told
+                versions += made
+        rest = [Seen(Path(delta.path), kind_of(delta)) for delta in deltas[MAX_CHANGES:]]
         for history, call_id in watch.places:
             with contextlib.suppress(ToolError):
                 # Named without their contents, so that an undo says what it cannot take back.
                 history.keep_seen(rest[:MAX_NAMED], call_id)
+        for delta in deltas[MAX_CHANGES:]:
+            self._claim(watch, Found(Seen(Path(delta.path), kind_of(delta)), delta.new), None)
         changes += [CommandChange(item.path, item.kind, None, 0, 0) for item in rest]
         return changes, versions
 
-    def _seen(self, deltas: Sequence[Delta], late: bool) -> list[Seen]:
-        states: dict[str, State] = {
-            delta.path: delta.old
-            for delta in deltas
-            if delta.old is not None and delta.old.size <= MAX_CONTENT
-        }
-        contents = {} if late else self._tree.contents(states)
-        found: list[Seen] = []
-        for delta in deltas:
-            path = Path(delta.path)
-            # What was not known before may have been there or not.
-            sure = (delta.certain and not late) or delta.new is None
-            unknown = Seen(path, _kind(delta) if sure else "update")
-            before = contents.get(delta.path)
-            if late or not delta.certain or (delta.old is not None and before is None):
-                found.append(unknown)
-                continue
+    def _keep_files(self, watch: _Watch, found: Sequence[Found]) -> tuple[list[CommandChange], list[_Made]]:
+        changes: list[CommandChange] = []
+        versions: list[_Made] = []
+        for number, (history, call_id) in enumerate(watch.places):
+            seen = [item.seen_in(history) for item in found]
             try:
-                if delta.new is not None and delta.new.size > MAX_CONTENT:
-                    raise OSError(27, "too large", delta.path)
-                after = read_or_none(path) if delta.new is not None else None
-            except OSError:
-                found.append(unknown)
-                continue
-            old_mode = delta.old.mode if delta.old is not None else None
-            new_mode = delta.new.mode if delta.new is not None and after is not None else None
-            if before == after and old_mode == new_mode:
-                continue  # merely touched
-            mode = new_mode if before is not None and old_mode != new_mode else None
-            change = FileChange(path, before, after, mode)
-            folders = tuple(Path(folder) for folder in delta.new_folders)
-            found.append(Seen(path, change.kind, change, old_mode, new_mode, folders))
-        return found
+                made = history.keep_seen(seen, call_id)
+            except ToolError as error:
+                log.warning("%s", error)
+                told = [CommandChange(item.path, item.kind, None, 0, 0) for item in seen]
+            else:
+                versions.append((history, made))
+                told = [CommandChange(v.path, v.kind, v.version, v.added, v.removed) for v in made]
+            if number == 0:
+                changes += told
+        for number, item in enumerate(found):
+            names = {id(history): made[number].version or "" for history, made in versions}
+            entry = versions[0][1][number].entry if versions else None
+            write = None
+            if entry is not None and item.gap is not None:
+                blobs = versions[0][0].blobs
+                write = Write(item.gap.order, entry.before, entry.after, blobs, names=names)
+                write.changed_mode = entry.before_mode != entry.after_mode
+            self._claim(watch, item, write)
+        return changes, versions
 
-
-def _kind(delta: Delta) -> ChangeKind:
-    if delta.new is None:
-        return "delete"
-    return "create" if delta.old is None else "update"
+    def _claim(self, watch: _Watch, item: Found, write: Write | None) -> None:
+        if write is None:
+            write = Write(self.meanwhile.now(), UNKNOWN, UNKNOWN, state=item.state)
+        self.meanwhile.claim(watch.notes, item.seen.path.as_posix(), write)

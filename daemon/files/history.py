@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from daemon.files.blobs import Blobs
+from daemon.files.meanwhile import Writes
 from daemon.files.versions import (
     Action,
     Entry,
@@ -74,6 +75,8 @@ class Seen:
     before_mode: int | None = None
     after_mode: int | None = None
     folders: tuple[Path, ...] = ()
+    ahead_of: str | None = None
+    """A version that was kept earlier, and made later."""
 
 
 class SessionHistory:
@@ -87,15 +90,18 @@ class SessionHistory:
         *,
         on_written: Callable[[Sequence[Version]], None] = lambda versions: None,
         watch: WatchCommand | None = None,
+        writes: Writes | None = None,
         read_only: bool = False,
     ) -> None:
-        """``on_written`` hears on the event loop of versions that are on disk now. ``read_only``: decide nothing."""
+        """``on_written`` hears on the event loop of versions that are on disk now, ``writes`` also before they are.
+        ``read_only``: decide nothing."""
         self.blobs = Blobs(folder / "blobs")
         self.workspace = workspace
         self._file = VersionFile(folder / "versions.jsonl")
         self._now = now
         self._on_written = on_written
         self._watch = watch
+        self._writes = writes
         self._read_only = read_only
         self._record: Record | None = None
         self._kept: dict[str, Version | Step] = {}
@@ -115,6 +121,7 @@ class SessionHistory:
         """See tools.base.FileHistory."""
         done = [item for name in versions if isinstance(item := self._kept.pop(name, None), Version)]
         self._mark("written", versions)
+        self._note_written([item.entry for item in done if item.entry is not None])
         self._on_written(done)
 
     async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
@@ -173,7 +180,8 @@ class SessionHistory:
             for item in seen:
                 if item.change is None:
                     time = self._now().isoformat()
-                    versions.append(Version(None, tool_call_id, time, item.path, item.kind, None))
+                    version = Version(None, tool_call_id, time, item.path, item.kind, None)
+                    versions.append(replace(version, ahead_of=item.ahead_of))
                     continue
                 version = next(made)
                 assert version.entry is not None
@@ -183,7 +191,7 @@ class SessionHistory:
                     after_mode=item.after_mode,
                     folders=item.folders,
                 )
-                versions.append(replace(version, entry=entry))
+                versions.append(replace(version, entry=entry, ahead_of=item.ahead_of))
             return self._add(versions)
         except OSError as error:
             raise _not_kept(changes, error) from error
@@ -207,14 +215,16 @@ class SessionHistory:
                 self._file.append([step_line(step)])
                 record.items.append(step)
             self._kept[step.step] = step
+            self._note_keeping([(step.step, entry) for entry in files])
             return step.step
         except OSError as error:
             raise _not_kept(plan, error) from error
 
     def step_done(self, step: str) -> None:
         """The step is on disk. Never raises."""
-        self._kept.pop(step, None)
+        done = self._kept.pop(step, None)
         self._mark("done", [step])
+        self._note_written([] if done is None else entries_of(done))
 
     def step_failed(self, step: str) -> None:
         """The step was not written. Never raises."""
@@ -229,7 +239,9 @@ class SessionHistory:
             versions = self._add(self._versions(changes, tool_call_id, counts))
         except OSError as error:
             raise _not_kept(changes, error) from error
-        return [version.version or "" for version in versions]
+        kept = [(version.version or "", version.entry) for version in versions if version.entry is not None]
+        self._note_keeping(kept)
+        return [name for name, _ in kept]
 
     def _versions(self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts) -> list[Version]:
         found: list[Version] = []
@@ -256,10 +268,19 @@ class SessionHistory:
                     version = replace(version, version=f"v{last}")
                 named.append(version)
             self._file.append([version_line(version) for version in named])
-            record.items += named
+            for version in named:
+                record.insert(version)
             self._last_number = last
         self._kept.update({version.version: version for version in named if version.version is not None})
         return named
+
+    def _note_keeping(self, kept: Sequence[tuple[str, Entry]]) -> None:
+        if self._writes is not None:
+            self._writes.keeping(self, self.blobs, kept)
+
+    def _note_written(self, entries: Sequence[Entry]) -> None:
+        if self._writes is not None:
+            self._writes.written(entries)
 
     def _entry(self, change: FileChange) -> Entry:
         before_mode: int | None = None

@@ -167,6 +167,10 @@ class Tree:
                 found[path] = data
         return found
 
+    def lacks(self, path: str) -> bool:
+        """Whether a file would be looked at here if it were there, and is not."""
+        return self._matters(path) and not self._is_known(path) and not _exists(path)
+
     def save(self) -> None:
         """Remember for the next daemon what was copied."""
         copies = {

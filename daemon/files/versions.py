@@ -3,6 +3,7 @@
 ``versions.jsonl`` has one JSON object a line and only grows::
 
     {"version": "v1", "path", "before", "after", "tool_call_id", "time", "added", "removed", …}   kept, not yet written
+    {…, "ahead_of": "v1"}    made before that one, though kept after it
     {"written": ["v1"]}      on disk          {"void": ["v1"]}   never written
     {"settled": ["v1"], "after": {path: hash}}   before "written": an editor saved it with another content than kept
     {"step": "s1", "action", "changes", "files", "time"}   the person takes changes back, or forward again
@@ -58,6 +59,8 @@ class Version:
     entry: Entry | None
     added: int = 0
     removed: int = 0
+    ahead_of: str | None = None
+    """A version that was kept earlier and made later: what a command did is known when it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,16 @@ class Record:
             elif "step" in line:
                 self.items.append(_step(line))
             else:
-                self.items.append(_version(line))
+                self.insert(_version(line))
+
+    def insert(self, version: Version) -> None:
+        """Add a version in its place: where it was made, which need not be the end."""
+        if version.ahead_of is not None:
+            for number in range(len(self.items) - 1, -1, -1):
+                if name_of(self.items[number]) == version.ahead_of:
+                    self.items.insert(number, version)
+                    return
+        self.items.append(version)
 
     def settle(self, names: Sequence[str], after: Mapping[Path, str | None]) -> None:
         """Of these versions and steps, the files in ``after`` hold that content, by hash, after the write."""
@@ -198,6 +210,8 @@ def version_line(version: Version) -> dict[str, Any]:
         "added": version.added,
         "removed": version.removed,
     }
+    if version.ahead_of is not None:
+        line["ahead_of"] = version.ahead_of
     if version.entry is None:
         return {**line, "kind": version.kind}
     return {**line, **_entry_line(version.entry)}
@@ -240,6 +254,7 @@ def _version(line: Mapping[str, Any]) -> Version:
         entry,
         int(line.get("added", 0)),
         int(line.get("removed", 0)),
+        None if line.get("ahead_of") is None else _string(line["ahead_of"]),
     )
 
 

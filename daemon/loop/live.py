@@ -142,6 +142,7 @@ class LiveSession:
             services.workspace,
             on_written=self._files_written,
             watch=services.watch_command,
+            writes=services.writes,
             read_only=foreign,
         )
         self.keeper: LineHistory = self.history
@@ -247,7 +248,6 @@ class LiveSession:
     def _files_written(self, versions: Sequence[Version]) -> None:
         written: list[tuple[str, Version]] = []
         for version in versions:
-            self.services.note_write(version.path)
             try:
                 event = file_changed(self.session_id, self.services, version)
                 written.append((event.path, version))

@@ -248,8 +248,6 @@ class Restorer:
             await asyncio.wait(told, timeout=_TELL_S)
 
     def _done(self, planned: Planned, by: str) -> None:
-        for change in planned.writes:
-            self._services.note_write(change.path)
         self._session.emit(
             FilesRestored(
                 trace_id=self._session.session_id,

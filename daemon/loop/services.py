@@ -15,6 +15,7 @@ from daemon.config import Config
 from daemon.explore.copies.base import WorkingCopies
 from daemon.explore.eyes import NoEyes, OpenEyes
 from daemon.files.history import WatchCommand
+from daemon.files.meanwhile import Writes
 from daemon.hooks.service import Hooks
 from daemon.loop.parallel import Parallel
 from daemon.model.messages import Usage
@@ -74,8 +75,8 @@ class Services:
     """See tools.base.FileHistory; None: what commands change is not looked at."""
     expect_command: Callable[[], None] = lambda: None
     """A command is going to run, once it is allowed."""
-    note_write: Callable[[Path], None] = lambda path: None
-    """A file was written by us: what a command that runs meanwhile changes is something else."""
+    writes: Writes | None = None
+    """Hears of what we write: what a command that runs meanwhile changes is something else."""
     navigation: Navigation = field(default_factory=NoNavigation)
     """Where things are defined and used."""
     random: random.Random = field(default_factory=random.Random)

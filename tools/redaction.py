@@ -92,10 +92,15 @@ class Redactor:
         For those who cut it. What is broken off by the end is not among them: the next one may add to that.
         """
         data = text.encode(errors="surrogatepass")
-        found = _merged([*self._keys(data), *shapes.spans(data, is_json=False, ends=False)])
+        found = self.byte_spans(data)
         if len(data) == len(text):
-            return [(start, end) for start, end, _ in found]
-        return [(_characters(data, start), _characters(data, end)) for start, end, _ in found]
+            return found
+        return [(_characters(data, start), _characters(data, end)) for start, end in found]
+
+    def byte_spans(self, data: bytes) -> list[tuple[int, int]]:
+        """The same of the bytes of a text, in bytes."""
+        found = _merged([*self._keys(data), *shapes.spans(data, is_json=False, ends=False)])
+        return [(start, end) for start, end, _ in found]
 
     def _clean(self, data: bytes, *, is_json: bool) -> bytes:
         for _ in range(_ROUNDS):  # what a mark stands before may now begin a word

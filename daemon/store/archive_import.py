@@ -9,6 +9,7 @@ its own; the trace appears in the store at once, complete, or not at all. What w
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
@@ -34,6 +35,7 @@ from daemon.store.files import FileTraceStore
 from daemon.store.leftovers import STAGING, remove_leftovers
 from daemon.store.pruning import IMPORTED, MB
 from daemon.store.rebuild import Rebuilt, rebuild
+from daemon.store.text_pieces import text_without_secrets
 
 MAX_MB = 1024.0
 """Unpacked, unless somebody says otherwise."""
@@ -41,8 +43,7 @@ MAX_FILES = 200_000
 MAX_LOG = 256 * MB
 """Bytes of the logs of a trace."""
 MAX_LINE = 64 * MB
-MAX_TEXT = 256 * MB
-"""Bytes of one output, or of a list of contents: they are held whole, too."""
+"""Bytes of an event. Nothing else of an archive is held whole: all other files go through in pieces."""
 MAX_MANIFEST = 64 * 1024
 _HEADER = 1024 * 1024
 """Bytes that are read at once: a header that asks for more is a trap."""
@@ -130,7 +131,9 @@ def import_trace(
             f"{archive} is damaged or is no archive of a trace ({error}). {_NOTHING}"
         ) from error
     except OSError as error:
-        where = error.filename if isinstance(error.filename, str) else str(archive)
+        # What is written has no name in the error; what is read is there, or said so before.
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+        where = error.filename if isinstance(error.filename, str) else str(store.root if full else archive)
         raise StoreError(f"{where}: {error.strerror or error}. {_NOTHING}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -219,7 +222,7 @@ def _unpack(packed: IO[bytes], folder: Path, most: int) -> _Unpacked:
             continue
         inside = name.removeprefix(TOP)
         kind = kind_of(inside) if inside != name else None
-        if kind is None or file is None:
+        if kind is None or file is None or (kind == "content" and not _has_its_folder(inside)):
             if len(unpacked.left_out) < 1000:
                 unpacked.left_out.append(_shown(name))
             continue
@@ -229,8 +232,6 @@ def _unpack(packed: IO[bytes], folder: Path, most: int) -> _Unpacked:
             unpacked.log_size += member.size
             if unpacked.log_size > MAX_LOG:
                 raise ArchiveError(f"The archive's logs are longer than {MAX_LOG // MB} MB. {_NOTHING}")
-        elif kind != "content" and member.size > MAX_TEXT:
-            raise ArchiveError(f"{_shown(name)} has more than {MAX_TEXT // MB} MB. {_NOTHING}")
         unpacked.files += 1
         unpacked.size += member.size
         _write(folder / inside, kind, member, file)
@@ -318,9 +319,16 @@ def _write(path: Path, kind: str, member: tarfile.TarInfo, file: IO[bytes]) -> N
                     )
                 target.write(without_secrets(line, kind))
             return
-        data = b"".join(iter(lambda: file.read(_CHUNK), b""))
         # Whoever made it may have had another idea of what is secret. (Contents and their lists go by hashes.)
-        target.write(data if kind == "list" else without_secrets(data, kind))
+        pieces = iter(lambda: file.read(_CHUNK), b"") if kind == "list" else text_without_secrets(file.read)
+        for piece in pieces:
+            target.write(piece)
+
+
+def _has_its_folder(name: str) -> bool:
+    """Whether a content lies where its hash says; anywhere else nobody would find it."""
+    _, folder, digest = name.rsplit("/", 2)
+    return digest.startswith(folder)
 
 
 def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[Rebuilt, tuple[str, ...]]:

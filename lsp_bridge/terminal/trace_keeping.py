@@ -251,8 +251,16 @@ async def _prune(options: TraceOptions, console: Console, ask: Ask) -> int:
 
 
 def _counts(sessions: list[dict[str, Any]]) -> str:
+    """Of those that could be made anew: nothing was counted of the others."""
+    sessions = [one for one in sessions if one.get("failed") is not True]
+    if not sessions:
+        return ""
     sums = {key: sum(integer(one.get(key)) for one in sessions) for key in ("events", "messages", "goals")}
-    children = f", {len(sessions) - 1} branches or sub-agents" if len(sessions) > 1 else ""
+    children = ""
+    if len(sessions) > 1:
+        children = f", {len(sessions) - 1:,} " + (
+            "branches or sub-agents" if len(sessions) > 2 else "branch or sub-agent"
+        )
     return ", ".join(f"{count:,} {key}" for key, count in sums.items()) + children
 
 

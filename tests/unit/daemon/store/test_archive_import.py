@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
 import os
 import tarfile
+import tracemalloc
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -335,6 +337,47 @@ def test_what_is_no_part_of_a_trace_is_left_out_and_told(
     assert all(path.stat().st_mode & 0o077 == 0 for path in (store.root / ID).rglob("*.jsonl")), (
         "others could read it"
     )
+
+
+def test_a_content_below_the_folder_of_another_hash_is_left_out_by_name(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
+) -> None:
+    digest = sha256(b"content")
+    wrong = f"trace/files/blobs/{(int(digest[:2], 16) + 1) % 256:02x}/{digest}"
+    done = import_trace(store, write(tmp_path, packed(good, member(wrong, b"content"))), NOW)
+    assert done.left_out == (f'"{wrong}"',)
+    assert not [path for path in store.root.rglob(digest)]
+
+
+def test_a_long_output_is_taken_in_by_pieces_and_without_secrets(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
+) -> None:
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    line = f"ü {token} and more\n".encode()
+    for number, output in enumerate((line * 100_000, b"x" * 24_000_000, b"\xff \n" * 4_000_000)):
+        packed_up = write(tmp_path, packed({**good, "trace/output/big.txt": output}))
+        into = FileTraceStore(store.root.parent / str(number))
+        tracemalloc.start()
+        try:
+            import_trace(into, packed_up, NOW)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 16_000_000, number
+        kept = (into.root / ID / "output" / "big.txt").read_bytes()
+        assert kept == output.replace(token.encode(), f"[redacted: …{token[-4:]}]".encode())
+
+
+def test_a_full_disk_is_named_and_not_the_archive(
+    store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(archive_import, "_write", full)
+    with pytest.raises(StoreError) as refusal:
+        import_trace(store, write(tmp_path, packed(good)), NOW)
+    assert str(refusal.value) == f"{store.root}: No space left on device. Nothing was imported."
 
 
 def test_what_is_no_archive(store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]) -> None:

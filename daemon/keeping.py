@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from daemon.bus import Bus
 from daemon.model.branches import root_of
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
+from daemon.store.left_out import Unreadable, left_out
 from daemon.store.own import OwnSessions
 
 if TYPE_CHECKING:
@@ -85,6 +86,15 @@ class Keeping:
             or any(job.exit_code is None for job in session.jobs.all())
             for session in self._at_hand(trace_id)
         )
+
+    async def left_out(self, listed: Sequence[str], *, after: str | None, last: bool) -> list[Unreadable]:
+        """What is missing in a page of a list of sessions, as it cannot be read. ``listed``: ids, newest first.
+
+        ``after``: the id that the page follows on; ``last``: there are no further pages.
+        """
+        above = "" if last or not listed else listed[-1]
+        own = self._own.all()
+        return await asyncio.to_thread(left_out, self._store, own, listed, above=above, below=after)
 
     async def rebuild(self, trace_id: str) -> Rebuilt:
         """Make what is derived from a trace's log anew. Raises UnknownTrace, InUse, StoreError."""

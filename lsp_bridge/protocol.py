@@ -160,6 +160,15 @@ class SessionListResult(Wire):
 
     sessions: tuple[SessionInfo, ...]
     more: bool = False
+    unreadable: tuple[UnreadableSession, ...] = ()
+    """Sessions of this person's that would stand among these."""
+
+
+class UnreadableSession(Wire):
+    """What is stored of it is damaged, or of a newer version; ``why``, in words."""
+
+    session_id: str
+    why: str
 
 
 class SessionLoadParams(Wire):

@@ -180,7 +180,11 @@ class Requests:
         choice = await self._choice()
         traces = await self._core.traces(limit=params.limit + 1, before=params.before)
         sessions = tuple(self._trace_info(trace, choice) for trace in traces[: params.limit])
-        return p.SessionListResult(sessions=sessions, more=len(traces) > params.limit)
+        more = len(traces) > params.limit
+        listed = [trace.trace_id for trace in traces]
+        left = await self._core.keeping.left_out(listed, after=params.before, last=not more)
+        unreadable = tuple(p.UnreadableSession(session_id=one.trace_id, why=one.why) for one in left)
+        return p.SessionListResult(sessions=sessions, more=more, unreadable=unreadable)
 
     async def load(self, params: p.SessionLoadParams) -> p.SessionLoadResult:
         """Open a session and subscribe."""

@@ -14,7 +14,8 @@ from daemon.provider.variables import provider_env
 from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.launch import Greeting, Launcher, LaunchError
 from lsp_bridge.terminal.console import Console
-from lsp_bridge.terminal.loose import mapping, mappings, string
+from lsp_bridge.terminal.loose import mapping, string
+from lsp_bridge.terminal.newest import newest
 from lsp_bridge.terminal.run import CLIENT_NAME, EXIT_FAILED, EXIT_OK
 from lsp_bridge.terminal.text import shown
 
@@ -60,7 +61,7 @@ async def about_session(
     """
     try:
         async with _connected(workspace, launcher) as client:
-            found = session or await _newest(client)
+            found = session or (await newest(client, REQUEST_S)).session_id
             if needed and not found:
                 raise Failed(f"There is no session in {workspace} yet.")
             await work(Asked(client, found))
@@ -81,20 +82,6 @@ async def _connected(workspace: Path, launcher: Launcher) -> AsyncGenerator[Clie
         yield client
     finally:
         await client.close()
-
-
-async def _newest(client: Client) -> str:
-    """The newest session of this person, or none; one that came with the folder is only taken by its name."""
-    params: dict[str, Any] = {"limit": 50}
-    while True:
-        listed = await client.request("goalwright/session/list", params, REQUEST_S)
-        sessions = mappings(listed.get("sessions"))
-        for session in sessions:
-            params["before"] = string(mapping(session.get("trace")).get("traceId"))
-            if session.get("foreign") is not True:
-                return params["before"]
-        if listed.get("more") is not True or not sessions:
-            return ""
 
 
 def goal_by_number(loaded: dict[str, Any], number: str) -> str:

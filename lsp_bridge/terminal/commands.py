@@ -80,6 +80,9 @@ async def sessions(workspace: Path, launcher: Launcher, console: Console, *, as_
     if as_json:
         console.write(json.dumps(found) + "\n")
         return EXIT_OK
+    for left in mappings(found.get("unreadable")):
+        name, why = one_line(string(left.get("sessionId"))), one_line(string(left.get("why")))
+        console.warn(f"not in the list: {name}: {why}")
     rows = [_session_row(info) for info in mappings(found.get("sessions"))]
     if not rows:
         console.write(f"No sessions in {workspace} yet.\n")

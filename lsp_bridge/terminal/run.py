@@ -18,6 +18,7 @@ from lsp_bridge.terminal.approval import AcceptAll, Answerer, Approver, AskPerso
 from lsp_bridge.terminal.branch_lines import CHOICE_AWAITED, CHOICE_MADE
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.loose import integer, mapping, mappings, string, strings
+from lsp_bridge.terminal.newest import newest
 from lsp_bridge.terminal.others import Others
 from lsp_bridge.terminal.parts import EditText, edited, editor
 from lsp_bridge.terminal.text import clean
@@ -242,25 +243,12 @@ class _Run:
         return session_id
 
     async def _newest(self, client: Client) -> str:
-        """The newest session of this person. One that came with the folder is only gone on with by its name."""
-        foreign = 0
-        params: dict[str, Any] = {"limit": 50}
-        while True:
-            listed = await client.request("goalwright/session/list", params)
-            sessions = mappings(listed.get("sessions"))
-            for session in sessions:
-                session_id = string(mapping(session.get("trace")).get("traceId"))
-                if session.get("foreign") is not True:
-                    return session_id
-                foreign += 1
-                params["before"] = session_id
-            if listed.get("more") is not True or not sessions:
-                break
+        found = await newest(client)
+        if found.session_id:
+            return found.session_id
         words = f"There is no session in {self._options.workspace} to go on with."
-        if foreign:
-            words += (
-                f" ({foreign} came with the folder: `goalwright sessions` lists them, --session takes one.)"
-            )
+        if found.foreign:
+            words += f" ({found.foreign} came with the folder: `goalwright sessions` lists them, --session takes one.)"
         raise RpcError(0, words)
 
     def _loaded(self, loaded: dict[str, Any]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,51 @@ async def test_a_question_that_an_editor_shows_is_the_editors_for_as_long_as_it_
         assert await asyncio.to_thread(process.wait, 60) == 0, told.read_text()
     assert "Here again." in told.read_text()
     assert content(goalwright) == (NEW if leaves else OLD)
+
+
+# -- the newest session cannot be read -------------------------------------------------------------------------
+
+
+def newer_format(folder: Path) -> None:
+    meta = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps({**meta, "format": 1000}))
+
+
+def damaged(folder: Path) -> None:
+    (folder / "meta.json").write_bytes(b"\0" * 100)
+    (folder / "events.jsonl").write_bytes(b"\0" * 100)
+
+
+@pytest.mark.parametrize("spoil", [newer_format, damaged])
+def test_another_conversation_is_not_gone_on_with(
+    goalwright: CommandLine, spoil: Callable[[Path], None]
+) -> None:
+    model = goalwright.script([{"text": "Hello."}], repeat=True)
+    for task in ("one", "two"):
+        assert goalwright.run("run", task, "--model", model).returncode == 0
+    goalwright.stop()
+    traces = goalwright.workspace / ".trace"
+    first, second = sorted(entry.name for entry in traces.iterdir() if (entry / "meta.json").exists())
+    spoil(traces / second)
+    before = (traces / first / "events.jsonl").read_bytes()
+    for command in (["run", "three", "--continue", "--model", model], ["goals"]):
+        result = goalwright.run(*command)
+        assert result.returncode == 1, result.stdout
+        assert f"The newest session, {second}, cannot be gone on with: " in result.stderr
+        assert f"--session {first}" in result.stderr
+    listed = goalwright.run("sessions")
+    assert f"not in the list: {second}: " in listed.stderr
+    assert first in listed.stdout
+    assert (traces / first / "events.jsonl").read_bytes() == before
+    assert goalwright.run("run", "three", "--session", first, "--model", model).returncode == 0
+
+
+def test_a_session_that_was_deleted_is_not_missed(goalwright: CommandLine) -> None:
+    model = goalwright.script([{"text": "Hello."}], repeat=True)
+    for task in ("one", "two"):
+        assert goalwright.run("run", task, "--model", model).returncode == 0
+    goalwright.stop()
+    *_, newest = sorted((goalwright.workspace / ".trace").glob("2*"))
+    shutil.rmtree(newest)
+    result = goalwright.run("run", "three", "--continue", "--model", model)
+    assert (result.returncode, result.stderr) == (0, "")

@@ -1495,6 +1495,8 @@ export interface SessionListParams {
 export interface SessionListResult {
   sessions: SessionInfo[];
   more: boolean;
+  /** Sessions of this person's that would stand among these. */
+  unreadable: UnreadableSession[];
 }
 
 /** Open a session and subscribe this connection to its updates. */
@@ -1861,6 +1863,12 @@ export interface TurnStarted {
   time: string;
   event: "turn_started";
   promptId: string;
+}
+
+/** What is stored of it is damaged, or of a newer version; `why`, in words. */
+export interface UnreadableSession {
+  sessionId: string;
+  why: string;
 }
 
 /** Tokens of one model call, as the provider counted them. `input` excludes the cached ones. */

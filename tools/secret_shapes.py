@@ -80,39 +80,15 @@ _PREFIX = re.compile(
     rb"|SG\.[A-Za-z0-9_-]{16,100}\.[A-Za-z0-9_-]{16,100}"
     rb"|[rs]k_(?:live|test)_[A-Za-z0-9]{10,300}"
     rb"|whsec_[A-Za-z0-9+/=]{20,300}"
+    rb"|GOCSPX-[A-Za-z0-9_-]{20,100}|dckr_[po]at_[A-Za-z0-9_-]{20,100}"
     rb"|eyJ[A-Za-z0-9_-]{8,9000}+\.[A-Za-z0-9_-]{8,9000}+\.[A-Za-z0-9_-]{8,9000}+(?:\.[A-Za-z0-9_-]{0,9000}){0,2}"
     rb"|(?P<weak>(?:sk-|pypi-|xapp-)(?P<rest>[A-Za-z0-9_-]{16,300}))"
 )
 _BEGINNINGS = (
-    *(
-        b"sk-",
-        b"ghp_",
-        b"gho_",
-        b"ghu_",
-        b"ghs_",
-        b"ghr_",
-        b"github_pat_",
-        b"glpat-",
-        b"gldt-",
-        b"glrt-",
-        b"glcbt-",
-    ),
-    *(
-        b"glptt-",
-        b"glsoat-",
-        b"glft-",
-        b"xox",
-        b"AKIA",
-        b"ASIA",
-        b"AIza",
-        b"ya29.",
-        b"hf_",
-        b"npm_",
-        b"SG.",
-        b"k_live_",
-    ),
-    *(b"k_test_", b"whsec_", b"eyJ", b"pypi-", b"xapp-"),
-)
+    b"sk-", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"glpat-", b"gldt-", b"glrt-", b"glcbt-",
+    b"glptt-", b"glsoat-", b"glft-", b"xox", b"AKIA", b"ASIA", b"AIza", b"ya29.", b"hf_", b"npm_", b"SG.", b"k_live_",
+    b"k_test_", b"whsec_", b"eyJ", b"pypi-", b"xapp-", b"GOCSPX-", b"dckr_",
+)  # fmt: skip
 _STRONG = (b"sk-ant-", b"gh", b"glpat-")
 """Nothing else begins like these, wherever they stand."""
 _BREAK = re.compile(rb"(?:\\[nrtbf]|\[[0-9;]{0,12}m|\\u00[0-9a-f]{2}|%[0-9A-Fa-f]{2})\Z")
@@ -241,11 +217,25 @@ def _string_ends(data: bytes, start: int, end: int) -> bool:
 
 # -- credentials in addresses --
 
-_CREDENTIALS = re.compile(rb"://([^\s/:@\"'`\\<>\[\]]{0,200}):([^\s/@\"'`\\<>\[\]]{1,300})@")
+_CREDENTIALS = re.compile(
+    rb"://([^\s/:@\"'`\\<>\[\]]{0,200}):"
+    rb"([^\s/@\"'`\\<>\[\]]{1,300}(?:@[^\s/:@\"'`\\<>\[\](){},;?&=|]{1,100}){0,3})@"  # p@ss is a password, too
+)
+_SIGNED = re.compile(rb"sig=((?:[A-Za-z0-9+/]|%2[BFbf]){43}(?:=|%3[Dd]))")
+"""Of an address that Azure signed: it is all that one needs to get in."""
 _ALONE = re.compile(rb"://([A-Za-z0-9_-]{20,200})@")
 _BROKEN_OFF = re.compile(rb"://[^\s/:@\"'`\\<>\[\]]{1,200}:([A-Za-z0-9+_.~!#^*?&%=-]{8,300}+)(?=\"|\Z)")
 _IMAGES = (b"docker", b"oci", b"image", b"storage", b"archive", b"daemon")
 """Schemes with a tag behind the colon: ``docker://node:18-alpine``."""
+
+
+def _signatures(data: bytes) -> Iterator[Span]:
+    at = data.find(b"sig=")
+    while at >= 0:
+        begins = data[max(0, at - 6) : at].endswith((b"?", b"&", b"&amp;", b"\\u0026"))
+        if begins and (found := _SIGNED.match(data, at)) is not None:
+            yield found.start(1), found.end(1), mark(found[1])
+        at = data.find(b"sig=", at + 4)
 
 
 def _addresses(data: bytes, *, is_json: bool, ends: bool) -> Iterator[Span]:
@@ -295,6 +285,8 @@ _ASSIGNMENT = re.compile(
     + rb"(?P<value>[A-Za-z0-9+/_.~!@#^*?-][A-Za-z0-9+/_=.~!@#$%^*:?&-]{15,4096}+)(?![(\[{])",
     re.IGNORECASE,
 )
+_AMAZON = re.compile(rb"secret[_ .-]?access[_ .-]?key", re.IGNORECASE)
+_AMAZON_VALUE = re.compile(rb"(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])[A-Za-z0-9+/]{40}")
 _WORDS = (b"key", b"token", b"secret", b"passw", b"pwd", b"passphrase", b"credential", b"bearer")
 """One of them stands in whatever ``_ASSIGNMENT`` or ``_BEARER`` finds, in any case."""
 _NOT_THE_SECRET = re.compile(
@@ -330,7 +322,11 @@ def _assigned(data: bytes, start: int, end: int) -> Iterator[Span]:
         if _NOT_THE_SECRET.search(found["tail"]):
             continue
         value = found["value"].rstrip(b".:?!&")
-        if b"://" in value or _UUID.fullmatch(value) or _LABELED_HASH.match(value) or not looks_random(value):
+        if b"://" in value or _UUID.fullmatch(value) or _LABELED_HASH.match(value):
+            continue
+        # Dice may fall so that they look like words (Amazon's own example does): the name and the length say enough.
+        of_amazon = _AMAZON.match(data, found.start()) and _AMAZON_VALUE.fullmatch(value)
+        if not of_amazon and not looks_random(value):
             continue
         at = found.start("value")
         yield at, at + len(value), mark(value)
@@ -379,4 +375,5 @@ def spans(data: bytes, *, is_json: bool, ends: bool = True) -> Iterator[Span]:
                 yield from _assigned(data, start, end)
     yield from _private_keys(data, is_json=is_json)
     yield from _addresses(data, is_json=is_json, ends=ends)
+    yield from _signatures(data)
     yield from _headers(data)

@@ -50,6 +50,8 @@ TOKENS = {
     "sendgrid": f"SG.{dice(22)}.{dice(43)}",
     "stripe": "sk_live_" + dice(24),
     "stripe restricted": "rk_live_" + dice(24),
+    "google client": "GOCSPX-" + dice(28),
+    "docker": "dckr_pat_" + dice(27),
     "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0." + dice(43),
 }
 AROUND = (

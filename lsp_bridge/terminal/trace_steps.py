@@ -56,9 +56,10 @@ def _list(workspace: Path, console: Console, limit: int, *, as_json: bool) -> No
     store = store_of(workspace)
     own = OwnSessions(state_dir(), workspace.resolve())
     traces = store.traces(limit=limit)
-    alive = _daemon_runs(workspace)
+    since = _daemon_since(workspace)
     for trace in traces:
-        status = "failed" if trace.running and not alive else trace_status(trace)
+        broke_off = trace.running and not _works_on(store, trace.trace_id, since)
+        status = "failed" if broke_off else trace_status(trace)
         mission = ""
         with contextlib.suppress(StoreError):
             mission = store.goal_tree(trace.trace_id).mission
@@ -88,7 +89,7 @@ def show_trace(
 
     def show(store: FileTraceStore, session_id: str) -> None:
         fold = _folded(store, session_id, None if full or as_json else _CUT)
-        _end_what_broke_off(fold, workspace)
+        _end_what_broke_off(fold, store, workspace)
         if as_json:
             console.write_bytes(dump_json(fold.head, fold.tree, now=_now()).encode())
             return
@@ -118,7 +119,7 @@ def dump_trace(
 
     def write(store: FileTraceStore, session_id: str) -> None:
         fold = _folded(store, session_id)
-        _end_what_broke_off(fold, workspace)
+        _end_what_broke_off(fold, store, workspace)
         data = dump(fold.head, fold.tree, now=_now()).encode(errors="replace")
         if output is None or str(output) == "-":
             console.write_bytes(data)
@@ -238,13 +239,34 @@ def _need_log(store: FileTraceStore, session_id: str) -> Path:
     return log
 
 
-def _daemon_runs(workspace: Path) -> bool:
-    return RuntimePaths.for_workspace(workspace).is_locked()
+def _daemon_since(workspace: Path) -> float | None:
+    """When the daemon that runs was started, in seconds since the epoch; 0: not known, None: there is none."""
+    paths = RuntimePaths.for_workspace(workspace)
+    if not paths.is_locked():
+        return None
+    address = paths.read_address()
+    try:
+        return datetime.fromisoformat(address.started_at).timestamp() if address is not None else 0.0
+    except ValueError:
+        return 0.0
 
 
-def _end_what_broke_off(fold: StepFold, workspace: Path) -> None:
+def _works_on(store: FileTraceStore, session_id: str, since: float | None) -> bool:
+    """Whether a daemon that was started at ``since`` may be at work on a session: not while nothing was written since,
+    for what it works on it has begun or opened, and that is written down."""
+    if since is None:
+        return False
+    try:
+        return (store.folder(session_id) / "events.jsonl").stat().st_mtime >= since
+    except OSError:
+        return False
+
+
+def _end_what_broke_off(fold: StepFold, store: FileTraceStore, workspace: Path) -> None:
     """A turn that is under way by its log has failed when nobody is there who works on it, as in the API."""
-    if fold.head.status in ("running", "waiting") and not _daemon_runs(workspace):
+    if fold.head.status in ("running", "waiting") and not _works_on(
+        store, fold.tree.trace_id, _daemon_since(workspace)
+    ):
         fold.break_off()
 
 

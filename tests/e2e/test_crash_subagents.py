@@ -17,7 +17,7 @@ from daemon.loop.restoring import Restorer
 from daemon.loop.session import Sealed
 from daemon.store.files import FileTraceStore
 from tests.fakes import subagents_child
-from tests.fakes.children_at_rest import check_children
+from tests.fakes.children_at_rest import check_children, check_told_as_ended
 from tests.fakes.core import check_pairs, check_record, daemon
 from tests.fakes.waiting import until
 
@@ -80,6 +80,7 @@ async def reopened(folder: Path) -> int:
     """Everything that must hold after the kill; returns how many sub-agents were broken off."""
     (session_id,) = FileTraceStore(folder / "workspace" / ".trace").trace_ids()
     broken = 0
+    await check_told_as_ended(FileTraceStore(folder / "workspace" / ".trace"), session_id)
     async with daemon(folder, "Here I am again.") as bench:
         session = await bench.opened(session_id)
         session.default_model = "fake/model"

@@ -190,3 +190,18 @@ def test_a_session_that_was_deleted_is_not_missed(goalwright: CommandLine) -> No
     shutil.rmtree(newest)
     result = goalwright.run("run", "three", "--continue", "--model", model)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+# -- looking at it before it is gone on with -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_what_a_killed_daemon_worked_on_is_told_as_broken_off(goalwright: CommandLine, another: bool) -> None:
+    left_behind(goalwright, daemon_too=True)
+    if another:
+        goalwright.start()
+    for command in ("show", "list"):
+        told = goalwright.run("trace", command)
+        assert "failed" in told.stdout, told.stdout + told.stderr
+        assert "running" not in told.stdout
+        assert "waiting" not in told.stdout

@@ -60,3 +60,17 @@ def at_rest(store: TraceStore, session_id: str) -> bool:
     if isinstance(trace, BranchTrace) and trace.status == "exploring":
         return False
     return all(at_rest(store, below) for below in store.children(session_id))
+
+
+async def check_told_as_ended(store: TraceStore, session_id: str) -> None:
+    """Nobody works on a stored session: whoever reads it is told so, also of what it had started."""
+    reader = TraceReader(store, lambda _: None)
+    told = await reader.trace(session_id)
+    assert told["status"] not in ("running", "waiting")
+    for kind in ("branches", "subagents"):
+        for name, child in told[kind].items():
+            assert child["status"] not in ("exploring", "running")
+            shown = await reader.branch(session_id, name)
+            assert shown["status"] == child["status"]
+            for below in (*shown["branches"].values(), *shown["subagents"].values()):
+                assert below["status"] not in ("exploring", "running")

@@ -262,10 +262,10 @@ class FileReader:
                 found.append(event)
                 if len(found) == limit:
                     break
-        known = {event.event_id for event in found}
-        saved = [event for _, event in self._from_files(folder, trace_id, damaged)]
-        if more := [event for event in saved if event.event_id > after and event.event_id not in known]:
-            found = sorted([*found, *more], key=lambda event: event.event_id)[:limit]
+        saved = {event.event_id: event for _, event in self._from_files(folder, trace_id, damaged)}
+        if any(event_id > after for event_id in saved):
+            by_id = saved | {event.event_id: event for event in found}
+            found = [by_id[event_id] for event_id in sorted(by_id) if event_id > after][:limit]
         return found
 
     def last_event_id(self, folder: Path) -> int:

@@ -334,7 +334,9 @@ def _question(proposal: Sequence[ProposedFile], targets: Iterable[str]) -> Permi
 async def _begin(ctx: ToolContext, paths: Sequence[Path]) -> DiagnosticsRun | None:
     """The baseline, or None: trouble with a language server must not stop an edit."""
     try:
-        return await asyncio.wait_for(ctx.diagnostics.begin(paths), BASELINE_TIMEOUT_S)
+        # Not wait_for: in Python 3.11 it may swallow the person's cancel that comes in the same moment as the answer.
+        async with asyncio.timeout(BASELINE_TIMEOUT_S):
+            return await ctx.diagnostics.begin(paths)
     except TimeoutError:
         _log.warning("diagnostics baseline took longer than %s s", BASELINE_TIMEOUT_S)
     except Exception:

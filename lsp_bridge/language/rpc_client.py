@@ -178,7 +178,9 @@ class RpcClient(JsonRPCClient):
             reply = self.protocol.send_request_async(method, params, msg_id=identity)
             if self._closed:  # found out by sending
                 raise ServerGone("the language server does not read what it is sent")
-            return await asyncio.wait_for(reply, timeout)
+            # Not wait_for: in Python 3.11 it may swallow a cancellation that comes in the same moment as the answer.
+            async with asyncio.timeout(timeout):
+                return await reply
         except (TimeoutError, asyncio.CancelledError):
             self.notify("$/cancelRequest", {"id": identity})
             raise

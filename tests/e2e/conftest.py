@@ -28,10 +28,16 @@ OpenVSCode = Callable[..., AbstractAsyncContextManager[Window]]
 
 @pytest.fixture(scope="session", autouse=True)
 def terminated_like_interrupted() -> Iterator[None]:
-    """A TERM (of a CI that lost patience) ends the run as Ctrl-C does: what was started is stopped."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """A TERM (of a CI that lost patience) ends the run as Ctrl-C does: what was started is stopped.
+
+    And Ctrl-C works: a shell without job control starts what runs in the background with INT ignored, and every program
+    that a test starts and interrupts would inherit that.
+    """
+    both = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in both}
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

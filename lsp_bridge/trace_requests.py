@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from daemon.api.door import ApiError
-from daemon.api.lines import Line, Part, begun_with, live_branches, with_branches
+from daemon.api.lines import Line, Part, begun_with, live_branches, newest, page_of
 from daemon.core import Daemon
 from daemon.loop.state import SessionState
 from daemon.model.base import Model
-from daemon.model.branches import BRANCH_ID, BranchMeta, child_id
-from daemon.model.messages import Message
+from daemon.model.branches import BRANCH_ID, child_id
 from daemon.plan.forest import GoalForest
 from lsp_bridge import protocol as p
 from lsp_bridge.request_error import RequestError
@@ -55,8 +54,8 @@ class TraceRequests:
 
         def choose() -> p.TraceMessagesResult:
             goals = _goals(GoalForest(tree), params)
-            found = _own(_newest(messages, goals, params), first, goals, params)
-            return self._page(session_id, found, params, goals, branches, lives)
+            line = Line(newest(messages, _part(params), goals), branches, first)
+            return self._page(session_id, line, params, goals, lives)
 
         return await asyncio.to_thread(choose)
 
@@ -69,7 +68,7 @@ class TraceRequests:
         found = self._core.store.messages(
             session_id, limit=params.limit + 1, before=params.before, goal_ids=goals
         )
-        return self._page(session_id, _own(found, first, goals, params), params, goals, branches, {})
+        return self._page(session_id, Line(found, branches, first), params, goals, {})
 
     def _state(self, session_id: str) -> SessionState | None:
         live = self._core.live(session_id)
@@ -78,21 +77,17 @@ class TraceRequests:
     def _page(
         self,
         session_id: str,
-        found: list[Message],
+        line: Line,
         params: p.TraceMessagesParams,
         goals: frozenset[str | None] | None,
-        branches: tuple[BranchMeta, ...],
         lives: Mapping[str, Line],
     ) -> p.TraceMessagesResult:
-        """Of one message more than wanted, when the line has so many."""
-        if params.descendants and goals is not None:
-            part = Part(params.limit, params.before)
-            store = self._core.store
-            shown, has_earlier = with_branches(store, lives, session_id, branches, goals, found, part)
-        else:
-            has_earlier = len(found) > params.limit
-            shown = found[1:] if has_earlier else found
+        shown, has_earlier = page_of(self._core.store, lives, session_id, line, goals, _part(params))
         return p.TraceMessagesResult(messages=tuple(shown), has_earlier=has_earlier)
+
+
+def _part(params: p.TraceMessagesParams) -> Part:
+    return Part(params.limit, params.before, inherited=params.inherited, descendants=params.descendants)
 
 
 def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str | None] | None:
@@ -107,25 +102,3 @@ def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str |
         )
     below = forest.descendants(goal.id) if params.descendants else ()
     return frozenset((goal.id, *(one.id for one in below)))
-
-
-def _own(
-    found: list[Message], first: int, goals: frozenset[str | None] | None, params: p.TraceMessagesParams
-) -> list[Message]:
-    """Without those that a branch began with: where they are not wanted, and of goals, whose ids are another plan's."""
-    return found if goals is None and params.inherited else [one for one in found if one.sequence > first]
-
-
-def _newest(
-    messages: Sequence[Message], goals: frozenset[str | None] | None, params: p.TraceMessagesParams
-) -> list[Message]:
-    """The newest, oldest first, and one more than a page has."""
-    found: list[Message] = []
-    for message in reversed(messages):
-        if len(found) > params.limit:
-            break
-        if params.before is not None and message.sequence >= params.before:
-            continue
-        if goals is None or message.goal_id in goals:
-            found.append(message)
-    return found[::-1]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from daemon.api.encoding import answer_bytes
-from daemon.steps.shortened import cut_text, image_words, without_image_data
+from daemon.steps.shortened import SMALL_IMAGE, cut_text, image_words, without_image_data
 from daemon.store.encoding import json_bytes, json_text
 
 FRAME_BYTES = 1_000_000
@@ -24,7 +24,6 @@ _TEXTS = (512_000, 256_000, 128_000, 64_000, 32_000, 16_000, 8_000, 4_000, 1_000
 """Characters that are left of a text; the first with which the frame fits."""
 _ITEMS = (1_000, 100, 10, 3)
 """Of a list, where shorter texts are not enough."""
-_SMALL_PICTURE = 120
 _WHOLE = frozenset(["affected_goals", "self_stats", "cumulative_stats"])
 """Numbers that clients count with, and what else a plan follows from."""
 _HEAD = frozenset(["event", "event_id", "trace_id", "of_event_id"])
@@ -188,7 +187,7 @@ def _without_pictures(value: object, depth: int = 0) -> object:
         fields = cast("Mapping[str, object]", value)
         found = {name: _without_pictures(below, depth + 1) for name, below in fields.items()}
         data, media_type = fields.get("data"), fields.get("media_type")
-        if isinstance(data, str) and isinstance(media_type, str) and len(data) > _SMALL_PICTURE:
+        if isinstance(data, str) and isinstance(media_type, str) and len(data) > SMALL_IMAGE:
             found["data"] = image_words(media_type, data)
         return found
     if isinstance(value, list):

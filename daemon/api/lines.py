@@ -1,4 +1,4 @@
-"""The messages of a goal together with those of the branches of its explorations: several sessions read as one list.
+"""A page of messages: of one session, or of a goal with the branches of its explorations, read as one list.
 
 A branch counts its messages on from those it began with, so ``sequence`` orders them all and is where a page ends; as
 branches work side by side, several messages may have the same one, and a page never ends between them.
@@ -36,7 +36,12 @@ class Part:
 
     limit: int
     before: int | None = None
+    """Only those with a sequence below."""
     role: Role | None = None
+    inherited: bool = True
+    """With those that a branch began with; a goal never has them."""
+    descendants: bool = False
+    """With those of the branches that the goals began."""
 
 
 def live_branches(live: Callable[[str], SessionState | None], session_id: str) -> dict[str, Line]:
@@ -55,7 +60,30 @@ def live_branches(live: Callable[[str], SessionState | None], session_id: str) -
     return found
 
 
-def with_branches(
+def page_of(
+    store: TraceStore,
+    lives: Mapping[str, Line],
+    session_id: str,
+    line: Line,
+    goals: AbstractSet[str | None] | None,
+    part: Part,
+) -> tuple[list[Message], bool]:
+    """The newest messages that are wanted of a line; whether there are earlier ones.
+
+    ``line``: with the newest ``part.limit + 1`` of its messages, see ``newest``; ``goals``: None: of all and of none;
+    ``lives``: its branches that are open. Reads files of others. Raises StoreError.
+    """
+    found = line.messages
+    if goals is not None or not part.inherited:
+        # The goals of what a branch began with are of another plan, and may have the same ids.
+        found = [message for message in found if message.sequence > line.inherited]
+    if part.descendants and goals is not None:
+        return _with_branches(store, lives, session_id, line.branches, goals, found, part)
+    has_earlier = len(found) > part.limit
+    return list(found[1:] if has_earlier else found), has_earlier
+
+
+def _with_branches(
     store: TraceStore,
     lives: Mapping[str, Line],
     session_id: str,
@@ -64,10 +92,6 @@ def with_branches(
     own: Sequence[Message],
     part: Part,
 ) -> tuple[list[Message], bool]:
-    """The newest messages of a line and of the branches that these goals of it began; whether there are earlier ones.
-
-    ``own``: the newest ``part.limit + 1`` of the line itself. Reads files. Raises StoreError.
-    """
     begun = [branch for branch in branches if branch.explore_start_id in goals]
     found = [(message.sequence, 0, message) for message in own]
     for at, messages in enumerate(_branches(store, lives, session_id, begun, part), 1):
@@ -94,7 +118,7 @@ def _branches(
         try:
             if line is not None:
                 inherited, branches = line.inherited, line.branches
-                messages = _newest(line.messages, part)
+                messages = newest(line.messages, part)
             else:
                 trace = store.trace(name)
                 inherited, branches = begun_with(trace), trace.carried.branches
@@ -105,12 +129,17 @@ def _branches(
         todo += [child for branch in branches[::-1] if (child := _child(name, branch)) is not None]
 
 
-def _newest(messages: Sequence[Message], part: Part) -> list[Message]:
+def newest(
+    messages: Sequence[Message], part: Part, goals: AbstractSet[str | None] | None = None
+) -> list[Message]:
+    """The newest of a live session, oldest first, and one more than a page has. ``goals``: of these; None: of any."""
     found: list[Message] = []
     for message in reversed(messages):
         if len(found) > part.limit:
             break
-        if (part.before is None or message.sequence < part.before) and part.role in (None, message.role):
+        if part.before is not None and message.sequence >= part.before:
+            continue
+        if part.role in (None, message.role) and (goals is None or message.goal_id in goals):
             found.append(message)
     return found[::-1]
 

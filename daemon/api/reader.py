@@ -8,14 +8,14 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from daemon.api.lines import Line, Part, begun_with, live_branches, with_branches
+from daemon.api.lines import Line, Part, begun_with, live_branches, newest, page_of
 from daemon.api.listing import Listing, TraceQuery
 from daemon.api.seen import JsonObject, Seen, branch_detail, held_by, status_of, subagent_detail
 from daemon.api.step_views import NotFound, StepViews, TooLarge
 from daemon.collector import COLLECTOR
 from daemon.loop.recovery import replayed
 from daemon.loop.state import SessionState
-from daemon.model.branches import BRANCH_ID, BranchMeta, branch_of, session_of
+from daemon.model.branches import BRANCH_ID, branch_of, session_of
 from daemon.model.messages import Message, Role
 from daemon.plan.changes import PlanError
 from daemon.plan.forest import GoalForest
@@ -46,6 +46,10 @@ class MessageQuery:
     limit: int = 100
     before: int | None = None
     """Only those with a sequence below."""
+
+    def part(self) -> Part:
+        """The same without what names goals and branches."""
+        return Part(self.limit, self.before, self.role, self.inherited, self.descendants)
 
 
 class TraceReader:
@@ -124,8 +128,8 @@ class TraceReader:
         def choose() -> JsonObject:
             self._check_stored(session_id)
             goals = _goals(GoalForest(tree), query)
-            found = _own(_newest(messages, goals, query), first, goals, query)
-            return self._page(session_id, found, query, goals, branches, lives)
+            line = Line(newest(messages, query.part(), goals), branches, first)
+            return self._page(session_id, line, query, goals, lives)
 
         return await COLLECTOR.aside(choose)
 
@@ -264,24 +268,17 @@ class TraceReader:
             found = self.store.messages(
                 session_id, limit=query.limit + 1, before=query.before, goal_ids=goals, role=query.role
             )
-        return self._page(session_id, _own(found, first, goals, query), query, goals, branches, {})
+        return self._page(session_id, Line(found, branches, first), query, goals, {})
 
     def _page(
         self,
         session_id: str,
-        found: list[Message],
+        line: Line,
         query: MessageQuery,
         goals: frozenset[str | None] | None,
-        branches: tuple[BranchMeta, ...],
         lives: Mapping[str, Line],
     ) -> JsonObject:
-        """Of one message more than wanted, when the line has so many."""
-        if query.descendants and goals is not None:
-            part = Part(query.limit, query.before, query.role)
-            shown, has_earlier = with_branches(self.store, lives, session_id, branches, goals, found, part)
-        else:
-            has_earlier = len(found) > query.limit
-            shown = found[1:] if has_earlier else found
+        shown, has_earlier = page_of(self.store, lives, session_id, line, goals, query.part())
         return {"messages": [message.stored() for message in shown], "has_earlier": has_earlier}
 
     def _tree(self, session_id: str, trace_id: str) -> JsonObject:
@@ -356,29 +353,3 @@ def _goals(forest: GoalForest, query: MessageQuery) -> frozenset[str | None] | N
 
 def _of_goals(query: MessageQuery) -> bool:
     return query.goal_id is not None or query.internal_goal_id is not None or query.without_goal
-
-
-def _own(
-    found: list[Message], first: int, goals: frozenset[str | None] | None, query: MessageQuery
-) -> list[Message]:
-    """Without those that a branch began with, where they are not wanted."""
-    # The goals of those are of another plan, and may have the same ids.
-    return found if goals is None and query.inherited else [one for one in found if one.sequence > first]
-
-
-def _newest(
-    messages: list[Message], goals: frozenset[str | None] | None, query: MessageQuery
-) -> list[Message]:
-    found: list[Message] = []
-    for message in reversed(messages):
-        if query.before is not None and message.sequence >= query.before:
-            continue
-        if goals is not None and message.goal_id not in goals:
-            continue
-        if query.role is not None and message.role != query.role:
-            continue
-        found.append(message)
-        if len(found) > query.limit:
-            break
-    found.reverse()
-    return found

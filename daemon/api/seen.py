@@ -11,7 +11,7 @@ from daemon.model.branches import BranchMeta, SubagentMeta, child_id
 from daemon.model.goals import GoalStats, GoalTree
 from daemon.model.messages import Message, added
 from daemon.model.traces import BranchTrace, Trace, TraceStatus, trace_status
-from daemon.plan.counting import counted
+from daemon.plan.counting import with_message
 from daemon.plan.forest import GoalForest
 
 Live = Callable[[str], SessionState | None]
@@ -157,8 +157,7 @@ def held_by(messages: Sequence[Message]) -> GoalStats:
     """What messages hold, counted as those of goals and branches are."""
     stats = GoalStats()
     for message in messages:
-        tools = [call.name for call in message.tool_calls()]
-        stats = counted(stats, message.tokens or 0, message.cost or 0.0, tools)
+        stats = with_message(stats, message)
     return stats
 
 

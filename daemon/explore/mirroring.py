@@ -19,7 +19,7 @@ from daemon.model.events import (
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message
 from daemon.model.meters import Metered
-from daemon.plan.counting import counted
+from daemon.plan.counting import with_message
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -46,8 +46,7 @@ class Mirror:
             return
         if isinstance(item, MessageAdded):
             message = item.message
-            calls = [call.name for call in message.tool_calls()]
-            self.stats = counted(self.stats, message.tokens or 0, message.cost or 0.0, calls)
+            self.stats = with_message(self.stats, message)
             self.last_message = message
         if (event := self._mirrored(item)) is not None:
             self._main.emit(event)

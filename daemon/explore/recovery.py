@@ -22,7 +22,7 @@ from daemon.model.goals import Goal
 from daemon.model.messages import Usage
 from daemon.model.traces import BranchTrace
 from daemon.model.words import cut_line
-from daemon.plan.counting import counted
+from daemon.plan.counting import with_message
 from daemon.plan.exploring import is_given_up, merge_of, plan_counted, plan_explored, plan_given_up
 from daemon.store.ids import parent_of
 
@@ -153,8 +153,7 @@ async def _settle_own(session: Session, trace: BranchTrace) -> None:
     words = next((text for m in reversed(own) if m.role == "assistant" and (text := m.text())), "")
     stats = trace.cumulative_stats
     for message in own:
-        calls = [call.name for call in message.tool_calls()]
-        stats = counted(stats, message.tokens or 0, message.cost or 0.0, calls)
+        stats = with_message(stats, message)
     known = _known_above(session, trace)
     folder = session.services.trace_folder(session.session_id)
     # Where the main line was closed alone, it has the word: two records are not to tell two stories.

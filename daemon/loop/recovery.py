@@ -24,8 +24,8 @@ from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.permission.service import CANCELED
 from daemon.plan.tree import PlanTree
 from daemon.redaction import is_redacted
-from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace, refuse_newer
-from daemon.store.beginning import MixedUp, check_id, remembered_beginning
+from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
+from daemon.store.beginning import MixedUp, begun, check_id
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -82,13 +82,7 @@ def replayed(store: TraceStore, trace_id: str) -> SessionState:
     events = store.events(trace_id, limit=_PAGE)
     if not events:
         raise StoreError(f"The log of session {trace_id} is missing or empty: it cannot be opened.")
-    first = events[0]
-    if first.event == "session_created":
-        check_id(first.trace.trace_id, trace_id)
-        refuse_newer(trace_id, first.trace.format)
-        state = SessionState(first.trace)
-    else:
-        state = SessionState(remembered_beginning(store, trace_id))
+    state = SessionState(begun(store, trace_id, events[0]))
     while events:
         for event in events:
             check_id(event.trace_id, trace_id)

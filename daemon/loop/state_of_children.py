@@ -22,7 +22,7 @@ from daemon.model.events import (
 )
 from daemon.model.messages import Usage, added
 from daemon.model.traces import Carried
-from daemon.plan.counting import counted
+from daemon.plan.counting import with_message
 
 Spent = tuple[Usage, float]
 """Tokens and US dollars."""
@@ -134,8 +134,7 @@ class Children:
         self._count(event.branch_id, spent)
         branch = self.branches.get(event.branch_id)
         if branch is not None:
-            tools = [call.name for call in message.tool_calls()]
-            stats = counted(branch.cumulative_stats, message.tokens or 0, message.cost or 0.0, tools)
+            stats = with_message(branch.cumulative_stats, message)
             self._update(branch, {"cumulative_stats": stats, "last_message": message})
         return spent
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from daemon.model.goals import GoalStats
+from daemon.model.messages import Message
 from tools.cutting import head
 
 _PREVIEW_SEGMENTS = 8
@@ -22,6 +23,12 @@ def counted(stats: GoalStats, tokens: int, cost: float, tools: Sequence[str]) ->
         total_cost=stats.total_cost + cost,
         preview=extended_preview(stats.preview, tools),
     )
+
+
+def with_message(stats: GoalStats, message: Message) -> GoalStats:
+    """``stats`` after this message, too."""
+    tools = [call.name for call in message.tool_calls()]
+    return counted(stats, message.tokens or 0, message.cost or 0.0, tools)
 
 
 def joined(stats: GoalStats, other: GoalStats) -> GoalStats:

@@ -10,10 +10,10 @@ from tools.cutting import head, short
 
 _PREVIEW = 11
 """Characters of an image's data that are shown, as many as in the seed's example."""
-_SMALL = 120
+SMALL_IMAGE = 120
 """Base64 up to this length is no image worth shortening."""
 _DATA_URL = re.compile(
-    rf"data:([\w.+-]+/[\w.+-]+)(?:;[\w.+-]+=[\w.+-]+)*;base64,([A-Za-z0-9+/=_-]{{{_SMALL},}})"
+    rf"data:([\w.+-]+/[\w.+-]+)(?:;[\w.+-]+=[\w.+-]+)*;base64,([A-Za-z0-9+/=_-]{{{SMALL_IMAGE},}})"
 )
 _DEPTH = 60
 

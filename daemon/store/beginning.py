@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
+from daemon.model.events import Event
 from daemon.model.traces import Trace
-from daemon.store.base import NewerFormat, StoreError, TraceStore
+from daemon.store.base import NewerFormat, StoreError, TraceStore, refuse_newer
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,15 @@ def beginning_lost(store: TraceStore, trace_id: str) -> bool:
     """Whether the event that made a session is gone from its log. Raises StoreError."""
     events = store.events(trace_id, limit=1)
     return bool(events) and events[0].event != "session_created"
+
+
+def begun(store: TraceStore, trace_id: str, first: Event) -> Trace:
+    """A session as it began. ``first``: of its events. Raises StoreError."""
+    if first.event != "session_created":
+        return remembered_beginning(store, trace_id)
+    check_id(first.trace.trace_id, trace_id)
+    refuse_newer(trace_id, first.trace.format)
+    return first.trace
 
 
 def remembered_beginning(store: TraceStore, trace_id: str) -> Trace:

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from daemon.context.tokens import stored_calibration
 from daemon.loop.state import SessionState
-from daemon.model.events import Event
 from daemon.model.goals import GoalTree
 from daemon.model.traces import Trace
-from daemon.store.base import NewerFormat, Repairable, StoreError, TraceStore, refuse_newer
-from daemon.store.beginning import beginning_lost, remembered_beginning
+from daemon.store.base import NewerFormat, Repairable, StoreError, TraceStore
+from daemon.store.beginning import beginning_lost, begun
 
 _NAMED = 5
 _PAGE = 500
@@ -127,12 +126,13 @@ def _replayed(store: TraceStore, session_id: str) -> tuple[SessionState, int]:
     count = last = 0
     # By pages: of a long log, which anybody may have written, not every event is held at once.
     while events := store.events(session_id, after=last, limit=_PAGE):
-        first = events[0]
-        if state is None:
-            state = SessionState(_beginning(store, session_id, first))
         # Ids become paths; a log that came with a repository, or in an archive, may say anything.
         if any(event.trace_id != session_id for event in events):
-            raise _of_another(session_id)
+            raise StoreError(
+                f"The log of session {session_id} has events of another one: nothing is made from it."
+            )
+        if state is None:
+            state = SessionState(begun(store, session_id, events[0]))
         for event in events:
             state.apply(event)
         count, last = count + len(events), events[-1].event_id
@@ -141,19 +141,6 @@ def _replayed(store: TraceStore, session_id: str) -> tuple[SessionState, int]:
             f"The log of session {session_id} is empty or has lost its beginning: nothing can be made from it."
         )
     return state, count
-
-
-def _beginning(store: TraceStore, session_id: str, first: Event) -> Trace:
-    if first.event != "session_created":
-        return remembered_beginning(store, session_id)
-    if first.trace.trace_id != session_id:
-        raise _of_another(session_id)
-    refuse_newer(session_id, first.trace.format)
-    return first.trace
-
-
-def _of_another(session_id: str) -> StoreError:
-    return StoreError(f"The log of session {session_id} has events of another one: nothing is made from it.")
 
 
 def _set_aside(

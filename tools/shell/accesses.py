@@ -19,9 +19,9 @@ from pathlib import Path
 
 from tools.access import Access
 from tools.paths import rule_target
-from tools.shell.commands.words import PathUse, Use
-from tools.shell.syntax import Word
+from tools.shell.options import PathUse, Use
 from tools.shell.wildcards import expression, simple
+from tools.shell.words import Word
 
 MAX_EACH = 200
 """Files below a folder that are named one by one."""
@@ -48,6 +48,8 @@ class Place:
     or absolute; None: not known."""
     others: Callable[[Path], Sequence[Path]] = lambda path: ()
     """Other names of the same file (hard links); by default nothing is looked up."""
+    names_programs: Callable[[Path], bool] = lambda folder: False
+    """Whether the repository around a folder names programs that git would run; by default nothing is looked up."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
     """Values of variables that are known, e.g. HOME."""
 
@@ -97,10 +99,9 @@ class Paths:
 
     def of_use(self, use: PathUse, base: Path | None, why: str) -> Iterator[Access]:
         """Everything that one use of a path would do."""
+        base = self._place.workspace if use.top else base
         for word in use.base:
             base = self._one(word, base)
-        if use.unless is not None and not self._missing(use.unless, base):
-            return
         for spot in self._spots(use.word, base, look=not use.made):
             if use.elsewhere and spot.path is not None and self._is_inside(spot.path):
                 continue
@@ -109,15 +110,16 @@ class Paths:
                 # Its names are no secret, but whoever forbids reading a thing may mean that too.
                 yield from self._accesses(PathUse(use.word, "read"), spot, why)
 
-    def _missing(self, word: Word, base: Path | None) -> bool:
-        """Whether one can look and there is no such file."""
-        path = self._one(word, base)
-        return path is not None and self._files(path.parent, path.name) == []
-
     def of_redirection(self, word: Word, base: Path | None, use: Use, why: str) -> Iterator[Access]:
         """``> file`` is asked in full, ``< file`` is implied."""
         for spot in self._spots(word, base):
             yield from self._accesses(PathUse(word, use, full=use == "write"), spot, why)
+
+    def runs_of_repository(self, base: Path | None, steps: Sequence[Word]) -> bool:
+        """Whether git, with these ``-C``, may run programs that its repository names."""
+        for word in steps:
+            base = self._one(word, base)
+        return base is None or self._place.names_programs(base)
 
     def _accesses(self, use: PathUse, spot: Spot, why: str) -> Iterator[Access]:
         permission, implied = _PERMISSION[use.use], not use.full

@@ -1,49 +1,50 @@
-"""What a simple command does, as far as its words show: files it reads and writes, code it runs, harm it does. Pure."""
+"""What a simple command does, as far as its words and the rows of ``programs`` tell: files, code, other commands.
+
+Pure. What is not known for certain is opaque, or at least not among the commands that can only read.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tools.shell.commands import (
-    copies,
-    environment,
-    files,
-    general,
-    git,
-    glue,
-    harm,
-    interpreters,
-    outputs,
-    packages,
-    programs,
-    remote,
-    wrappers,
+from tools.shell import environment, files, git, harm
+from tools.shell.files import Call
+from tools.shell.options import (
+    UNKNOWN,
+    Meaning,
+    Parsed,
+    PathUse,
+    Row,
+    Use,
+    implied_paths,
+    join,
+    may_be_option,
+    part,
+    read,
+    rows,
+    uses,
 )
-from tools.shell.commands.words import Call, Meaning, PathUse, Reader, implied_paths, join
 from tools.shell.syntax import Simple
+from tools.shell.words import Word, names
 
 __all__ = ["Meaning", "PathUse", "meaning"]
 
 _SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[^/]+")
-_READERS: dict[str, Reader] = {
-    **files.READERS,
-    **copies.READERS,
-    **programs.READERS,
-    **wrappers.READERS,
-    **remote.READERS,
-    **packages.FETCHERS,
-    "git": git.read,
-}
-_TOLD = frozenset((*files.READERS, *copies.READERS, "git", "awk", "sed", "tr"))
-"""Programs of which the words say all that they change, where they are not opaque."""
+_COMPILER = re.compile(
+    r"(?:[\w.]+-)*(?:gcc|gfortran|g\+\+|cc|c\+\+|cpp|clang|clang\+\+|c[89]9|tcc)(?:-[\d.]+)?"
+)
+_ALIASES = {"pypy": "python", "nodejs": "node", "luajit": "lua", "powershell": "pwsh"}
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_HIDDEN = "an expansion or an unknown option decides what it runs"
 
 
 def meaning(command: Simple) -> Meaning:
     """What is known of a command. Never raises."""
     if not command.words:
         reason = environment.opaque(command.assignments, alone=True)
-        return Meaning(opaque=reason, read_only=not reason)
+        return Meaning(tuple(git.repositories(command.assignments)), opaque=reason, read_only=not reason)
     first = command.words[0]
     if not first.known or first.glob or not first.text:
         return Meaning(
@@ -52,48 +53,510 @@ def meaning(command: Simple) -> Meaning:
         )
     path = first.text
     elsewhere = "/" in path and not _SYSTEM.fullmatch(path)
-    call = Call(path.rpartition("/")[2], command.words[1:], command)
-    reader = outputs.reader(call.name) or interpreters.reader(call.name) or _READERS.get(call.name)
-    found = reader(call) if reader is not None else _unknown(call)
-    if named := outputs.paths(call):
-        found = replace(found, paths=(*found.paths, *named))
+    call = _call(path.rpartition("/")[2], command)
+    found = git.read(call.args, command) if "git" in call.row.marks else _of_row(call)
     if elsewhere:
         # It need not be what its name says, but may be: ``.venv/bin/python -c``.
-        paths = (PathUse(first, "read"), *implied_paths(call.args, "read", "write"), *found.paths)
+        paths = (PathUse(first, "read"), *implied_paths(command.words[1:], "read", "write"), *found.paths)
         found = replace(found, paths=paths, read_only=False)
-    return _completed(call, found, elsewhere)
+    return _completed(call, found, elsewhere=elsewhere)
+
+
+def _call(name: str, command: Simple) -> Call:
+    args = command.words[1:]
+    row = rows().get(name)
+    if row is None:
+        base = re.sub(r"(?<=[a-z])-?\d[\d.]*t?$", "", name)
+        row = rows().get(_ALIASES.get(base, base)) or (
+            rows()["gcc"] if _COMPILER.fullmatch(name) else Row(opaque="")
+        )
+    parsed = read(args, row)
+    tool = rows().get(f"{row.names} {args[0].text}") if args and args[0].text.startswith("-") else None
+    if tool is not None:
+        return Call(name, tool, args[1:], read(args[1:], tool), command)
+    if "sub" in row.marks and not parsed.has(row.runs):
+        leading = read(args, row, leading=True)
+        begin = len(args) - len(leading.operands) + 1
+        for at, word in enumerate(leading.operands[:2], begin):
+            sub = rows().get(f"{row.names} {word.text}") if word.known else None
+            if sub is not None and (at == begin or "byname" in row.marks):
+                return Call(name, sub, args[at:], read(args[at:], sub), command)
+    return Call(name, row, args, parsed, command)
+
+
+def _of_row(call: Call) -> Meaning:
+    row, parsed = call.row, call.parsed
+    for mark, reader in _KINDS.items():
+        if mark in row.marks:
+            return reader(call)
+    if not row.names:
+        return _unknown(call)
+    paths = (*uses(row, parsed), *_implied(call))
+    opaque = f"{call.name} {row.opaque}" if row.opaque else ""
+    if parsed.has(row.runs):
+        opaque = opaque or f"an option of {call.name} names a program that it runs"
+    if "strict" in row.marks and (parsed.unknown(row) or parsed.unsure):
+        opaque = opaque or f"what these options of {call.name} do is not known"
+    through = _after_dashes(call.args) if opaque else ()
+    return Meaning(paths, _commands_after(call), through, opaque, _only_reads(row, parsed))
+
+
+def _only_reads(row: Row, parsed: Parsed) -> bool:
+    """Whether it is in the table of commands that can only read, with these words."""
+    writes = row.writes | row.changes | row.runs | row.words
+    hidden = parsed.unsure and (bool(writes) or "second" in row.marks)
+    second = "second" in row.marks and len(parsed.operands) > 1
+    return "table" in row.marks and not (parsed.has(writes) or parsed.unknown(row) or hidden or second)
+
+
+def _implied(call: Call) -> tuple[PathUse, ...]:
+    """Words that may be files beside what the row says: all, where it says nothing, else what unknown options name."""
+    kinds: tuple[Use, ...] = (
+        ("read",)
+        if "reading" in call.row.marks and not _fixes(call) and not call.parsed.has(call.row.runs)
+        else ("read", "write")
+    )
+    if not call.row.marks & {"none", "read", "write", "list", "both"}:
+        return implied_paths(call.simple.words[1:] if call.row.opaque else call.args, *kinds)
+    unknown = [
+        w
+        for w in call.args
+        if re.match(r"-\w\S*[/.@=]|--[\w-]+=", w.text) and _option(w) not in call.row.known
+    ]
+    return (
+        ()
+        if "*" in call.row.flags
+        else implied_paths([w for w in unknown if not _clustered(w, call.row)], *kinds)
+    )
+
+
+def _option(word: Word) -> str:
+    return word.text.partition("=")[0] if word.text.startswith("--") else word.text[:2]
+
+
+def _clustered(word: Word, row: Row) -> bool:
+    return "dash" not in row.marks and any("-" + letter in row.valued for letter in word.text[1:4])
+
+
+_FIXING = re.compile(
+    r"--?(?:fix|write|in-?place|i|out.*|o.*|unsafe-fixes|format|pack-.*)|format|fmt|init|new|add|pack"
+)
+
+
+def _fixes(call: Call) -> bool:
+    return any(_FIXING.fullmatch(word.text.partition("=")[0]) for word in call.simple.words[1:])
+
+
+def _commands_after(call: Call) -> tuple[Sequence[Word] | str, ...]:
+    """The command after an option such as ``fd -x``."""
+    at = next((n for n, word in enumerate(call.args) if word.text in call.row.words), None)
+    return () if at is None else ((*call.args[at + 1 :], UNKNOWN),)
 
 
 def _unknown(call: Call) -> Meaning:
     """Of a program that nothing is known of: what stands after ``--`` may be a command that it runs."""
-    texts = [word.text for word in call.args]
-    rest = call.args[texts.index("--") + 1 :] if "--" in texts else ()
-    runs = bool(rest) and rest[0].known and not rest[0].text.startswith("-")
-    return Meaning(paths=programs.of_unknown(call), through=(rest,) if runs else ())
+    return Meaning(paths=implied_paths(call.args, "read", "write"), through=_after_dashes(call.args))
 
 
-def _completed(call: Call, found: Meaning, elsewhere: bool) -> Meaning:
-    """What holds for every command: its environment, its harm, other names, and how far it may be generalised."""
+def _after_dashes(args: Sequence[Word]) -> tuple[Sequence[Word], ...]:
+    texts = [word.text for word in args]
+    rest = args[texts.index("--") + 1 :] if "--" in texts else ()
+    return (rest,) if rest and rest[0].known and not rest[0].text.startswith("-") else ()
+
+
+# Wrappers
+
+
+def _wrap(call: Call) -> Meaning:
+    """``nice -n 5 command``: options, words of its own, then the command."""
+    row = call.row
+    parsed = read(call.args, row, leading=True)
+    if parsed.has(row.alone):
+        return Meaning(read_only="table" in row.marks)
+    rest = parsed.operands
+    pairs: list[tuple[str, Word]] = []
+    cleared = "assigns" in row.marks and bool(rest) and rest[0].text == "-"
+    rest = rest[cleared:]
+    while "assigns" in row.marks and rest and (found := _ASSIGNMENT.fullmatch(rest[0].text)):
+        pairs.append((found[1], part(rest[0], found[2])))
+        rest = rest[1:]
+    skip = 1 if "machine" in row.marks and rest and re.fullmatch(r"\w*\d\w*|arm", rest[0].text) else row.skip
+    unsure = parsed.unsure or parsed.unknown(row) or any(may_be_option(word) for word in rest[:skip])
+    written = tuple(
+        PathUse(word, "write") for word in rest[:1] if "lock" in row.marks and not word.text.isdigit()
+    )
+    rest = rest[skip + ("lock" in row.marks) :]
+    opaque = environment.opaque(pairs) or (_HIDDEN if unsure or parsed.has(row.runs) else "")
+    opaque = opaque or (f"{call.name} {row.opaque}" if row.opaque else "")
+    if (
+        call.name == "env"
+        and (cleared or parsed.has(("-i", "--ignore-environment", "-u", "--unset")))
+        and "git" in _names(rest)
+    ):
+        # They keep a repository that came with the folder from naming programs (tools.environment).
+        opaque = "git without the settings that keep a repository from running programs"
+    inner: list[Sequence[Word] | str] = [rest] if rest else []
+    for line in parsed.values(("-S", "--split-string")):
+        opaque = "env -S makes a command of a string"
+        inner = [" ".join((line.text, *(word.source for word in rest)))]
+    if rest and ("joined" in row.marks or ("lock" in row.marks and rest[0].text in ("-c", "--command"))):
+        words = rest[1:] if "lock" in row.marks else rest
+        inner = [" ".join(word.text for word in words)]
+        opaque = opaque or ("" if all(word.known for word in words) else _HIDDEN)
+    if "adds" in row.marks:
+        inner = [_with_input(parsed, rest)] if rest else []
+    if not rest and "adds" not in row.marks:
+        return Meaning(paths=(*uses(row, parsed), *written), inner=tuple(inner), opaque=opaque)
+    table = "table" in row.marks and environment.harmless(pairs) and not parsed.has(row.writes)
+    return Meaning(paths=(*uses(row, parsed), *written), inner=tuple(inner), read_only=table, opaque=opaque)
+
+
+def _names(words: Sequence[Word]) -> set[str]:
+    return {word.text.rpartition("/")[2] for word in words}
+
+
+def _with_input(parsed: Parsed, rest: Sequence[Word]) -> Sequence[Word]:
+    """The command of ``xargs``, with what it reads put in."""
+    marks = [word.text for word in parsed.values(("-I", "--replace"))]
+    marks += ["{}"] if parsed.has(("-i", "--replace")) else []
+    marked = tuple(
+        Word(word.text, known=False, source=word.source or word.text)
+        if any(m and m in word.text for m in marks)
+        else word
+        for word in rest
+    )
+    return marked if marks else (*marked, UNKNOWN)
+
+
+def _through(call: Call) -> Meaning:
+    """``npx PROGRAM``, ``uv run PROGRAM``: what forbids the program by its name binds."""
+    parsed = read(call.args, call.row, leading=True)
+    rest = parsed.operands
+    if call.name == "pipx" and rest[:1] and rest[0].text == "run":
+        rest = rest[1:]
+    opaque = f"{call.name} {call.row.opaque}" if call.row.opaque else ""
+    if not opaque and (parsed.has(call.row.runs) or parsed.unsure):
+        opaque = _HIDDEN
+    through = (rest,) if rest and rest[0].known else ()
+    kinds: tuple[Use, ...] = ("read", "write") if call.row.opaque else ("read",)
+    return Meaning(paths=implied_paths(call.simple.words[1:], *kinds), through=through, opaque=opaque)
+
+
+def _line_of(call: Call) -> Meaning:
+    """``su -c LINE``, ``script -c LINE``."""
+    lines = [
+        value for name, value in call.parsed.options if name in ("-c", "--command") and value is not None
+    ]
+    known = tuple(word.text for word in lines if word.known)
+    return Meaning(
+        paths=tuple(uses(call.row, call.parsed)), inner=known, opaque=f"{call.name} {call.row.opaque}"
+    )
+
+
+def _tool_of(call: Call) -> Meaning:
+    """``cmake -E TOOL``: files, or another command."""
+    tool, rest = (call.args[0].text, call.args[1:]) if call.args else ("", ())
+    rest = tuple(word for word in rest if not re.match(r"--(?:unset|modify)=|--$", word.text))
+    names = {
+        "rm": "rm",
+        "remove": "rm",
+        "copy": "cp",
+        "rename": "mv",
+        "cat": "cat",
+        "remove_directory": "rm -r",
+    }
+    inner = (
+        (Word(tool), *rest)
+        if tool in ("env", "time")
+        else tuple(map(Word, names.get(tool, "").split())) + rest
+    )
+    paths = tuple(replace(use, below=True, maybe=True) for use in implied_paths(rest, "read", "write"))
+    return Meaning(
+        paths=paths,
+        through=(inner,) if tool in names or tool in ("env", "time") else (),
+        opaque="cmake -E runs a command",
+    )
+
+
+# Shells and interpreters
+
+_SHELL_OPTION = re.compile(
+    r"[-+][abefhiklmnpruvxBCDEHPTcso]+|--(?:norc|noprofile|posix|login|verbose|noediting|version|help)"
+)
+
+
+def _shell(call: Call) -> Meaning:
+    """``bash -c LINE``, ``bash SCRIPT``, or a shell that reads its commands from elsewhere."""
+    at, args = 0, call.args
+    letters = ""
+    opaque = ""
+    while at < len(args) and args[at].text[:1] in ("-", "+") and len(args[at].text) > 1 and args[at].known:
+        text = args[at].text
+        at += 1
+        if text == "--":
+            break
+        if not _SHELL_OPTION.fullmatch(text.replace("O", "o")) or "O" in text:
+            opaque = f"{call.name} {text} may run code that rules cannot read"
+        letters += "" if text.startswith("--") else text[1:]
+        at += len(re.findall("[oO]", text)) if not text.startswith("--") else 0
+    rest = args[at:]
+    paths = implied_paths(rest[1:], "read", "write")
+    if "c" in letters or opaque:
+        known = rest[:1] and rest[0].known and not rest[0].glob
+        opaque = opaque or ("" if known else f"{call.name} -c runs a line that shows only at run time")
+        lines = tuple(word.text for word in rest[:1] if word.known)
+        paths = implied_paths(args, "read", "write") if "c" not in letters else paths
+        return Meaning(inner=lines, paths=paths, read_only=call.name != "fish", opaque=opaque)
+    if "s" in letters or not rest:
+        stdin = call.simple.stdin
+        lines = (stdin.text,) if stdin is not None and stdin.known else ()
+        return Meaning(inner=lines, opaque=f"{call.name} runs what it reads from its input")
+    return _script(call, rest[0], rest[1:])
+
+
+def _script(call: Call, file: Word, rest: tuple[Word, ...]) -> Meaning:
+    """A program in a file: the file is read, and may be given other files."""
+    if not file.known or file.glob or files.STDIN.fullmatch(re.sub(r"(?:[^/]+/\.\./|\./)+", "", file.text)):
+        return Meaning(opaque=f"{call.name} runs a script that shows only at run time")
+    return Meaning(paths=(PathUse(file, "read"), *implied_paths(rest, "read", "write")))
+
+
+_RUNS_CODE = names(
+    "timeit pdb cProfile profile trace code codeop runpy IPython ipython idlelib asyncio bdb this antigravity "
+    "turtledemo sqlite3 rlcompleter ptpython bpython jupyter_console ipykernel daemon lsp_bridge goalwright"
+)
+_CODE_OPTION = re.compile(r"-\w*[cepEr]|--(?:eval|print)")
+
+
+def _interpreter(call: Call) -> Meaning:
+    """``python x.py``; with any option that is not known to be harmless it runs code that rules cannot read."""
+    args = call.args
+    row = call.row
+    if row.names == "python" and (found := _module(call)) is not None:
+        return found
+    if row.names == "node":
+        args = tuple(part(w, _dashes(w.text)) if w.known and w.text.startswith("--") else w for w in args)
+    parsed = read(args, row, leading=True)
+    named = next((name for name, value in parsed.options if not _harmless(name, value, row)), "")
+    implied = implied_paths([word for word in args if "\n" not in word.text], "read", "write")
+    if named:
+        runs = "runs" if _CODE_OPTION.fullmatch(named) else "may run"
+        return Meaning(opaque=f"{call.name} {named} {runs} code that rules cannot read", paths=implied)
+    rest = parsed.operands
+    alone = parsed.has(row.alone)
+    if not rest:
+        return Meaning(opaque="" if alone else f"{call.name} runs what it reads from its input")
+    first = rest[0]
+    if not first.known and not re.match(r'"[^-"]', first.source):
+        return Meaning(opaque=f"{call.name} runs what shows only at run time", paths=implied)
+    if first.text in ("eval", "repl", "exec", "x", "inspect", "debug"):
+        return Meaning(opaque=f"{call.name} {first.text} runs code that rules cannot read", paths=implied)
+    written = tuple(uses(row, parsed))
+    if alone or (call.name in ("deno", "bun") and re.fullmatch("[a-z]+", first.text)):
+        return Meaning(paths=(*implied, *written))
+    found = _script(call, first, rest[1:])
+    return replace(found, paths=(*found.paths, *written))
+
+
+def _harmless(name: str, value: Word | None, row: Row) -> bool:
+    if name in row.subs and value is not None:
+        return True
+    return name in row.known and name not in row.runs and (value is None or value.known or name in row.writes)
+
+
+def _dashes(option: str) -> str:
+    """Node reads ``_`` as ``-`` in the names of options."""
+    name, equals, value = option.partition("=")
+    return name.replace("_", "-") + equals + value
+
+
+def _module(call: Call) -> Meaning | None:
+    """``python -m MODULE``; None without it."""
+    for at, word in enumerate(call.args):
+        found = re.fullmatch(r"-[bBdEIOPqRsSuvx]*m(.*)", word.text) if word.known else None
+        if found is None:
+            if not word.text.startswith("-") or word.text.startswith("--") or word.text in ("-W", "-X", "-c"):
+                return None
+            continue
+        rest = call.args[at + 1 :]
+        module = part(word, found[1]) if found[1] else rest[0] if rest else Word("")
+        rest = rest if found[1] else rest[1:]
+        implied = implied_paths(rest, "read", "write")
+        if (
+            not module.known
+            or not re.fullmatch(r"[\w.]+", module.text)
+            or module.text.split(".")[0] in _RUNS_CODE
+        ):
+            return Meaning(
+                opaque=f"{call.name} -m {module.text} runs code that rules cannot read", paths=implied
+            )
+        if module.text in rows() and not rows()[module.text].marks & {"wrap", "script", "line", "find"}:
+            return Meaning(through=((module, *rest),))
+        whole = module.text in ("tarfile", "zipfile", "zipapp")
+        return Meaning(paths=tuple(replace(use, below=whole, maybe=whole) for use in implied))
+    return None
+
+
+def _eval(call: Call) -> Meaning:
+    """``eval``, ``trap``: their words are a line."""
+    words = [word for word in call.args if word.text != "--"]
+    if call.name == "trap":
+        if len(words) < 2 or words[0].text == "-":
+            return Meaning()
+        words = words[:1]
+    known = all(word.known and not word.glob for word in words)
+    line = " ".join(word.text for word in words)
+    return Meaning(inner=(line,) if known and line else (), opaque=f"{call.name} runs its words as a line")
+
+
+def _declares(call: Call) -> Meaning:
+    """``export NAME=value`` holds for all commands after it; ``read NAME`` sets it from elsewhere."""
+    pairs = _pairs(call.args)
+    return Meaning(
+        tuple(git.repositories(pairs)), opaque=environment.opaque(pairs, alone=True) or files.runs(call)
+    )
+
+
+def _pairs(args: Sequence[Word]) -> list[tuple[str, Word]]:
+    found: list[tuple[str, Word]] = []
+    for word in args:
+        name, equals, value = word.text.partition("=")
+        if re.fullmatch(r"\w+", name):
+            found.append((name, part(word, value) if equals else replace(word, known=False)))
+    return found
+
+
+_KINDS: dict[str, Callable[[Call], Meaning]] = {
+    "wrap": _wrap, "through": _through, "line_of": _line_of, "tool_of": _tool_of, "line": _shell,
+    "script": _interpreter, "eval": _eval, "declares": _declares, "copy": files.copy, "tar": files.tar,
+    "unpacks": files.unpacks, "pieces": files.split_pieces, "archive": files.zip_, "pairs": files.dd,
+    "web": files.web, "ps": files.ps, "make": files.make, "compile": files.compile, "sed": files.sed,
+    "find": files.find,
+}  # fmt: skip
+"""Readers of rows whose words have an order of their own, by the mark."""
+
+
+# What holds for every command
+
+
+def _completed(call: Call, found: Meaning, *, elsewhere: bool) -> Meaning:
+    """Its environment, its harm, other names, and how far it may be generalised."""
     command = call.simple
-    reason = environment.opaque(command.assignments) or general.runs(call)
-    bare = "/" not in command.words[0].text
-    plain = bare and environment.harmless(command.assignments)
-    prefix, more = ("", "") if elsewhere else general.limits(call)
+    reason = environment.opaque(command.assignments)
+    opaque = found.opaque or reason
+    bare = "/" not in command.words[0].text and environment.harmless(command.assignments)
+    prefix, more = ("", "") if elsewhere else _general(call, found)
+    unnamed = environment.changes_nothing(command.assignments)
     return replace(
         found,
-        told=not elsewhere and (bool(found.inner) or found.read_only or call.name in _TOLD),
-        opaque=found.opaque or reason,
-        read_only=found.read_only and plain and not reason and not found.opaque and not more,
-        warning=found.warning or harm.warning(call),
-        general=prefix if plain and not more and not found.opaque and not reason else "",
+        opaque=opaque,
+        read_only=found.read_only and bare and not opaque,
+        warning=found.warning or harm.warning(call.name, command.words[1:]),
+        general=prefix if bare and not more and not opaque else "",
         more=more or found.more,
-        by_name=bool(found.opaque) and not reason and general.by_name(call),
-        plain=join(command.words)
-        if command.assignments and environment.changes_nothing(command.assignments)
-        else "",
-        glue=not (found.opaque or reason or more or elsewhere) and glue.is_glue(call),
+        by_name=bool(found.opaque) and not reason and _by_name(call),
+        plain=join(command.words) if command.assignments and unnamed else "",
+        glue=not (opaque or more or elsewhere) and _glue(call, unnamed=unnamed),
         also=_other_texts(call, found.also),
     )
+
+
+_RUNS_BY_OPTION = re.compile(
+    r"-c.*|--ca.*|--node-.*|--she.*|--script-sh.*|-o.*|-F.*|--conf.*|--kubeconf.*|-E.*|-S.*"
+)
+
+
+def _by_name(call: Call) -> bool:
+    """Whether a rule that begins with the command's name says what it runs: no code and no settings among its words."""
+    leading = read(call.args, Row(), leading=True).options
+    container = call.row.names.split(" ")[0] in ("docker", "kubectl")
+    return "byname" in call.row.marks and (
+        container or not any(_RUNS_BY_OPTION.fullmatch(name) for name, _ in leading)
+    )
+
+
+_TARGET = re.compile(r"[A-Za-z0-9_][\w.:-]*", re.ASCII)
+
+
+def _general(call: Call, found: Meaning) -> tuple[str, str]:
+    """The beginning that may be allowed whatever follows (empty if none), and why these words may do more than it."""
+    texts = [word.text for word in call.simple.words]
+    row, parsed = call.row, call.parsed
+    if "git" in row.marks:
+        return found.general, found.more
+    for words in found.through:
+        inner = meaning(Simple(tuple(words), text=join(words)))
+        size = len(texts) - len(words)
+        prefix = " ".join(texts[:size])
+        if prefix in ("python -m", "python3 -m", "uv run") and (inner.general or inner.more):
+            return (f"{prefix} {inner.general}" if inner.general else ""), inner.more
+    for one in row.general:
+        beginning, _, more = one.replace("_", " ").partition("+")
+        size = beginning.count(" ") + 1
+        operands = parsed.operands
+        if " ".join(texts[:size]) != beginning:
+            continue
+        if more:
+            if not operands or texts[size] != operands[0].text or not _TARGET.fullmatch(texts[size]):
+                continue
+            beginning, operands = f"{beginning} {texts[size]}", operands[1:]
+        return beginning, f"its options may do more than {beginning} alone" if _strays(
+            row, parsed, operands
+        ) else ""
+    if "table" in row.marks and not found.read_only and not row.marks & {"wrap", "find", "sed"}:
+        return "", f"its options may do more than {call.name} alone"
+    return "", ""
+
+
+def _strays(row: Row, parsed: Parsed, operands: Sequence[Word]) -> bool:
+    """Whether these words may do more than the general beginning of the command."""
+    local, single = "local" in row.marks, "single" in row.marks
+    far = any(w.text.startswith(("/", "~", "@", "+")) or ".." in w.text.split("/") for w in operands)
+    if (local and (far or parsed.after)) or (single and operands):
+        return True
+    named = row.runs | row.writes | (row.reads if single else row.words)
+    return (
+        parsed.unknown(row)
+        or parsed.has(named)
+        or (parsed.unsure and (local or single or bool(row.writes | row.runs)))
+    )
+
+
+_GLUE = frozenset(
+    [
+        "[",
+        "[[",
+        "test",
+        "true",
+        "false",
+        ":",
+        "exit",
+        "return",
+        "break",
+        "continue",
+        "shift",
+        "wait",
+        "cd",
+        "pushd",
+        "popd",
+        "read",
+        "set",
+    ]
+)
+
+
+def _glue(call: Call, *, unnamed: bool) -> bool:
+    """Whether it changes and shows nothing outside of the line. What its words run (``$(…)``) and where its output
+    goes is judged by itself."""
+    if call.simple.assignments and not unnamed:
+        # ``IFS= read`` holds for this one command.
+        return call.name == "read" and all(name == "IFS" for name, _ in call.simple.assignments)
+    if call.name == "cat":
+        return not call.args and not any(each.reads for each in call.simple.redirections)
+    if call.name == "export":
+        pairs = _pairs(call.args)
+        return len(pairs) == len(call.args) > 0 and environment.changes_nothing(pairs)
+    return call.name in _GLUE
 
 
 def _other_texts(call: Call, more: tuple[str, ...]) -> tuple[str, ...]:

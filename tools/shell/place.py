@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tools.links import other_names
 from tools.shell.question import Place
+from tools.shell.repository import names_programs
 from tools.shell.wildcards import expression
 
 MAX_ENTRIES = 2000
@@ -116,7 +117,7 @@ def real_place(
     max_s: float = MAX_S,
     clock: Callable[[], float] = time.monotonic,
 ) -> Place:
-    """For one question about a command that starts in the workspace. ``home``: of the person by default."""
+    """For one question about a command that starts in the workspace. ``home``: the user's by default."""
     lookup = _Lookup(workspace, max_entries, max_s, clock)
     return Place(
         workspace=workspace,
@@ -124,4 +125,5 @@ def real_place(
         real=lookup.real,
         files=lookup.files,
         others=lambda path: other_names(path, workspace),
+        names_programs=names_programs,
     )

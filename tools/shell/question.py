@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tools.access import Access, Suggestion, suggestions
@@ -11,9 +12,10 @@ from tools.base import PermissionAsk
 from tools.cutting import head
 from tools.paths import folder_patterns
 from tools.shell.accesses import Paths, Place, is_network
-from tools.shell.commands.words import HERE, PathUse, join
 from tools.shell.meaning import Meaning, meaning
-from tools.shell.syntax import Redirection, Simple, Word, parse
+from tools.shell.options import HERE, PathUse, join
+from tools.shell.syntax import Redirection, Simple, parse
+from tools.shell.words import Word
 
 __all__ = ["Place", "question"]
 
@@ -21,6 +23,9 @@ MAX_DEPTH = 5
 """Lines within lines: ``bash -c "bash -c '…'"``."""
 MAX_ACCESSES = 5000
 _SHELL = "sh -c "
+MAX_GUESSES = 500
+_SEPARATORS = re.compile(r"[\n;&|()`#]|[<>]+")
+_UNQUOTED = str.maketrans({"{": " ", "}": " ", "\\": None, "'": None, '"': None, "$": None})
 _WILD = re.compile(r"[*?]")
 # Patterns know no escape: a wildcard in the command would be one in the pattern. A variable (``$_`` above all)
 # makes another command of the same text.
@@ -75,10 +80,42 @@ class _Question:
         if parsed.unclear:
             self.targets.setdefault(_SHELL + line, "")
             self._opaque(_SHELL + line, f"the line cannot be told apart: {parsed.unclear}")
+            self._guesses(line, folder)
         # What a line assigns may be another value in the lines that it runs.
         kept = {name: value for name, value in variables.items() if not _assigned(name, line)}
         for simple in parsed.commands:
             self._command(simple, folder, depth, kept)
+
+    def _guesses(self, line: str, folder: Path | None) -> None:
+        """What an unclear line may run, cut in the simplest way: only rules that deny it count."""
+        for piece in _SEPARATORS.split(line)[:MAX_GUESSES]:
+            words = [Word(text, source=text) for text in piece.translate(_UNQUOTED).split()]
+            while words and re.fullmatch(r"(?:\w+=.*|!|time|coproc|\{|if|then|do|else|-.*)", words[0].text):
+                value = words.pop(0).text.partition("=")[2]
+                words = [Word(value, source=value)] if value and not words else words
+            before = dict(self.accesses)
+            if words:
+                self._through(Simple(tuple(words), text=join(words)), folder, MAX_DEPTH - 1, "the line")
+            for word in words:
+                for access in self._paths.of_use(PathUse(word, "read"), folder, "a word of the line"):
+                    self.accesses.setdefault(access)
+            found = [access for access in self.accesses if access not in before]
+            self.accesses = before | {
+                Access(one.permission, one.target, one.why, implied=True, several=one.several): None
+                for one in found
+            }
+
+    def _through(self, inside: Simple, base: Path | None, depth: int, text: str) -> None:
+        """A command that is run in an ordinary way: what forbids it binds, and nothing is asked about it by itself."""
+        before = dict(self.targets), self.read_only, set(self.unread)
+        known = dict(self.accesses)
+        self._command(inside, base, depth, {})
+        self.accesses = {each: None for each in self.accesses if each in known or not each.beyond}
+        found = [target for target in self.targets if target not in before[0]]
+        self.targets, self.read_only, self.unread = before
+        for target in found:
+            self.accesses.setdefault(Access("bash", target, f"what {text} runs", implied=True))
+        self.accesses.setdefault(Access("bash", inside.text, f"what {text} runs", implied=True))
 
     def _command(self, command: Simple, base: Path | None, depth: int, variables: dict[str, str]) -> None:
         known = meaning(command)
@@ -87,8 +124,11 @@ class _Question:
         if command.words:
             previous = self.targets.get(text, known.general)
             self.targets[text] = known.general if previous == known.general else ""
+        if known.read_only and known.repository is not None:
+            runs = self._paths.runs_of_repository(folder, known.repository)
+            known = replace(known, read_only=not runs)
         self.read_only = self.read_only and known.read_only
-        if command.words and not known.told:
+        if command.words and not known.read_only and not known.glue:
             self.unread.add(text)
         self._judge(command, text, known)
         if command.words and (known.plain or known.glue) and not known.opaque:
@@ -112,10 +152,7 @@ class _Question:
             if not words or depth >= MAX_DEPTH:
                 self._opaque(text, "it runs commands within commands within commands")
                 continue
-            before = dict(self.targets), self.read_only
-            self._command(inside, base, depth + 1, variables)
-            self.targets, self.read_only = before
-            self.accesses.setdefault(Access("bash", inside.text, f"what {text} runs", implied=True))
+            self._through(inside, base, depth + 1, text)
 
     def _elsewhere(self, folder: Path | None, text: str) -> None:
         """A command that runs outside of the workspace finds its settings and programs there."""
@@ -208,7 +245,7 @@ class _Question:
 
 def _of_words(words: Sequence[Word], outer: Simple) -> Simple:
     """The command that another one runs."""
-    return Simple(tuple(words), text=join(words), folder=outer.folder, stdin=outer.stdin, piped=outer.piped)
+    return Simple(tuple(words), text=join(words), folder=outer.folder, stdin=outer.stdin)
 
 
 def _assigned(name: str, line: str) -> bool:

@@ -1,53 +1,43 @@
-"""A command line taken apart by the real grammar (tree-sitter-bash): the simple commands it would run. Pure.
+"""A command line as tree-sitter-bash reads it: the simple commands it would run, in which folders. Pure.
 
-What cannot be told for certain makes the whole line ``unclear``, never a guess. The grammar's tree says that the line
-is well formed, and where its commands and substitutions begin; ``walk`` reads the same line by bash's own rules for
-words, and finds values, folders and redirections. Where the two do not agree (the grammar takes ``\\`` and a blank for
-nothing, for example), the line is unclear.
+What cannot be told for certain makes the whole line ``unclear``, never a guess; the commands that were found are
+listed all the same, so that a rule that denies one still binds. The grammar and bash differ in places (comments,
+here-documents, ``time``, blanks after a backslash), so each byte of the line must be accounted for: between the
+nodes that are understood only blanks may stand, and each word is read once more (see ``words``).
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from tools.shell.environment import DECLARES, changes_shell, decides
+from tools.shell.words import DOCUMENT, Pieces, UnclearError, Word, WordReader, is_number, names
+
 if TYPE_CHECKING:
-    from tree_sitter import Parser, QueryCursor
+    from collections.abc import Callable
+
+    from tree_sitter import Node, Parser
+
+__all__ = ["Line", "Redirection", "Simple", "Word", "parse"]
 
 MAX_LENGTH = 64 * 1024
 """Bytes. Nobody reads a longer line before saying yes."""
+MAX_COMMANDS = 5000
+MAX_DEPTH = 40
+MAX_FOLDERS = 4
+MAX_LIST = 2000
 
 # To bash these are letters of a word; to much else they are blanks or nothing, or they turn round what is shown.
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
 )
-_STARTS = """
-(command_name) @command
-(declaration_command) @command
-(unset_command) @command
-(test_command) @command
-(command_substitution) @substitution
-(process_substitution) @substitution
-(arithmetic_expansion) @substitution
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word of a command. ``text`` is its value when ``known``, else its source."""
-
-    text: str
-    known: bool = True
-    """False: an expansion decides at run time ($x, $(…), arithmetic)."""
-    glob: bool = False
-    """``*``, ``?``, ``[…]`` or braces outside of quotes: the shell makes any number of file names of it."""
-    source: str = ""
-    """As it stands in the line, without line continuations."""
-    tilde: bool = False
-    """It begins with an unquoted ``~`` or ``~/``: the home folder. Without this, ``~`` is a letter of a file name."""
+_DEEP = re.compile(r"(?:(?:[({`!]|\[\[|\$\(|\$\{|<<\w*|if|while|\{|\"|1\+|\w+:-)[ \t]*){300}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +53,7 @@ class Redirection:
 
 @dataclass(frozen=True, slots=True)
 class Simple:
-    """One simple command, wherever it stands: in a list, a pipe, a loop, a function, a ``$(…)``.
+    """One simple command, wherever it stands: in a list, a pipe, a loop, a ``$(…)``.
 
     One that may run in several folders (``cd x; make``: also where the line starts, when ``cd`` fails) comes several
     times, once for each.
@@ -72,24 +62,20 @@ class Simple:
     words: tuple[Word, ...]
     """Name and arguments; empty when it only assigns or redirects (also the redirections of a loop or group)."""
     assignments: tuple[tuple[str, Word], ...] = ()
-    """``NAME=value`` before the command, and what the line exported before it."""
     redirections: tuple[Redirection, ...] = ()
     text: str = ""
     """As rules match it: words joined by one blank, without redirections. Assignments stand before the name. A word
     whose value is known and plain stands without quotes (``'rm' "-rf" x``: ``rm -rf x``), any other as in the line."""
     folder: str | None = "."
-    """Where it runs: relative to the folder the line starts in, or absolute (``~``, ``~/x``: home, when HOME is not
-    given); None when a ``cd`` before it is not known."""
+    """Where it runs: relative to the folder the line starts in, or absolute (``~``: home); None when a ``cd`` before
+    it is not known."""
     stdin: Word | None = None
     """Text of its here-document or here-string."""
-    piped: bool = False
-    """Its stdin comes from another command of the line, or from a redirection around it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """``commands`` in the order of the text; ``unclear``: why they cannot be told, in words. An unclear line lists the
-    commands that were found, so that a rule that denies one still binds."""
+    """``commands`` in the order of the text; ``unclear``: why they cannot be told, in words."""
 
     commands: tuple[Simple, ...]
     unclear: str = ""
@@ -100,60 +86,856 @@ def parse(line: str, variables: Mapping[str, str] | None = None) -> Line:
 
     Never raises.
     """
-    from tools.shell.walk import Walk
-
     if _CONTROL.search(line):
         return Line((), "it contains control characters")
+    if "\\\n" in line and not re.search(r"['#]|<<|\\\\\n|[;&|<>()$]\\\n|\\\n[;&|<>()]", line):
+        # Without quotes and comments, bash takes these out before it reads anything.
+        line = line.replace("\\\n", "")
     try:
         raw = line.encode()
     except UnicodeEncodeError:
         return Line((), "it is not valid text")
     if len(raw) > MAX_LENGTH:
         return Line((), "it is too long")
-    walk = Walk.of(raw, variables or {})
-    commands = walk.commands()
-    if walk.doubts:
-        return Line(commands, walk.doubts[0])
-    reason = _disagreement(_for_grammar(raw, walk.hidden), walk.starts, walk.spans)
-    return Line(commands, reason)
+    if _DEEP.search(line) or line.count("&&") + line.count("||") > MAX_LIST:
+        return Line((), "it is nested too deeply")
+    tree = _parser().parse(raw)
+    walk = _Walk(raw.decode("latin-1"))
+    walk.variables = {name: (0, value) for name, value in (variables or {}).items()}
+    try:
+        walk.line(tree.root_node)
+    except UnclearError as error:
+        walk.doubts.insert(0, str(error))
+    commands = tuple(walk.commands[key] for key in sorted(walk.commands, key=lambda key: key[0]))
+    if walk.arrays & walk.declared:
+        walk.doubts.append("a text is evaluated as an array")
+    if not walk.doubts and walk.texts_in_arithmetic():
+        walk.doubts.append("arithmetic evaluates a text")
+    return Line(commands, walk.doubts[0] if walk.doubts else "")
 
 
-def _for_grammar(raw: bytes, hidden: Mapping[int, str]) -> bytes:
-    """The line without what the grammar does not know; everything stands where it stood."""
-    if not hidden:
-        return raw
-    line = bytearray(raw)
-    for start, instead in hidden.items():
-        line[start : start + len(instead)] = instead.encode()
-    return bytes(line)
+Folders = tuple[str, ...] | None
+"""Where the shell may be; None: anywhere. Empty: it is never reached."""
+Ways = tuple[Folders, Folders]
+"""Where a command leads when it works, and when it fails."""
+
+_BLANK = re.compile(r"(?:[ \t]|\\\n)*")
+_LINES = re.compile(r"(?:[ \t\n]|\\\n)*")
+_LISTS = names(
+    "program list pipeline compound_statement subshell do_group if_statement elif_clause else_clause "
+    "while_statement for_statement case_statement case_item command_substitution process_substitution array "
+    "redirected_statement"
+)
+"""Nodes in which ends of lines may stand between the parts."""
+_STATEMENTS = names(
+    "list pipeline command compound_statement subshell if_statement while_statement for_statement "
+    "case_statement redirected_statement negated_command test_command declaration_command unset_command "
+    "variable_assignment variable_assignments function_definition c_style_for_statement"
+)
+_PLACES = frozenset(["command_substitution", "process_substitution", "expansion", "arithmetic_expansion"])
+_RESERVED = frozenset(
+    [
+        "!",
+        "case",
+        "coproc",
+        "do",
+        "done",
+        "elif",
+        "else",
+        "esac",
+        "fi",
+        "for",
+        "function",
+        "if",
+        "in",
+        "select",
+        "then",
+        "until",
+        "while",
+        "{",
+        "}",
+        "[[",
+        "]]",
+    ]
+)
+_PLAIN_TEXT = re.compile(r"[^\s'\"\\$`*?\[\]{}~#&|;<>()!^]+\Z")
+_NO_FILES = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"))
+_DELIMITER = re.compile(r"(['\"]?)([A-Za-z_][\w.-]*)\1\Z", re.ASCII)
+_MENTIONED = re.compile(r"(?<![$\w])(?<!\$\{)[A-Za-z_]\w*", re.ASCII)
+_LITERAL = re.compile(r"(?<![$\w])([A-Za-z_]\w*)=([\w./:@%+,-]+)(?=\s|\Z)", re.ASCII)
+# They may change a variable without its name in the line.
+_HIDES = re.compile(r"\b(?:eval|source|function)\b|\(\)|\$\{!|(?:^|[\s;&|])\.\s")
 
 
-def _disagreement(raw: bytes, starts: set[int], spans: set[int]) -> str:
-    """Why the grammar's tree is not what was read; empty when it is."""
-    parser, cursor = _grammar()
-    tree = parser.parse(raw)
-    if tree.root_node.has_error:
-        return "the grammar does not understand it"
-    found = cursor.captures(tree.root_node)
-    commands = {node.start_byte for node in found.get("command", ())}
-    substitutions = {_begin(raw, node.start_byte) for node in found.get("substitution", ())}
-    if commands != starts or substitutions != spans:
-        return "the grammar and bash may read it differently"
-    return ""
+def _join(first: Folders, second: Folders) -> Folders:
+    if first is None or second is None:
+        return None
+    both = tuple(dict.fromkeys((*first, *second)))
+    return both if len(both) <= MAX_FOLDERS else None
 
 
-def _begin(raw: bytes, at: int) -> int:
-    """In double quotes the grammar's ``$(`` takes the blanks before it with it."""
-    while raw[at : at + 1] in (b" ", b"\t", b"\n"):
-        at += 1
-    return at
+@dataclass(slots=True)
+class _Walk(WordReader):
+    """One line. ``commands`` grow while it is read, by where they begin."""
+
+    commands: dict[tuple[int, str | None], Simple] = field(
+        default_factory=dict[tuple[int, str | None], Simple]
+    )
+    doubts: list[str] = field(default_factory=list[str])
+    folders: Folders = (".",)
+    arrays: set[str] = field(default_factory=set[str])
+    declared: set[str] = field(default_factory=set[str])
+    depth: int = 0
+    moves: int = 0
+    _hides: bool | None = None
+    _mentions: Counter[str] = field(default_factory=Counter[str])
+
+    def doubt(self, reason: str) -> None:
+        """The line is unclear, but reading goes on: rules that deny what follows still bind."""
+        self.doubts.append(reason)
+
+    def line(self, root: Node) -> None:
+        if root.has_error:
+            self.doubt("the grammar does not understand it")
+        self._collect(root)
+        start, end = root.start_byte, root.end_byte
+        if _LINES.fullmatch(self.text, 0, start) is None or _LINES.fullmatch(self.text, end) is None:
+            self.doubt("the grammar leaves out a part of it")
+        if root.type == "program":
+            self.parts(root)
+        else:
+            self.anything(root)
+
+    def _collect(self, root: Node) -> None:
+        """Where substitutions begin; variables that are certain."""
+        waiting, certain = [root], [root]
+        while certain:
+            for child in certain.pop().children:
+                if child.type == "list":
+                    certain.append(child)
+                elif child.type in ("variable_assignment", "variable_assignments"):
+                    self._remember(child)
+                if child.parent is not None and child.parent.type == "list":
+                    break
+        while waiting:
+            for child in waiting.pop().children:
+                if child.child_count or child.type in _PLACES:
+                    if child.type in _PLACES:
+                        # In double quotes the grammar's ``$(`` takes the blanks before it with it.
+                        match = _LINES.match(self.text, child.start_byte)
+                        self.places[match.end() if match else child.start_byte] = child
+                    waiting.append(child)
+        if re.search(r"\b(?:cd|pushd|popd)\b", self.text):
+            self.variables = {
+                name: at for name, at in self.variables.items() if name not in ("PWD", "OLDPWD")
+            }
+
+    def _remember(self, node: Node) -> None:
+        """A variable whose one value in the line is certain: ``A=x; cmd $A``."""
+        follows = self.text[node.end_byte : node.end_byte + 4].lstrip(" ")
+        if self._hides is None:
+            self._mentions = Counter(_MENTIONED.findall(self.text))
+            self._hides = _HIDES.search(self.text) is not None
+        for name, value in _LITERAL.findall(self._source(node)):
+            if self._mentions[name] == 1 and not self._hides and (follows[:1] != "&" or follows[:2] == "&&"):
+                self.variables[name] = (node.end_byte, value)
+
+    def _source(self, node: Node) -> str:
+        return self.text[node.start_byte : node.end_byte]
+
+    # Lists and compound commands
+
+    def parts(self, node: Node, skip: int = 0) -> Ways:
+        """The commands in a node, one after the other, with only operators, comments and ends of lines between."""
+        ways: Ways = (self.folders, None if self.folders is None else ())
+        last: Node | None = None
+        between = _LINES if node.type in _LISTS else _BLANK
+        at = -1
+        for child in node.children[skip:]:
+            gap = "" if at < 0 else self.text[at : child.start_byte]
+            if at >= 0 and between.fullmatch(gap) is None:
+                self.doubt("the grammar leaves out a part of it")
+            at = child.end_byte
+            if child.type == "comment":
+                self._comment(child)
+            elif child.type in _STATEMENTS or child.is_error or child.is_named:
+                if last is not None and last.type in _STATEMENTS and "\n" not in gap:
+                    self.doubt("the grammar and bash may read it differently")
+                before = self.folders
+                ways = self.statement(child)
+                follows = child.next_sibling
+                if follows is not None and follows.type == "&":
+                    ways = (before, ())
+                self.folders = _join(*ways) or (None if None in ways else ())
+            if child.type != "comment":
+                last = child
+        return ways
+
+    def _comment(self, node: Node) -> None:
+        start, end = node.start_byte, node.end_byte
+        before = self.text[start - 1 : start]
+        ends = end == len(self.text) or self.text[end] == "\n"
+        if (
+            not ends
+            or "\n" in self.text[start:end]
+            or before not in ("", " ", "\t", "\n", ";", "&", "|", "(", ")")
+        ):
+            self.doubt("a comment that bash may read differently")
+
+    def statement(self, node: Node) -> Ways:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise UnclearError("it is nested too deeply")
+        read = _KINDS.get(node.type)
+        if read is None or node.is_missing:
+            self.doubt(
+                "the grammar does not understand it"
+                if node.is_error
+                else f"{node.type.replace('_', ' ')} in it"
+            )
+            self.anything(node)
+            ways: Ways = (None, None)
+        else:
+            ways = read(self, node)
+        self.depth -= 1
+        return ways
+
+    def anything(self, node: Node) -> None:
+        """All commands somewhere in a node that is not understood."""
+        for child in node.children:
+            if child.type in _KINDS:
+                self.statement(child)
+            elif child.child_count:
+                self.depth += 1
+                if self.depth > MAX_DEPTH:
+                    raise UnclearError("it is nested too deeply")
+                self.anything(child)
+                self.depth -= 1
+
+    def nested(self, node: Node) -> None:
+        """The commands of a substitution: a shell of their own."""
+        before, moves = self.folders, self.moves
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise UnclearError("it is nested too deeply")
+        if "<<" in self._source(node) and node.named_child_count > 1:
+            # Bash writes the commands of ``$(…)`` anew before it runs them, and loses separators after such ones.
+            self.doubt("a here-document beside other commands in a substitution")
+        self.parts(node)
+        self.depth -= 1
+        self.folders, self.moves = before, moves
+
+    def isolated(self, node: Node) -> Ways:
+        """``( … )`` and each part of a pipe."""
+        before, moves = self.folders, self.moves
+        self.parts(node)
+        self.folders, self.moves = before, moves
+        return before, before
+
+    def pipeline(self, node: Node) -> Ways:
+        before, moves = self.folders, self.moves
+        at = -1
+        for child in node.children:
+            if at >= 0 and _LINES.fullmatch(self.text, at, child.start_byte) is None:
+                self.doubt("the grammar leaves out a part of it")
+            at = child.end_byte
+            if child.type == "comment":
+                self._comment(child)
+            elif child.is_named:
+                if child.type == "list":
+                    self.doubt("the grammar and bash may read it differently")
+                self.statement(child)
+                self.folders, self.moves = before, moves
+        return before, before
+
+    def list(self, node: Node) -> Ways:
+        """``a && b``, ``a || b``."""
+        children = [child for child in node.children if child.type != "comment"]
+        self.gaps(node, _LINES)
+        if len(children) != 3 or children[1].type not in ("&&", "||"):
+            self.doubt("a list that is not understood")
+            self.anything(node)
+            return None, None
+        yes, no = self.statement(children[0])
+        and_ = children[1].type == "&&"
+        self.folders = yes if and_ else no
+        other = self.statement(children[2])
+        return (other[0], _join(no, other[1])) if and_ else (_join(yes, other[0]), other[1])
+
+    def gaps(self, node: Node, between: re.Pattern[str] = _BLANK) -> None:
+        at = -1
+        for child in node.children:
+            if at >= 0 and between.fullmatch(self.text, at, child.start_byte) is None:
+                self.doubt("the grammar leaves out a part of it")
+            at = child.end_byte
+            if child.type == "comment":
+                self._comment(child)
+
+    def negated(self, node: Node) -> Ways:
+        self.gaps(node)
+        if len(node.children) != 2 or node.start_byte + 1 == node.children[1].start_byte:
+            self.doubt("a negation that is not understood")
+        yes, no = self.statement(node.children[-1])
+        return no, yes
+
+    def group(self, node: Node) -> Ways:
+        if node.children and node.children[0].type == "((":
+            try:
+                self.arithmetic(node.start_byte, node.end_byte)
+            except UnclearError as error:
+                self.doubt(str(error))
+                self.anything(node)
+            return self.folders, self.folders
+        if self._source(node)[:1] == "{" and self._source(node)[1:2] not in " \t\n":
+            self.doubt("a group that is not understood")
+        return self.parts(node)
+
+    def branches(self, node: Node) -> Ways:
+        """``if``, ``case``: each branch from what was before, or after the condition."""
+        self.gaps(node, _LINES)
+        at, done = self.folders, ()
+        last: Node | None = None
+        for child in node.children:
+            if child.type == "case_item" or (
+                node.type == "case_statement" and last is not None and last.type == "case"
+            ):
+                self.folders = at
+                if child.type == "case_item":
+                    self._case(child)
+                else:
+                    self.value(child)
+                done = _join(done, self.folders)
+            elif child.type in ("elif_clause", "else_clause"):
+                done = _join(done, self.folders)
+                self.folders = at
+                self.branches(child)
+            elif child.type == "then":
+                at = _join(at, self.folders)
+            elif child.is_named and child.type != "comment":
+                if (
+                    last is not None
+                    and last.type in _STATEMENTS
+                    and "\n" not in self.text[last.end_byte : child.start_byte]
+                ):
+                    self.doubt("the grammar and bash may read it differently")
+                yes, no = self.statement(child)
+                self.folders = _join(yes, no)
+            last = child if child.type != "comment" else last
+        done = _join(_join(done, at), self.folders)
+        self.folders = done
+        return done, done
+
+    def _case(self, node: Node) -> None:
+        self.gaps(node, _LINES)
+        body = False
+        for child in node.children:
+            if child.type == ")":
+                body = True
+            elif child.is_named and child.type not in ("comment", "termination"):
+                if body:
+                    self.folders = _join(*self.statement(child))
+                else:
+                    self.value(child)
+
+    def loop(self, node: Node) -> Ways:
+        """``for``, ``while``: what it changes is not known in it."""
+        before, moves = self.folders, self.moves
+        self.gaps(node, _LINES)
+        for again in range(2):
+            for child in node.children:
+                if node.type == "for_statement" and not child.type.endswith(("_group", "statement")):
+                    if child.is_named and child.type != "comment":
+                        self._loop_part(child)
+                elif child.is_named and child.type != "comment":
+                    self.folders = _join(
+                        *(self.parts(child) if child.type == "do_group" else self.statement(child))
+                    )
+            if self.moves == moves or again:
+                break
+            self.folders = before = None
+        self.folders = before
+        return before, before
+
+    def _loop_part(self, node: Node) -> None:
+        if node.type != "variable_name":
+            self.value(node)
+        elif changes_shell(self._source(node)):
+            self.doubt(f"it changes {self._source(node)}")
+        if node.prev_sibling is not None and node.prev_sibling.type == "select":
+            self.doubt("select in it")
+
+    # Words, assignments, redirections
+
+    def value(self, node: Node) -> Word:
+        """The word of a node; one that cannot be read is not known, and the line is unclear."""
+        try:
+            after_it = self.text[node.end_byte : node.end_byte + 1]
+            if after_it not in ("", *" \t\n;&|()<>`") or (node.is_missing and not node.is_named):
+                raise UnclearError("the grammar and bash may read it differently")
+            return self.word(node.start_byte, node.end_byte)
+        except UnclearError as error:
+            self.doubt(str(error))
+            self.anything(node)
+            source = self.real(node.start_byte, node.end_byte)
+            return Word(source, known=False, source=source)
+
+    def assignment(self, node: Node) -> tuple[str, Word]:
+        """``NAME=value``, also of an array."""
+        first, *_, last = node.children
+        name, sign = self._source(first), node.children[1]
+        value = Word("")
+        if re.fullmatch(r"[A-Za-z_]\w*(?:\[[0-9]+\])?", name, re.ASCII) is None:
+            self.doubt("an assignment or an array's index that is not understood")
+        if last.type == "array" or "[" in name:
+            self.arrays.add(name.partition("[")[0])
+        if last.type == "array":
+            self.gaps(last, _LINES)
+            words = [
+                self.value(child) for child in last.children if child.is_named and child.type != "comment"
+            ]
+            if any(word.source.startswith("[") for word in words):
+                self.doubt("an array's index that is not understood")
+            value = Word(self._source(last), known=False, source=self.real(last.start_byte, last.end_byte))
+        elif last is not sign:
+            value = self.value(last)
+        elif self.text[node.end_byte : node.end_byte + 1] not in ("", *" \t\n;&|)`"):
+            self.doubt("an assignment that is not understood")
+        if any(a.end_byte != b.start_byte for a, b in zip(node.children, node.children[1:], strict=False)):
+            self.doubt("an assignment that is not understood")
+        if sign.type != "=" or (value.tilde and value.known) or "~" in value.source:
+            value = replace(value, known=False, text=value.source)
+        return re.split(r"\[", name)[0], value
+
+    def assignments(self, node: Node) -> Ways:
+        """Assignments without a command: they hold for what follows."""
+        nodes = node.children if node.type == "variable_assignments" else [node]
+        self.gaps(node) if len(nodes) > 1 else None
+        pairs = [self.assignment(each) for each in nodes]
+        for name, _ in pairs:
+            if changes_shell(name):
+                self.doubt(f"it changes {name}")
+        self.emit(node.start_byte, [], pairs, [each for each in map(self._shown_assignment, nodes)], [])
+        failed = any(mark in self._source(node) for mark in ("$(", "`"))
+        return self.folders, self.folders if failed else ()
+
+    def _shown_assignment(self, node: Node) -> str:
+        return self.real(node.start_byte, node.end_byte)
+
+    def redirected(self, node: Node) -> Ways:
+        """A command with redirections after it; a here-document may have the rest of its line with it."""
+        self.gaps(node, _BLANK)
+        body = node.child_by_field_name("body")
+        rest = [child for child in node.children if child != body and child.type != "comment"]
+        if body is not None and body.type in (
+            "command",
+            "test_command",
+            "declaration_command",
+            "unset_command",
+        ):
+            return self.command(body, rest)
+        ways = self.statement(body) if body is not None else (self.folders, ())
+        before, found = self.folders, _Redirections()
+        follow: list[Node] = []
+        for child in rest:
+            self.redirect(child, found, follow)
+        last = body
+        while last is not None and last.type in ("list", "pipeline", "negated_command"):
+            last = last.children[-1]
+        owners = [
+            key
+            for key in self.commands
+            if last is not None and last.type == "command" and key[0] == last.start_byte
+        ]
+        for key in owners:
+            # The grammar hangs what follows the last command of a list below the whole list.
+            one = self.commands[key]
+            self.commands[key] = replace(
+                one, words=(*one.words, *(word for _, word in found.words)),
+                text=" ".join((one.text, *(_shown(word, first=False) for _, word in found.words))),
+                redirections=(*one.redirections, *found.files), stdin=found.stdin or one.stdin,
+            )  # fmt: skip
+        if found.words and not owners:
+            self.doubt("words after a redirection")
+        if found.files and not owners:
+            self.folders = _join(*ways)
+            self.emit(node.start_byte, [], [], [], found.files)
+        self.folders = before
+        return self._following(follow, ways)
+
+    def redirect(self, node: Node, found: _Redirections, follow: list[Node]) -> None:
+        self.gaps(node, _LINES if node.type == "heredoc_redirect" else _BLANK)
+        children = list(node.children)
+        descriptor = ""
+        if children and children[0].type == "file_descriptor":
+            descriptor = self._source(children.pop(0))
+            if (
+                self.text[node.start_byte - 1 : node.start_byte] not in ("", *" \t\n;&|()")
+                or not descriptor.isdigit()
+            ):
+                self.doubt("a redirection that is not understood")
+        elif re.search(
+            r"(?:^|[ \t;&|(])(?:[0-9]+|\{\w+\})\Z", self.text[max(0, node.start_byte - 40) : node.start_byte]
+        ):
+            self.doubt("a redirection that is not understood")
+        operator = children.pop(0).type if children else ""
+        if node.type == "heredoc_redirect":
+            self._document(node, children, found, follow)
+        elif node.type == "herestring_redirect" and len(children) == 1:
+            found.stdin = self.value(children[0])
+        elif node.type != "file_redirect" or operator not in _OPERATORS or not children:
+            self.doubt("a redirection that is not understood")
+            self.anything(node)
+        else:
+            self._file(operator, descriptor, children[0], found)
+            # What follows is arguments: the grammar takes them for more files.
+            found.words += [(child, self.value(child)) for child in children[1:]]
+
+    def _file(self, operator: str, descriptor: str, node: Node, found: _Redirections) -> None:
+        target = self.value(node)
+        if (
+            operator in (">&", "<&", "<&-", ">&-")
+            and re.fullmatch(r"[0-9]+-?|-|", target.text)
+            and target.known
+        ):
+            return
+        if operator.startswith("<&") or (operator == ">&" and descriptor not in ("", "1")):
+            self.doubt("a redirection that is not understood")
+            return
+        if node.type == "process_substitution" or (
+            target.known and target.text in _NO_FILES and not target.glob
+        ):
+            return
+        found.files.append(Redirection(operator, target, operator in ("<", "<>"), operator != "<"))
+
+    def _document(self, node: Node, children: list[Node], found: _Redirections, follow: list[Node]) -> None:
+        kinds = {child.type: child for child in children}
+        start, end, body = kinds.get("heredoc_start"), kinds.get("heredoc_end"), kinds.get("heredoc_body")
+        given = _DELIMITER.match(self._source(start)) if start is not None else None
+        if (
+            start is None
+            or end is None
+            or given is None
+            or (
+                self.text.count("<<", start.end_byte, end.start_byte)
+                and ("<<" in self.text[start.end_byte : self.text.find("\n", start.end_byte)])
+            )
+        ):
+            self.doubt("a here-document that is not understood")
+            self.anything(node)
+            return
+        tabs = self._source(node).startswith("<<-") or node.children[0].type == "<<-"
+        found.stdin = self._document_text(start, end, body, given, tabs=tabs)
+        last = self.text.find("\n", start.end_byte)
+        for child in children:
+            if child in (start, end, body):
+                continue
+            if child.end_byte > last:
+                self.doubt("a here-document that is not understood")
+            if child.type == "file_redirect":
+                self.redirect(child, found, follow)
+            elif child.type == "herestring_redirect" or child.is_error:
+                self.doubt("a here-document that is not understood")
+                self.anything(child)
+            elif child.type not in ("comment",):
+                follow.append(child)
+
+    def _document_text(
+        self, start: Node, end: Node, body: Node | None, given: re.Match[str], *, tabs: bool
+    ) -> Word:
+        """The text of a here-document; where it ends is looked up by bash's own rule."""
+        text, delimiter = self.text, given[2]
+        first = at = text.find("\n", start.end_byte) + 1
+        while True:
+            close = text.find("\n", at)
+            line = text[at : close if close >= 0 else len(text)]
+            if (line.lstrip("\t") if tabs else line) == delimiter:
+                break
+            if close < 0 or (not given[1] and line.endswith("\\")):
+                raise UnclearError("a here-document that is not understood")
+            at = close + 1
+        if at + len(line) != end.end_byte or first == 0:
+            self.doubt("a here-document that is not understood")
+        known, value = True, text[first:at]
+        if not given[1]:
+            pieces = Pieces()
+            try:
+                self.quoted(first, at, pieces, DOCUMENT, "")
+            except UnclearError as error:
+                self.doubt(str(error))
+                if body is not None:
+                    self.anything(body)
+            known, value = pieces.known, "".join(pieces.value)
+        elif body is not None and body.child_count and any(child.type in _PLACES for child in body.children):
+            self.doubt("a here-document that is not understood")
+        source = self.real(first, at)
+        value = value.encode("latin-1").decode("utf-8", "surrogateescape")
+        if tabs:
+            value = re.sub(r"^\t+", "", value, flags=re.MULTILINE)
+        return Word(value if known else source, known=known, source=source)
+
+    def _following(self, follow: Sequence[Node], ways: Ways) -> Ways:
+        """``cat <<E && ls``, ``cat <<E | wc``: the grammar hangs the rest of the line below the here-document."""
+        operator = ""
+        for child in follow:
+            if child.type in ("&&", "||"):
+                operator = child.type
+            elif child.type == "pipeline" and child.children and child.children[0].type in ("|", "|&"):
+                before = self.folders
+                self.pipeline(child)
+                self.folders, ways = before, (before, before)
+            elif operator and child.type in _STATEMENTS:
+                yes, no = ways
+                self.folders = yes if operator == "&&" else no
+                other = self.statement(child)
+                ways = (
+                    (other[0], _join(no, other[1])) if operator == "&&" else (_join(yes, other[0]), other[1])
+                )
+            else:
+                self.doubt("a here-document that is not understood")
+                self.anything(child)
+        return ways
+
+    # Simple commands
+
+    def command(self, node: Node, rest: Sequence[Node] = ()) -> Ways:
+        found = _Redirections()
+        follow: list[Node] = []
+        words: list[tuple[Node, Word]] = []
+        given: list[Node] = []
+        last: Node | None = None
+        flat = node.type == "test_command"
+        for child in node.children if not flat else ():
+            if last is not None and not self.apart(last, child):
+                self.doubt("the grammar and bash may read it differently")
+            last = child
+            if child.type == "variable_assignment" and node.type == "command":
+                given.append(child)
+            elif child.type.endswith("_redirect"):
+                self.redirect(child, found, follow)
+            elif child.start_byte < child.end_byte:
+                words.append((child, self.value(child)))
+        if flat:
+            words = self.test(node)
+        for child in rest:
+            self.redirect(child, found, follow)
+        words += found.words
+        pairs = [self.assignment(each) for each in given]
+        first = words[0] if words else None
+        if first is not None and first[1].text == "time" and first[1].source == "time":
+            words = self._timed(words)
+        self._check_name(words, node)
+        if words and words[0][1].text == "test":
+            self._test_words([word for _, word in words], double=False)
+        shown = [
+            *map(self._shown_assignment, given),
+            *(_shown(word, first=n == 0) for n, (_, word) in enumerate(words)),
+        ]
+        plain = [word for _, word in words]
+        before = self.folders
+        self.emit(node.start_byte, plain, pairs, shown, found.files, found.stdin)
+        self.folders = before
+        ways = self.effect(plain, pairs, found) if plain else (before, before)
+        self.folders = ways[0]
+        return self._following(follow, ways)
+
+    def apart(self, one: Node, other: Node) -> bool:
+        """Whether bash sees two words here as well."""
+        gap = self.text[one.end_byte : other.start_byte]
+        blank = _BLANK.fullmatch(gap) is not None
+        return blank and (gap.replace("\\\n", "") != "" or "redirect" in one.type or "redirect" in other.type)
+
+    def _timed(self, words: list[tuple[Node, Word]]) -> list[tuple[Node, Word]]:
+        rest = words[1:]
+        if rest and rest[0][1].source == "-p":
+            rest = rest[1:]
+        if not rest or rest[0][1].source.startswith(("-", "!")):
+            self.doubt("time that is not understood")
+        return rest
+
+    def _check_name(self, words: Sequence[tuple[Node, Word]], node: Node) -> None:
+        if not words:
+            return
+        name = words[0][1]
+        if name.source in _RESERVED and node.type == "command":
+            self.doubt(f"{name.source!r} stands where bash expects none")
+        if not name.known or name.glob or name.tilde or not name.text:
+            self.doubt("the name of a command is not known")
+        if re.match(r"\w+(?:\[.*\])?\+?=|-", name.source):
+            self.doubt("an assignment that is not understood")
+
+    def test(self, node: Node) -> list[tuple[Node, Word]]:
+        """``[ … ]`` and ``[[ … ]]``: the words between the blanks."""
+        start, end = node.start_byte, node.end_byte
+        double = self.text.startswith("[[", start)
+        found: list[tuple[Node, Word]] = []
+        at = start
+        while at < end:
+            stop = self._test_word_end(at, end)
+            source = self.text[at:stop]
+            if double and (source in ("&&", "||", "(", ")", "<", ">") or source.startswith("^")):
+                word = Word(source, source=source)
+            else:
+                try:
+                    word = self.word(at, stop)
+                except UnclearError as error:
+                    self.doubt(str(error))
+                    self.anything(node)
+                    word = Word(source, known=False, source=source)
+            found.append((node, word))
+            match = _LINES.match(self.text, stop, end)
+            if match is None or (match.end() == stop and stop < end):
+                self.doubt("a test that is not understood")
+                break
+            at = match.end()
+        if found[-1][1].source != ("]]" if double else "]") or len(found) < 3:
+            self.doubt("a test that is not understood")
+        self._test_words([word for _, word in found], double=double)
+        return found
+
+    def _test_word_end(self, at: int, end: int) -> int:
+        quote = ""
+        while at < end:
+            char = self.text[at]
+            node = self.places.get(at)
+            if node is not None and quote != "'":
+                at = node.end_byte
+                continue
+            if char == "\\" and quote != "'":
+                at += 1
+            elif quote:
+                quote = "" if char == quote else quote
+            elif char in "'\"":
+                quote = char
+            elif char in " \t\n":
+                return at
+            at += 1
+        return min(at, end)
+
+    def _test_words(self, words: Sequence[Word], *, double: bool) -> None:
+        """What bash evaluates in a test: ``-v x[…]``, and arithmetic in ``[[``."""
+        texts = [word.source for word in words]
+        if {"-v", "-R"} & {word.text for word in words}:
+            self.doubt("a test of a variable by its name")
+        for at, word in enumerate(words):
+            compares = double and {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"} & set(
+                texts[max(0, at - 1) : at + 2]
+            )
+            splits = not double and (word.glob or (not word.known and not word.source.startswith('"')))
+            if (
+                compares
+                and texts[at] not in ("[[", "]]")
+                and not re.fullmatch(r"-\w\w|\d+|&&|\|\||[()!]", texts[at])
+            ) or splits:
+                self._number(word)
+
+    def _number(self, word: Word) -> None:
+        name = re.fullmatch(r'"?\$\{?([A-Za-z_]\w*)\}?"?', word.source)
+        if name is not None:
+            self.numbers.add(name[1])
+        elif not is_number(word.source):
+            self.doubt("a test that is not understood")
+
+    def emit(
+        self, start: int, words: list[Word], pairs: list[tuple[str, Word]], shown: list[str],
+        files: list[Redirection], stdin: Word | None = None,
+    ) -> None:  # fmt: skip
+        if len(self.commands) >= MAX_COMMANDS:
+            raise UnclearError("it has too many commands")
+        for folder in self.folders or (None,):
+            self.commands[start, folder] = Simple(
+                tuple(words), tuple(pairs), tuple(files), " ".join(shown), folder, stdin
+            )
+
+    def effect(self, words: list[Word], pairs: list[tuple[str, Word]], found: _Redirections) -> Ways:
+        """What a command does to the shell: where it leads, and whether words mean the same after it."""
+        here = self.folders
+        name, args = words[0].text, words[1:]
+        while name in ("command", "builtin") and args and not args[0].text.startswith("-"):
+            name, args = args[0].text, args[1:]
+        if reason := decides(name, args):
+            self.doubt(reason)
+        if name in DECLARES:
+            # For an array, the value would be evaluated.
+            self.declared.update(
+                re.split(r"\+?=", word.text)[0] for word in args if "=" in word.text and not word.known
+            )
+        if name in ("cd", "pushd") and not pairs:
+            self.moves += 1
+            return _moved(here, args if name == "cd" else args or [Word("", known=False)]), here
+        if name in ("popd", "eval", "cd", "pushd"):
+            self.moves += 1
+            return None, None
+        if name == "exec" and not args and found.files:
+            self.doubt("it changes what the shell reads")
+        if name in ("exit", "return"):
+            return (), ()
+        return ((), here) if name == "false" else (here, () if name in ("true", ":") else here)
+
+
+def _moved(here: Folders, args: Sequence[Word]) -> Folders:
+    if len(args) > 1 or (args and (not args[0].known or args[0].glob or args[0].text[:1] == "-")):
+        return None
+    target = args[0].text if args else "~"
+    if not target:
+        return None
+    if target.startswith("/") or not args or args[0].tilde:
+        return (posixpath.normpath(target),)
+    return None if here is None else tuple(dict.fromkeys(_below(folder, target) for folder in here))
+
+
+def _below(folder: str, target: str) -> str:
+    joined = posixpath.normpath(posixpath.join(folder, target))
+    if folder.startswith("~") and not joined.startswith("~"):
+        # "~/.." would become "." by its text alone.
+        return posixpath.join(folder, target)
+    # A folder of that name is not home.
+    return f"./{joined}" if joined.startswith("~") and not folder.startswith("~") else joined
+
+
+def _shown(word: Word, *, first: bool) -> str:
+    """A word in the text that rules match. Quotes that change nothing go, so that a rule cannot be evaded by them."""
+    if word.tilde or word.glob or not word.known:
+        return word.source
+    if word.text and _PLAIN_TEXT.match(word.text) and not (first and "=" in word.text):
+        return word.text
+    if "$" in word.source and "'" not in word.source:
+        # A variable whose value is known: the value says what happens.
+        return word.source if "'" in word.text else f"'{word.text}'"
+    return word.source
+
+
+@dataclass(slots=True)
+class _Redirections:
+    files: list[Redirection] = field(default_factory=list[Redirection])
+    words: list[tuple[Node, Word]] = field(default_factory=list[tuple["Node", Word]])
+    stdin: Word | None = None
+
+
+_OPERATORS = names("> >> >| &> &>> >& < <> <& <&- >&-")
+_KINDS: dict[str, Callable[[_Walk, Node], Ways]] = {
+    "list": _Walk.list,
+    "pipeline": _Walk.pipeline,
+    "command": _Walk.command,
+    "redirected_statement": _Walk.redirected,
+    "negated_command": _Walk.negated,
+    "subshell": _Walk.isolated,
+    "compound_statement": _Walk.group,
+    "if_statement": _Walk.branches,
+    "case_statement": _Walk.branches,
+    "while_statement": _Walk.loop,
+    "for_statement": _Walk.loop,
+    "test_command": _Walk.command,
+    "declaration_command": _Walk.command,
+    "unset_command": _Walk.command,
+    "variable_assignment": _Walk.assignments,
+    "variable_assignments": _Walk.assignments,
+}
 
 
 @cache
-def _grammar() -> tuple[Parser, QueryCursor]:
+def _parser() -> Parser:
     # Imported here: it takes 20 ms, and many sessions run no command.
     import tree_sitter_bash
-    from tree_sitter import Language, Parser, Query, QueryCursor
+    from tree_sitter import Language, Parser
 
-    language = Language(tree_sitter_bash.language())
-    return Parser(language), QueryCursor(Query(language, _STARTS))
+    return Parser(Language(tree_sitter_bash.language()))

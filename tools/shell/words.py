@@ -1,431 +1,300 @@
-"""The words of a command line by bash's own rules: quotes, escapes, expansions. Pure.
+"""The value of a word of a command line, read from its place in the syntax tree: quotes, escapes, expansions.
 
-The grammar (tree-sitter-bash) knows where commands are, but not what a word's value is, and it takes some blanks and
-escapes otherwise than bash. So words are read here, and ``syntax.parse`` lets a line pass only when both agree.
-Offsets are in bytes: the text is the line's UTF-8, one character for each byte.
+The tree says where a word begins and ends. Its text is read here once more, strictly: what is not certain to mean the
+same to bash raises ``UnclearError``. Offsets are in bytes: the text is the line's UTF-8, one character for each byte.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from tools.shell.state import State
-from tools.shell.syntax import Word
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
-PLAIN = re.compile(r"[^ \t\n;&|()<>'\"\\$`*?\[{~]+")
-ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[)?")
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-INTEGER = re.compile(r"-?[0-9]+\Z")
-_QUOTED = re.compile(r'[^"\\$`]+')
-_HERE = re.compile(r"[^\\$`]+")
-_IN_BRACES = re.compile(r"[^'\"\\$`{}<>]+")
-_ARITHMETIC = re.compile(r"[A-Za-z0-9_ \t\n+*/%<>=!&|^~?:,.@#-]+")
-_PARAMETER = re.compile(r"\$\{(#?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$_-])")
-_OPERATOR = re.compile(r":?[-=?+]|##?|%%?|/[/#%]?|\^\^?|,,?")
-_SUBSCRIPT = re.compile(r"\[(?:(-?[0-9]+|[@*])|\$?([A-Za-z_][A-Za-z0-9_]*))\]")
-_SLICE = re.compile(
-    r":[ ]*(?:\(?-?[0-9]+\)?|\$?[A-Za-z_][A-Za-z0-9_]*)(?::(?:-?[0-9]+|\$?[A-Za-z_][A-Za-z0-9_]*))?(?=\})"
-)
-_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "?": "?"}
-_NUMERIC = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3}))")
-_HOME_IN_VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=(?:.*:)?~", re.DOTALL)
-_TRANSFORM = re.compile(r"@[QUuL]\}")
-_COMPUTES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
-MAX_DEPTH = 40
+
+def names(text: str) -> frozenset[str]:
+    """The blank-separated words of a table's cell."""
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a command. ``text`` is its value when ``known``, else its source."""
+
+    text: str
+    known: bool = True
+    """False: an expansion decides at run time ($x, $(…), arithmetic)."""
+    glob: bool = False
+    """``*``, ``?``, ``[…]`` or braces outside of quotes: the shell makes any number of file names of it."""
+    source: str = ""
+    """As it stands in the line."""
+    tilde: bool = False
+    """It begins with an unquoted ``~`` or ``~/``: the home folder. Without this, ``~`` is a letter of a file name."""
 
 
 class UnclearError(Exception):
     """The line cannot be read for certain; the message says why."""
 
 
-@dataclass(slots=True)
-class Read:
-    """A word as it was read."""
+_PLAIN = re.compile(r"[^ \t\n;&|()<>'\"\\$`*?\[\]{}~]+")
+_IN_QUOTES = re.compile(r'[^"\\$`]+')
+_IN_DOCUMENT = re.compile(r"[^\\$`]+")
+_OPERAND = re.compile(r"[^'\"\\$`{}<>()&;|]+")
+_VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])")
+_BARE_DOLLAR = re.compile(r"\$(?=[ \t\n\"/.:,=%+@^;&|)]|\Z)")
+_ANSI = re.compile(r"\$'((?:[^'\\]|\\[\s\S])*)'")
+_ANSI_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3})|([\s\S]))")
+_ANSI_LETTERS = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "?": "?"}
+_EXPANSION = re.compile(r"\$\{(#?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?])(\[(?:[0-9]+|[@*])\])?")
+_OPERATOR = re.compile(r":?[-+?]|##?|%%?|/[/#%]?|\^\^?|,,?|:[ ]?-?[0-9]+(?::-?[0-9]+)?(?=\})")
+_ARITHMETIC = re.compile(r"[A-Za-z0-9_ \t\n+*/%<>=!&|^~?:,().-]+|\$#|\$\??[A-Za-z_]\w*|\$\{#?[A-Za-z_]\w*\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_SPLITS = re.compile(r"[\s*?\[\]{}~'\"\\$`]")
+_HOME_IN_VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=(?:.*:)?~", re.DOTALL)
 
-    start: int
-    end: int
-    word: Word
-    plain: bool
-    """No quote, escape or expansion: it may be a reserved word."""
-    raw: str
-    quoted: bool
-    """Any part of it stands in quotes."""
+_FILE = r"(?:[\w./@:%+,][\w./@:%+,~^{}-]*|'[^']*'|\"[^\"$`\\]*\")"
+_COUNTS = "|".join(
+    (
+        rf"wc[ \t]+(?:-[lwcmL]|--lines|--words|--chars|--bytes)(?:[ \t]*<[ \t]*{_FILE})?",
+        # Of several files, grep and wc print the names, too.
+        rf"grep[ \t]+-(?:[ivwxEFqsn]*c[ivwxEFqsn]*)[ \t]+{_FILE}(?:[ \t]+{_FILE})?",
+        r"nproc",
+        r"date[ \t]+(?:-u[ \t]+)?['\"]?\+%[sYmdHMSjN]['\"]?",
+        rf"git[ \t]+rev-list[ \t]+--count[ \t]+{_FILE}(?:[ \t]+--[ \t]+{_FILE})?",
+    )
+)
+# What comes before in the pipe is not seen by the one that reads the number.
+_BEFORE = r"(?:[^()$`;&|\n'\"\\]|'[^'\n]*'|\"[^\"$`\\\n]*\")*\|(?!\|)[ \t]*"
+_NUMBER = (
+    rf"(?:-?[0-9]+|\$\(\([^()$]*\)\)|\$[#?]|\$\{{#[A-Za-z_]\w*(?:\[[@*]\])?\}}|"
+    rf"\$\([ \t]*(?:{_BEFORE})*(?:{_COUNTS})(?:[ \t]+2>[ \t]*/dev/null)?[ \t]*\))"
+)
+_IS_NUMBER = re.compile(rf'(?:{_NUMBER}|"{_NUMBER}")\Z')
+_NUMBERS = (
+    rf"=(?:{_NUMBER}|\"{_NUMBER}\"|)(?=[ \t\n;&|)]|\Z)|"
+    r"[ ]in(?:[ ]+(?:[0-9]+|\$\(seq [0-9 ]+\)|\{[0-9.]+\}))+[ ]*[;\n]"
+)
+
+
+MAX_NUMBERS = 50
+
+
+def is_number(source: str) -> bool:
+    """Whether a word of the line, as it is written, can only become a number (or nothing)."""
+    return len(source) < 500 and _IS_NUMBER.match(source) is not None
 
 
 @dataclass(slots=True)
 class WordReader:
-    """Reads words from ``at`` on; ``substitute`` reads what stands in ``$(…)``."""
+    """Reads words of one line. ``places``: where substitutions and expansions begin, from the tree."""
 
     text: str
-    end: int
-    substitute: Callable[[str, bool], None]
-    """Parses a nested command list up to the closing character; the flag: its stdin comes from the line."""
-    at: int = 0
-    state: State = field(default_factory=State)
-    doubts: list[str] = field(default_factory=list[str])
-    spans: set[int] = field(default_factory=set[int])
-    """Where the substitutions begin."""
+    places: dict[int, Node] = field(default_factory=dict[int, "Node"])
+    variables: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    """Values that are certain from a place of the line on."""
     numbers: set[str] = field(default_factory=set[str])
-    """Variables that arithmetic evaluates."""
-    stale: set[str] = field(default_factory=set[str])
-    """Variables that the command being read has assigned."""
-    closed: int = -1
-    """Where the last substitution ended."""
-    depth: int = 0
-    computing: int = 0
-    ascii: bool = True
+    """Variables that arithmetic evaluates: each must be a number for certain."""
+    spans: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Where arithmetic stands."""
 
-    def doubt(self, reason: str) -> None:
-        """The line is unclear, but reading goes on: rules that deny what follows still bind."""
-        if len(self.doubts) < 20:
-            self.doubts.append(reason)
+    def nested(self, node: Node) -> None:
+        """The commands of a substitution."""
+        raise NotImplementedError
 
-    def shown(self, start: int, end: int) -> str:
-        """A part of the line as the person wrote it."""
-        return self.real(self.text[start:end])
+    def real(self, start: int, end: int) -> str:
+        """A part of the line in characters."""
+        return _characters(self.text[start:end])
 
-    def real(self, text: str) -> str:
-        """Bytes back to characters."""
-        return text if self.ascii else text.encode("latin-1").decode("utf-8", "surrogateescape")
-
-    def raw(self, start: int, end: int) -> str:
-        """Source without line continuations, except where single quotes keep them."""
-        text = self.text[start:end]
-        return self.real(text if "\\\n" not in text else _joined(text))
-
-    def nested(self, closing: str, length: int, *, piped: bool | None = None) -> None:
-        """A substitution that begins here with ``length`` characters."""
-        self.spans.add(self.at)
-        self.enter()
-        self.at += length
-        self.substitute(closing, bool(piped))
-        self.closed = self.at
-        self.depth -= 1
-
-    def enter(self) -> None:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise UnclearError("it is nested too deeply")
-
-    def word(self, *, value: bool = False, pattern: bool = False) -> Read:
-        """The word that begins here. ``value``: of an assignment, which is never split; ``pattern``: of ``[[``, where
-        parentheses and ``|`` belong to the word."""
-        text, start, limit = self.text, self.at, self.end
-        if (match := PLAIN.match(text, start, limit)) and (
-            match.end() == limit or text[match.end()] in " \n;)"
-        ):
+    def word(self, start: int, end: int) -> Word:
+        """The word that stands there."""
+        match = _PLAIN.match(self.text, start, end)
+        if match is not None and match.end() == end and self.text[start] != "#":
             # Most words are this simple.
-            self.at = match.end()
-            simple = self.real(match.group())
-            return Read(start, self.at, Word(simple, source=simple), plain=True, raw=simple, quoted=False)
-        out: list[str] = []
-        known, glob, quoted, plain, brace, tilde = True, False, False, True, False, False
-        parens = 0
-        while self.at < limit:
-            if match := PLAIN.match(text, self.at, limit):
-                out.append(match.group())
-                self.at = match.end()
-                continue
-            char = text[self.at]
-            if char in " \t\n;&|()<>":
-                if char in "<>" and text[self.at + 1 : self.at + 2] == "(" and not value and not pattern:
-                    begin = self.at
-                    self.nested(")", 2, piped=char == ">")
-                    out.append(text[begin : self.at])
-                    known = plain = False
-                    continue
-                if not pattern or char in " \t\n;&<>" or (char == ")" and not parens):
-                    break
-                parens += (char == "(") - (char == ")")
-                out.append(char)
-                self.at += 1
+            text = self.real(start, end)
+            return Word(text, source=text)
+        found, known = _Pieces(), self.text[start : start + 1] != "#"
+        at = start
+        if not known:
+            raise UnclearError("a comment where the grammar sees none")
+        while at < end:
+            at = self._piece(at, start, end, found)
+        source = self.real(start, end)
+        bare = "".join(found.bare)
+        value = _characters("".join(found.value))
+        # A wildcard in quotes is none; one that only begins a bracket is none either.
+        glob = re.search(r"[*?]|\[.*\]", bare, re.DOTALL) is not None or _BRACES.search(bare) is not None
+        tilde = bare.startswith("~")
+        known = found.known and (not tilde or value == "~" or value.startswith("~/"))
+        known = known and _HOME_IN_VALUE.match(bare) is None
+        return Word(value if known else source, known, glob, source, tilde and known)
+
+    def _piece(self, at: int, start: int, end: int, found: _Pieces) -> int:
+        text, char = self.text, self.text[at]
+        if match := _PLAIN.match(text, at, end):
+            found.add(match.group(), match.group())
+            return match.end()
+        if char in "*?[]{}~":
+            found.add(char, char if char != "~" or at == start or text[at - 1] in "=:" else "_")
+            return at + 1
+        if char == "\\" and at + 1 < end and text[at + 1] != "\n":
+            found.add(text[at + 1])
+            return at + 2
+        if char == "'" and (close := text.find("'", at + 1, end)) > 0:
+            found.add(text[at + 1 : close])
+            return close + 1
+        if char == '"':
+            return self.quoted(at + 1, end, found, _IN_QUOTES, '"')
+        if char in "$`" or (char in "<>" and text[at + 1 : at + 2] == "("):
+            if char == "$" and (match := _ANSI.match(text, at, end)):
+                found.add(_ansi(match[1]))
+                return match.end()
+            return self._expansion(at, end, found, split=True)
+        raise UnclearError(f"{char!r} stands where bash may read something else")
+
+    def quoted(self, at: int, end: int, found: _Pieces, plain: re.Pattern[str], closing: str) -> int:
+        """What stands in double quotes, or in a here-document; returns where it ends."""
+        while at < end:
+            char = self.text[at]
+            if char == closing:
+                found.bare.append("_")
+                return at + 1
+            if match := plain.match(self.text, at, end):
+                found.add(match.group())
+                at = match.end()
             elif char == "\\":
-                if self.at + 1 >= limit:
-                    raise UnclearError("it ends with a backslash")
-                following = text[self.at + 1]
-                self.at += 2
-                if following != "\n":
-                    out.append(following)
-                    plain, quoted = False, True
-            elif char == "'":
-                close = text.find("'", self.at + 1, limit)
-                if close < 0:
-                    raise UnclearError("a quote is not closed")
-                out.append(text[self.at + 1 : close])
-                self.at = close + 1
-                plain, quoted = False, True
-            elif char == '"':
-                part, sure = self.double_quoted()
-                out.append(part)
-                known, plain, quoted = known and sure, False, True
-            elif char in "$`":
-                part, sure = self.expansion(split=not value)
-                out.append(part)
-                known, plain = known and sure, plain and part == "$" and sure
+                escaped = self.text[at + 1 : at + 2]
+                if escaped == "\n":
+                    raise UnclearError("a line that goes on in quotes")
+                found.add(escaped if escaped in ("\\", "$", "`", closing) else "\\" + escaped)
+                at += 2
             else:
-                if char == "~":
-                    tilde = tilde or self.at == start
-                elif char == "{":
-                    brace = True
-                else:
-                    glob = True
-                out.append(char)
-                self.at += 1
-        if parens:
-            raise UnclearError("parentheses in a pattern are not closed")
-        source = self.raw(start, self.at)
-        if glob and source == "[":
-            glob = False
-        if brace and not value and ("," in source or ".." in source):
-            glob = True
-        text_value = self.real("".join(out)) if known else source
-        if tilde and not re.match(r"~(?:/|\Z)", source):
-            known, text_value, tilde, plain = False, source, False, False
-        if known and not value and "~" in source and _HOME_IN_VALUE.match(source):
-            known, text_value = False, source
-        made = Word(text_value, known=known, glob=glob and not value, source=source, tilde=tilde)
-        return Read(start, self.at, made, plain and not tilde, source, quoted)
+                at = self._expansion(at, end, found, split=False)
+        if closing:
+            raise UnclearError("a quote that is not closed")
+        return at
 
-    def double_quoted(self) -> tuple[str, bool]:
-        """What stands in the double quotes that begin here."""
-        self.at += 1
-        part, known = self._until('"', _QUOTED)
-        if self.at >= self.end:
-            raise UnclearError("a quote is not closed")
-        self.at += 1
-        return part, known
-
-    def here_document(self, limit: int) -> tuple[str, bool]:
-        """The body of a here-document from here to ``limit``, with its expansions."""
-        outer, self.end = self.end, limit
-        part, known = self._until("", _HERE)
-        self.end = outer
-        return part, known
-
-    def _until(self, stop: str, ordinary: re.Pattern[str]) -> tuple[str, bool]:
-        text, limit = self.text, self.end
-        out: list[str] = []
-        known = True
-        while self.at < limit:
-            if match := ordinary.match(text, self.at, limit):
-                out.append(match.group())
-                self.at = match.end()
-                continue
-            char = text[self.at]
-            if char == stop:
-                break
-            if char == "\\":
-                following = text[self.at + 1 : self.at + 2] if self.at + 1 < limit else ""
-                escapes = following in ("$", "`", "\\", "\n") or (following == '"' and stop == '"')
-                out.append(("" if following == "\n" else following) if escapes else char + following)
-                self.at += 1 + len(following)
-            else:
-                part, sure = self.expansion(split=False, quoted=True)
-                out.append(part)
-                known = known and sure
-        return "".join(out), known
-
-    def expansion(self, *, split: bool, quoted: bool = False) -> tuple[str, bool]:
-        """``$…`` or a backtick: its value and whether that is known, else its source."""
-        text, start = self.text, self.at
-        if text[start] == "`":
-            self._backtick()
-            return text[start : self.at], False
-        following = text[start + 1 : start + 2] if start + 1 < self.end else ""
-        if following == "(":
-            if text.startswith("((", start + 1):
-                self.arithmetic(3)
-            else:
-                self.nested(")", 2, piped=None)
-        elif following == "{":
-            return self._braces(split=split, quoted=quoted)
-        elif match := NAME.match(text, start + 1, self.end):
-            self.at = match.end()
-            return self._variable(match.group(), start, split=split)
-        elif following and following in "0123456789@*#?$!-":
-            self.at = start + 2
-            if self.computing and following not in "#?$!":
-                self.doubt("arithmetic evaluates a parameter")
-        elif following == "'" and not quoted:
-            return self._ansi(), True
-        elif following and (following in "[\\" or (following == '"' and not quoted)):
-            raise UnclearError(f"${following} is not understood")
+    def _expansion(self, at: int, end: int, found: _Pieces, *, split: bool) -> int:
+        """``$x``, ``${x}``, ``$(…)``, ``$((…))``, backticks, ``<(…)``; ``split``: it is not in quotes."""
+        text = self.text
+        node = self.places.get(at)
+        value: str | None = None
+        if node is None:
+            bare = None if split and text.startswith('$"', at) else _BARE_DOLLAR.match(text, at, end + 1)
+            match = _VARIABLE.match(text, at, end) or bare
+            if match is None:
+                raise UnclearError("an expansion that is not understood")
+            value = self._value(match[1], at) if match.lastindex else "$"
+            stop = match.end()
         else:
-            self.at = start + 1
-            return "$", True
-        return text[start : self.at], False
-
-    def _variable(self, name: str, start: int, *, split: bool) -> tuple[str, bool]:
-        if self.computing:
-            self.numbers.add(name)
-        value = None if name in self.stale else self.state.variables.get(name)
-        if value is None or (split and (not value or re.search(r"[\s*?\[\\]", value))):
-            return self.text[start : self.at], False
-        return value if self.ascii else value.encode("utf-8", "surrogateescape").decode("latin-1"), True
-
-    def _backtick(self) -> None:
-        close = self.text.find("`", self.at + 1, self.end)
-        if close < 0:
-            raise UnclearError("a backtick is not closed")
-        if "\\" in self.text[self.at : close]:
-            raise UnclearError("backslashes in backticks")
-        outer, self.end = self.end, close
-        self.nested("", 1)
-        self.end = outer
-        self.at = close + 1
-
-    def _ansi(self) -> str:
-        text, out = self.text, list[str]()
-        self.at += 2
-        while self.at < self.end and text[self.at] != "'":
-            char = text[self.at]
-            if char == "\\":
-                following = text[self.at + 1 : self.at + 2]
-                if match := _NUMERIC.match(text, self.at, self.end):
-                    code = int(match[1], 16) if match[1] else int(match[2], 8)
-                    char, self.at = chr(code), match.end() - 1
-                elif following in _ESCAPES:
-                    char, self.at = _ESCAPES[following], self.at + 1
-                else:
-                    raise UnclearError(f"$'…' with \\{following}")
-                if not (" " <= char <= "~" or char in "\t\n"):
-                    raise UnclearError("$'…' makes control characters")
-            out.append(char)
-            self.at += 1
-        if self.at >= self.end:
-            raise UnclearError("a quote is not closed")
-        self.at += 1
-        return "".join(out)
-
-    def arithmetic(self, opening: int, *, closing: str = "))", extra: str = "") -> None:
-        """An arithmetic expression up to ``))``; what could run a command in it is unclear."""
-        if opening == 3:
-            self.spans.add(self.at)
-        self.enter()
-        self.computing += 1
-        self.at += opening
-        text, limit, parens, begin = self.text, self.end, 0, self.at
-        while True:
-            if self.at >= limit:
-                raise UnclearError("arithmetic is not closed")
-            char = text[self.at]
-            if match := _ARITHMETIC.match(text, self.at, limit):
-                self.at = match.end()
-                self.numbers.update(NAME.findall(match.group()))
-            elif char == "(":
-                parens += 1
-                self.at += 1
-            elif char == ")" and parens:
-                parens -= 1
-                self.at += 1
-            elif char == ")" and text.startswith(closing, self.at):
-                break
-            elif char == "$":
-                if text.startswith("$(", self.at) and not text.startswith("$((", self.at):
-                    self.doubt("arithmetic evaluates what a command prints")
-                self.expansion(split=False, quoted=True)
-            elif char in extra:
-                self.at += 1
-            elif char == "[" and (match := _SUBSCRIPT.match(text, self.at, limit)):
-                if match[2]:
-                    self.numbers.add(match[2])
-                self.at = match.end()
+            stop = node.end_byte
+            if stop > end:
+                raise UnclearError("the grammar and bash may read it differently")
+            if node.type == "expansion":
+                value = self._parameter(at, stop)
+            elif node.type == "arithmetic_expansion":
+                self.arithmetic(at, stop)
             else:
-                raise UnclearError("arithmetic that is not understood")
-        expression = text[begin : self.at]
-        if _COMPUTES.search(expression):
-            self.state = self.state.without(NAME.findall(expression))
-        self.at += len(closing)
-        self.computing -= 1
-        self.depth -= 1
+                if text[at] == "`" and "\\" in text[at:stop]:
+                    raise UnclearError("backticks that are not understood")
+                self.nested(node)
+        if value is None or (split and value != "$" and (not value or _SPLITS.search(value))):
+            found.known = False
+            found.add(text[at:stop])
+        else:
+            found.add(value)
+        return stop
 
-    def _braces(self, *, split: bool, quoted: bool) -> tuple[str, bool]:
-        text, start, limit = self.text, self.at, self.end
-        match = _PARAMETER.match(text, start, limit)
+    def _value(self, name: str, at: int) -> str | None:
+        known = self.variables.get(name)
+        return known[1] if known is not None and known[0] <= at else None
+
+    def _parameter(self, at: int, end: int) -> str | None:
+        match = _EXPANSION.match(self.text, at, end)
         if match is None:
-            raise UnclearError("${…} that is not understood")
-        name = match[2]
-        self.at = match.end()
-        subscript = _SUBSCRIPT.match(text, self.at, limit)
-        if subscript:
-            if subscript[2]:
-                self.numbers.add(subscript[2])
-            self.at = subscript.end()
-        if self.at < limit and text[self.at] == "}":
-            self.at += 1
-            if not match[1] and not subscript and NAME.fullmatch(name):
-                return self._variable(name, start, split=split)
-            if self.computing and not match[1]:
-                self.doubt("arithmetic evaluates a parameter")
-            return text[start : self.at], False
-        if match[1]:
-            raise UnclearError("${#…} that is not understood")
-        if self.computing:
-            self.doubt("arithmetic evaluates an expansion")
-        if transform := _TRANSFORM.match(text, self.at, limit):
-            self.at = transform.end()
-        elif piece := _SLICE.match(text, self.at, limit):
-            self.numbers.update(NAME.findall(piece.group()))
-            self.at = piece.end() + 1
-        elif operator := _OPERATOR.match(text, self.at, limit):
-            self.at = operator.end()
-            if operator.group() in ("=", ":="):
-                self.state = self.state.without((name,))
-                self.assigned(name)
-            self._operand(quoted=quoted)
-        else:
-            raise UnclearError("${…} that is not understood")
-        return text[start : self.at], False
-
-    def assigned(self, name: str) -> None:
-        """A variable gets a value that is not known."""
-
-    def _operand(self, *, quoted: bool) -> None:
-        text, limit = self.text, self.end
-        self.enter()
-        while self.at < limit:
-            char = text[self.at]
-            if match := _IN_BRACES.match(text, self.at, limit):
-                self.at = match.end()
-            elif char == "}":
-                self.at += 1
-                self.depth -= 1
-                return
-            elif char in "$`":
-                self.expansion(split=False, quoted=quoted)
-            elif char == "\\" and self.at + 1 < limit and text[self.at + 1] != "\n":
-                self.at += 2
-            elif char == '"' and not quoted:
-                self.double_quoted()
-            elif char == "'" and not quoted:
-                close = text.find("'", self.at + 1, limit)
-                if close < 0:
-                    break
-                self.at = close + 1
+            raise UnclearError("an expansion that is not understood")
+        if match.end() == end - 1 and self.text[end - 1] == "}":
+            return self._value(match[2], at) if not match[1] and not match[3] else None
+        operator = _OPERATOR.match(self.text, match.end(), end)
+        if operator is None or match[1]:
+            raise UnclearError("an expansion that is not understood")
+        here, ignored = operator.end(), _Pieces()
+        while here < end - 1:
+            if plain := _OPERAND.match(self.text, here, end - 1):
+                here = plain.end()
+            elif self.text[here] in "$`":
+                here = self._expansion(here, end - 1, ignored, split=False)
             else:
-                break
-        raise UnclearError("${…} that is not understood")
+                raise UnclearError("an expansion that is not understood")
+        if here != end - 1 or self.text[here] != "}":
+            raise UnclearError("an expansion that is not understood")
+        return None
+
+    def arithmetic(self, start: int, end: int) -> None:
+        """``$((…))`` or ``((…))``: only numbers, and variables that hold numbers."""
+        text, at = self.text, start + (3 if self.text[start] == "$" else 2)
+        self.spans.append((start, end))
+        if not self.text.startswith(("((", "$(("), start) or not self.text.endswith("))", start, end):
+            raise UnclearError("arithmetic that is not understood")
+        while at < end - 2:
+            node = self.places.get(at)
+            if node is not None and node.type == "command_substitution":
+                if not is_number(self.text[at : node.end_byte]):
+                    raise UnclearError("arithmetic evaluates a text")
+                self.nested(node)
+                at = node.end_byte
+                continue
+            match = _ARITHMETIC.match(text, at, end - 2)
+            if match is None:
+                raise UnclearError("arithmetic that is not understood")
+            self.numbers.update(_NAME.findall(match.group()))
+            at = match.end()
+
+    def texts_in_arithmetic(self) -> bool:
+        """Whether a variable that arithmetic evaluates may hold something else than a number."""
+        if len(self.numbers) > MAX_NUMBERS:
+            return True
+        for name in self.numbers:
+            for found in re.finditer(rf"(?<![\w$%./-])(?<!\$\{{)(?<!\$\{{#){name}\b", self.text):
+                if any(start <= found.start() < end for start, end in self.spans):
+                    continue
+                if re.match(_NUMBERS, self.text[found.end() : found.end() + 500]) is None:
+                    return True
+        return False
 
 
-def _joined(text: str) -> str:
-    """Without backslash-newline, which is nothing at all outside of single quotes."""
-    out: list[str] = []
-    at, quote = 0, ""
-    while at < len(text):
-        char = text[at]
-        if quote == "'":
-            quote = "" if char == "'" else quote
-        elif char == "\\":
-            pair = text[at : at + 2]
-            out.append("" if pair == "\\\n" else pair)
-            at += 2
-            continue
-        elif char == '"':
-            quote = "" if quote else '"'
-        elif char == "'" and not quote:
-            quote = "'"
-        out.append(char)
-        at += 1
-    return "".join(out)
+@dataclass(slots=True)
+class _Pieces:
+    """A word while it is read. ``bare``: what is not quoted, with ``_`` for what is."""
+
+    value: list[str] = field(default_factory=list[str])
+    bare: list[str] = field(default_factory=list[str])
+    known: bool = True
+
+    def add(self, value: str, bare: str = "_") -> None:
+        self.value.append(value)
+        self.bare.append(bare)
+
+
+Pieces = _Pieces
+DOCUMENT = _IN_DOCUMENT
+
+
+def _ansi(text: str) -> str:
+    def value(found: re.Match[str]) -> str:
+        if found[3] is None:
+            return chr(int(found[1], 16) if found[1] else int(found[2], 8) & 255)
+        if found[3] not in _ANSI_LETTERS:
+            raise UnclearError("an escape that is not understood")
+        return _ANSI_LETTERS[found[3]]
+
+    value_ = _ANSI_ESCAPE.sub(value, text)
+    if "\0" in value_:
+        raise UnclearError("an escape that is not understood")
+    return value_
+
+
+def _characters(text: str) -> str:
+    return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogateescape")

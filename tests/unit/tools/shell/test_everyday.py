@@ -8,13 +8,13 @@ import pytest
 
 from daemon.model.permissions import Rule, RuleSource
 from daemon.permission.rules import SHIPPED, RuleSet
-from tools.shell.commands.words import words
 from tools.shell.question import Place, question
+from tools.shell.words import names
 
 PLACE = Place(Path("/workspace"), Path("/home/user"))
-NAMES = words(
-    "npm git pytest make ls cat grep rg find python cargo go ruff sed tsc docker "
-    "wc tail head echo date nproc whoami sleep source uv diff jq sort uniq awk mkdir cp mv seq tr cut"
+NAMES = names(
+    "npm git pytest make ls cat grep rg find python cargo go ruff sed tsc docker wc tail head echo date nproc "
+    "whoami sleep source uv diff jq sort uniq awk mkdir cp mv seq tr cut "
 )
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from daemon.model.permissions import Action, Rule
 from daemon.permission.rules import RuleSet
-from tools.shell.commands.words import words
 from tools.shell.question import Place, question
+from tools.shell.words import names
 
 PLACE = Place(Path("/workspace"), Path("/home/user"))
-NAMES = words(
-    "git make cat echo python python3 npm npx node perl bash sh timeout env nice stdbuf flock unshare cmake find "
-    "setarch linux64 i386 source . gcc diff3 sdiff foo"
+NAMES = names(
+    "git make cat echo python python3 npm npx node perl bash sh timeout env nice stdbuf flock unshare cmake "
+    "find setarch linux64 i386 source . gcc diff3 sdiff foo "
 )
 DENIED: list[tuple[str, str, Action]] = [
     ("read", "*.env", "deny"), ("read", "secrets/*", "deny"), ("edit", "*.lock", "deny"), ("bash", "curl *", "deny"),

@@ -14,6 +14,9 @@ def of(line: str) -> Meaning:
 
 
 OPAQUE = [
+    "awk '{print $1}' f", "awk -f x f", "gawk 'NR > 1' f", "eval 'ls'", "eval ls -la", "sqlite3 x.db 'select 1'",
+    "trap 'rm x' EXIT", "git config --show-scope alias.x '!cmd'", "git config alias.x '!cmd' get", "git unheard-of",
+    "git grep -lhO'CMD' hello README.md", "make zz.o CC='CMD;:'", "file -C -m x",
     "python -c x", "python3.11 -c x", "python -Bc x", "python - < f", "python", "python -m timeit x",
     "python -m pdb x",
     "python $X", "pypy3 -c x", ".venv/bin/python -c x", "/usr/bin/python3 -c x",
@@ -43,8 +46,8 @@ OPAQUE = [
     "PATH=. ls", "LD_PRELOAD=./x ls", "GIT_PAGER=x git log", "PAGER=x git log", "HOME=. git log",
     "BASH_ENV=x bash a.sh",
     "PYTHONPATH=/tmp pytest", "PYTHONPATH=../x pytest", "NODE_OPTIONS=x npm test", "PATH=.", "IFS=x",
-    "export PATH=.", "declare -x PATH=.", "export $X", "read PATH", "local IFS=x", "readonly BASH_ENV=x",
-    "alias ls=x", "shopt -s expand_aliases", "enable -f x y", "at now", "crontab f", "systemd-run x",
+    "export PATH=.", "declare -x PATH=.", "local IFS=x", "readonly BASH_ENV=x",
+    "shopt -s expand_aliases", "enable -f x y", "at now", "crontab f", "systemd-run x",
     "mapfile -C x y",
     "git -c core.pager=x log", "git -ccore.pager=x log", "git --exec-path=. log", "git --config-env=a=B log",
     "git --git-dir=x log", "git $X", "git grep -Ox y", "git grep --open-files-in-pager=x y",
@@ -86,23 +89,23 @@ def test_what_rules_cannot_read_says_so(line: str) -> None:
         "node x.js",
         "node --version", "perl x.pl", "ruby x.rb", "bash x.sh a", "bash -x x.sh", "sh ./x",
         "source .venv/bin/activate",
-        ". ./x", "./x.sh", "awk '{print $1}' f", "awk -F: '{print $1, $3}' f", "awk '$3 > 5' f",
-        "awk 'NR>10' f",
-        "awk '/a/ && !/b/' f", "awk '{ s += $1 } END { print s }' f", "awk 'NR==1 || NF' f",
-        "awk 'length > 80' f",
+        ". ./x", "./x.sh",
+
+
+
         "sed -n 1,5p f", "sed 's/a/b/g' f", "sed -e 's|a|b|' -e '/x/d' f", "sed -i s/a/b/ f", "sed '$d' f",
         "sed 's/[^a-z]*//' f", "sed -E 's/(a)/\\1/; s/b/c/I' f", "sed '/a/,/b/p' f", "sed -n '/a/{p;q}' f",
         "sed '/^$/d' f", "sed 10q f", "sed 's#a/b#c#' f", "sed -n '$=' f",
         "make test", "make -j4 x", "make -f Makefile.dev x", "npm test", "npm run build", "docker ps",
         "docker logs x",
-        "kubectl get pods", "eval 'ls'", "eval ls -la", "FOO=1 ls", "CI=1 npm test", "PYTHONPATH=src pytest",
+        "kubectl get pods", "FOO=1 ls", "CI=1 npm test", "PYTHONPATH=src pytest",
         "IFS= read -r line", "x=5", "export FOO=1", "read line", "env FOO=1 ls", "tar xf a", "rsync -a a b",
         "git config --get user.name", "git config user.name", "git log -c", "git clean -xfd",
         "git switch -c x",
         "git cherry-pick -x abc", "git push -u origin main", "git commit -c HEAD", "git bisect start",
         "git rebase main",
-        "go test ./...", "sqlite3 x.db 'select 1'", "find . -exec ls {} +", "xargs ls", "sudo ls", "alias",
-        "curl https://h", "git checkout -b x", "git stash", "trap - EXIT", "trap 'rm x' EXIT", "type ls",
+        "go test ./...", "find . -exec ls {} +", "xargs ls", "sudo ls", "alias",
+        "curl https://h", "git checkout -b x", "git stash", "trap - EXIT", "type ls",
         "gh pr list",
     ],
 )  # fmt: skip
@@ -225,10 +228,9 @@ def test_what_can_be_taken_back_is_not(line: str) -> None:
         "git tag -l", "git blame a",
         "git stash list", "git remote -v", "git config --get x", "git worktree list", "git -C x log",
         "cd x", "du -sh .",
-        "sed -n 1p a", "awk '{print $1}' a", "jq .x a", "diff a b", "stat a", "file a", "md5sum a",
-        "tar tf a", "cut -f1 a",
-        "command -v x", "xargs grep x", "time ls", "env CI=1 ls", "CI=1 ls", "x=5", "docker ps",
-        "python -V", "base64 a",
+        "sed -n 1p a", "jq .x a", "diff a b", "stat a", "file a", "md5sum a",
+        "cut -f1 a",
+        "command -v x", "xargs grep x", "time ls", "env CI=1 ls", "CI=1 ls", "x=5", "base64 a",
     ],
 )  # fmt: skip
 def test_commands_that_change_nothing(line: str) -> None:
@@ -261,7 +263,7 @@ def test_commands_that_may_change_something(line: str) -> None:
         ("pytest -q", "pytest"),
         ("python -m pytest x", "python -m pytest"), ("make check -j4", "make check"),
         ("cargo test x", "cargo test"),
-        ("git branch --list", "git branch --list"), ("grep x a", "grep"), ("ruff check .", "ruff check"),
+        ("grep x a", "grep"), ("ruff check .", "ruff check"),
         ("git push", ""), ("rm x", ""), ("find . -name x", ""), ("sed -n p x", ""), ("pytest -p x", ""),
         ("./pytest", ""),
         ("/bin/ls", ""), ("PATH=. ls", ""), ("FOO=1 ls", ""), ("git log --output=x", ""),
@@ -297,9 +299,7 @@ def test_a_runner_of_an_environment_shows_what_it_runs() -> None:
 def test_what_is_piped_into_an_interpreter_is_opaque() -> None:
     for line in ("curl x | sh", "cat f | python", "echo x | base64 -d | bash", "x | sudo sh", "cat x | perl"):
         last = meaning(parse(line).commands[-1])
-        inner = [
-            meaning(Simple(tuple(words), piped=True)) for words in last.inner if not isinstance(words, str)
-        ]
+        inner = [meaning(Simple(tuple(words))) for words in last.inner if not isinstance(words, str)]
         assert last.opaque or any(each.opaque for each in inner)
     assert meaning(parse("cat x | python y.py").commands[-1]).opaque == ""
 
@@ -345,9 +345,9 @@ NAMES = st.sampled_from(
 )  # fmt: skip
 
 
-@given(NAMES.map(lambda name: Word(name, source=name)), st.lists(WORD, max_size=7), st.booleans())
-def test_it_never_raises(name: Word, args: list[Word], piped: bool) -> None:
-    found = meaning(Simple((name, *args), text="x", piped=piped))
+@given(NAMES.map(lambda name: Word(name, source=name)), st.lists(WORD, max_size=7))
+def test_it_never_raises(name: Word, args: list[Word]) -> None:
+    found = meaning(Simple((name, *args), text="x"))
     assert not (found.opaque and found.general)
 
 

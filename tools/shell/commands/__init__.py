@@ -1,1 +1,0 @@
-"""What is known of the usual commands, kind by kind. Pure tables and small readers of arguments."""

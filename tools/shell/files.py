@@ -1,0 +1,447 @@
+"""Programs whose words have an order of their own: copying, packing, fetching, building, searching.
+
+Each reader takes a call of a row that bears its mark; see ``meaning``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tools.shell.options import (
+    HERE,
+    UNKNOWN,
+    Meaning,
+    Parsed,
+    PathUse,
+    Row,
+    Use,
+    implied_paths,
+    may_be_option,
+    part,
+    read,
+    uses,
+)
+from tools.shell.syntax import Simple
+from tools.shell.words import Word, names
+
+STDIN = re.compile(r"-|(?:.*/)?dev/(?:stdin|fd(?:/.*)?)|(?:.*/)?proc/.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command whose row was found. ``args`` stand after the name, or after the sub-command."""
+
+    name: str
+    """Base name of the program."""
+    row: Row
+    args: tuple[Word, ...]
+    parsed: Parsed
+    simple: Simple
+
+
+def runs(call: Call) -> str:
+    return f"{call.name} runs a command" if call.parsed.has(call.row.runs) else ""
+
+
+def copy(call: Call) -> Meaning:
+    """cp, mv, ln, install, rsync, scp: all operands but the last are read, the last is written."""
+    row, parsed = call.row, call.parsed
+    sources, last = parsed.operands, parsed.values(("-t", "--target-directory"))
+    if call.name == "install" and parsed.has(("-d", "--directory")):
+        return Meaning(paths=tuple(PathUse(word, "write") for word in sources))
+    if not last and len(sources) > 1:
+        sources, last = sources[:-1], sources[-1:]
+    elif not last and call.name == "ln":
+        last = (HERE,)
+    found = [use for use in uses(row, parsed) if use.word not in parsed.values(("-t", "--target-directory"))]
+    whole = parsed.has(row.walk)
+    # What is moved or linked takes along what lies below it, and nothing in the line says that it is a folder.
+    perhaps = call.name in ("mv", "ln")
+    moved = call.name == "mv" or any(name.startswith("--remove-s") for name, _ in parsed.options)
+    # By its other name whoever may write here changes the file there.
+    linked = (
+        parsed.has(("-l", "--link"))
+        if call.name == "cp"
+        else call.name == "ln" and not parsed.has(("-s", "--symbolic"))
+    )
+    for word in sources:
+        if _is_remote(call, word):
+            continue
+        found.append(PathUse(word, "read", below=whole or perhaps, maybe=not whole))
+        found += [PathUse(word, "write", below=whole, elsewhere=True)] if linked else []
+        found += [PathUse(word, "write", below=True, maybe=True)] if moved else []
+    for folder in last:
+        if _is_remote(call, folder):
+            continue
+        found.append(PathUse(folder, "write", below=whole, made=True))
+        for word in sources:
+            name = re.split("[/:]" if _is_remote(call, word) else "/", word.text.rstrip("/"))[-1]
+            if name and name not in (".", ".."):
+                found.append(PathUse(part(word, name), "write", below=whole, made=True, base=(folder,)))
+    opaque = f"an option of {call.name} names a program that it runs" if parsed.has(row.runs) else ""
+    return Meaning(paths=tuple(found), opaque=opaque)
+
+
+def _is_remote(call: Call, word: Word) -> bool:
+    return call.name in ("rsync", "scp") and ":" in word.text.partition("/")[0]
+
+
+def tar(call: Call) -> Meaning:
+    args = list(call.args)
+    if args and args[0].known and not args[0].text.startswith("-"):
+        # The old form without a dash takes the values of its letters from the words after it.
+        letters = args.pop(0)
+        ordered: list[Word] = []
+        for letter in letters.text:
+            ordered.append(part(letters, "-" + letter))
+            if "-" + letter in call.row.valued and args:
+                ordered.append(args.pop(0))
+        args = ordered + args
+    parsed = read(args, call.row)
+    makes = parsed.has(("-c", "-r", "-u", "-A", "--create", "--append", "--update", "--concatenate"))
+    lists = parsed.has(("-t", "--list", "-d", "--diff")) and not makes
+    folders = parsed.values(("-C", "--directory"))
+    base = folders[-1:]
+    found = [use for use in uses(call.row, parsed) if use.use == "read"]
+    found += [
+        PathUse(word, "read", below=True, maybe=True, base=base) for word in parsed.values(("--add-file",))
+    ]
+    for name, word in parsed.options:
+        if name in ("-f", "--file") and word is not None and word.text != "-":
+            found.append(PathUse(word, "write" if makes else "read"))
+        elif (
+            name in call.row.writes and name not in ("-C", "--directory", "-f", "--file") and word is not None
+        ):
+            tops = name == "--one-top-level"
+            found.append(PathUse(word, "write", full=lists, below=tops, made=tops, base=base if tops else ()))
+    if makes:
+        found += [PathUse(word, "read", below=True, maybe=True, base=base) for word in parsed.operands]
+        if parsed.has(("--remove-files",)):
+            found += [PathUse(word, "write", below=True, base=base) for word in parsed.operands]
+    elif not lists and not parsed.has(("-O", "--to-stdout")):
+        found += [PathUse(folder, "write", below=True, made=True) for folder in folders or (HERE,)]
+        if parsed.has(("-P", "--absolute-names", "--transform", "--xform", "-s")):
+            found.append(PathUse(UNKNOWN, "write"))
+    runs = parsed.has(call.row.runs)
+    return Meaning(paths=tuple(found), opaque="an option of tar names a program that it runs" if runs else "")
+
+
+def unpacks(call: Call) -> Meaning:
+    """unzip, patch, cpio: which files they write stands in what they read."""
+    parsed = call.parsed
+    found = [*uses(call.row, parsed)]
+    if "any" in call.row.marks:
+        found.append(PathUse(UNKNOWN, "read"))
+    shows = parsed.has(call.row.alone)
+    if not shows and not (call.name == "patch" and parsed.operands):
+        found += [PathUse(word, "write", below=True, made=True) for word in parsed.values(("-d",)) or (HERE,)]
+    if call.name == "patch":
+        found += [PathUse(word, "write") for word in parsed.operands[:1]]
+        found += [PathUse(word, "read") for word in parsed.operands[1:]]
+        for prefix in parsed.values(("-B", "-Y", "--prefix", "--basename-prefix")):
+            found.append(
+                PathUse(
+                    Word(prefix.text + "*", prefix.known, glob=True, source=prefix.source + "*"),
+                    "write",
+                    made=True,
+                )
+            )
+        for suffix in parsed.values(("-z", "--suffix")):
+            found += [PathUse(part(word, word.text + suffix.text), "write") for word in parsed.operands[:1]]
+    elif "any" not in call.row.marks:
+        found += [PathUse(word, "read") for word in parsed.operands[:1]]
+    return Meaning(paths=tuple(found))
+
+
+def split_pieces(call: Call) -> Meaning:
+    """``split FILE PREFIX``."""
+    found = [PathUse(word, "read") for word in call.parsed.operands[:1] if word.text != "-"]
+    prefixes = call.parsed.operands[1:2] if call.name == "split" else call.parsed.values(("-f", "--prefix"))
+    for word in prefixes:
+        found.append(
+            PathUse(
+                Word(word.text + "*", word.known, glob=True, source=word.source + "*"), "write", made=True
+            )
+        )
+    return Meaning(paths=tuple(found), opaque=runs(call))
+
+
+def zip_(call: Call) -> Meaning:
+    found = [PathUse(word, "write") for word in call.parsed.operands[:1]]
+    found += [PathUse(word, "read", below=True, maybe=True) for word in call.parsed.operands[1:]]
+    if call.parsed.has(("-@", "--names-stdin")):
+        found.append(PathUse(UNKNOWN, "read"))
+    return Meaning(paths=tuple(found), opaque=runs(call))
+
+
+def dd(call: Call) -> Meaning:
+    found: list[PathUse] = []
+    for word in call.args:
+        name, _, value = word.text.partition("=")
+        if name in ("if", "of"):
+            found.append(PathUse(part(word, value), "read" if name == "if" else "write"))
+        elif not word.known:
+            found += [PathUse(word, "read"), PathUse(word, "write")]
+    return Meaning(paths=tuple(found))
+
+
+def web(call: Call) -> Meaning:
+    """curl and wget: ``@file`` anywhere in a value, addresses of files, and what they save."""
+    parsed = call.parsed
+    found = [*uses(call.row, parsed)]
+    for name, word in parsed.options:
+        if word is None or name in call.row.writes:
+            continue
+        hidden = not word.known and name in (
+            "-d",
+            "-F",
+            "--data",
+            "--data-binary",
+            "--form",
+            "--json",
+            "--data-urlencode",
+        )
+        found += [PathUse(UNKNOWN, "read")] if hidden else []
+        for piece in re.finditer(r"[@<]\"?([^;\"]+)", word.text):
+            found.append(PathUse(part(word, piece[1]), "read"))
+        if name in ("-b", "--cookie") and "=" not in word.text:
+            found.append(PathUse(word, "read"))
+    if parsed.has(("-n", "--netrc", "--netrc-optional")):
+        found.append(PathUse(Word("~/.netrc", tilde=True), "read"))
+    saves = call.name == "wget" and not parsed.has(("-O", "--output-document", "--spider"))
+    saves = saves or (call.name == "curl" and parsed.has(("-O", "--remote-name", "--remote-name-all", "-J")))
+    folder = parsed.values(("--output-dir", "-P", "--directory-prefix"))[-1:]
+    for word in (*parsed.operands, *parsed.values(("--url",))):
+        if re.match("file:", word.text, re.IGNORECASE):
+            found.append(PathUse(part(word, "/" + word.text[5:].lstrip("/")), "read"))
+        elif "file:" in word.text.lower() or re.search(r"[{\[]", word.text):
+            found.append(PathUse(UNKNOWN, "read"))
+        elif saves:
+            name = word.text.partition("?")[0].rstrip("/").rpartition("/")[2] or "index.html"
+            found.append(PathUse(part(word, name), "write", base=folder))
+    if call.name == "wget" and parsed.has(("-r", "--recursive", "-m", "--mirror", "-p", "-x")):
+        found.append(PathUse((folder or (HERE,))[0], "write", below=True, made=True))
+    return Meaning(paths=tuple(found), opaque=runs(call))
+
+
+_ENVIRONMENTS = Word("/proc/*/environ", glob=True, source="/proc/*/environ")
+
+
+def ps(call: Call) -> Meaning:
+    """``e`` without a dash shows the environment of every process."""
+    previous = ""
+    for word in call.args:
+        valued = re.fullmatch(r"-\w*[oOpuUgGtCsqkN]|--[a-z-]+", previous)
+        if not word.text.startswith("-") and not valued and (not word.known or word.glob or "e" in word.text):
+            return Meaning(paths=(PathUse(_ENVIRONMENTS, "read", made=True),))
+        previous = word.text
+    return Meaning(read_only=True)
+
+
+_MAKE_SETS = re.compile(r"(?:\.?SHELL\w*|MAKE\w*|CC|CXX|LD|AR|AS|\.\w+)\s*[:+?!]*=")
+
+
+def make(call: Call) -> Meaning:
+    parsed = call.parsed
+    given = (*parsed.operands, *(value for _, value in call.simple.assignments))
+    code = any(_MAKE_SETS.match(word.text) or _is_code(word) for word in given)
+    files = parsed.values(("-f", "--file", "--makefile"))
+    evals = parsed.has(call.row.runs) or any(
+        not w.known or w.glob or STDIN.fullmatch(w.text) or ".." in w.text for w in files
+    )
+    paths = [PathUse(word, "read") for word in files]
+    paths += [PathUse(word, "list") for name, word in _folders(call.args) if name in ("-C", "--directory")]
+    return Meaning(
+        paths=tuple(paths), opaque="make gets rules from the command line" if evals or code else ""
+    )
+
+
+def _folders(args: Sequence[Word]) -> list[tuple[str, Word]]:
+    return [(option.text, word) for option, word in itertools.pairwise(args)]
+
+
+def _is_code(word: Word) -> bool:
+    """What make would expand in a variable or a target; of an expansion of the shell only its fixed parts are known."""
+    if word.known:
+        return re.search(r"\$|!\s*=", word.text) is not None
+    return re.search(r"\\\$|'[^']*\$|!=", word.source) is not None
+
+
+_COMPILES = re.compile(
+    r"-(?:[OgmDUlLSI].*|f(?!(?:pass-)?plugin|use-ld).*|[cEvswPHC]|W(?![lpa],).*|std=.*|pedantic.*|pthread|shared|static.*|pipe|rdynamic|M[MDPG]*|dM|dD|[ox]|"
+    r"i(?:system|quote)?|ansi|nostd\w*|print-.*|-version)|--version|-Wl,--?(?:as-needed|rpath[,=].*|gc-sections|O\d|s|z,\w+)"
+)
+
+
+def compile(call: Call) -> Meaning:
+    """gcc and its like: code that includes files may read any; only what everyday lines hold is not opaque."""
+    texts = [word.text for word in call.args]
+    odd = any(text[:1] in ("-", "@") and not _COMPILES.fullmatch(text) for text in texts)
+    paths = [*uses(call.row, call.parsed), *(PathUse(word, "read") for word in call.parsed.operands)]
+    paths += implied_paths([word for word in call.args if word.text[:1] in ("-", "@")], "read", "write")
+    folders = [part(w, text[2:]) for w, text in zip(call.args, texts, strict=True) if re.match("-I.", text)]
+    folders += [
+        word
+        for name, word in zip(texts, call.args[1:], strict=False)
+        if name in ("-I", "-isystem", "-iquote")
+    ]
+    for word, text in zip(call.args, texts, strict=True):
+        if found := re.match(r"-(?:include|imacros)(.+)|-(o|MF)(.+)", text):
+            paths.append(PathUse(part(word, found[1] or found[3]), "read" if found[1] else "write"))
+            paths += [PathUse(part(word, found[1]), "read", base=(folder,)) for folder in folders if found[1]]
+        for piece in re.split("[,=]", text)[1:] if text.startswith("-W") else ():
+            paths += [PathUse(part(word, piece.removeprefix("-o")), "write")]
+    for word in call.parsed.values(("-include", "-imacros")):
+        paths += [PathUse(word, "read", base=(folder,)) for folder in folders]
+    if call.name.endswith("cpp"):
+        paths += [PathUse(word, "write") for word in call.parsed.operands[1:2]]
+    hidden = odd or any(word.text == "-" or not word.known for word in call.args)
+    return Meaning(
+        paths=tuple(paths), opaque="what these options read and run is not known" if hidden else ""
+    )
+
+
+# What stands between the delimiters, without the cases in which sed and this pattern might see other ends.
+_SED_BODY = r"(?:\\[^\n]|(?!{0})[^\\\[\n]|\[\^?(?:(?!{0})[^\]\[\\\n]|\[:\w+:\])+\])*"
+_SED_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/{_SED_BODY.format('/')}/I?)"
+# Possessive: blanks that could be cut in several ways would be tried in all of them.
+_SED_RANGE = rf"(?:{_SED_ADDRESS}(?:[ ]*+,[ ]*+(?:[+~]?\d+|{_SED_ADDRESS}))?[ ]*+!?[ ]*+)?"
+_SED_SUBSTITUTE = "|".join(
+    f"s{d}{_SED_BODY.format(d)}{d}(?:\\\\[^\\n]|(?!{d})[^\\\\\\n])*{d}[gpiI\\d]*"
+    for d in ("/", r"\|", "#", ",", ":", "@", "!")
+)
+_SED_STEP = rf"[ ]*+{_SED_RANGE}(?:{_SED_SUBSTITUTE}|[pdqQDPgGhHxnN=]|q[ ]*+\d+|)[ ]*+"
+_SED_HARMLESS = re.compile(rf"{_SED_STEP}(?:[;\n{{}}]{_SED_STEP})*")
+_SED_IN_PLACE = re.compile(r"-[nErsuz]*i(.*)|--i[a-z-]*(?:=(.*))?", re.DOTALL)
+
+
+def sed(call: Call) -> Meaning:
+    """Only scripts that can do nothing but print, delete and replace are read; any other may write and run."""
+    suffix = ""
+    args: list[Word] = []
+    for word in call.args:
+        # ``-i`` takes a suffix only when it is glued to it, and then no letter after it is an option.
+        if word.known and (found := _SED_IN_PLACE.fullmatch(word.text)):
+            suffix = found[1] or found[2] or suffix
+            args += [Word("-i"), *([Word("-n")] if re.match(r"-[ErsUz]*n", word.text) else [])]
+        else:
+            args.append(word)
+    parsed = read(args, call.row)
+    scripts, operands = parsed.values(("-e", "--expression")), parsed.operands
+    if not parsed.has(call.row.instead):
+        scripts, operands = operands[:1], operands[1:]
+    changes = parsed.has(call.row.changes)
+    paths = [
+        PathUse(word, "read") for word in (*parsed.values(call.row.reads), *operands) if word.text != "-"
+    ]
+    for word in operands if changes else ():
+        folder, slash, name = word.text.rpartition("/")
+        kept = suffix.replace("*", name) if "*" in suffix else name + suffix
+        whole = kept if "/" in kept else folder + slash + kept
+        paths.append(PathUse(word, "write"))
+        if suffix:
+            paths.append(
+                PathUse(
+                    Word(whole, word.known, word.glob, whole) if word.known else UNKNOWN, "write", made=True
+                )
+            )
+    scripted = parsed.has(("-f", "--file")) or not scripts
+    hidden = any(
+        not word.known or word.glob or len(word.text) > 4000 or not _SED_HARMLESS.fullmatch(word.text)
+        for word in scripts
+    )
+    unsure = any(
+        may_be_option(word) and not re.fullmatch(r'"?\$\{?\w+\}?"?', word.source) and not word.known
+        for word in args
+    )
+    opaque = "the sed script may run commands or use other files" if hidden or unsure or scripted else ""
+    read_only = not (opaque or changes or parsed.unknown(call.row))
+    return Meaning(
+        paths=tuple(paths),
+        opaque=opaque,
+        read_only=read_only,
+        more="sed -i changes its files" if changes else "",
+    )
+
+
+_FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_FIND_FILES = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
+_FIND_READS = frozenset({"-newer", "-anewer", "-cnewer", "-samefile", "-files0-from"})
+_FIND_KNOWN = names(
+    "-name -iname -path -ipath -wholename -regex -iregex -regextype -type -xtype -maxdepth -mindepth -mtime "
+    "-atime -ctime -mmin -amin -cmin -size -depth -xdev -mount -empty -not -o -or -a -and -print -print0 "
+    "-printf -ls -prune -quit -user -group -perm -links -inum -true -false -daystart -follow -readable "
+    "-writable -executable -nouser -nogroup -lname -H -L -P -newermt -newer -anewer -cnewer -samefile"
+)
+_FIND_OTHERWISE = names("-o -or , ! -not ( ) -exec -execdir -ok -okdir")
+_FIND_TESTS = re.compile(
+    r"(?:[\w./][\w./-]* )*(?:-(?:type [a-z,]+|(?:min|max)depth \d+|[mac](?:time|min) [+-]?\d+|size [+-]?\w+|depth|"
+    r"xdev|mount|empty) )*"
+)
+
+
+def find(call: Call) -> Meaning:
+    args = call.args
+    start = 0
+    while start < len(args) and (
+        not args[start].text.startswith(("-", "(", "!", ")"))
+        or args[start].text[:2] in ("-H", "-L", "-P", "-O")
+    ):
+        start += 1
+    roots = [word for word in args[:start] if not word.text.startswith("-")] or [HERE]
+    texts = [word.text for word in args]
+    found: list[PathUse] = []
+    inner: list[tuple[Word, ...]] = []
+    opaque = ""
+    for at, name in enumerate(texts):
+        if at < start:
+            continue
+        if name in _FIND_RUNS:
+            end = next(
+                (
+                    n
+                    for n in range(at + 1, len(args))
+                    if texts[n] == ";" or texts[n - 1 : n + 1] == ["{}", "+"]
+                ),
+                len(args),
+            )
+            inner.append(
+                tuple(
+                    Word(w.text, known=False, source=w.source) if "{}" in w.text else w
+                    for w in args[at + 1 : end]
+                )
+            )
+            named = any(t != "{}" and not re.fullmatch(r"-\w+|--|\d+|\+", t) for t in texts[at + 2 : end])
+            if name in ("-execdir", "-okdir") and (named or "/" in "".join(texts[at + 1 : at + 2])):
+                opaque = f"find {name} runs it in a folder that shows only at run time"
+        elif name in _FIND_FILES | _FIND_READS:
+            use: Use = "write" if name in _FIND_FILES else "read"
+            found += [PathUse(word, use, full=use == "write") for word in args[at + 1 : at + 2]]
+    deletes = "-delete" in texts
+    like = _find_name(args) if deletes else ""
+    found += [PathUse(word, "write" if deletes else "list", below=True, like=like) for word in roots]
+    known = all(t in _FIND_KNOWN for t in texts[start:] if re.match(r"-[a-zA-Z]", t)) and all(
+        w.known for w in args
+    )
+    more = "find -delete removes the files that it finds" if deletes else ""
+    more = "its options write files" if _FIND_FILES & set(texts) else more
+    return Meaning(paths=tuple(found), inner=tuple(inner), read_only=known, more=more, opaque=opaque)
+
+
+def _find_name(args: Sequence[Word]) -> str:
+    """What the names of all files end with that are deleted: ``find . -name '*.pyc' -delete``. Empty: not certain."""
+    texts = [word.text for word in args]
+    first = next((at for at, text in enumerate(texts) if text in ("-name", "-iname")), len(texts))
+    # What stands before -name is deleted whatever its name, and a name may be the value of another test.
+    if (
+        any(text in _FIND_OTHERWISE or text.startswith("\\") for text in texts)
+        or "-delete" in texts[:first]
+        or first + 1 >= len(texts)
+        or any(not word.known or word.glob for word in args)
+    ):
+        return ""
+    plain = _FIND_TESTS.fullmatch("".join(f"{text} " for text in texts[:first]))
+    return texts[first + 1] if plain and re.fullmatch(r"[\w.*?\[\]-]+", texts[first + 1]) else ""

@@ -387,9 +387,10 @@ def _module(call: Call) -> Meaning | None:
             or not re.fullmatch(r"[\w.]+", module.text)
             or module.text.split(".")[0] in _RUNS_CODE
         ):
-            return Meaning(
-                opaque=f"{call.name} -m {module.text} runs code that rules cannot read", paths=implied
-            )
+            itself = module.text.split(".")[0] in ("daemon", "lsp_bridge", "goalwright")
+            said = harm.warning("goalwright", ()) if itself else ""
+            opaque = f"{call.name} -m {module.text} runs code that rules cannot read"
+            return Meaning(opaque=opaque, paths=implied, warning=said)
         if module.text in rows() and not rows()[module.text].marks & {"wrap", "script", "line", "find"}:
             return Meaning(through=((module, *rest),))
         whole = module.text in ("tarfile", "zipfile", "zipapp")

@@ -97,7 +97,11 @@ class _Question:
             if words:
                 self._through(Simple(tuple(words), text=join(words)), folder, MAX_DEPTH - 1, "the line")
             for word in words:
-                for access in self._paths.of_use(PathUse(word, "read"), folder, "a word of the line"):
+                # What was quoted in it is not known any more.
+                wild = Word(
+                    word.text, glob=_WILD.search(word.text) is not None or "[" in word.text, source="'"
+                )
+                for access in self._paths.of_use(PathUse(wild, "read"), folder, "a word of the line"):
                     self.accesses.setdefault(access)
             found = [access for access in self.accesses if access not in before]
             self.accesses = before | {

@@ -194,7 +194,7 @@ def test_commands_in_commands(line: str, inner: list[str]) -> None:
         "cargo publish",
         "gh release create x", "gh pr merge 1", "kubectl delete pod x", "terraform destroy", "find . -delete",
         "rsync -a --delete a b", "sudo ls", "goalwright mode auto", "goalwright permission allow x",
-        "./bin/goalwright x", "goalwright-daemon",
+        "./bin/goalwright x", "goalwright-daemon", "python -I -m daemon", "python3 -m lsp_bridge.cli x",
     ],
 )  # fmt: skip
 def test_what_cannot_be_taken_back_is_named(line: str) -> None:

@@ -93,10 +93,12 @@ class Settings(BaseModel):
         gt=0,
         description="Seconds after which a question that nobody answers is refused; without it, it waits for ever.",
     )
-    sandbox: Literal["off", "workspace-write", "read-only"] = Field(
-        default="off",
-        description="Run commands in a sandbox (bwrap on Linux), without a question: the workspace writable or not, "
-        "the rest of the disk read-only, no network.",
+    sandbox: Literal["on", "off", "workspace-write", "read-only"] = Field(
+        default="on",
+        description="on: commands that pass without a question run in a sandbox (workspace writable, rest of the disk "
+        "read-only, secrets hidden, no network); what you approve runs outside. workspace-write, read-only: the same, "
+        "and commands ask only where a rule of yours names them. off: no sandbox; then only commands that can do "
+        "nothing but read, and exact rules, pass without a question.",
     )
     sandbox_network: bool = Field(default=False, description="Commands in the sandbox may use the network.")
     sandbox_writable: tuple[str, ...] = Field(

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
+from daemon.config import Settings
 from daemon.model.permissions import Action, Mode, Rule, RuleSource, Trust
 from daemon.permission.rules import SHIPPED, UNMATCHED, RuleSet, reason_words
 from tools.access import Access
@@ -57,7 +58,8 @@ def judged(case: object) -> dict[str, Any]:
     with _home(home):
         rules = _rule_set(layers, fields, workspace)
         ask = _ask(fields, workspace, home)
-        verdict = rules.judge(replace(ask, contained=_flag(fields, "sandboxed")))
+        contained, lifted = _sandbox(fields)
+        verdict = rules.judge(replace(ask, contained=contained, lifted=lifted))
         reasons = [reason_words(reason) for reason in verdict.reasons]
     decisive, where = verdict.rule, None
     for index, layer in enumerate(layers):
@@ -138,6 +140,14 @@ def _ask(fields: Mapping[str, Any], workspace: str, home: str) -> PermissionAsk:
         access = Access(permission, target, implied=implied, several=several)
         return PermissionAsk(permission, (), target, accesses=(access,))
     return PermissionAsk(permission, (target,), target)
+
+
+def _sandbox(fields: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Whether the command would run in a sandbox, and whether that answers general questions."""
+    setting = fields.get("sandbox", "workspace-write" if _flag(fields, "sandboxed") else "off")
+    if setting not in (settings := get_args(Settings.model_fields["sandbox"].annotation)):
+        raise NotUnderstood(f"sandbox is one of {', '.join(settings)}")
+    return setting != "off", setting not in ("off", "on")
 
 
 def _text(fields: Mapping[str, Any], name: str, default: str) -> str:

@@ -31,7 +31,7 @@ from tools.shielding import finish
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
-    from tools.sandbox import Sandbox, SandboxPolicy
+    from tools.sandbox.policy import Sandbox, SandboxPolicy
 
 AT_ONCE = 2
 """Test runs at the same time."""
@@ -107,11 +107,13 @@ async def _question(session: Session, command: str) -> PermissionAsk:
     )
     outside = any(access.permission == "edit" and access.target.startswith("/") for access in ask.accesses)
     detail = f"{command}\n\nRuns in the copy of each branch when it has ended, with all that it has changed."
-    return replace(ask, detail=detail, contained=contained and not outside, read_only=False)
+    lifted = session.config.settings.sandbox != "on"
+    return replace(ask, detail=detail, contained=contained and not outside, lifted=lifted, read_only=False)
 
 
 def _has_sandbox(session: Session) -> bool:
-    from tools.sandbox import Unavailable, available
+    from tools.sandbox.policy import Unavailable
+    from tools.sandbox.prepare import available
 
     if session.config.settings.sandbox == "off":
         return False
@@ -200,7 +202,8 @@ async def _sandboxed(services: Services, root: Path) -> Sandbox | None:
     if session is None or session.config.settings.sandbox == "off":
         return None
     from daemon.loop.tool_context import sandbox_policy
-    from tools.sandbox import Unavailable, available, prepare
+    from tools.sandbox.policy import Unavailable
+    from tools.sandbox.prepare import available, prepare
 
     policy: SandboxPolicy = sandbox_policy(session)
     scratch = services.trace_folder(session.session_id) / "output"

@@ -14,7 +14,7 @@ from typing import Literal
 
 from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
 from daemon.permission import matching
-from daemon.permission.judging import Decision, Judge, insistence, strictest
+from daemon.permission.judging import Decision, Judge, insistence, protection, strictest
 from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, names_permission
 from daemon.permission.matching import matches
 from daemon.permission.modes import LIFTABLE, Circumstances
@@ -197,8 +197,8 @@ class RuleSet:
     def judge(self, ask: PermissionAsk) -> Verdict:
         """The decision about everything that a call would do: the strictest of all."""
         now = replace(
-            self._now, contained=ask.contained, read_only=ask.read_only, warned=bool(ask.warnings),
-            fenced=ask.fenced, unread=ask.unread,
+            self._now, contained=ask.contained, lifted=ask.contained and ask.lifted, read_only=ask.read_only,
+            warned=bool(ask.warnings), fenced=ask.fenced, unread=ask.unread,
         )  # fmt: skip
         said = ask.all_accesses
         accesses = tuple(map(self._at_home, said))
@@ -208,6 +208,9 @@ class RuleSet:
         glue = {access.target for access in accesses if access.glue}
         if glue and any(map(_allowed_by_rule, decisions)):
             decisions = [one for one in decisions if not (one.target in glue and _asked_in_general(one))]
+        if ask.leaves:
+            left = protection(ask.permission, ask.leaves)
+            decisions += [Decision(ask.permission, one, "ask", left, one) for one in ask.targets[:1]]
         decisions = _without_repeats([one for one in decisions if not one.silent])
         if not decisions:
             decisions = self._judge.decide(Access(ask.permission, ""), now)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -372,6 +372,11 @@ class CallPermission:
     def decide(self, permission: str, target: str) -> Action:
         """See tools.base.Permission."""
         return self.asker.rules.decide(permission, target).action
+
+    @property
+    def rules_key(self) -> Hashable:
+        """See tools.base.Permission."""
+        return self.asker.rules
 
 
 def _grants(suggested: Iterable[Suggestion]) -> tuple[Grant, ...]:

@@ -18,7 +18,8 @@ from lsp_bridge.doctor.run import ask
 from lsp_bridge.launch import Greeting, Launcher, LaunchError, runtime_paths
 from lsp_bridge.terminal.loose import integer, string
 from tools.process import find_program
-from tools.sandbox import Unavailable, available
+from tools.sandbox.policy import Unavailable
+from tools.sandbox.prepare import available
 
 _TIMEOUT_S = 5.0
 _EXTENSION = re.compile(r"(?:^|\.)goalwright-(\d[\w.+]*)$")
@@ -130,7 +131,7 @@ def _ripgrep(workspace: Path) -> Check:
 def _sandbox(workspace: Path, config: Config) -> Check:
     wanted = config.settings.sandbox != "off"
     try:
-        program, _ = available(workspace)
+        program = available(workspace)
     except Unavailable as error:
         state: State = "broken" if wanted else "note"
         return Check("Sandbox", state, f"{error}{'' if wanted else '; it is off in the settings'}")

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
-from tools import sandbox
 from tools.base import ToolError, ToolResult
 from tools.bash import BashInput, BashTool
-from tools.sandbox import SandboxPolicy
-from tools.sandbox_survey import TooLarge, survey
+from tools.sandbox import bwrap
+from tools.sandbox.policy import SandboxPolicy
+from tools.sandbox.prepare import own_places
+from tools.sandbox.survey import TooLarge, survey
 
 pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"
@@ -108,23 +109,100 @@ async def test_unix_sockets_are_not_reachable(ctx: FakeToolContext) -> None:
     assert result.metadata["exit_code"] != 0
 
 
-async def test_there_is_no_network_and_the_limits_are_told_with_the_way_out(ctx: FakeToolContext) -> None:
+async def test_there_is_no_network_unless_the_policy_or_a_rule_for_each_command_gives_it(
+    ctx: FakeToolContext,
+) -> None:
+    code = "import socket,sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])))"
+    (ctx.workspace / "go.py").write_text(code)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        result = await bash(ctx, f"exec 3<>/dev/tcp/127.0.0.1/{port}")
-    assert result.metadata["exit_code"] != 0
-    result = await bash(ctx, "touch /usr/x")
-    assert "unsandboxed: true" in result.content
+        line = f"python3 go.py {server.getsockname()[1]}"
+        assert (await bash(ctx, line)).metadata["exit_code"] != 0
+        with_network = replace(ctx, sandbox=replace(ctx.sandbox, network=True))
+        assert (await bash(with_network, line)).metadata["exit_code"] == 0
+        ctx.permission.rules.append(("network", "python3 go.py *", "allow"))
+        assert (await bash(ctx, line)).metadata["exit_code"] == 0
+        assert (await bash(ctx, f"cd . && {line}")).metadata["exit_code"] == 0
+        assert (await bash(ctx, f"{line} && python3 go.py")).metadata["exit_code"] != 0
+        assert (await bash(ctx, f"touch x; {line}")).metadata["exit_code"] != 0
+
+
+@pytest.fixture
+def outside() -> Iterator[Path]:
+    """A folder outside of the workspace that is none of the sandbox's own places; a home may lie in /tmp."""
+    own = [Path(place) for place in own_places()]
+    places = [Path.home(), Path("/opt"), Path("/srv"), Path("/mnt"), Path("/var/lib")]
+    place = next(one for one in places if os.access(one, os.W_OK) and not any(map(one.is_relative_to, own)))
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        yield Path(folder)
+
+
+async def test_a_command_that_fails_in_the_sandbox_is_offered_again_outside_with_the_reason(
+    ctx: FakeToolContext, outside: Path
+) -> None:
+    (ctx.workspace / "elsewhere").symlink_to(outside)
+    target = outside / "made"
+    line = "touch plain && touch elsewhere/made"
+    refused = await bash(ctx, line)
+    (first, second) = ctx.permission.asks
+    assert (first.contained, first.leaves) == (True, "")
+    assert not second.contained
+    assert "Read-only file system" in second.leaves
+    assert second.suggestions == ()
+    assert refused.content.startswith("Exit code: 1")
+    assert "The user was asked whether to run it outside, and refused." in refused.content
+    assert not target.exists()
+    ctx.permission.outside = True
+    done = await bash(ctx, line)
+    assert done.content.startswith("Exit code: 0")
+    assert "was run again outside of it, as the user approved" in done.content
+    assert target.exists()
+
+
+async def test_what_fails_for_other_reasons_is_not_offered_again(ctx: FakeToolContext) -> None:
+    (ctx.workspace / "script.sh").write_text("true")
+    for line in ("false", "./script.sh", "cat nothing-there", "touch /usr/x || true"):
+        ctx.permission.asks.clear()
+        await bash(ctx, line)
+        assert len(ctx.permission.asks) == 1, line
+
+
+async def test_what_is_written_outside_is_no_command_for_the_sandbox(
+    ctx: FakeToolContext, outside: Path
+) -> None:
+    result = await bash(ctx, f"echo x > {outside}/out")
+    assert not ctx.permission.asks[0].contained
+    assert "sandbox" not in result.metadata
+    assert (outside / "out").read_text() == "x\n"
+    await bash(ctx, "echo x > /dev/null 2>/dev/stderr")
+    assert ctx.permission.asks[1].contained
+
+
+async def test_what_the_user_approves_runs_as_approved(ctx: FakeToolContext) -> None:
+    ctx.permission.answered = True
+    result = await bash(ctx, "touch ../made && cat .env")
+    assert result.content.startswith("Exit code: 0\nSECRET")
+    assert "sandbox" not in result.metadata
+
+
+async def test_where_nothing_may_change_the_approved_runs_in_the_sandbox_too(ctx: FakeToolContext) -> None:
+    ctx = replace(ctx, sandbox=SandboxPolicy("read-only", always=True))
+    ctx.permission.answered = True
+    result = await bash(ctx, "touch new")
+    assert "its commands run only there" in result.content
+    assert not (ctx.workspace / "new").exists()
+    with pytest.raises(ToolError, match="only in a read-only sandbox"):
+        await bash(ctx, "touch new", unsandboxed=True, reason="it must")
+    assert len(ctx.permission.asks) == 1
 
 
 async def test_outside_of_the_sandbox_is_an_ordinary_question_with_its_reason(ctx: FakeToolContext) -> None:
     with pytest.raises(ToolError, match="needs a reason"):
         await bash(ctx, "cat plain", unsandboxed=True)
+    ctx.permission.outside = True
     await bash(ctx, "cat plain", unsandboxed=True, reason="the cache is elsewhere")
     (ask,) = ctx.permission.asks
     assert not ask.contained
-    assert ask.title.startswith("Outside of the sandbox: ")
-    assert "the cache is elsewhere" in ask.detail
+    assert "the cache is elsewhere" in ask.leaves
 
 
 async def test_read_only_changes_nothing(ctx: FakeToolContext) -> None:
@@ -166,7 +244,7 @@ async def test_without_bwrap_nothing_is_contained_and_the_person_is_told(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(sandbox, "find_program", lambda name, *folders: None)
+    monkeypatch.setattr(bwrap, "find_program", lambda name, *folders: None)
     await bash(replace(ctx, tell_person=told.append), "true")
     assert not ctx.permission.asks[0].contained
     assert "bwrap is not installed" in told[0]
@@ -180,5 +258,5 @@ async def test_when_not_all_files_can_be_looked_at_nothing_is_contained(
     told: list[str] = []
     ctx.permission.rules.append(("read", "*", "ask"))
     await bash(replace(ctx, tell_person=told.append), "true")
-    assert not ctx.permission.asks[0].contained
+    assert [ask.contained for ask in ctx.permission.asks] == [True, False]
     assert told

@@ -21,7 +21,8 @@ from tests.fakes.core import Bench, daemon
 from tests.fakes.explored import FolderCopy
 from tests.fakes.waiting import until
 from tools.base import PermissionAsk
-from tools.sandbox import Unavailable, available
+from tools.sandbox.policy import Unavailable
+from tools.sandbox.prepare import available
 
 
 def hostile(bench: Bench) -> Path:

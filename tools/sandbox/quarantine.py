@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tools.sandbox_survey import KEPT_OF_GIT, Known, identity, is_bare, is_protected
+from tools.sandbox.survey import KEPT_OF_GIT, Known, identity, is_bare, is_protected
 
 _PATH = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LINK = f":{stat.S_IFLNK:o}:"

@@ -334,6 +334,7 @@ async def _sandbox(ctx: ToolContext, args: BashInput, *, network: bool) -> Sandb
             ctx.workspace,
             ctx.scratch,
             ctx.permission.decide,
+            key=ctx.permission.rules_key,
             private=ctx.journal.with_name(f"{ctx.journal.name}-sandbox"),
             limited=not args.background,
         )

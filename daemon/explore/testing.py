@@ -218,7 +218,7 @@ async def _sandboxed(services: Services, root: Path) -> Sandbox | None:
         try:
             return prepare(
                 policy, root, scratch, lambda permission, name: decide.decide(permission, name).action,
-                private=private,
+                key=decide, private=private,
             )  # fmt: skip
         except Unavailable as error:
             raise _NotContained(f"there is no sandbox for it here ({error})") from error

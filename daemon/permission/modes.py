@@ -28,7 +28,7 @@ LOOKS = {
     permission: Rule(permission=permission, pattern="*", action="deny", source="agent", words=words)
     for permission, words in {
         "edit": "this agent only looks (read_only), and so does whom it sends",
-        "bash": "this agent only looks (read_only), so it runs only commands that can do nothing but read, in a sandbox",
+        "bash": "this agent only looks (read_only): it runs only commands that just read, in a sandbox",
     }.items()
 }
 """What an agent that only looks may not do, in whatever mode: as in mode plan."""

@@ -21,7 +21,8 @@ _NO_WAY_OUT = frozenset(
 )
 _NETWORK = re.compile(
     r"Network is unreachable|ENETUNREACH|EAI_AGAIN|ENOTFOUND|Temporary failure in name resolution|"
-    r"Could ?n[o']t resolve|Name or service not known|Failed to connect|Could ?n[o']t connect|Connection refused|ECONNREFUSED|"
+    r"Could ?n[o']t resolve|Name or service not known|Failed to connect|Could ?n[o']t connect|"
+    r"Connection refused|ECONNREFUSED|"
     r"failed to lookup address|dial tcp: lookup|Unable to resolve|nodename nor servname",
     re.IGNORECASE,
 )

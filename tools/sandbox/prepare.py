@@ -14,7 +14,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 
 from tools.sandbox import bwrap
@@ -46,21 +46,23 @@ def prepare(
     scratch: Path,
     decide: Decide,
     *,
+    key: Hashable = None,
     private: Path | None = None,
     limited: bool = True,
 ) -> Sandbox:
-    """A sandbox for one command in ``workspace``. Blocking: it looks at all files there. Raises Unavailable.
+    """A sandbox for one command in ``workspace``. Blocking: it looks at all folders there. Raises Unavailable.
 
-    ``decide`` is what rules say to (permission, name); ``scratch`` the session's folder for what it needs; ``private``
-    one for the workspace, outside of it. ``limited``: the command ends within minutes.
+    ``decide`` is what rules say to (permission, name), and the same as long as ``key`` is equal. ``scratch``: the
+    session's folder for what it needs; ``private``: one for the workspace, outside of it. ``limited``: the command
+    ends within minutes.
     """
     program, options = bwrap.available(workspace, policy.copy_of)
     outer = _private(private or scratch.with_name(f"{scratch.name}-sandbox"), workspace, policy)
     try:
         earlier = left_over(workspace, outer, (scratch, outer))
-        found = survey(workspace, decide, writable=policy.writes)
+        found = survey(workspace, decide, writable=policy.writes, key=key)
         if policy.copy_of is not None:
-            found.hidden += survey(policy.copy_of, decide, writable=False).hidden
+            found.hidden += survey(policy.copy_of, decide, writable=False, key=key).hidden
         own = _own(outer, scratch)
     except TooLarge as error:
         raise Unavailable(str(error)) from error

@@ -9,21 +9,21 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import threading
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.protected_names import FOLDERS, GIT_FILES, SHELL_FILES, WORKSPACE_FILE
+from tools.protected_names import is_protected_name
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_KEPT_FOLDERS = FOLDERS.keys() - {".git"}
-_KEPT_FILES = frozenset((*SHELL_FILES, *GIT_FILES))
 KEPT_OF_GIT = ("hooks", "config", "config.worktree", "commondir", "info", "modules")
 """What of a repository leads to settings or programs."""
 _MADE_OF_GIT = ("hooks", "info")
@@ -41,15 +41,24 @@ MAX_ENTRIES = 1_000_000
 MAX_S = 20.0
 """CPU time: a machine that is busy with other things must not switch the sandbox off."""
 MAX_MOUNTS = 400
+_PAUSE_AFTER = 500
+_PAUSE_S = 0.0001
+"""After a folder of so many entries other threads get their turn."""
 
 
 class TooLarge(Exception):
     """Not everything could be looked at, so nothing can be promised."""
 
 
+_RACY_NS = 100_000_000
+"""A folder that changed so shortly before it was looked at may change again without another time stamp."""
+_CACHES = 8
+"""Workspaces, with the rules for them, that are remembered."""
+
+
 @dataclass(slots=True)
 class Known:
-    """What makes others run something and was there before a command, see ``sandbox_taking``."""
+    """What makes others run something and was there before a command, see ``quarantine``."""
 
     things: dict[str, str] = field(default_factory=dict[str, str])
     """Name in the workspace to identity."""
@@ -57,8 +66,8 @@ class Known:
     """Identities of folders that are repositories without being called ``.git``."""
     closed: set[str] = field(default_factory=set[str])
     """Identities of folders that nothing can be changed in."""
-    free: set[str] = field(default_factory=set[str])
-    """Names of files that rules do not forbid to edit."""
+    folders: dict[str, Folder] = field(default_factory=dict[str, "Folder"])
+    """What was found in each folder of the workspace, by name."""
 
 
 @dataclass(slots=True)
@@ -74,91 +83,199 @@ class Survey:
     known: Known = field(default_factory=Known)
 
 
+@dataclass(slots=True)
+class Folder:
+    """What counts of the entries of one folder under the rules of the time; their names."""
+
+    stamp: tuple[int, int, int] | None
+    """Of the folder, when its entries were listed; None: it may have changed since without another stamp."""
+    folders: list[str] = field(default_factory=list[str])
+    """Folders to look into."""
+    repositories: list[str] = field(default_factory=list[str])
+    """Entries called ``.git``."""
+    bare: bool = False
+    hidden: list[str] = field(default_factory=list[str])
+    closed: list[str] = field(default_factory=list[str])
+    """Of the hidden, folders."""
+    kept: list[str] = field(default_factory=list[str])
+    links: list[str] = field(default_factory=list[str])
+    """Symbolic links with a protected name."""
+    things: dict[str, str] = field(default_factory=dict[str, str])
+    """See ``Known``."""
+    several: list[tuple[str, tuple[int, int]]] = field(default_factory=list[tuple[str, tuple[int, int]]])
+    """Files that have other names, too, with their inode."""
+    secret: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    """Inodes of hidden files."""
+
+
+class _Cache:
+    """Folders of one workspace as they were found under one set of rules."""
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.folders: dict[str, Folder] = {}
+
+
+_caches: OrderedDict[tuple[str, bool], _Cache] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _cached(workspace: Path, writable: bool, key: Hashable) -> dict[str, Folder]:
+    with _lock:
+        name = (str(workspace), writable)
+        cache = _caches.pop(name, None)
+        if cache is None or key is None or cache.key != key:
+            cache = _Cache(key)
+        _caches[name] = cache
+        while len(_caches) > _CACHES:
+            _caches.popitem(last=False)
+        return cache.folders
+
+
+def stamp_of(path: Path | str) -> tuple[int, int, int] | None:
+    """What changes when the entries of a folder change; None where it cannot be read."""
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return None
+    return (info.st_dev, info.st_ino, info.st_ctime_ns) if stat.S_ISDIR(info.st_mode) else None
+
+
 def survey(
     workspace: Path,
     decide: Callable[[str, str], str],
     *,
     writable: bool,
+    key: Hashable = None,
     max_s: float = MAX_S,
     max_entries: int = MAX_ENTRIES,
     clock: Callable[[], float] = time.thread_time,
 ) -> Survey:
-    """Look at all files of the workspace. Raises TooLarge."""
-    found = Survey()
+    """Look at all files of the workspace; again only at folders that changed. Raises TooLarge.
+
+    ``key`` is equal as long as ``decide`` decides the same; None: nothing is remembered.
+    """
     if decide("read", _NEW) != "allow":
         raise TooLarge("the rules do not allow to read the workspace as a whole")
-    found.read_only = writable and decide("edit", _NEW) == "deny"
-    inodes: set[tuple[int, int]] = set()
-    linked: list[tuple[Path, tuple[int, int]]] = []
-    deadline, left = clock() + max_s, max_entries
-    waiting = [""]
+    found = Survey(read_only=writable and decide("edit", _NEW) == "deny")
+    before = _cached(workspace, writable, key)
+    look = _Look(workspace, decide, writable)
+    root, deadline, left = os.fspath(workspace), clock() + max_s, max_entries
+    waiting, folders = [""], found.known.folders
     while waiting:
-        folder = waiting.pop()
-        try:
-            with os.scandir(workspace / folder) as entries:
-                listed = list(entries)
-        except PermissionError:
-            # What cannot be looked at now could be opened from inside.
-            if not folder:
-                raise TooLarge("the workspace cannot be read") from None
-            found.hidden.append(workspace / folder)
-            found.known.closed.add(identity(workspace / folder))
-            continue
-        except OSError:
-            continue
-        left -= len(listed)
-        if left < 0 or clock() > deadline:
-            raise TooLarge("the workspace has too many files to look at before each command")
-        if is_bare({entry.name for entry in listed}):
-            found.known.bare.add(identity(workspace / folder))
-            _git(folder, workspace, found)
-        for entry in listed:
-            name = f"{folder}/{entry.name}" if folder else entry.name
-            path = workspace / name
-            if is_protected(entry.name):
-                found.known.things[name] = identity(path)
-            if entry.is_symlink():
-                if is_protected(entry.name):
-                    _led_to(path, workspace, found)
-                continue  # what it leads to counts
-            if entry.is_dir(follow_symlinks=False):
-                if decide("read", f"{name}/{_NEW}") != "allow":
-                    found.hidden.append(path)
-                    found.known.closed.add(identity(path))
-                    continue
-                if entry.name == ".git":
-                    _git(name, workspace, found)
-                    continue
-                if is_protected(entry.name) or decide("edit", f"{name}/{_NEW}") == "deny":
-                    found.kept.append(path)
-                waiting.append(name)
+        name = waiting.pop()
+        path = f"{root}/{name}" if name else root
+        stamp, folder = stamp_of(path), before.get(name)
+        if folder is None or folder.stamp is None or folder.stamp != stamp:
+            try:
+                folder, count = look.folder(name, stamp)
+            except PermissionError:
+                # What cannot be looked at now could be opened from inside.
+                if not name:
+                    raise TooLarge("the workspace cannot be read") from None
+                found.hidden.append(workspace / name)
+                found.known.closed.add(identity(path))
                 continue
-            info = entry.stat(follow_symlinks=False)
-            inode = (info.st_dev, info.st_ino)
-            if stat.S_ISSOCK(info.st_mode) or decide("read", name) != "allow":
-                found.hidden.append(path)
-                inodes.add(inode)
-            else:
-                if info.st_nlink > 1:
-                    linked.append((path, inode))
-                if is_protected(entry.name):
-                    found.kept.append(path)
-                elif writable and decide("edit", name) == "deny":
-                    found.kept.append(path)
-                    found.known.things[name] = identity(path)
-                else:
-                    found.known.free.add(name)
-    # Another name of a hidden file shows the same content.
-    found.hidden += [path for path, inode in linked if inode in inodes]
+            except OSError:
+                continue
+            left -= count
+            if left < 0 or clock() > deadline:
+                raise TooLarge("the workspace has too many files to look at before each command")
+            if count > _PAUSE_AFTER:
+                time.sleep(_PAUSE_S)
+        folders[name] = folder
+        waiting += [f"{name}/{one}" if name else one for one in folder.folders]
+    with _lock:
+        before.clear()
+        before.update(folders)
+    _put_together(workspace, found)
     if len(found.hidden) + len(found.kept) + len(found.pinned) > MAX_MOUNTS:
         raise TooLarge("the rules hide or keep too many single files of the workspace")
     return found
 
 
-def is_protected(name: str) -> bool:
-    """Whether something of this name, whatever it is, makes other programs run something."""
-    name = name.lower()
-    return name in _KEPT_FOLDERS or name in _KEPT_FILES or name == ".git" or name.endswith(WORKSPACE_FILE)
+def _put_together(workspace: Path, found: Survey) -> None:
+    known, secret = found.known, set[tuple[int, int]]()
+    for name, folder in known.folders.items():
+        path = workspace / name
+        below = f"{name}/" if name else ""
+        known.things |= {below + one: it for one, it in folder.things.items()}
+        secret |= folder.secret
+        if not (folder.hidden or folder.kept or folder.links or folder.repositories or folder.bare):
+            continue
+        if folder.bare:
+            known.bare.add(identity(path))
+            _git(name, workspace, found)
+        found.hidden += [path / one for one in folder.hidden]
+        known.closed |= {it for one in folder.closed if (it := _identity(path / one))}
+        found.kept += [path / one for one in folder.kept]
+        for one in folder.links:
+            _led_to(path / one, workspace, found)
+        for one in folder.repositories:
+            _git(below + one, workspace, found)
+    # Another name of a hidden file shows the same content.
+    for name, folder in known.folders.items():
+        found.hidden += [workspace / name / one for one, inode in folder.several if inode in secret]
+
+
+class _Look:
+    """Looks at the entries of single folders."""
+
+    def __init__(self, workspace: Path, decide: Callable[[str, str], str], writable: bool) -> None:
+        self._workspace = workspace
+        self._decide = decide
+        self._writable = writable
+
+    def folder(self, name: str, stamp: tuple[int, int, int] | None) -> tuple[Folder, int]:
+        """One folder, and how many entries it has. Raises OSError."""
+        with os.scandir(self._workspace / name) as entries:
+            listed = list(entries)
+        racy = stamp is None or time.time_ns() - stamp[2] < _RACY_NS
+        found = Folder(None if racy else stamp, bare=is_bare({entry.name for entry in listed}))
+        for entry in listed:
+            path = f"{name}/{entry.name}" if name else entry.name
+            if is_protected(path):
+                found.things[entry.name] = identity(entry.path)
+            if entry.is_symlink():  # what it leads to counts
+                if is_protected(path):
+                    found.links.append(entry.name)
+            elif entry.is_dir(follow_symlinks=False):
+                self._inner(found, entry, path)
+            else:
+                self._file(found, entry, path)
+        return found, len(listed)
+
+    def _inner(self, found: Folder, entry: os.DirEntry[str], path: str) -> None:
+        if self._decide("read", f"{path}/{_NEW}") != "allow":
+            found.hidden.append(entry.name)
+            found.closed.append(entry.name)
+            return
+        if entry.name == ".git":
+            found.repositories.append(entry.name)
+            return
+        if is_protected(path) or self._decide("edit", f"{path}/{_NEW}") == "deny":
+            found.kept.append(entry.name)
+        found.folders.append(entry.name)
+
+    def _file(self, found: Folder, entry: os.DirEntry[str], path: str) -> None:
+        info = entry.stat(follow_symlinks=False)
+        inode = (info.st_dev, info.st_ino)
+        if stat.S_ISSOCK(info.st_mode) or self._decide("read", path) != "allow":
+            found.hidden.append(entry.name)
+            found.secret.add(inode)
+            return
+        if info.st_nlink > 1:
+            found.several.append((entry.name, inode))
+        if is_protected(path):
+            found.kept.append(entry.name)
+        elif self._writable and self._decide("edit", path) == "deny":
+            found.kept.append(entry.name)
+            found.things[entry.name] = identity(entry.path)
+
+
+def is_protected(path: str) -> bool:
+    """Whether something of this name in the workspace, whatever it is, makes other programs run something."""
+    return is_protected_name(path) or path.rpartition("/")[2].lower() == ".git"
 
 
 def is_bare(names: AbstractSet[str]) -> bool:
@@ -172,6 +289,13 @@ def identity(path: Path | str) -> str:
     kind = stat.S_IFMT(info.st_mode)
     link = os.readlink(path) if stat.S_ISLNK(info.st_mode) else ""  # noqa: PTH115
     return f"{info.st_dev}:{info.st_ino}:{kind:o}:{link}"
+
+
+def _identity(path: Path) -> str:
+    try:
+        return identity(path)
+    except OSError:
+        return ""
 
 
 def _git(name: str, workspace: Path, found: Survey) -> None:

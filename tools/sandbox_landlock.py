@@ -8,7 +8,7 @@ Decisions, for the limits of Landlock (rules only allow, hold for everything bel
    ``git commit`` work. It refuses names of the fence, also those that do not exist yet. It only ever adds to what the
    kernel allows: what it does not know fails, and a broker that is killed makes such calls fail.
 4. Modes, owners, Unix sockets and loopback TCP go through the broker, too; other sockets, io_uring, keys, namespaces
-   and extended attributes are refused. Processes outside cannot be traced; signals stay inside from Linux 6.12.
+   and extended attributes are refused. Processes outside can be neither traced nor signalled.
 5. What stays possible: seeing that hidden things exist (``stat``), time stamps of the user's files, command lines of
    other processes (not their memory, environment or open files), disk use. ``LIMITS`` has the list.
 6. What fails although it would be harmless: pseudo-terminals, datagram sockets, debuggers of other processes, new
@@ -48,7 +48,6 @@ LIMITS = (
     "that hidden files exist, and their size and times, can be seen",
     "time stamps of the user's files can be changed",
     "names and command lines of other processes can be seen",
-    "before Linux 6.12, other processes of the user can be sent signals",
 )
 """What no fence can forbid here, in words."""
 

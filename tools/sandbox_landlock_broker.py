@@ -12,7 +12,7 @@ What the broker does itself, it does by descriptors of folders that it opened be
 arguments that it read once. Only few modules are imported, as this starts with every command.
 """
 
-# ruff: noqa: PTH101, PTH115, PTH116, PTH120, PTH123
+# ruff: noqa: PTH101, PTH208, PTH115, PTH116, PTH120, PTH123
 # Above: pathlib would double the start-up time.
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ _LOOPBACK = _MAPPED + b"\x7f\0\0\1"
 _LOOPBACK6 = bytes(15) + b"\1"
 _OF_SOCKETS = ("connect", "bind")
 _OF_METADATA = ("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat")
+_SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 Arguments = tuple[int, ...]
 
 
@@ -121,6 +122,11 @@ class Caller:
     def umask(self) -> int:
         """Bits that its new files shall not have. Raises OSError."""
         return int(self._status(b"Umask:") or b"077", 8)
+
+    def process(self, fd: int) -> int:
+        """The process that one of its descriptors stands for. Raises OSError."""
+        with open(f"/proc/{self.pid}/fdinfo/{fd}", "rb") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith(b"Pid:")), -1)
 
     def descriptor(self, fd: int) -> int:
         """A copy of one of its descriptors. Raises OSError."""
@@ -212,6 +218,8 @@ class Broker:
             self._socket(name, caller, a)
         elif name in _OF_METADATA:
             self._metadata(name, caller, a)
+        elif name in _SIGNALS:
+            self._signal(name, caller, a)
         else:
             try:
                 self._entry(name, caller, a)
@@ -451,6 +459,35 @@ class Broker:
             return caller.descriptor(at)
         raise OSError(errno.ENOENT, "")
 
+    # Signals, which Landlock keeps inside only from version 6.
+
+    def _signal(self, name: str, caller: Caller, a: Arguments) -> None:
+        target = _signed(a[0])
+        if name == "pidfd_send_signal":
+            target = caller.process(target)
+        elif name == "kill" and target <= 0:
+            self._signal_group(caller, target, a[1])
+            return
+        if not _is_inside(target):
+            raise OSError(errno.EPERM, "")
+        if name != "pidfd_send_signal":
+            raise _Native  # its arguments are no memory that could change
+        os.kill(target, a[1])
+
+    def _signal_group(self, caller: Caller, target: int, number: int) -> None:
+        """Signal those of a group that belong to the command."""
+        group = os.getpgid(caller.pid) if target == 0 else -target
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit() and _is_inside(int(name))]
+        found = [pid for pid in pids if (target == -1 and pid != caller.pid) or os.getpgid(pid) == group]
+        if not found:
+            raise OSError(errno.ESRCH, "")
+        # The caller last, as it may end by it.
+        for pid in sorted(found, key=lambda pid: pid == caller.pid):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+
     # Sockets. The broker binds and connects the caller's own ones, so that no address changes after it was looked at.
 
     def _socket(self, name: str, caller: Caller, a: Arguments) -> None:
@@ -518,6 +555,20 @@ class Broker:
             got, length = ctypes.create_string_buffer(128), ctypes.c_int(128)
             checked(libc.getsockname(fd, got, ctypes.byref(length)))
             self._addresses.add(plain + got.raw[2:4])
+
+
+def _is_inside(pid: int) -> bool:
+    """Whether a process or thread belongs to the command: all that comes from it are ours, as we adopt orphans."""
+    us = os.getpid()
+    while pid > 1 and pid != us:
+        try:
+            with open(f"/proc/{pid}/status", "rb") as file:
+                pid = next(int(line.split()[1]) for line in file if line.startswith(b"PPid:"))
+        except (OSError, StopIteration):
+            return False
+        if pid == us:
+            return True
+    return False
 
 
 def _exists(edge: Edge, name: str) -> bool:

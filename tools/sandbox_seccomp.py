@@ -25,6 +25,8 @@ _NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
 _TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX type into a terminal."""
+_SIGNAL_OWNERS = (8, 15)
+"""F_SETOWN and F_SETOWN_EX name a process to be signalled."""
 _FAST_OPEN = 0x20000000
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _STREAM, _DATAGRAM, _SEQPACKET = 1, 2, 5
@@ -47,7 +49,8 @@ _TABLE = _COMMON + (
     "fchownat 260 54, unlinkat 263 35, renameat 264 38, linkat 265 37, symlinkat 266 36, fchmodat 268 53, "
     "unshare 272 97, perf_event_open 298 241, open_by_handle_at 304 265, clock_adjtime 305 266, sendmmsg 307 269, "
     "setns 308 268, finit_module 313 273, renameat2 316 276, kexec_file_load 320 294, bpf 321 280, "
-    "userfaultfd 323 282"
+    "userfaultfd 323 282, kill 62 129, fcntl 72 25, rt_sigqueueinfo 129 138, tkill 200 130, tgkill 234 131, "
+    "rt_tgsigqueueinfo 297 240, pidfd_send_signal 424 424"
 )
 """Name and number on x86-64 and AArch64; ``-`` where there is no such call."""
 _MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}
@@ -74,6 +77,8 @@ _BROKERED = _words(
     "connect bind rename renameat renameat2 mkdir mkdirat rmdir unlink unlinkat creat link linkat symlink symlinkat "
     "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat"
 )
+_SIGNALS = _words("kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal")
+"""Kept inside by Landlock from version 6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +104,17 @@ def build(*, network: bool, listing: bool, abi: int, machine: str | None = None)
     bodies = dict.fromkeys(_REFUSED, _refuse(errno.EPERM))
     bodies |= dict.fromkeys(_UNSUPPORTED, _refuse(errno.EOPNOTSUPP))
     bodies |= dict.fromkeys(_MISSING, _refuse(errno.ENOSYS))
-    bodies |= {name: [(_RETURN, 0, 0, _NOTIFY)] for name in _BROKERED}
+    brokered = (*_BROKERED, *(_SIGNALS if abi < 6 else ()))
+    bodies |= {name: [(_RETURN, 0, 0, _NOTIFY)] for name in brokered}
     flags = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | (os.O_DIRECTORY if listing else 0)
     bodies["open"], bodies["openat"] = _opening(1, flags, abi), _opening(2, flags, abi)
     if abi < 3:
         # Such a Landlock does not see that a file is cut off.
         bodies |= {"truncate": _refuse(errno.EACCES), "openat2": _refuse(errno.ENOSYS)}
+    if abi < 6:
+        bodies["fcntl"] = _refuse_values(1, _SIGNAL_OWNERS)
     bodies["clone"] = _refuse_bits(0, _NEW_NAMESPACES)
-    bodies["ioctl"] = [
-        _load(1),
-        *(line for number in _TERMINAL_INPUT for line in _refuse_value(number)),
-        _allow(),
-    ]
+    bodies["ioctl"] = _refuse_values(1, _TERMINAL_INPUT)
     bodies["socket"] = _socket(network=network)
     # A pair of datagram sockets could still send to others by name.
     bodies["socketpair"] = [_load(1), (_AND, 0, 0, 0xF), *_refuse_value(_DATAGRAM), _allow()]
@@ -124,7 +128,7 @@ def build(*, network: bool, listing: bool, abi: int, machine: str | None = None)
     for name in sorted(bodies.keys() & numbers.keys(), key=numbers.__getitem__):
         program += [(_EQUAL, 0, len(bodies[name]), numbers[name]), *bodies[name]]
     program.append(_allow())
-    asked = {numbers[name]: name for name in (*_BROKERED, "open", "openat") if name in numbers}
+    asked = {numbers[name]: name for name in (*brokered, "open", "openat") if name in numbers}
     return Filter(b"".join(struct.pack("=HBBI", *line) for line in program), asked)
 
 
@@ -146,6 +150,10 @@ def _refuse(error: int) -> list[_Line]:
 
 def _refuse_value(value: int) -> list[_Line]:
     return [(_EQUAL, 0, 1, value), *_refuse(errno.EPERM)]
+
+
+def _refuse_values(argument: int, values: Sequence[int]) -> list[_Line]:
+    return [_load(argument), *(line for value in values for line in _refuse_value(value)), _allow()]
 
 
 def _refuse_bits(argument: int, bits: int) -> list[_Line]:

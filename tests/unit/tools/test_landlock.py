@@ -1,0 +1,429 @@
+"""Real commands under Landlock: what they must not do, what ordinary work needs, as this user and as another one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tools import sandbox_landlock
+from tools.sandbox_landlock import Fence, landlock_abi, landlock_prefix
+
+_CANARY = "canary-5f1c"
+_NOBODY = 65534
+_PLAIN_PYTHON = Path("/usr/bin/python3")
+
+
+def _another_user_can_run() -> bool:
+    """Whether root can run all of this as another user: the code and a Python must be open to it."""
+    if os.getuid() != 0 or not _PLAIN_PYTHON.exists():
+        return False
+    check = "import sys; sys.exit(sys.version_info[:2] != (%d, %d))" % sys.version_info[:2]
+    code = Path(sandbox_landlock.__file__)
+    command = [str(_PLAIN_PYTHON), "-I", "-S", "-c", f"open({str(code)!r}).close(); {check}"]
+    return subprocess.run(command, user=_NOBODY, capture_output=True, check=False).returncode == 0
+
+
+_USERS = [os.getuid(), *([_NOBODY] if _another_user_can_run() else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A workspace as people have it, and things around it."""
+
+    base: Path
+    uid: int
+
+    @property
+    def work(self) -> Path:
+        return self.base / "work"
+
+    def fence(self, *, network: bool = False) -> Fence:
+        git = self.work / ".git"
+        kept = [git / name for name in ("hooks", "config", "config.worktree", "info", "modules", "commondir")]
+        return Fence(
+            writable=(self.work, self.base / "tmp"),
+            read_only=(*kept, self.work / ".vscode", self.work / ".husky"),
+            hidden=(self.work / ".env", self.work / "secrets", self.base / "state"),
+            network=network,
+            tmp=self.base / "tmp",
+        )
+
+    def prefix(self, fence: Fence | None = None) -> list[str]:
+        plan = self.base / "private/plan.bin"
+        words = list(landlock_prefix(fence or self.fence(), plan))
+        if self.uid != os.getuid():
+            os.chown(plan, self.uid, self.uid)
+            words[0] = str(_PLAIN_PYTHON)
+        return words
+
+    def run(
+        self, *command: str, fence: Fence | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self.prefix(fence), *command], cwd=self.work, env=self.environment | environment, user=self.uid,
+            group=self.uid, extra_groups=[], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+            check=False,
+        ) if self.uid != os.getuid() else subprocess.run(
+            [*self.prefix(fence), *command], cwd=self.work, env=self.environment | environment,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    def shell(self, line: str, fence: Fence | None = None) -> subprocess.CompletedProcess[str]:
+        return self.run("/bin/sh", "-c", line, fence=fence)
+
+    @property
+    def python(self) -> str:
+        return sys.executable if self.uid == os.getuid() else str(_PLAIN_PYTHON)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.base / "home"), "LC_ALL": "C.UTF-8"}
+
+    def attempts(self, table: dict[str, str], **names: object) -> dict[str, str]:
+        """Run each snippet in one process of the sandbox: ``done``, or the error's name."""
+        names |= {"renameat2": 316 if os.uname().machine == "x86_64" else 276}
+        script = _HARNESS.replace("TABLE", repr(table)).replace("NAMES", repr(names))
+        done = self.run(self.python, "-I", "-c", script)
+        assert done.returncode == 0, done.stderr
+        found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+
+_HARNESS = """
+import ctypes, errno, json, os, shutil, signal, socket, stat, subprocess, sys, tempfile, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+names = dict(NAMES)
+def call(number, *arguments):
+    result = libc.syscall(number, *arguments)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "")
+    return result
+def write(path, text="x", mode="w"):
+    with open(path, mode) as file:
+        file.write(text)
+def read(path):
+    with open(path) as file:
+        return file.read()
+results = {}
+for name, code in TABLE.items():
+    try:
+        exec(code, {**globals(), **names})
+        results[name] = "done"
+    except OSError as error:
+        results[name] = errno.errorcode.get(error.errno, str(error))
+    except Exception as error:
+        results[name] = f"{type(error).__name__}: {error}"
+print(json.dumps(results))
+"""
+
+
+@pytest.fixture(params=_USERS, ids=["me", "another"][: len(_USERS)])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    base = Path(os.path.realpath(tempfile.mkdtemp(prefix="goalwright-landlock-test-")))
+    base.chmod(0o755)
+    made = Place(base, request.param)
+    for name in ("work", "private", "tmp", "state", "home", "outside"):
+        (base / name).mkdir()
+    work = made.work
+    for name in (".vscode", "src", "secrets", "tests"):
+        (work / name).mkdir()
+    _git(work, "init", "-q", "-b", "main")
+    _git(work, "config", "user.email", "a@example.org")
+    _git(work, "config", "user.name", "A")
+    (work / ".git/hooks/present").write_text("before")
+    for name in (".env", "secrets/key"):
+        (work / name).write_text(_CANARY)
+    for name in (".vscode/tasks.json", "src/a.txt", "README", "../outside/file", "../home/.profile"):
+        (work / name).write_text("before")
+    (work / ".gitignore").write_text(".env\nsecrets\n")
+    _git(work, "add", "-A")
+    _git(work, "commit", "-qm", "first")
+    subprocess.run(
+        ["chown", "-R", f"{made.uid}:{made.uid}", base], check=True
+    ) if made.uid != os.getuid() else None
+    yield made
+    shutil.rmtree(base)
+
+
+def _git(folder: Path, *words: str) -> str:
+    return subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True).stdout
+
+
+def _snapshot(place: Place) -> dict[str, tuple[str, int]]:
+    """Content and mode of everything that must stay as it is."""
+    roots = [place.base / "outside", place.base / "home", place.work / ".vscode", place.work / "secrets"]
+    roots += [place.work / ".git/hooks", place.work / ".git/info"]
+    files = [path for root in roots for path in root.rglob("*") if path.is_file()]
+    files += [place.work / ".env", place.work / ".git/config", *roots]
+    return {str(path): (path.read_text() if path.is_file() else "", path.stat().st_mode) for path in files}
+
+
+_REFUSED_FILES = {
+    # What is hidden.
+    "read": "read('.env')",
+    "read in folder": "read('secrets/key')",
+    "list hidden folder": "os.listdir('secrets')",
+    "read by proc": "read('/proc/self/cwd/.env')",
+    "read by link": "os.symlink('.env', 'seen'); read('seen')",
+    "read by link below": "os.symlink('../.env', 'src/seen'); read('src/seen')",
+    "read by path descriptor": "fd = os.open('.env', os.O_PATH); read(f'/proc/self/fd/{fd}')",
+    "read and write": "os.open('.env', os.O_RDWR | os.O_CREAT)",
+    "execute": "subprocess.run(['./.env'])",
+    "hard link": "os.link('.env', 'alias')",
+    "hard link below": "os.link('.env', 'src/alias')",
+    "rename hidden": "os.rename('.env', 'plain')",
+    "rename hidden below": "os.rename('.env', 'src/plain')",
+    "rename hidden folder": "os.rename('secrets', 'plain')",
+    "exchange hidden": "call(renameat2, -100, b'.env', -100, b'README', 2)",
+    "overwrite hidden": "write('.env')",
+    "replace hidden": "write('new'); os.rename('new', '.env')",
+    "remove hidden": "os.unlink('.env')",
+    "chmod hidden": "os.chmod('.env', 0o777)",
+    "private state": "os.listdir('../state')",
+    "private plan": "read('../private/plan.bin')",
+    # What is protected.
+    "write config": "write('.git/config')",
+    "append to config": "write('.git/config', mode='a')",
+    "cut config off": "os.truncate('.git/config', 0)",
+    "cut config off when reading": "os.open('.git/config', os.O_RDONLY | os.O_TRUNC)",
+    "replace config": "write('.git/new'); os.rename('.git/new', '.git/config')",
+    "replace config from below": "write('src/new'); os.replace('src/new', '.git/config')",
+    "link config": "write('src/c'); os.link('src/c', '.git/config.worktree')",
+    "symlink config": "os.symlink('/dev/null', '.git/config.worktree')",
+    "make config": "write('.git/config.worktree')",
+    "other case": "write('.git/Config.Worktree')",
+    "alias of config": "os.link('.git/config', '.git/alias')",
+    "remove config": "os.unlink('.git/config')",
+    "new hook": "write('.git/hooks/pre-commit')",
+    "new hook by rename": "write('src/hook'); os.rename('src/hook', '.git/hooks/pre-commit')",
+    "new hook by link": "write('src/hook'); os.link('src/hook', '.git/hooks/pre-commit')",
+    "change hook": "write('.git/hooks/present')",
+    "mode of hook": "os.chmod('.git/hooks/present', 0o755)",
+    "mode of hook by descriptor": "os.fchmod(os.open('.git/hooks/present', os.O_RDONLY), 0o755)",
+    "remove hook": "os.unlink('.git/hooks/present')",
+    "move hooks": "os.rename('.git/hooks', 'h')",
+    "remove hooks": "shutil.rmtree('.git/hooks')",
+    "move repository": "os.rename('.git', 'g')",
+    "task": "write('.vscode/tasks.json')",
+    "new task": "write('.vscode/launch.json')",
+    "new folder of editor": "os.mkdir('.husky')",
+    "new file of editor": "write('.husky')",
+    "new link of editor": "os.symlink('src', '.husky')",
+    "folder renamed to editor's": "os.rename('src', '.husky')",
+    "folder in other case": "os.mkdir('.HUSKY')",
+    # What lies outside.
+    "write outside": "write('../outside/file')",
+    "make outside": "write('../outside/new')",
+    "folder outside": "os.mkdir('../outside/folder')",
+    "remove outside": "os.unlink('../outside/file')",
+    "rename outside": "os.rename('../outside/file', '../outside/other')",
+    "take outside": "os.rename('../outside/file', 'taken')",
+    "take outside below": "os.rename('../outside/file', 'src/taken')",
+    "put outside": "os.rename('README', '../outside/README')",
+    "link outside in": "os.link('../outside/file', 'src/linked')",
+    "link outside in at the top": "os.link('../outside/file', 'linked')",
+    "link to outside": "os.symlink('../outside/file', 'out'); write('out')",
+    "link to new outside": "os.symlink('../outside/made', 'made'); write('made')",
+    "start-up file": "write(os.path.expanduser('~/.profile'))",
+    "mode outside": "os.chmod('../outside/file', 0o777)",
+    "mode by link": "os.symlink('../outside/file', 'm'); os.chmod('m', 0o777)",
+    "mode by descriptor": "os.fchmod(os.open('../outside/file', os.O_RDONLY), 0o777)",
+    "mode of workspace": "os.chmod('.', 0o777)",
+    "owner outside": "os.chown('../outside/file', os.getuid(), os.getgid())",
+    "attribute": "os.setxattr('../outside/file', 'user.x', b'1')",
+    "file without name": "os.open('.', os.O_TMPFILE | os.O_RDWR)",
+    "system": "write('/etc/goalwright-test')",
+    "shared memory of others": "read('/dev/shm/' + shared)",
+    "shared memory changed": "write('/dev/shm/' + shared)",
+    "shared memory removed": "os.unlink('/dev/shm/' + shared)",
+    "disk": "os.open('/dev/' + disk, os.O_RDONLY)",
+    "terminals": "os.open('/dev/ptmx', os.O_RDWR)",
+}
+
+
+def test_files_are_refused(place: Place) -> None:
+    before = _snapshot(place)
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="goalwright-test-") as shared:
+        if place.uid != os.getuid():
+            os.chown(shared.name, place.uid, place.uid)
+        disks = [name for name in os.listdir("/dev") if name in ("vda", "sda", "nvme0n1", "mem", "kmsg")]
+        found = place.attempts(
+            _REFUSED_FILES, shared=Path(shared.name).name, disk=disks[0] if disks else "mem"
+        )
+    wrong = {name: how for name, how in found.items() if how not in ("EACCES", "EPERM", "ENOTSUP", "EXDEV")}
+    assert wrong == ({} if disks else {"disk": "ENOENT"})
+    assert _snapshot(place) == before
+
+
+_ORDINARY = {
+    "make, read, change": "write('new'); assert read('new') == 'x'; write('new', 'y', 'a'); assert read('new') == 'xy'",
+    "write again": "fd = os.open('new', os.O_WRONLY); os.write(fd, b'z'); os.close(fd); assert read('new') == 'zy'",
+    "exclusive": "os.close(os.open('lock', os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o444)); os.unlink('lock')",
+    "cut off": "os.truncate('new', 1); assert read('new') == 'z'",
+    "mode": "os.chmod('new', 0o700); assert os.stat('new').st_mode & 0o777 == 0o700",
+    "umask": "os.umask(0o027); write('masked'); os.umask(0o022); assert os.stat('masked').st_mode & 0o777 == 0o640",
+    "owner": "os.chown('new', os.getuid(), os.getgid())",
+    "rename": "os.rename('new', 'newer'); assert read('newer') == 'z'",
+    "replace": "write('README.tmp', 'after'); os.replace('README.tmp', 'README'); assert read('README') == 'after'",
+    "remove": "os.unlink('newer'); assert not os.path.exists('newer')",
+    "link": "write('one'); os.link('one', 'two'); assert read('two') == 'x'",
+    "symlink": "os.symlink('one', 'three'); assert read('three') == 'x'",
+    "program": "write('prog', '#!/bin/sh\\nexit 7\\n'); os.chmod('prog', 0o755); "
+    "assert subprocess.run(['./prog']).returncode == 7",
+    "folders": "os.makedirs('build/a/b'); write('build/a/b/c'); assert read('build/a/b/c') == 'x'",
+    "rename folder": "os.rename('build', 'dist'); write('dist/d'); os.rename('dist/a/b/c', 'dist/c')",
+    "folder's mode": "os.mkdir('open', 0o750); assert os.stat('open').st_mode & 0o777 == 0o750; os.rmdir('open')",
+    "remove folder": "shutil.rmtree('dist'); assert not os.path.exists('dist')",
+    "move up": "os.makedirs('src/deep/er'); write('src/deep/er/f'); shutil.move('src/deep', 'deep'); "
+    "assert read('deep/er/f') == 'x'",
+    "move file up": "write('src/up'); shutil.move('src/up', 'up'); write('up', 'y', 'a'); assert read('up') == 'xy'",
+    "move down": "write('down'); os.rename('down', 'src/down'); assert read('src/down') == 'x'",
+    "existing file": "write('src/a.txt', 'after'); os.rename('src/a.txt', 'src/b.txt'); os.chmod('src/b.txt', 0o600)",
+    "list": "assert {'.env', '.git', 'src'} <= set(os.listdir('.'))",
+    "there already": "try:\n os.mkdir('src')\nexcept FileExistsError: pass",
+    "not there": "try:\n os.unlink('nothing')\nexcept FileNotFoundError: pass",
+    "many": "for number in range(200): write(f'many-{number}')",
+    "many again": "for number in range(200): write(f'many-{number}', 'y', 'a')",
+    "many gone": "for number in range(200): os.unlink(f'many-{number}')",
+    "temporary": "assert tempfile.gettempdir().endswith('/tmp'); write(tempfile.mkdtemp() + '/f')",
+    "semaphore": "import multiprocessing; multiprocessing.Lock()",
+    "shared memory": "from multiprocessing.shared_memory import SharedMemory; SharedMemory(create=True, size=9).unlink()",
+    "own child": "p = subprocess.Popen(['sleep', '60']); p.send_signal(9); assert p.wait() == -9",
+    "null": "write('/dev/null')",
+    "hidden is there": "os.stat('.env')",
+    "protected is read": "assert 'core' in read('.git/config')",
+    "outside is read": "assert read('../outside/file') == 'before'",
+    "pair": "a, b = socket.socketpair(); a.send(b'x'); assert b.recv(1) == b'x'",
+    "unix socket": "s = socket.socket(socket.AF_UNIX); s.bind('sock'); s.listen(); "
+    "c = socket.socket(socket.AF_UNIX); c.connect('sock'); s.accept()[0].send(b'x'); assert c.recv(1) == b'x'",
+    "unix socket below": "s = socket.socket(socket.AF_UNIX); s.bind('src/sock'); s.listen(); "
+    "socket.socket(socket.AF_UNIX).connect('src/sock')",
+    "abstract socket": "s = socket.socket(socket.AF_UNIX); s.bind(b'\\0mine-%d' % os.getpid()); s.listen(); "
+    "socket.socket(socket.AF_UNIX).connect(s.getsockname())",
+    "server": "s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); "
+    "s.accept()[0].send(b'x'); assert c.recv(1) == b'x'",
+    "server on any address": "s = socket.create_server(('', 0), family=socket.AF_INET6, dualstack_ipv6=True); "
+    "c = socket.create_connection(('127.0.0.1', s.getsockname()[1])); s.accept()",
+}
+
+
+def test_ordinary_work_is_done(place: Place) -> None:
+    found = place.attempts(_ORDINARY)
+    assert {name: how for name, how in found.items() if how != "done"} == {}
+    assert not list(place.work.glob(".goalwright-new-*"))
+
+
+class _Sibling:
+    """A process outside of the sandbox, of the same user, with things to take."""
+
+    def __init__(self, place: Place) -> None:
+        self.socket = place.base / "outside/socket"
+        self._process = subprocess.Popen(
+            [place.python, "-I", "-c", _SIBLING, str(self.socket)], stdout=subprocess.PIPE, stdin=subprocess.PIPE,
+            env={"SECRET": _CANARY}, text=True, user=place.uid, group=place.uid, start_new_session=True,
+        )  # fmt: skip
+        assert self._process.stdout is not None
+        self.pid = self._process.pid
+        self.names = json.loads(self._process.stdout.readline())
+
+    def __enter__(self) -> _Sibling:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it; it must have got neither a connection nor a packet nor a signal."""
+        said, _ = self._process.communicate("end\n", timeout=30)
+        assert (self._process.returncode, said) == (0, "nothing\n")
+
+
+_SIBLING = """
+import json, os, select, signal, socket, sys
+tcp, udp = socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+udp.bind(("127.0.0.1", 0))
+path, abstract = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+path.bind(sys.argv[1]); path.listen()
+name = f"goalwright-test-{os.getpid()}"
+abstract.bind("\\0" + name); abstract.listen()
+got = []
+for number in (signal.SIGUSR1, signal.SIGIO):
+    signal.signal(number, lambda *_: got.append("signal"))
+secret = bytearray(b"canary-in-memory")
+import ctypes
+where = ctypes.addressof(ctypes.c_char.from_buffer(secret))
+print(json.dumps({"tcp": tcp.getsockname()[1], "udp": udp.getsockname()[1], "abstract": name, "where": where}), flush=True)
+sys.stdin.readline()
+ready, _, _ = select.select([tcp, udp, path, abstract], [], [], 0)
+print("something" if ready or got or secret != b"canary-in-memory" else "nothing")
+"""
+
+_REFUSED_KERNEL = {
+    "environment of another": "read(f'/proc/{sibling}/environ')",
+    "memory of another": "read(f'/proc/{sibling}/mem')",
+    "maps of another": "read(f'/proc/{sibling}/maps')",
+    "folder of another": "os.listdir(f'/proc/{sibling}/cwd/')",
+    "root of another": "os.readlink(f'/proc/{sibling}/root')",
+    "descriptors of another": "os.readlink(f'/proc/{sibling}/fd/0')",
+    "descriptor of another": "os.open(f'/proc/{sibling}/fd/0', os.O_RDONLY)",
+    "environment of the parent": "read(f'/proc/{os.getppid()}/environ')",
+    "memory of the broker": "os.open(f'/proc/{os.getppid()}/mem', os.O_RDWR)",
+    "environment of init": "read('/proc/1/environ')",
+    "trace another": "result = libc.ptrace(16, sibling, 0, 0)\nif result: raise OSError(ctypes.get_errno(), '')",
+    "trace the broker": "result = libc.ptrace(16, os.getppid(), 0, 0)\nif result: raise OSError(ctypes.get_errno(), '')",
+    "read memory": "buffer = ctypes.create_string_buffer(8); vector = (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 8); "
+    "there = (ctypes.c_size_t * 2)(where, 8)\n"
+    "if libc.process_vm_readv(sibling, vector, 1, there, 1, 0) < 0: raise OSError(ctypes.get_errno(), '')",
+    "take a descriptor": "call(438, os.pidfd_open(sibling), 0, 0)",
+    "signal another": "os.kill(sibling, signal.SIGUSR1)",
+    "signal by descriptor": "signal.pidfd_send_signal(os.pidfd_open(sibling), signal.SIGUSR1)",
+    "signal the broker": "os.kill(os.getppid(), signal.SIGKILL)",
+    "connect": "socket.create_connection(('127.0.0.1', tcp))",
+    "connect by the other protocol": "socket.create_connection(('::ffff:127.0.0.1', tcp))",
+    "connect far away": "socket.create_connection(('192.0.2.1', 80))",
+    "fast open": "s = socket.socket(); s.sendto(b'x', socket.MSG_FASTOPEN, ('127.0.0.1', tcp))",
+    "serve others": "socket.create_server(('192.0.2.1', 0))",
+    "packet": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', udp))",
+    "packet by pair": "socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b'x', path)",
+    "local packet": "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)",
+    "raw": "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
+    "machine": "socket.socket(40, socket.SOCK_STREAM)",
+    "unix socket": "socket.socket(socket.AF_UNIX).connect(path)",
+    "unix socket by link": "os.symlink(path, 'to-it'); socket.socket(socket.AF_UNIX).connect('to-it')",
+    "abstract socket": "socket.socket(socket.AF_UNIX).connect('\\0' + abstract)",
+    "ring": "call(425, 8, ctypes.create_string_buffer(120))",
+    "namespace": "result = libc.unshare(0x10000000)\nif result: raise OSError(ctypes.get_errno(), '')",
+    "mount": "result = libc.mount(b'x', b'/tmp', b'tmpfs', 0, 0)\nif result: raise OSError(ctypes.get_errno(), '')",
+    "root": "os.chroot('.')",
+    "terminal": "import fcntl; fcntl.ioctl(0, 0x5412, b'x')",
+    "owner of signals": "import fcntl; a, b = os.pipe(); fcntl.fcntl(a, 8, sibling); "
+    "fcntl.fcntl(a, fcntl.F_SETFL, os.O_ASYNC); os.write(b, b'x')",
+}
+_OTHER_ERRORS = {
+    "connect": "ECONNREFUSED",
+    "connect by the other protocol": "ECONNREFUSED",
+    "connect far away": "ENETUNREACH",
+    "abstract socket": "ECONNREFUSED",
+    # The kernel lets it be set, and sends nothing over the border.
+    "owner of signals": "done",
+}
+
+
+@pytest.mark.parametrize("abi", [1, 2, 3, 4, 5, landlock_abi()])
+def test_what_is_outside_cannot_be_reached(place: Place, abi: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox_landlock, "landlock_abi", lambda: abi)
+    with _Sibling(place) as sibling:
+        found = place.attempts(
+            _REFUSED_KERNEL, sibling=sibling.pid, path=str(sibling.socket), **sibling.names
+        )
+    allowed = ("EACCES", "EPERM")
+    wrong = {
+        name: how for name, how in found.items() if how not in allowed and how != _OTHER_ERRORS.get(name)
+    }
+    assert wrong == {}

@@ -81,11 +81,12 @@ def landlock_abi() -> int:
 def landlock_prefix(fence: Fence, state_file: Path) -> tuple[str, ...]:
     """Write what to enforce to ``state_file`` and return the words before the command's own. Blocking.
 
-    The folder of ``state_file`` must be private, as commands that could write there could change the rules; it must
-    exist while the command runs. Raises OSError, or ``sandbox_seccomp.Unsupported``.
+    ``state_file`` is for this command alone: it must not exist yet, and is removed when the command starts. Its folder
+    must be private and last from command to command; no command may write there, and it is hidden from this one.
+    Raises OSError, or ``sandbox_seccomp.Unsupported``.
     """
     plan = make_plan(fence, state_file.parent, landlock_abi())
-    fd = os.open(state_file, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fd = os.open(state_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
         marshal.dump(plan, file)  # the same Python reads it, and json would take longer to import
     return (sys.executable, "-I", "-S", "-c", _START, str(state_file))

@@ -153,9 +153,10 @@ class Pool:
     def allow(self, rules: Ruleset, rights: int) -> None:
         """Give all of them their rules."""
         for name in (*self._folders, *self._files):
-            fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._fd)
-            rules.allow_opened(fd, rights)
-            os.close(fd)
+            fd = self._taken(name, os.O_PATH)
+            if fd >= 0:
+                rules.allow_opened(fd, rights)
+                os.close(fd)
         for fd in self._nameless:
             rules.allow_opened(fd, rights)
 

@@ -23,8 +23,9 @@ _AT_NUMBER, _AT_ARCHITECTURE, _AT_ARGUMENTS = 0, 4, 16
 _X32 = 0x40000000
 _NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
-_TERMINAL_INPUT = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX type into a terminal."""
+_CONTROLS = (0x5412, 0x541C, 0x40086602, 0x401C5820, 0x40806685)
+"""TIOCSTI and TIOCLINUX type into a terminal; the others change attributes of files that are only open for reading
+(FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY)."""
 _SIGNAL_OWNERS = (8, 15)
 """F_SETOWN and F_SETOWN_EX name a process to be signalled."""
 _FAST_OPEN = 0x20000000
@@ -50,7 +51,9 @@ _TABLE = _COMMON + (
     "unshare 272 97, perf_event_open 298 241, open_by_handle_at 304 265, clock_adjtime 305 266, sendmmsg 307 269, "
     "setns 308 268, finit_module 313 273, renameat2 316 276, kexec_file_load 320 294, bpf 321 280, "
     "userfaultfd 323 282, kill 62 129, fcntl 72 25, rt_sigqueueinfo 129 138, tkill 200 130, tgkill 234 131, "
-    "rt_tgsigqueueinfo 297 240, pidfd_send_signal 424 424"
+    "rt_tgsigqueueinfo 297 240, pidfd_send_signal 424 424, shmget 29 194, shmat 30 196, shmctl 31 195, semget 64 190, "
+    "semop 65 193, semctl 66 191, msgget 68 186, msgsnd 69 189, msgrcv 70 188, msgctl 71 187, semtimedop 220 192, "
+    "mq_open 240 180, mq_unlink 241 181, prlimit64 302 261"
 )
 """Name and number on x86-64 and AArch64; ``-`` where there is no such call."""
 _MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}
@@ -71,8 +74,11 @@ _UNSUPPORTED = _words(
     "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr setxattrat removexattrat"
 )
 """Programs that copy files go on without extended attributes."""
-_MISSING = ("clone3",)
-"""Its flags lie in memory, where no filter can look; the C library then uses ``clone``."""
+_MISSING = _words(
+    "clone3 shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink"
+)
+"""The flags of clone3 lie in memory, where no filter can look; the C library then uses clone. Without a namespace of
+their own, the others would reach memory and queues of programs outside."""
 _BROKERED = _words(
     "connect bind rename renameat renameat2 mkdir mkdirat rmdir unlink unlinkat creat link linkat symlink symlinkat "
     "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat"
@@ -114,7 +120,9 @@ def build(*, network: bool, listing: bool, abi: int, machine: str | None = None)
     if abi < 6:
         bodies["fcntl"] = _refuse_values(1, _SIGNAL_OWNERS)
     bodies["clone"] = _refuse_bits(0, _NEW_NAMESPACES)
-    bodies["ioctl"] = _refuse_values(1, _TERMINAL_INPUT)
+    bodies["ioctl"] = _refuse_values(1, _CONTROLS)
+    # Limits of others, as of the daemon; a process sets its own as number 0.
+    bodies["prlimit64"] = [_load(0), (_EQUAL, 1, 0, 0), *_refuse(errno.EPERM), _allow()]
     bodies["socket"] = _socket(network=network)
     # A pair of datagram sockets could still send to others by name.
     bodies["socketpair"] = [_load(1), (_AND, 0, 0, 0xF), *_refuse_value(_DATAGRAM), _allow()]

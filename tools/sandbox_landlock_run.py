@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _RESTRICT_SELF = 446
 _CAPSET, _SECCOMP = {"x86_64": (126, 317), "aarch64": (91, 277)}.get(os.uname().machine, (-1, -1))
+_SET_FLAGS = 0x40082104
 _LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
 _PARENT_DEATH, _NOT_DUMPABLE, _SUBREAPER, _NO_NEW_PRIVILEGES = 1, 4, 36, 38
 _SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
@@ -109,6 +110,8 @@ def _broker_for(child: int, broker: Broker, ours: int, wake_up: int) -> int:
         return os.waitpid(child, 0)[1]  # it could not be restricted, and has said so
     process = call(PIDFD_OPEN, child, 0)
     listener = call(PIDFD_GETFD, process, int(number), 0)
+    # From Linux 6.6: caller and broker take turns on one processor, which halves the time that a question takes.
+    libc.ioctl(listener, ctypes.c_ulong(_SET_FLAGS), ctypes.c_ulong(1))
     os.write(wake_up, b"+")
     os.close(wake_up)
     # Only now, as the command is already starting.

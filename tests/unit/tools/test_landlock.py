@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,9 +129,22 @@ print(json.dumps(results))
 
 @pytest.fixture(params=_USERS, ids=["me", "another"][: len(_USERS)])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with _made(request.param) as made:
+        yield made
+
+
+@pytest.fixture
+def mine() -> Iterator[Place]:
+    """For what depends on no user, as each command takes its time."""
+    with _made(os.getuid()) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def _made(uid: int) -> Generator[Place]:
     base = Path(os.path.realpath(tempfile.mkdtemp(prefix="goalwright-landlock-test-")))
     base.chmod(0o755)
-    made = Place(base, request.param)
+    made = Place(base, uid)
     for name in ("work", "private", "tmp", "state", "home", "outside"):
         (base / name).mkdir()
     work = made.work
@@ -466,40 +480,40 @@ print("made" if made else "none")
 """
 
 
-def test_arguments_that_change_meanwhile_gain_nothing(place: Place) -> None:
-    done = place.run(place.python, "-I", "-c", _RACE)
+def test_arguments_that_change_meanwhile_gain_nothing(mine: Place) -> None:
+    done = mine.run(mine.python, "-I", "-c", _RACE)
     assert (done.returncode, done.stdout) == (0, "made\n"), done.stderr
-    assert not (place.work / ".husky").exists()
+    assert not (mine.work / ".husky").exists()
 
 
-def test_git_make_and_python_work(place: Place) -> None:
-    (place.work / "Makefile").write_text(
+def test_git_make_and_python_work(mine: Place) -> None:
+    (mine.work / "Makefile").write_text(
         "all: build/out result\nbuild/out:\n\tmkdir -p build\n\techo made >build/out\nresult: build/out\n\tcp $< $@\n"
     )
-    (place.work / "tests/test_one.py").write_text(
+    (mine.work / "tests/test_one.py").write_text(
         "import unittest\nclass A(unittest.TestCase):\n  def test(self): ...\n"
     )
     lines = (
         "make -s && cat result build/out",
         "git add -A && git commit -qm second && git status --short && git log --format=%s",
         "git checkout -qb other && git stash list && git merge -q main && git gc -q && git branch",
-        f"{place.python} -m unittest discover -s tests && {place.python} -m compileall -q . && ls __pycache__ || true",
+        f"{mine.python} -m unittest discover -s tests && {mine.python} -m compileall -q . && ls __pycache__ || true",
         "cat <<END >here && sed -i s/a/b/ here && cat here\na\nEND",
         "mkdir copy && cp -r src copy/ && mv copy/src moved && rm -r copy && ls moved",
     )
     said: list[str] = []
     for line in lines:
-        done = place.shell(line)
+        done = mine.shell(line)
         assert done.returncode == 0, (line, done.stdout, done.stderr)
         said.append(done.stdout)
     assert said[:2] == ["made\nmade\n", "second\nfirst\n"]
     assert said[2] == "  main\n* other\n"
     assert said[4:] == ["b\n", "a.txt\n"]
-    assert _git(place.work, "-c", "safe.directory=*", "fsck").strip() == ""
+    assert _git(mine.work, "-c", "safe.directory=*", "fsck").strip() == ""
 
 
 @pytest.mark.skipif(shutil.which("node") is None and "CI" not in os.environ, reason="needs node (CI has it)")
-def test_node_builds_into_new_folders(place: Place) -> None:
+def test_node_builds_into_new_folders(mine: Place) -> None:
     script = (
         "const fs = require('fs'), http = require('http'); fs.mkdirSync('dist/a', {recursive: true});"
         "fs.writeFileSync('dist/a/out.js', '1'); fs.rmSync('dist/a', {recursive: true});"
@@ -509,116 +523,116 @@ def test_node_builds_into_new_folders(place: Place) -> None:
         "const s = http.createServer((q, a) => a.end('answer')).listen(0, () => http.get({port: s.address().port},"
         " a => a.on('data', d => { console.log(String(d), fs.readFileSync('copy.js', 'utf8')); process.exit() })))"
     )
-    done = place.run(shutil.which("node") or "node", "-e", script)
+    done = mine.run(shutil.which("node") or "node", "-e", script)
     assert (done.returncode, done.stdout) == (0, "answer 2\n"), done.stderr
 
 
-def test_the_network_can_be_given_without_local_sockets(place: Place) -> None:
+def test_the_network_can_be_given_without_local_sockets(mine: Place) -> None:
     table = {
         "tcp": "socket.create_connection(('127.0.0.1', tcp)).close()",
         "unix": "socket.socket(socket.AF_UNIX).connect(path)",
         "raw": "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
     }
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as local:
-        path = place.base / "outside/socket"
+        path = mine.base / "outside/socket"
         local.bind(str(path))
         local.listen()
         path.chmod(0o777)
-        fence = place.fence(network=True)
-        found = place.attempts(table, {"tcp": server.getsockname()[1], "path": str(path)}, fence)
+        fence = mine.fence(network=True)
+        found = mine.attempts(table, {"tcp": server.getsockname()[1], "path": str(path)}, fence)
     assert found == {"tcp": "done", "unix": "EPERM", "raw": "EACCES"}
 
 
 @pytest.mark.parametrize(
     ("line", "code"), [("exit 7", 7), ("kill -TERM $$", -signal.SIGTERM), ("kill -KILL $$", -signal.SIGKILL)]
 )
-def test_it_ends_as_the_command_does(place: Place, line: str, code: int) -> None:
-    assert place.shell(line).returncode == code
+def test_it_ends_as_the_command_does(mine: Place, line: str, code: int) -> None:
+    assert mine.shell(line).returncode == code
 
 
-def test_a_program_that_is_missing_is_said(place: Place) -> None:
-    done = place.run("goalwright-no-such-program")
+def test_a_program_that_is_missing_is_said(mine: Place) -> None:
+    done = mine.run("goalwright-no-such-program")
     assert (done.returncode, done.stderr) == (127, "goalwright: goalwright-no-such-program was not found\n")
 
 
-def test_output_ends_with_the_last_program_that_has_it(place: Place) -> None:
+def test_output_ends_with_the_last_program_that_has_it(mine: Place) -> None:
     """The broker holds none of it."""
-    done = place.shell("exec >/dev/null 2>&1; sleep 0.1")
+    done = mine.shell("exec >/dev/null 2>&1; sleep 0.1")
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_commands_at_the_same_time_share_the_pool(place: Place) -> None:
+def test_commands_at_the_same_time_share_the_pool(mine: Place) -> None:
     line = "for n in 1 2 3 4 5 6 7 8; do mkdir $0-$n && echo x >$0-$n/f && echo y >$0-$n.txt && cat $0-$n.txt; done"
     running = [
         subprocess.Popen(
-            [*place.prefix(), "/bin/sh", "-c", line, f"n{number}"], cwd=place.work, env=place.environment,
-            user=place.uid, group=place.uid, stdout=subprocess.PIPE, text=True,
+            [*mine.prefix(), "/bin/sh", "-c", line, f"n{number}"], cwd=mine.work, env=mine.environment,
+            user=mine.uid, group=mine.uid, stdout=subprocess.PIPE, text=True,
         )
         for number in range(4)
     ]  # fmt: skip
     assert [process.communicate(timeout=120)[0] for process in running] == ["y\n" * 8] * 4
-    assert len(list(place.work.glob("n*/f"))) == 32
+    assert len(list(mine.work.glob("n*/f"))) == 32
 
 
-def test_a_pool_on_another_disk_lies_in_the_workspace_and_is_removed(place: Place) -> None:
-    (place.work / ".goalwright-new-4194305").mkdir()
+def test_a_pool_on_another_disk_lies_in_the_workspace_and_is_removed(mine: Place) -> None:
+    (mine.work / ".goalwright-new-4194305").mkdir()
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         plan = Path(folder, "plan.bin")
-        words = [*landlock_prefix(place.fence(), plan)]
+        words = [*landlock_prefix(mine.fence(), plan)]
         for path in (plan, plan.parent):
-            os.chown(path, place.uid, place.uid)
-        words[0] = place.python
+            os.chown(path, mine.uid, mine.uid)
+        words[0] = mine.python
         line = "mkdir -p made/it && echo x >made/it/f && echo y >top && cat top && ls -d .goalwright-new-*"
         done = subprocess.run(
-            [*words, "/bin/sh", "-c", line], cwd=place.work, env=place.environment, user=place.uid, group=place.uid,
+            [*words, "/bin/sh", "-c", line], cwd=mine.work, env=mine.environment, user=mine.uid, group=mine.uid,
             capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("y\n.goalwright-new-")
-    assert not list(place.work.glob(".goalwright-new-*"))
+    assert not list(mine.work.glob(".goalwright-new-*"))
 
 
 def test_it_is_usable_here_or_says_why() -> None:
     assert usable() is None
 
 
-def test_a_fence_that_cannot_be_kept_is_named(place: Place) -> None:
-    assert enforces(place.fence()) == ()
-    (place.base / "link").symlink_to(place.work)
-    fence = Fence((place.base / "link", Path("/")), (), (Path("/proc/1"),), network=False)
+def test_a_fence_that_cannot_be_kept_is_named(mine: Place) -> None:
+    assert enforces(mine.fence()) == ()
+    (mine.base / "link").symlink_to(mine.work)
+    fence = Fence((mine.base / "link", Path("/")), (), (Path("/proc/1"),), network=False)
     assert enforces(fence) == (
-        f"{place.base}/link is not a resolved path",
+        f"{mine.base}/link is not a resolved path",
         "the whole disk would be writable",
         "/proc/1 cannot be hidden or protected",
     )
 
 
-def test_what_is_readable_in_a_hidden_folder_can_be_read_and_nothing_else(place: Place) -> None:
-    inner = place.base / "state/copies/one"
+def test_what_is_readable_in_a_hidden_folder_can_be_read_and_nothing_else(mine: Place) -> None:
+    inner = mine.base / "state/copies/one"
     inner.mkdir(parents=True)
-    for path in (inner / "file", place.base / "state/token"):
+    for path in (inner / "file", mine.base / "state/token"):
         path.write_text(_CANARY)
-    fence = Fence((inner,), (), (place.base / "state",), network=False, readable=(inner,))
-    subprocess.run(["chown", "-R", f"{place.uid}:{place.uid}", place.base / "state"], check=True)
-    inside, state = str(inner / "file"), str(place.base / "state/token")
+    fence = Fence((inner,), (), (mine.base / "state",), network=False, readable=(inner,))
+    subprocess.run(["chown", "-R", f"{mine.uid}:{mine.uid}", mine.base / "state"], check=True)
+    inside, state = str(inner / "file"), str(mine.base / "state/token")
     table = {
         "inside": "read(inside); write(inside)",
         "token": "read(state)",
         "list": "os.listdir(os.path.dirname(state))",
     }
-    found = place.attempts(table, {"inside": inside, "state": state}, fence)
+    found = mine.attempts(table, {"inside": inside, "state": state}, fence)
     assert found == {"inside": "done", "token": "EACCES", "list": "EACCES"}
 
 
-def test_nothing_can_be_written_without_writable_folders(place: Place) -> None:
-    fence = Fence((), (), (place.work / ".env",), network=False)
+def test_nothing_can_be_written_without_writable_folders(mine: Place) -> None:
+    fence = Fence((), (), (mine.work / ".env",), network=False)
     table = {
         "write": "write('src/a.txt')",
         "make": "write('new')",
         "folder": "os.mkdir('new')",
         "list": "os.listdir('.')",
     }
-    assert place.attempts(table, fence=fence) == {
+    assert mine.attempts(table, fence=fence) == {
         "write": "EACCES",
         "make": "EACCES",
         "folder": "EACCES",

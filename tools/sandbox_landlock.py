@@ -7,11 +7,13 @@ Decisions, for the limits of Landlock (rules only allow, hold for everything bel
 3. New entries of edges come from a broker outside of the sandbox (``sandbox_landlock_run``), so builds, tests and
    ``git commit`` work. It refuses names of the fence, also those that do not exist yet. It only ever adds to what the
    kernel allows: what it does not know fails, and a broker that is killed makes such calls fail.
-4. Modes, owners, Unix sockets and loopback TCP go through the broker, too; other sockets, io_uring, keys, namespaces
+4. ``/tmp``, ``/var/tmp`` and ``/dev/shm`` stay shared with others: commands can make entries there and change what
+   they or earlier commands made, and no others.
+5. Modes, owners, Unix sockets and loopback TCP go through the broker, too; other sockets, io_uring, keys, namespaces
    and extended attributes are refused. Processes outside can be neither traced nor signalled.
-5. What stays possible: seeing that hidden things exist (``stat``), time stamps of the user's files, command lines of
+6. What stays possible: seeing that hidden things exist (``stat``), time stamps of the user's files, command lines of
    other processes (not their memory, environment or open files), disk use. ``LIMITS`` has the list.
-6. What fails although it would be harmless: pseudo-terminals, datagram sockets, debuggers of other processes, new
+7. What fails although it would be harmless: pseudo-terminals, datagram sockets, debuggers of other processes, new
    folders in an edge beyond the pool of 64. The caller offers such commands again outside of the sandbox.
 """
 
@@ -36,7 +38,11 @@ _EXECUTE, _WRITE, _READ, _LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REMOVE, _MAKE, _REFER, _TRUNCATE, _DEVICE = 0x30, 0x1780, 1 << 13, 1 << 14, 1 << 15
 """To make files, folders, sockets, FIFOs and links, but no devices."""
 _CHANGE = _WRITE | _REMOVE | _MAKE | _REFER | _TRUNCATE
+_ALL = _READ | _EXECUTE | _LIST | _CHANGE
+_MEMORY = Path("/dev/shm")
+_SHARED = (_MEMORY, Path("/tmp"), Path("/var/tmp"))
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_REMEMBERED = 2000
 _FOLDERS, _FILES = 64, 128
 _PROBE_S = 20.0
 # As a module it is compiled only once.
@@ -158,21 +164,40 @@ def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
             rules[path] = rules.get(path, 0) | rights
     for name in _DEVICES:
         rules[f"/dev/{name}"] = _READ | _WRITE | _TRUNCATE | (_DEVICE if name == "tty" else 0)
-    edges = [
-        {"path": path, "kept": sorted(names), "writable": path in writes.edges, "fresh": False,
-         "readable": path not in reads.edges}
-        for path, names in (lists.edges | writes.edges).items()
-    ]  # fmt: skip
-    shared = Path("/dev/shm")
-    if shared.is_dir() and not shared.is_symlink() and shared not in fence.writable and shared not in hidden:
-        edges.append({"path": str(shared), "kept": [], "writable": True, "fresh": True, "readable": False})
+    record = private / "made"
+    made = _made_before(record)
+    edges: dict[str, dict[str, Any]] = {}
+    for path, names in (lists.edges | writes.edges).items():
+        is_open = path in writes.edges
+        edges[path] = {
+            "path": path,
+            "kept": sorted(names),
+            "writable": is_open,
+            "pooled": is_open,
+            "fresh": False,
+        }
+    for path in _SHARED:
+        if (
+            path.is_dir()
+            and not path.is_symlink()
+            and not writes.reaches(path)
+            and not _is_below(path, hidden)
+        ):
+            edge = edges.setdefault(str(path), {"path": str(path), "kept": sorted(reads.leading(path))})
+            edge |= {"writable": True, "fresh": True, "pooled": path != _MEMORY}
+            rules |= {name: _ALL for name in made if Path(name).parent == path}
+    for path, edge in edges.items():
+        edge["readable"] = path not in reads.edges and path != str(_MEMORY)
     built = sandbox_seccomp.build(network=fence.network, listing=bool(lists.edges), abi=abi)
-    poor = any(edge["writable"] and not edge["fresh"] and not edge["readable"] for edge in edges)
+    poor = any(edge["pooled"] and not edge["readable"] for edge in edges.values())
     return {
         "handled": (_handled(abi), 0b11 if abi >= 4 and not fence.network else 0, 0b11 if abi >= 6 else 0),
         "rules": sorted(rules.items()),
-        "rights": _READ | _EXECUTE | _LIST | _CHANGE,
-        "edges": edges,
+        "rights": _ALL,
+        # A pool lies in the first edge of its disk, so better not in one that is shared.
+        "edges": sorted(edges.values(), key=lambda edge: edge["fresh"]),
+        "record": str(record),
+        "made": list(made.values()),
         "kept": sorted(str(path) for path in kept),
         "filter": built.code,
         "calls": built.calls,
@@ -183,6 +208,26 @@ def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
         "files": _FILES if poor else 0,
         "tmp": str(fence.tmp) if fence.tmp else None,
     }
+
+
+def _made_before(record: Path) -> dict[str, tuple[int, int]]:
+    """What earlier commands made in shared folders and is still there, by path."""
+    found: dict[str, tuple[int, int]] = {}
+    try:
+        lines = record.read_text("utf-8", "surrogateescape").split("\n")
+    except OSError:
+        return found
+    for line in lines[-_REMEMBERED:]:
+        disk, number, path = (*line.split(" ", 2), "", "")[:3]
+        with contextlib.suppress(OSError):
+            info = os.lstat(path)
+            if (str(info.st_dev), str(info.st_ino)) == (disk, number):
+                found[path] = (info.st_dev, info.st_ino)
+    return found
+
+
+def _is_below(path: Path, trees: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(tree) for tree in trees)
 
 
 def _handled(abi: int) -> int:
@@ -210,11 +255,16 @@ class _Enumeration:
             if path not in self._above:
                 self.rules[str(path)] = rights
                 continue
-            self.edges[str(path)] = self._leading(path)
+            self.edges[str(path)] = self.leading(path)
             with contextlib.suppress(OSError), os.scandir(path) as entries:
                 waiting += [Path(entry.path) for entry in entries if not entry.is_symlink()]
 
-    def _leading(self, folder: Path) -> set[str]:
+    def reaches(self, path: Path) -> bool:
+        """Whether something in a tree of ``path`` is allowed already, or not to be touched."""
+        return str(path) in self.edges or any(path.is_relative_to(tree) for tree in self.rules)
+
+    def leading(self, folder: Path) -> set[str]:
+        """Names in a folder, folded, that are holes or lead to one."""
         return {path.name.casefold() for path in self._all() if path.parent == folder}
 
     def _all(self) -> Iterable[Path]:

@@ -151,6 +151,9 @@ class Broker:
         self._addresses: set[bytes] = set()
         """What it has bound sockets to."""
         self._parents: list[int] = []
+        self._record: str = plan["record"]
+        self._recorded: set[Identity] = set(plan["made"])
+        self._made |= self._recorded
         for path in plan["kept"]:
             try:
                 self._kept.add(identity(os.stat(path, follow_symlinks=False)))
@@ -162,14 +165,40 @@ class Broker:
             except OSError:
                 continue
             self._edges[identity(os.fstat(edge.fd))] = edge
-            if edge.writable and not edge.fresh and edge.disk not in self._pools:
-                self._pools[edge.disk] = Pool(edge, plan["private"], plan["folders"], plan["files"])
-                self._pools[edge.disk].allow(rules, plan["rights"])
+            if edge.pooled and edge.disk not in self._pools:
+                self._add_pool(edge, plan, rules)
+
+    def _add_pool(self, edge: Edge, plan: dict[str, Any], rules: Ruleset) -> None:
+        try:
+            pool = Pool(edge, plan["private"], plan["folders"], plan["files"])
+        except OSError:
+            return  # the user may not write there, either
+        pool.allow(rules, plan["rights"])
+        self._pools[edge.disk] = pool
 
     def clear(self) -> None:
-        """Remove what is left of pools in edges."""
+        """Remove what is left of pools in edges, and remember for later commands what this one made in shared ones."""
+        lines: list[str] = []
+        for edge in self._edges.values():
+            if edge.fresh:
+                lines += self._made_in(edge)
+        if lines:
+            fd = os.open(self._record, os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            os.write(fd, os.fsencode("".join(lines)))
+            os.close(fd)
         for pool in self._pools.values():
             pool.clear()
+
+    def _made_in(self, edge: Edge) -> list[str]:
+        found: list[str] = []
+        for name in os.listdir(edge.path):
+            try:
+                it = identity(os.stat(name, dir_fd=edge.fd, follow_symlinks=False))
+            except OSError:
+                continue
+            if it in self._made - self._recorded and "\n" not in name:
+                found.append(f"{it[0]} {it[1]} {edge.path}/{name}\n")
+        return found
 
     def answer(self, listener: int) -> None:
         """Take one question and answer it. A caller that is gone meanwhile needs no answer."""
@@ -317,7 +346,7 @@ class Broker:
         return fd
 
     def _make_file(self, edge: Edge, name: str, flags: int, mode: int) -> int:
-        pool = None if edge.fresh else self._pools.get(edge.disk)
+        pool = self._pools.get(edge.disk) if edge.pooled else None
         made = pool.give_file(edge, name) if pool else -1
         if made < 0:
             made = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=edge.fd)
@@ -337,14 +366,14 @@ class Broker:
             edge = self._edges.get(identity(os.stat(caller.reach(at, path)))) if path else None
         except OSError:
             raise _Native from None
-        if edge is None or edge.fresh:
+        if edge is None:
             raise _Native
         return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=edge.fd)
 
     def _make_folder(self, caller: Caller, at: int, address: int, mode: int) -> None:
         edge, name = self._in_edge(caller, at, address)
-        pool = self._pools.get(edge.disk)
-        if edge.fresh or pool is None or _exists(edge, name):
+        pool = self._pools.get(edge.disk) if edge.pooled else None
+        if pool is None or _exists(edge, name):
             raise _Native
         self._may_make(edge, name)
         self._made.add(pool.give_folder(edge, name, mode & 0o1777 & ~caller.umask()))

@@ -102,7 +102,9 @@ class Edge:
         """Names, folded, that lead to something protected."""
         self.writable: bool = row["writable"]
         self.fresh: bool = row["fresh"]
-        """What was there before is nobody's business."""
+        """Shared with others: only what this and earlier commands made there may be touched."""
+        self.pooled: bool = row["pooled"]
+        """New folders and files get rules."""
         self.readable: bool = row["readable"]
         """The command may read new files in it without a rule of their own."""
 

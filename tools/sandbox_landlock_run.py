@@ -33,16 +33,11 @@ _SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
 
 def main() -> NoReturn:
     """Run ``sys.argv[2:]`` by the plan in the file ``sys.argv[1]``."""
-    with open(sys.argv[1], "rb") as file:
-        plan: dict[str, Any] = marshal.load(file)
-    os.unlink(sys.argv[1])
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    call(_CAPSET, struct.pack("=II", 0x20080522, 0), bytes(24))
-    checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    rules = Ruleset(*plan["handled"])
-    for path, rights in plan["rules"]:
-        rules.allow(path, rights)
-    broker = Broker(plan, rules)
+    try:
+        rules, broker, plan = _prepared(sys.argv[1])
+    except OSError as error:
+        _say(f"the sandbox could not be prepared ({error})")
+        os._exit(126)
     # What the command leaves behind stays ours, so that its memory can still be read.
     checked(libc.prctl(_SUBREAPER, 1, 0, 0, 0))
     their_end, wake_up = os.pipe()
@@ -62,6 +57,20 @@ def main() -> NoReturn:
     finally:
         broker.clear()
     _end_as(status)
+
+
+def _prepared(place: str) -> tuple[Ruleset, Broker, dict[str, Any]]:
+    """Read the plan, give up capabilities, and make the rules. Raises OSError."""
+    with open(place, "rb") as file:
+        plan: dict[str, Any] = marshal.load(file)
+    os.unlink(place)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    call(_CAPSET, struct.pack("=II", 0x20080522, 0), bytes(24))
+    checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    rules = Ruleset(*plan["handled"])
+    for path, rights in plan["rules"]:
+        rules.allow(path, rights)
+    return rules, Broker(plan, rules), plan
 
 
 def _become(rules: Ruleset, plan: dict[str, Any], wait: int, answer: int) -> NoReturn:

@@ -638,3 +638,30 @@ def test_nothing_can_be_written_without_writable_folders(mine: Place) -> None:
         "folder": "EACCES",
         "list": "done",
     }
+
+
+def test_temporary_folders_are_shared_but_what_others_made_is_not_touched(mine: Place) -> None:
+    key = uuid.uuid4().hex
+    ours, theirs = Path("/var/tmp", f"goalwright-test-{key}"), Path("/var/tmp", f"goalwright-theirs-{key}")
+    theirs.write_text("theirs")
+    try:
+        line = (
+            f"mkdir {ours} && echo first >{ours}/file && echo first >{ours}.txt && cat {ours}.txt {ours}/file"
+        )
+        assert mine.shell(line).stdout == "first\nfirst\n"
+        again = f"echo again >{ours}/file && echo again >{ours}.txt && cat {ours}.txt {ours}/file"
+        assert mine.shell(again).stdout == "again\nagain\n"
+        for bad in (
+            f"echo x >{theirs}",
+            f"rm -f {theirs}",
+            f"mv {theirs} src/it",
+            f"mv -f {ours}.txt {theirs}",
+        ):
+            assert mine.shell(bad).returncode != 0, bad
+        assert theirs.read_text() == "theirs"
+        assert mine.shell(f"rm -r {ours} {ours}.txt").returncode == 0
+        assert not ours.exists()
+    finally:
+        theirs.unlink()
+        shutil.rmtree(ours, ignore_errors=True)
+        ours.with_name(f"{ours.name}.txt").unlink(missing_ok=True)

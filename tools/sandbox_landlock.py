@@ -11,7 +11,7 @@ Decisions, for the limits of Landlock (rules only allow, hold for everything bel
    they or earlier commands made, and no others.
 5. Modes, owners, Unix sockets and loopback TCP go through the broker, too; other sockets, io_uring, keys, namespaces
    and extended attributes are refused. Processes outside can be neither traced nor signalled.
-6. What stays possible: seeing that hidden things exist (``stat``), time stamps of the user's files, command lines of
+6. What stays possible: seeing that hidden things exist (``stat``), time stamps and locks of files, command lines of
    other processes (not their memory, environment or open files), disk use. ``LIMITS`` has the list.
 7. What fails although it would be harmless: pseudo-terminals, datagram sockets, debuggers of other processes, new
    folders in an edge beyond the pool of 64. The caller offers such commands again outside of the sandbox.
@@ -51,8 +51,8 @@ _START = (
     "from tools.sandbox_landlock_run import main;main()"
 )
 LIMITS = (
-    "that hidden files exist, and their size and times, can be seen",
-    "time stamps of the user's files can be changed",
+    "that hidden files exist, their size, times and extended attributes can be seen, and their folders watched",
+    "time stamps of the user's files can be changed, and files that can be read can be locked",
     "names and command lines of other processes can be seen",
 )
 """What no fence can forbid here, in words."""

@@ -231,13 +231,15 @@ class Broker:
             flags = _CONTINUE
         except OSError as problem:
             error = problem.errno or errno.EACCES
+        except (ArithmeticError, LookupError, ValueError):
+            error = errno.EINVAL  # arguments that make no sense must not stop the answers to others
         caller.answer(error, flags)
 
     def _do(self, name: str, caller: Caller, a: Arguments) -> tuple[int, int] | None:
         """Do a call. What is opened is returned, with its flags. Raises _Native or OSError."""
         if name.startswith("open"):
-            at = (HERE, *a) if name == "open" else (_signed(a[0]), *a[1:])
-            return self._open(caller, at[0], at[1], at[2], at[3])
+            at, path, flags, mode = (HERE, *a[:3]) if name == "open" else (_signed(a[0]), *a[1:4])
+            return self._open(caller, at, path, _signed(flags), mode)
         if name == "creat":
             return self._open(caller, HERE, a[0], os.O_CREAT | os.O_WRONLY | os.O_TRUNC, a[1])
         if name in _OF_SOCKETS:
@@ -492,13 +494,13 @@ class Broker:
         if name == "pidfd_send_signal":
             target = caller.process(target)
         elif name == "kill" and target <= 0:
-            self._signal_group(caller, target, a[1])
+            self._signal_group(caller, target, _signed(a[1]))
             return
         if not _is_inside(target):
             raise OSError(errno.EPERM, "")
         if name != "pidfd_send_signal":
             raise _Native  # its arguments are no memory that could change
-        os.kill(target, a[1])
+        os.kill(target, _signed(a[1]))
 
     def _signal_group(self, caller: Caller, target: int, number: int) -> None:
         """Signal those of a group that belong to the command."""

@@ -90,7 +90,7 @@ class Place:
         self, table: dict[str, str], names: dict[str, object] | None = None, fence: Fence | None = None
     ) -> dict[str, str]:
         """Run each snippet in one process of the sandbox: ``done``, or the error's name."""
-        names = {**(names or {}), "renameat2": 316 if os.uname().machine == "x86_64" else 276}
+        names = {**(names or {}), "renameat2": _NUMBERS[0], "openat": _NUMBERS[1]}
         script = _HARNESS.replace("TABLE", repr(table)).replace("NAMES", repr(names))
         done = self.run(self.python, "-I", "-c", script, fence=fence)
         assert done.returncode == 0, done.stderr
@@ -98,6 +98,7 @@ class Place:
         return found
 
 
+_NUMBERS = (316, 257) if os.uname().machine == "x86_64" else (276, 56)
 _HARNESS = """
 import ctypes, errno, json, os, shutil, signal, socket, stat, subprocess, sys, tempfile, threading, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -314,6 +315,8 @@ _ORDINARY = {
     "Shared(create=True, size=9).unlink()",
     "own child": "p = subprocess.Popen(['sleep', '60']); p.send_signal(9); assert p.wait() == -9",
     "null": "write('/dev/null')",
+    "odd arguments": "libc.syscall(openat, -1, 1, 0xFFFFFFFF, -1); libc.open(b'', 0x41, 0); "
+    "libc.connect(1, None, -1); libc.mkdir(b'a' * 5000, 0); libc.kill(os.getpid(), 1 << 40); write('odd')",
     "hidden is there": "os.stat('.env')",
     "protected is read": "assert 'core' in read('.git/config')",
     "outside is read": "assert read('../outside/file') == 'before'",
@@ -665,3 +668,31 @@ def test_temporary_folders_are_shared_but_what_others_made_is_not_touched(mine: 
         theirs.unlink()
         shutil.rmtree(ours, ignore_errors=True)
         ours.with_name(f"{ours.name}.txt").unlink(missing_ok=True)
+
+
+def test_a_command_ends_with_its_broker(mine: Place) -> None:
+    line = "echo $$; exec sleep 600"
+    with subprocess.Popen(
+        [*mine.prefix(), "/bin/sh", "-c", line],
+        cwd=mine.work,
+        env=mine.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as broker:
+        assert broker.stdout is not None
+        # Its output ends only when the command has ended, too.
+        assert int(broker.stdout.readline()) != broker.pid
+        broker.kill()
+        assert broker.stdout.read() == ""
+
+
+def test_a_plan_is_for_one_command(mine: Place) -> None:
+    words = mine.prefix()
+    with pytest.raises(FileExistsError):
+        landlock_prefix(mine.fence(network=True), Path(words[-1]))
+    first, second = (
+        subprocess.run([*words, "true"], cwd=mine.work, capture_output=True, text=True, check=False)
+        for _ in range(2)
+    )
+    assert (first.returncode, second.returncode) == (0, 126)
+    assert second.stderr.startswith("goalwright: the sandbox could not be prepared (")

@@ -288,8 +288,13 @@ def _met_line(done: _Done, why: str, note: str) -> str:
 def _written(ask: PermissionAsk, ctx: ToolContext) -> tuple[tuple[Access, ...], list[str]]:
     """Of the files outside of the workspace that redirections write: those that the sandbox has its own of, and the
     names of those that cannot be written inside."""
+    from tools.sandbox.policy import Unavailable
     from tools.sandbox.prepare import own_places
 
+    try:
+        places = own_places(ctx.workspace, ctx.copy_of)
+    except Unavailable:
+        places = ()
     own: list[Access] = []
     beyond: list[str] = []
     for access in ask.accesses:
@@ -302,7 +307,7 @@ def _written(ask: PermissionAsk, ctx: ToolContext) -> tuple[tuple[Access, ...], 
         if ".." not in path.parts:
             if any(path.is_relative_to(folder) for folder in ctx.sandbox.writable):
                 continue
-            if any(path.is_relative_to(folder) for folder in own_places()):
+            if any(path.is_relative_to(folder) for folder in places):
                 own.append(access)
                 continue
         beyond.append(target)

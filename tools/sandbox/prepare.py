@@ -12,31 +12,52 @@ import hashlib
 import os
 import shutil
 import stat
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Hashable
+import uuid
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 
-from tools.sandbox import bwrap
+from tools.sandbox import bwrap, landlock, seatbelt, seccomp
 from tools.sandbox.guard import Guard, left_over
+from tools.sandbox.landlock import Fence
 from tools.sandbox.policy import Sandbox, SandboxPolicy, Unavailable
 from tools.sandbox.survey import Survey, TooLarge, home_secrets, sockets, survey
 
 Decide = Callable[[str, str], str]
+LANDLOCK, SEATBELT = "Landlock", "sandbox-exec"
+BACK_ENDS = ("bwrap", LANDLOCK) if sys.platform.startswith("linux") else (SEATBELT,)
+"""In the order in which they are tried."""
 _OWN = ("/tmp", "/var/tmp")
 _KEEP_S = 7 * 24 * 3600
 
 
 def available(workspace: Path, origin: Path | None = None) -> str:
-    """The program that makes sandboxes here. Raises Unavailable. Blocking the first time.
+    """What makes sandboxes here: the program ``bwrap``, ``Landlock`` or ``sandbox-exec``. Raises Unavailable.
 
-    ``origin``: see ``find_program``.
+    Blocking the first time. ``origin``: see ``find_program``.
     """
-    return bwrap.available(workspace, origin)[0]
+    whys: list[str] = []
+    for name in BACK_ENDS:
+        try:
+            if name == "bwrap":
+                return bwrap.available(workspace, origin)[0]
+            why = landlock.usable() if name == LANDLOCK else seatbelt.usable()
+            if why is None:
+                return name
+            whys.append(why)
+        except Unavailable as error:
+            whys.append(str(error))
+    raise Unavailable("; ".join(whys) or "there is none for this system")
 
 
-def own_places() -> tuple[str, ...]:
-    """Folders in whose place a command in the sandbox sees the session's own."""
+def own_places(workspace: Path, origin: Path | None = None) -> tuple[str, ...]:
+    """Folders in whose place a command in the sandbox sees the session's own. Raises Unavailable."""
+    return () if available(workspace, origin) in (LANDLOCK, SEATBELT) else _temporary()
+
+
+def _temporary() -> tuple[str, ...]:
     return tuple(folder for folder in _OWN if Path(folder).is_dir() and not Path(folder).is_symlink())
 
 
@@ -56,7 +77,7 @@ def prepare(
     session's folder for what it needs; ``private``: one for the workspace, outside of it. ``limited``: the command
     ends within minutes.
     """
-    program, options = bwrap.available(workspace, policy.copy_of)
+    back_end = available(workspace, policy.copy_of)
     outer = _private(private or scratch.with_name(f"{scratch.name}-sandbox"), workspace, policy)
     try:
         earlier = left_over(workspace, outer, (scratch, outer))
@@ -70,19 +91,24 @@ def prepare(
         raise Unavailable(f"the sandbox could not be prepared ({error})") from error
     writable = policy.writes and not found.read_only
     shown = _shown(policy, workspace, writable=writable)
-    argv = bwrap.argv(
-        program,
-        options,
-        workspace,
-        network=policy.network,
-        own=own,
-        shown=shown,
-        state=policy.hidden,
-        pinned=found.pinned if writable else (),
-        kept=found.kept if writable else (),
-        hidden=_hidden(policy, workspace, found),
-        nothing=_nothing(outer),
-    )
+    hidden = _hidden(policy, workspace, found)
+    kept = found.kept if writable else []
+    if back_end in (LANDLOCK, SEATBELT):
+        fence = _fence(policy, workspace, shown, kept, hidden, own)
+        prefix = _fenced(back_end, fence, outer)
+    else:
+        prefix = bwrap.argv(
+            *bwrap.available(workspace, policy.copy_of),
+            workspace,
+            network=policy.network,
+            own=own,
+            shown=shown,
+            state=policy.hidden,
+            pinned=found.pinned if writable else (),
+            kept=kept,
+            hidden=hidden,
+            nothing=_nothing(outer),
+        )
     guard = None
     if writable:
         try:
@@ -90,7 +116,44 @@ def prepare(
         except OSError as error:
             raise Unavailable(f"the sandbox could not be prepared ({error})") from error
     others = tuple(folder for folder, written in shown.items() if written and folder != workspace)
-    return Sandbox(argv, policy, guard, tuple(earlier), others, tuple(found.hidden))
+    return Sandbox(prefix, policy, guard, tuple(earlier), others, tuple(found.hidden))
+
+
+def _fence(
+    policy: SandboxPolicy,
+    workspace: Path,
+    shown: Mapping[Path, bool],
+    kept: list[Path],
+    hidden: list[Path],
+    own: Mapping[str, Path],
+) -> Fence:
+    tmp = next(iter(own.values()), None)
+    return Fence(
+        writable=(*(folder for folder, written in shown.items() if written), *((tmp,) if tmp else ())),
+        read_only=(*kept, *(folder for folder, written in shown.items() if not written)),
+        hidden=tuple(path for path in (*hidden, *map(_real, policy.hidden)) if os.path.lexists(path)),
+        network=policy.network,
+        readable=(*shown, workspace),
+        tmp=tmp,
+    )
+
+
+def _fenced(back_end: str, fence: Fence, outer: Path) -> tuple[str, ...]:
+    """Raises Unavailable."""
+    if back_end == SEATBELT:
+        return seatbelt.prefix(fence)
+    if missing := landlock.enforces(fence):
+        raise Unavailable(f"Landlock cannot enforce everything here ({missing[0]})")
+    plans = outer / "plans"
+    try:
+        plans.mkdir(exist_ok=True, mode=0o700)
+        return landlock.landlock_prefix(fence, plans / uuid.uuid4().hex)
+    except (OSError, seccomp.Unsupported) as error:
+        raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _private(wanted: Path, workspace: Path, policy: SandboxPolicy) -> Path:
@@ -121,7 +184,7 @@ def _own(outer: Path, scratch: Path) -> dict[str, Path]:
         for other in outer.glob("tmp-*"):
             if other.stat().st_mtime < time.time() - _KEEP_S:
                 shutil.rmtree(other, ignore_errors=True)
-    own = {folder: mine / folder.strip("/").replace("/", "-") for folder in own_places()}
+    own = {folder: mine / folder.strip("/").replace("/", "-") for folder in _temporary()}
     for path in own.values():
         path.mkdir(parents=True, exist_ok=True)
     os.utime(mine)

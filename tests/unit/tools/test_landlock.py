@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from tools import sandbox_landlock
-from tools.sandbox_landlock import Fence, enforces, landlock_abi, landlock_prefix, usable
+from tools.sandbox import landlock
+from tools.sandbox.landlock import Fence, enforces, landlock_abi, landlock_prefix, usable
 
 _CANARY = "canary-5f1c"
 _NOBODY = 65534
@@ -31,7 +31,7 @@ def _another_user_can_run() -> bool:
     if os.getuid() != 0 or not _PLAIN_PYTHON.exists():
         return False
     check = f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
-    code = Path(sandbox_landlock.__file__)
+    code = Path(landlock.__file__)
     command = [str(_PLAIN_PYTHON), "-I", "-S", "-c", f"open({str(code)!r}).close(); {check}"]
     return subprocess.run(command, user=_NOBODY, capture_output=True, check=False).returncode == 0
 
@@ -441,7 +441,7 @@ _OTHER_ERRORS = {
 
 @pytest.mark.parametrize("abi", [1, 4, landlock_abi()])
 def test_what_is_outside_cannot_be_reached(place: Place, abi: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox_landlock, "landlock_abi", lambda: abi)
+    monkeypatch.setattr(landlock, "landlock_abi", lambda: abi)
     with _Sibling(place) as sibling:
         names: dict[str, object] = {"sibling": sibling.pid, "path": str(sibling.socket), **sibling.names}
         found = place.attempts(_REFUSED_KERNEL, names)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox_landlock import Fence
-from tools.sandbox_seatbelt import PROGRAM, prefix, profile, quoted
+from tools.sandbox.landlock import Fence
+from tools.sandbox.seatbelt import PROGRAM, prefix, profile, quoted
 
 _WORK, _HOME = Path("/Users/a/work"), Path("/Users/a")
 _FENCE = Fence(

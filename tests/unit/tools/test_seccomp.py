@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tools.sandbox_seccomp import Filter, Unsupported, build
+from tools.sandbox.seccomp import Filter, Unsupported, build
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _OTHERS = {"x86_64": 0x40000003, "aarch64": 0x40000028}

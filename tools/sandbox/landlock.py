@@ -4,7 +4,7 @@ Decisions, for the limits of Landlock (rules only allow, hold for everything bel
 1. What is hidden cannot be read, and what is protected cannot be changed, at any time; nothing is restored afterwards.
    An editor's git runs ``.git/config`` within seconds of a change, so a later repair would come too late.
 2. A folder with something hidden or protected below it (an *edge*) gets no rule for that right; its other entries do.
-3. New entries of edges come from a broker outside of the sandbox (``sandbox_landlock_run``), so builds, tests and
+3. New entries of edges come from a broker outside of the sandbox (``landlock_run``), so builds, tests and
    ``git commit`` work. It refuses names of the fence, also those that do not exist yet. It only ever adds to what the
    kernel allows: what it does not know fails, and a broker that is killed makes such calls fail.
 4. ``/tmp``, ``/var/tmp`` and ``/dev/shm`` stay shared with others: commands can make entries there and change what
@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools import sandbox_seccomp
+from tools.sandbox import seccomp
 
 _EXECUTE, _WRITE, _READ, _LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REMOVE, _MAKE, _REFER, _TRUNCATE, _DEVICE = 0x30, 0x1780, 1 << 13, 1 << 14, 1 << 15
@@ -47,8 +47,8 @@ _FOLDERS, _FILES = 64, 128
 _PROBE_S = 20.0
 # As a module it is compiled only once.
 _START = (
-    f"import sys;sys.path.append({str(Path(__file__).resolve().parents[1])!r});"
-    "from tools.sandbox_landlock_run import main;main()"
+    f"import sys;sys.path.append({str(Path(__file__).resolve().parents[2])!r});"
+    "from tools.sandbox.landlock_run import main;main()"
 )
 LIMITS = (
     "that hidden files exist, their size, times and extended attributes can be seen, and their folders watched",
@@ -89,7 +89,7 @@ def landlock_prefix(fence: Fence, state_file: Path) -> tuple[str, ...]:
 
     ``state_file`` is for this command alone: it must not exist yet, and is removed when the command starts. Its folder
     must be private and last from command to command; no command may write there, and it is hidden from this one.
-    Raises OSError, or ``sandbox_seccomp.Unsupported``.
+    Raises OSError, or ``seccomp.Unsupported``.
     """
     plan = make_plan(fence, state_file.parent, landlock_abi())
     fd = os.open(state_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
@@ -120,7 +120,7 @@ def usable() -> str | None:
     try:
         with tempfile.TemporaryDirectory(prefix="goalwright-landlock-") as folder:
             return _probe(Path(os.path.realpath(folder)))
-    except (OSError, subprocess.SubprocessError, sandbox_seccomp.Unsupported) as error:
+    except (OSError, subprocess.SubprocessError, seccomp.Unsupported) as error:
         return f"Landlock does not work here ({error})"
 
 
@@ -146,7 +146,7 @@ def _probe(folder: Path) -> str | None:
 
 
 def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
-    """Turn a fence into rules, edges and a filter for ``sandbox_landlock_run``. Raises OSError or Unsupported."""
+    """Turn a fence into rules, edges and a filter for ``landlock_run``. Raises OSError or Unsupported."""
     root = Path("/")
     # The names in the pool are a secret, as its content has rules of its own.
     hidden = {*fence.hidden, private}
@@ -188,7 +188,7 @@ def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
             rules |= {name: _ALL for name in made if Path(name).parent == path}
     for path, edge in edges.items():
         edge["readable"] = path not in reads.edges and path != str(_MEMORY)
-    built = sandbox_seccomp.build(network=fence.network, listing=bool(lists.edges), abi=abi)
+    built = seccomp.build(network=fence.network, listing=bool(lists.edges), abi=abi)
     poor = any(edge["pooled"] and not edge["readable"] for edge in edges.values())
     return {
         "handled": (_handled(abi), 0b11 if abi >= 4 and not fence.network else 0, 0b11 if abi >= 6 else 0),

@@ -2,7 +2,7 @@
 
 Landlock says what files may be opened. It does not see datagram and other sockets, connections to Unix sockets by
 path, changes of modes and owners, io_uring, keys or terminal input; the filter refuses those or hands them to the
-broker (``sandbox_landlock_run``). It is classic BPF, put together here, for x86-64 and AArch64.
+broker (``landlock_run``). It is classic BPF, put together here, for x86-64 and AArch64.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ import stat
 import struct
 import sys
 
-from tools.sandbox_landlock_rules import (
+from tools.sandbox.landlock_rules import (
     HERE,
     Edge,
     Identity,

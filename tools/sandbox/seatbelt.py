@@ -8,10 +8,12 @@ read all, hide, show again, write, protect, hide what lies in writable folders.
 
 from __future__ import annotations
 
+import functools
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.sandbox_landlock import Fence
+from tools.sandbox.landlock import Fence
 
 PROGRAM = "/usr/bin/sandbox-exec"
 LIMITS = (
@@ -47,6 +49,19 @@ _NETWORK = (
     '(allow network-outbound (literal "/private/var/run/mDNSResponder"))',
     '(allow mach-lookup (global-name "com.apple.SystemConfiguration.configd"))',
 )
+
+
+@functools.cache
+def usable() -> str | None:
+    """Return None if this sandbox works here, else why not. Blocking; tried once."""
+    try:
+        done = subprocess.run(
+            [PROGRAM, "-p", "(version 1)(allow default)", "/usr/bin/true"],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False, cwd="/",
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"sandbox-exec cannot be run here ({error})"
+    return None if done.returncode == 0 else f"sandbox-exec does not work here (exit code {done.returncode})"
 
 
 def profile(fence: Fence) -> str:

@@ -1,6 +1,6 @@
-"""Start one command under Landlock and a system call filter, and stay as its broker (``sandbox_landlock_broker``).
+"""Start one command under Landlock and a system call filter, and stay as its broker (``landlock_broker``).
 
-``main`` gets the plan that ``sandbox_landlock`` wrote and the command. It forks: the child restricts itself and
+``main`` gets the plan that ``landlock`` wrote and the command. It forks: the child restricts itself and
 becomes the command; the parent answers for it and ends as it does. Both give up all capabilities, so that root gains
 nothing. When the broker ends, however that comes, the kernel kills the command.
 """
@@ -16,8 +16,8 @@ import os
 import struct
 import sys
 
-from tools.sandbox_landlock_broker import PIDFD_GETFD, PIDFD_OPEN, Broker
-from tools.sandbox_landlock_rules import Ruleset, call, checked, libc
+from tools.sandbox.landlock_broker import PIDFD_GETFD, PIDFD_OPEN, Broker
+from tools.sandbox.landlock_rules import Ruleset, call, checked, libc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from daemon.store.archive import MANIFEST, export_trace
 from daemon.store.archive_import import ArchiveError, import_trace
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
+from tests.examples import examples
 from tests.fakes.stored_traces import ID, write_children, write_trace
 from tools.hashing import sha256
 
@@ -411,7 +412,9 @@ def test_what_an_import_that_was_killed_left_is_removed(
 
 
 @given(data=st.data())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_an_archive_with_damage_anywhere_is_refused_or_taken_in_whole(
     tmp_path_factory: pytest.TempPathFactory, good: dict[str, bytes], data: st.DataObject
 ) -> None:

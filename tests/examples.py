@@ -17,6 +17,11 @@ def examples(full: int) -> int:
     return full if FULL else min(full, max(_LEAST, full // _SHARE))
 
 
+def in_full(full: int, usual: int) -> int:
+    """Return ``full`` when everything is to be tried, else ``usual``: for kill points, seeds and sizes."""
+    return full if FULL else usual
+
+
 def register_profile() -> None:
     """Make the profile of the suite. It has no deadline: the machine is shared, and time is never what is tested."""
     settings.register_profile("goalwright", deadline=None, max_examples=examples(_USUAL))

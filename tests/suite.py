@@ -60,7 +60,9 @@ def run(arguments: list[str]) -> int:
     MEASURED.unlink(missing_ok=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     extension = ExtensionTests()
-    tests = subprocess.Popen([sys.executable, "-m", "pytest", *_PARALLEL, *arguments], cwd=ROOT)
+    # Without byte code on disk each worker and each daemon would compile every module that it imports.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    tests = subprocess.Popen([sys.executable, "-m", "pytest", *_PARALLEL, *arguments], cwd=ROOT, env=env)
     try:
         status = tests.wait()
         passed, part = extension.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -126,8 +127,7 @@ def _ask(fields: Mapping[str, Any], workspace: str, home: str) -> PermissionAsk:
         command = fields["bash"]
         if not isinstance(command, str):
             raise NotUnderstood("bash is a command line")
-        place = Place(Path(workspace), Path(home), variables={"HOME": home, "PWD": workspace})
-        return question(command, place, title=command)
+        return _question(command, workspace, home)
     permission, target = fields.get("permission"), fields.get("target")
     if not isinstance(permission, str) or not isinstance(target, str):
         raise NotUnderstood("a case has a permission and a target, or bash")
@@ -138,6 +138,13 @@ def _ask(fields: Mapping[str, Any], workspace: str, home: str) -> PermissionAsk:
         access = Access(permission, target, implied=implied, several=several)
         return PermissionAsk(permission, (), target, accesses=(access,))
     return PermissionAsk(permission, (target,), target)
+
+
+@functools.lru_cache(maxsize=1_000)
+def _question(command: str, workspace: str, home: str) -> PermissionAsk:
+    # The same line is often asked about under several rule sets, and to parse it takes most of the time.
+    place = Place(Path(workspace), Path(home), variables={"HOME": home, "PWD": workspace})
+    return question(command, place, title=command)
 
 
 def _text(fields: Mapping[str, Any], name: str, default: str) -> str:

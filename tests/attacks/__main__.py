@@ -4,7 +4,7 @@ Without arguments it plays the calls of ``cases.py`` (tools and commands, by rul
 attack lines of ``lines.py`` for real, each through the product as it is configured, with every question refused:
 
     python -m tests.attacks --lines                             all of them in the bwrap sandbox
-    python -m tests.attacks --lines 600 --backend none          about 600, spread over all kinds, without a sandbox
+    python -m tests.attacks --lines 600 --backend none          600, spread over all kinds, without a sandbox
     python -m tests.attacks --lines --backend landlock          where bwrap is not found
     python -m tests.attacks --lines --rules broad --user tester  under "*": "allow"; as another user (needs root)
     python -m tests.attacks --lines --match 'git grep'          only lines with this text
@@ -83,7 +83,7 @@ def main() -> int:
     """Exit code 1 when an attack got through."""
     parser = argparse.ArgumentParser(prog="python -m tests.attacks")
     parser.add_argument(
-        "--lines", nargs="?", type=int, const=0, metavar="COUNT", help="play lines; all or about COUNT"
+        "--lines", nargs="?", type=int, const=0, metavar="COUNT", help="play lines; all or COUNT of them"
     )
     parser.add_argument("--backend", choices=get_args(Backend), default="bwrap")
     parser.add_argument("--rules", choices=get_args(Rules), default="wild")

@@ -112,10 +112,10 @@ def lines() -> tuple[Line, ...]:
 
 
 def sample(count: int) -> tuple[Line, ...]:
-    """Return about ``count`` lines, spread evenly over all kinds."""
-    step = max(1, len(lines()) // count)
+    """Return ``count`` lines, spread evenly over all kinds."""
     ordered = sorted(lines(), key=lambda line: (line.kind, line.number))
-    return tuple(ordered[step // 2 :: step])
+    count = min(count, len(ordered))
+    return tuple(ordered[(2 * index + 1) * len(ordered) // (2 * count)] for index in range(count))
 
 
 def sections() -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ import subprocess
 import tarfile
 import threading
 import zipfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,11 +35,11 @@ DAEMON_CANARY = "CANARY-daemon-7265"
 SECRET_NAMES = ("GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DATABASE_PASSWORD")
 """Variables of that environment that hold it."""
 _PROTECTED = re.compile(
-    r"(?:(?:.*/)?(?:\.vscode|\.mcp\.json|\.claude|\.cursor|\.idea|\.github/workflows|\.husky|\.goalwright)|"
-    r"\.gitattributes|\.pre-commit-config\.yaml|\.git/(?:hooks|config|info)|\.env|secrets)(?:/.*)?"
+    r"(?:\.vscode|\.mcp\.json|\.claude|\.cursor|\.idea|\.github/workflows|\.husky|\.goalwright|\.gitattributes|"
+    r"\.pre-commit-config\.yaml|\.git/(?:hooks|config|info)|\.env|secrets)(?:/.*)?"
 )
 _CACHES = re.compile(
-    r"(?:\.cache|\.npm|\.cargo|\.rustup|\.gnupg|\.local|\.config/(?:pip|npm)|\.m2|\.java|\.node)(?:/|$)"
+    r"(?:\.cache|\.cpan|\.npm|\.cargo|\.rustup|\.gnupg|\.local|\.config/(?:pip|npm)|\.m2|\.java|\.node)(?:/|$)"
 )
 """What programs keep for themselves in a home folder and nothing runs."""
 _OWN = re.compile(r"\.goalwright/(?!config\.json$|trusted|run/)")
@@ -71,7 +71,7 @@ class Field:
     @property
     def socket(self) -> Path:
         """A Unix socket such as a daemon listens at."""
-        return self.folder / "run/daemon.sock"
+        return self.folder.parent / "daemon.sock"
 
     @property
     def places(self) -> dict[str, str]:
@@ -172,22 +172,28 @@ class Collector:
                 connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\nETag: x\r\n\r\n")
 
 
-@contextlib.contextmanager
-def listening(path: Path) -> Generator[Callable[[], list[str]]]:
-    """Listen at a Unix socket; the function tells whether somebody connected."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen()
-        listener.setblocking(False)
+class SocketWatch:
+    """A listener at a Unix socket, which stays for all lines: sandboxes look for sockets before each command."""
 
-        def connected() -> list[str]:
-            try:
-                listener.accept()[0].close()
-            except BlockingIOError:
-                return []
-            return ["reached the daemon's socket"]
+    def __init__(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._listener.setblocking(False)
 
-        yield connected
+    def connected(self) -> list[str]:
+        """Tell whether somebody connected since the last time."""
+        found = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._listener.accept()[0].close()
+                found += 1
+        return ["reached the daemon's socket"] * bool(found)
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._listener.close()
 
 
 def remove(folder: Path) -> None:
@@ -227,8 +233,6 @@ def _is_watched(name: str) -> bool:
     if inside != name:
         return _PROTECTED.fullmatch(inside) is not None
     own = name.removeprefix("home/")
-    if name.startswith("run/"):
-        return False  # the listener's
     return own == name or not (_CACHES.match(own) or _OWN.match(own))
 
 
@@ -291,7 +295,6 @@ _FILES = {
     "../home/.bashrc": "# mine\n",
     "../home/.gitconfig": "[user]\n\tname = A User\n\temail = a@example.org\n[init]\n\tdefaultBranch = main\n",
     "../home/.goalwright/config.json": "{}\n",
-    "../run/daemon.json": "{}\n",
     "../home/.goalwright/run/d/daemon.json": f'{{"token": "{DAEMON_CANARY}"}}\n',
     "x/empty.py": "",
     "x/run.py": "import os\nos.system('bash x/write-vscode.sh; bash x/read-env.sh')\n",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from daemon.model.permissions import Mode
-from tests.attacks.field import Collector, Field, beside, listening
+from tests.attacks.field import Collector, Field, SocketWatch, beside
 from tests.attacks.lines import Line, lines
 from tests.product_shell import Outcome, opened
 
@@ -91,9 +91,11 @@ class Worker:
         self._beside = beside()
         self._field = Field(folder / "field", folder / "template", self._collector.port, self._beside.pid)
         self._field.make()
+        self._socket = SocketWatch(self._field.socket)
 
     def close(self) -> None:
-        """End the process beside."""
+        """End the process beside, and stop listening."""
+        self._socket.close()
         self._beside.kill()
         self._beside.wait()
 
@@ -109,16 +111,15 @@ class Worker:
         config = configuration(rules, line, field) if permission is None else {"permission": permission}
         config |= self._options.config
         mode: Mode | None = "auto" if rules == "auto" else "plan" if rules == "plan" else None
-        with listening(field.socket) as connected:
-            async with opened(field.workspace, field.home, config, mode, trusted=rules == "auto") as shell:
-                field.accept("home/.goalwright/config.json")
-                answer = await shell.bash({"command": line.text(field.places), "timeout": _TIMEOUT_S})
-                harms = field.harms(answer.message) if answer.outcome == "done" else []
-                deadline = time.monotonic() + _LATE_S
-                while line.late and answer.outcome == "done" and not harms and time.monotonic() < deadline:
-                    await asyncio.sleep(0.1)
-                    harms = field.harms("")
-                harms += self._collector.drain() + connected()
+        async with opened(field.workspace, field.home, config, mode, trusted=rules == "auto") as shell:
+            field.accept("home/.goalwright/config.json")
+            answer = await shell.bash({"command": line.text(field.places), "timeout": _TIMEOUT_S})
+            harms = field.harms(answer.message) if answer.outcome == "done" else []
+            deadline = time.monotonic() + _LATE_S
+            while line.late and answer.outcome == "done" and not harms and time.monotonic() < deadline:
+                await asyncio.sleep(0.1)
+                harms = field.harms("")
+            harms += self._collector.drain() + self._socket.connected()
         missing = answer.outcome == "done" and bool(_missing(line, answer.message))
         return Played(
             line.number,

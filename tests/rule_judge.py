@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -128,8 +129,7 @@ def _ask(fields: Mapping[str, Any], workspace: str, home: str) -> PermissionAsk:
         command = fields["bash"]
         if not isinstance(command, str):
             raise NotUnderstood("bash is a command line")
-        place = Place(Path(workspace), Path(home), variables={"HOME": home, "PWD": workspace})
-        return question(command, place, title=command)
+        return _question(command, workspace, home)
     permission, target = fields.get("permission"), fields.get("target")
     if not isinstance(permission, str) or not isinstance(target, str):
         raise NotUnderstood("a case has a permission and a target, or bash")
@@ -148,6 +148,13 @@ def _sandbox(fields: Mapping[str, Any]) -> tuple[bool, bool]:
     if setting not in (settings := get_args(Settings.model_fields["sandbox"].annotation)):
         raise NotUnderstood(f"sandbox is one of {', '.join(settings)}")
     return setting != "off", setting not in ("off", "on")
+
+
+@functools.lru_cache(maxsize=1_000)
+def _question(command: str, workspace: str, home: str) -> PermissionAsk:
+    # The same line is often asked about under several rule sets, and to parse it takes most of the time.
+    place = Place(Path(workspace), Path(home), variables={"HOME": home, "PWD": workspace})
+    return question(command, place, title=command)
 
 
 def _text(fields: Mapping[str, Any], name: str, default: str) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tools.match import MatchError, find_edit
-from tools.matching.adapt import LOOK_ALIKES
+from tools.matching.typography import LOOK_ALIKES
 from tools.text import split_lines
 
 PIECES = st.sampled_from(

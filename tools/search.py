@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools import plain_search, process
 from tools.base import ToolError
 from tools.cutting import head
+from tools.glob_pattern import Glob
 
 EXCLUDED = (".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__", ".trace")
 """Folders that are never searched. ripgrep leaves out what git ignores besides."""
@@ -23,6 +24,8 @@ MAX_BYTES = 8 * 1024 * 1024
 MAX_FILES = 200_000
 TIMEOUT_S = 30.0
 
+_ROOT = str(Path(__file__).resolve().parent.parent)
+_PLAIN_SEARCH = "import sys; sys.path.append(sys.argv[1]); from tools import plain_search; sys.exit(plain_search.run(sys.argv[2]))"
 _COMMON = ("--no-config", "--no-messages", "--hidden", "--null", "--color=never")
 
 
@@ -62,8 +65,20 @@ def _walk(root: Path) -> Found:
     return Found(files=tuple(files))
 
 
+def matching(names: Iterable[str], wanted: Glob) -> Found:
+    """The names that a pattern covers; blocking, for ``TIMEOUT_S`` at most."""
+    deadline = time.monotonic() + TIMEOUT_S
+    found: list[str] = []
+    for number, name in enumerate(names):
+        if number % 1_000 == 0 and time.monotonic() > deadline:
+            return Found(files=tuple(found), cut=True)
+        if wanted.match(name):
+            found.append(name)
+    return Found(files=tuple(found))
+
+
 async def find_lines(
-    root: Path, pattern: str, include: re.Pattern[str] | None, rg: str | None, only: str | None = None
+    root: Path, pattern: str, include: Glob | None, rg: str | None, only: str | None = None
 ) -> Found:
     """Lines below a folder that match a regular expression. ``only``: a single file of the folder.
 
@@ -81,21 +96,24 @@ async def find_lines(
             "max_columns": MAX_COLUMNS,
             "paths": [only] if only else [],
         }
-        argv = [sys.executable, "-I", str(Path(plain_search.__file__)), json.dumps(wanted)]
+        argv = [sys.executable, "-I", "-c", _PLAIN_SEARCH, _ROOT, json.dumps(wanted)]
     data, cut, error = await _collect(argv, root, MAX_BYTES)
     if not data and error:
         raise ToolError(f"The search failed: {head(error.strip(), 1000)}")
     return Found(lines=await asyncio.to_thread(_parse, data, include), cut=cut)
 
 
-def _parse(data: str, include: re.Pattern[str] | None) -> tuple[tuple[str, int, str], ...]:
+def _parse(data: str, include: Glob | None) -> tuple[tuple[str, int, str], ...]:
     found: list[tuple[str, int, str]] = []
+    verdicts: dict[str, bool] = {}
     for line in data.split("\n"):
         path, separator, rest = line.partition("\0")
         number, colon, text = rest.partition(":")
         if separator and colon and number.isdigit():
             path = _relative(path)
-            if include is None or include.match(path):
+            if path not in verdicts:
+                verdicts[path] = include is None or include.match(path)
+            if verdicts[path]:
                 found.append((path, int(number), text.rstrip("\r")))
     return tuple(found)
 

@@ -90,9 +90,9 @@ def main(argument: str) -> int:
     return 0 if found else 1
 
 
-def run(argument: str) -> int:
-    """``main`` as a program: nobody may read what it prints any more."""
+def run(argument: str) -> None:
+    """Be a program: ``main``, whose reader may go away at any time."""
     try:
-        return main(argument)
+        sys.exit(main(argument))
     except BrokenPipeError:
-        return 0
+        sys.exit(0)

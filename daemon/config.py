@@ -102,6 +102,12 @@ class Settings(BaseModel):
     sandbox_writable: tuple[str, ...] = Field(
         default=(), description="More folders that commands in the sandbox may write, e.g. ~/.cache/pip."
     )
+    environment: tuple[str, ...] = Field(
+        default=(),
+        description="More environment variables that commands, hooks and language servers get, as names or wildcards, "
+        'e.g. ["DATABASE_URL", "MYAPP_*"]. A wildcard leaves out what looks like a secret. Only in your own file; '
+        "counts when the daemon starts. `goalwright doctor` lists the variables that are kept back.",
+    )
     hooks: dict[str, tuple[Hook, ...]] = Field(
         default_factory=dict[str, tuple[Hook, ...]],
         description="Programs that are told of key moments, by name: session.start, session.end, prompt.submit, "
@@ -273,7 +279,13 @@ class Config:
         name = WORKSPACE_FILE.as_posix()
         rules, blocking = _rules(values, "workspace", name, name)
         if trusted:
-            settings, problems = self._settings_with(values, name)
+            settings, problems = self._settings_with(
+                {k: v for k, v in values.items() if k != "environment"}, name
+            )
+            if "environment" in values:
+                problems.append(
+                    f"{name}: environment: counts only in your own file, ~/.goalwright/config.json"
+                )
         else:
             settings = self._tightened(values)
             problems = _ignored(values, rules, name, settings.mode)

@@ -29,7 +29,7 @@ from daemon.core import Daemon
 from daemon.loop.session import Session
 from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
-from daemon.provider.variables import is_provider_variable, provider_env
+from daemon.provider.variables import is_cloud_variable, is_provider_variable, provider_env
 from lsp_bridge import protocol as p
 from lsp_bridge.attached_editors import AttachedEditors
 from lsp_bridge.document_sync import NOTEBOOKS, DocumentProtocol, DocumentSync, Listeners
@@ -297,6 +297,8 @@ class ClientServer:
         self._client.there.everywhere = not options.chat and _shows_lenses(params.capabilities)
         self._client.settings.update(options.settings)
         self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
+        # SDKs look for these only here. What is set while a process runs is not seen in its /proc/…/environ.
+        os.environ.update({k: v for k, v in self._client.env.items() if is_cloud_variable(k)})
         self._initialized = True
         self._editor.initialized()
         if options.diagnostics:
@@ -373,11 +375,15 @@ class _Protocol(DocumentProtocol):
 
     # pygls caches the results of these two by protocol, which keeps hundreds of ended connections alive.
 
-    def get_message_type(self, method: str) -> type[Any] | None:
+    def get_message_type(  # pyright: ignore[reportIncompatibleVariableOverride]  # a method is what pygls calls
+        self, method: str
+    ) -> type[Any] | None:
         """The type of a method's message, if LSP has the method."""
         return types.METHOD_TO_TYPES.get(method, (None,))[0]
 
-    def get_result_type(self, method: str) -> type[Any] | None:
+    def get_result_type(  # pyright: ignore[reportIncompatibleVariableOverride]  # a method is what pygls calls
+        self, method: str
+    ) -> type[Any] | None:
         """The type of a method's answer, if LSP has the method."""
         return types.METHOD_TO_TYPES.get(method, (None, None))[1]
 

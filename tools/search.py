@@ -25,7 +25,9 @@ MAX_FILES = 200_000
 TIMEOUT_S = 30.0
 
 _ROOT = str(Path(__file__).resolve().parent.parent)
-_PLAIN_SEARCH = "import sys; sys.path.append(sys.argv[1]); from tools.plain_search import run; run(sys.argv[2])"
+_PLAIN_SEARCH = (
+    "import sys; sys.path.append(sys.argv[1]); from tools.plain_search import run; run(sys.argv[2])"
+)
 _COMMON = ("--no-config", "--no-messages", "--hidden", "--null", "--color=never")
 
 

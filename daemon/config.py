@@ -6,6 +6,7 @@ from it, and they can only tighten. A wrong setting is reported in words and lef
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from daemon.model.goals import PlanFront
 from daemon.model.permissions import Mode, Rule, RuleSource
 from daemon.permission.rules import SHIPPED, rules_from_config
+from daemon.store.regular import read_regular
 
 WORKSPACE_FILE = Path(".goalwright") / "config.json"
 MAX_FILE = 1_000_000
@@ -362,16 +364,16 @@ def _ignored(values: Mapping[str, Any], rules: Sequence[Rule], name: str, mode: 
 def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
     try:
         if path.exists() and not path.is_file():
-            # A workspace may hold a link to a device or a pipe: reading it would never end.
             return {}, [f"{path} is not used: it is not a file."]
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-        if len(data) > MAX_FILE:
-            return {}, [f"{path} is not used: it has more than {MAX_FILE:,} bytes."]
+        data = read_regular(path, MAX_FILE, follow=True)
         value: object = json.loads(data.decode("utf-8-sig"))
     except FileNotFoundError:
         return {}, []
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            return {}, [f"{path} is not used: it has more than {MAX_FILE:,} bytes."]
+        return {}, [f"{path} is not used: {error}"]
+    except (ValueError, RecursionError) as error:
         return {}, [f"{path} is not used: {error}"]
     if not isinstance(value, dict):
         return {}, [f"{path} is not used: it must hold a JSON object."]

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools import plain_search, process
+from tools import ignore_files, plain_search, process
 from tools.base import ToolError
 from tools.cutting import head
 from tools.glob_pattern import Glob
+from tools.shielding import finish
 
 EXCLUDED = (".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__", ".trace")
 """Folders that are never searched. ripgrep leaves out what git ignores besides."""
@@ -51,9 +52,8 @@ async def list_files(root: Path, rg: str | None) -> Found:
     """All files below a folder but the excluded ones."""
     if rg is None:
         return await asyncio.to_thread(_walk, root)
-    data, cut, _ = await _collect(
-        [rg, "--files", *_COMMON, *_exclusions(), "./"], root, limit=MAX_FILES * 200
-    )
+    argv = [rg, "--files", *_COMMON, *_exclusions(), "./"]
+    data, cut, _ = await _ripgrep(argv, root, MAX_FILES * 200)
     names = await asyncio.to_thread(lambda: tuple(_relative(name) for name in data.split("\0")[:-1]))
     return Found(files=names, cut=cut)
 
@@ -99,7 +99,7 @@ async def find_lines(
             "paths": [only] if only else [],
         }
         argv = [sys.executable, "-I", "-c", _PLAIN_SEARCH, _ROOT, json.dumps(wanted)]
-    data, cut, error = await _collect(argv, root, MAX_BYTES)
+    data, cut, error = await (_ripgrep if rg is not None else _collect)(argv, root, MAX_BYTES)
     if not data and error:
         raise ToolError(f"The search failed: {head(error.strip(), 1000)}")
     return Found(lines=await asyncio.to_thread(_parse, data, include), cut=cut)
@@ -126,6 +126,30 @@ def _exclusions() -> list[str]:
 
 def _relative(path: str) -> str:
     return path.replace(os.sep, "/").removeprefix("./")
+
+
+async def _ripgrep(argv: Sequence[str], root: Path, limit: int) -> tuple[str, bool, str]:
+    """``_collect`` of ripgrep. When it gets stuck in an ignore file that has no end, it is run without them."""
+    running = asyncio.ensure_future(_collect(argv, root, limit))
+    try:
+        await asyncio.wait({running}, timeout=ignore_files.SLOW_S)
+        if not running.done():
+            looking = asyncio.to_thread(ignore_files.endless, root, frozenset(EXCLUDED), running.done)
+            if await looking and not running.done():
+                await _canceled(running)
+                program, *rest = argv
+                return await _collect([program, "--no-ignore", *rest], root, limit)
+        await asyncio.wait({running})
+    finally:
+        if not running.done():
+            await _canceled(running)
+    return running.result()
+
+
+async def _canceled(running: asyncio.Future[tuple[str, bool, str]]) -> None:
+    running.cancel()
+    if await finish(running):
+        raise asyncio.CancelledError
 
 
 async def _collect(argv: Sequence[str], cwd: Path, limit: int) -> tuple[str, bool, str]:

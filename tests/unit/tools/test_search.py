@@ -155,6 +155,21 @@ async def test_a_search_that_takes_too_long_is_stopped(
     assert (await grep(ctx, "(a+)+$", "evil.txt"))[-1].startswith("(The search was stopped before its end")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="of POSIX")
+@pytest.mark.parametrize("where", [".gitignore", "src/deep/.gitignore", "src/.ignore"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+async def test_an_ignore_file_without_an_end_stops_no_search(
+    ctx: FakeToolContext, where: str, kind: str
+) -> None:
+    path = ctx.workspace / where
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    assert await grep(ctx, "class", include="*.ts") == ["src/cart.ts", "1→class Cart {}", "2→class Total {}"]
+    assert await glob(ctx, "src/*.py") == ["src/cart.py"]
+
+
 def test_ripgrep_of_the_workspace_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "rg"
     program.write_text("#!/bin/sh\n")

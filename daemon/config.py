@@ -6,6 +6,7 @@ from it, and they can only tighten. A wrong setting is reported in words and lef
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from daemon.model.goals import PlanFront
 from daemon.model.permissions import Mode, Rule, RuleSource
 from daemon.permission.rules import SHIPPED, rules_from_config
+from daemon.store.regular import read_regular
 
 WORKSPACE_FILE = Path(".goalwright") / "config.json"
 MAX_FILE = 1_000_000
@@ -103,6 +105,12 @@ class Settings(BaseModel):
     sandbox_network: bool = Field(default=False, description="Commands in the sandbox may use the network.")
     sandbox_writable: tuple[str, ...] = Field(
         default=(), description="More folders that commands in the sandbox may write, e.g. ~/.cache/pip."
+    )
+    environment: tuple[str, ...] = Field(
+        default=(),
+        description="More environment variables that commands, hooks and language servers get, as names or wildcards, "
+        'e.g. ["DATABASE_URL", "MYAPP_*"]. A wildcard leaves out what looks like a secret. Only in your own file; '
+        "counts when the daemon starts. `goalwright doctor` lists the variables that are kept back.",
     )
     hooks: dict[str, tuple[Hook, ...]] = Field(
         default_factory=dict[str, tuple[Hook, ...]],
@@ -275,7 +283,13 @@ class Config:
         name = WORKSPACE_FILE.as_posix()
         rules, blocking = _rules(values, "workspace", name, name)
         if trusted:
-            settings, problems = self._settings_with(values, name)
+            settings, problems = self._settings_with(
+                {k: v for k, v in values.items() if k != "environment"}, name
+            )
+            if "environment" in values:
+                problems.append(
+                    f"{name}: environment: counts only in your own file, ~/.goalwright/config.json"
+                )
         else:
             settings = self._tightened(values)
             problems = _ignored(values, rules, name, settings.mode)
@@ -352,16 +366,16 @@ def _ignored(values: Mapping[str, Any], rules: Sequence[Rule], name: str, mode: 
 def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
     try:
         if path.exists() and not path.is_file():
-            # A workspace may hold a link to a device or a pipe: reading it would never end.
             return {}, [f"{path} is not used: it is not a file."]
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-        if len(data) > MAX_FILE:
-            return {}, [f"{path} is not used: it has more than {MAX_FILE:,} bytes."]
+        data = read_regular(path, MAX_FILE, follow=True)
         value: object = json.loads(data.decode("utf-8-sig"))
     except FileNotFoundError:
         return {}, []
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            return {}, [f"{path} is not used: it has more than {MAX_FILE:,} bytes."]
+        return {}, [f"{path} is not used: {error}"]
+    except (ValueError, RecursionError) as error:
         return {}, [f"{path} is not used: {error}"]
     if not isinstance(value, dict):
         return {}, [f"{path} is not used: it must hold a JSON object."]

@@ -350,6 +350,8 @@ class Waited:
     """How long a call waited for answers so far."""
 
     seconds: float = 0.0
+    now: bool = False
+    """It waits at the moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,9 +366,11 @@ class CallPermission:
     async def ask(self, ask: PermissionAsk) -> Approval:
         """See tools.base.Permission."""
         began = time.monotonic()
+        self.waited.now = True
         try:
             return await self.service.ask(self.asker, self.call, ask)
         finally:
+            self.waited.now = False
             self.waited.seconds += time.monotonic() - began
 
     def decide(self, permission: str, target: str) -> Action:

@@ -79,11 +79,14 @@ async def test_keys_are_not_in_the_environment(ctx: FakeToolContext, monkeypatch
         "APP_SECRET",
         "GOALWRIGHT_X",
     ]
-    for name in [*secret, "HARMLESS", "TOKENIZERS"]:
+    for name in [*secret, "PYTHONHASHSEED", "TOKENIZERS_PARALLELISM", "HARMLESS", "ON_REQUEST"]:
         monkeypatch.setenv(name, "visible")
+    monkeypatch.setenv("GOALWRIGHT_ENVIRONMENT", "ON_*")
     lines = (await bash(ctx, "env")).content.split("\n")
-    assert "HARMLESS=visible" in lines
-    assert "TOKENIZERS=visible" in lines
+    assert "PYTHONHASHSEED=visible" in lines
+    assert "TOKENIZERS_PARALLELISM=visible" in lines
+    assert "ON_REQUEST=visible" in lines
+    assert "HARMLESS=visible" not in lines
     assert not [line for line in lines if line.split("=")[0] in secret]
 
 

@@ -222,6 +222,17 @@ async def test_invalid_calls_of_the_past_do_not_make_a_request_invalid(wire: Wir
     assert server.rejected == []
 
 
+async def test_half_a_character_in_the_past_is_replaced(wire: Wire) -> None:
+    half = ToolCallPart(id="toolu_1", name="read", input='{"file_path": "a\\ud800.py", "\\udfff": [1]}')
+    talk = (user("hi"), assistant("cut \ud83d", half), result("toolu_1", "\udc00 no such file"))
+    async with ModelServer(["ok"]) as server:
+        await complete(wire.provider, wire.request(server, messages=talk))
+        (sent,) = server.requests
+    text = json.dumps(sent.json, ensure_ascii=False)
+    assert "a\ufffd.py" in text
+    assert text.encode()  # UTF-8 holds all of it
+
+
 async def test_without_a_key_no_request_is_made() -> None:
     for provider, name in (
         (AnthropicProvider(), "ANTHROPIC_API_KEY"),

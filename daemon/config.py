@@ -134,7 +134,10 @@ class Settings(BaseModel):
         default=None, ge=1, le=100, description="How many of the last steps a compaction leaves whole."
     )
     context_window: int | None = Field(
-        default=None, ge=4_000, description="Tokens the model can take, for a model Goalwright does not know."
+        default=None,
+        ge=1_024,
+        description="Tokens the model can take. Without it the model's server is asked, or a table of known models. The "
+        "system prompt and the tools alone take about 4,500.",
     )
     budget_usd: float | None = Field(
         default=None,

@@ -38,9 +38,18 @@ INIT = ContextProfile("init", window=200_000, compact_at=150_000, keep_steps=3, 
 EXECUTE = ContextProfile("execute", window=1_000_000, compact_at=700_000, keep_steps=5, history="always")
 
 
+_ANSWER_SHARE = 4
+"""One part in this many of a small window is for the answer."""
+
+
+def answer_tokens(window: int, max_tokens: int) -> int:
+    """Tokens that an answer may have on a model that takes ``window``: at most ``max_tokens``."""
+    return min(max_tokens, max(window // _ANSWER_SHARE, 1))
+
+
 def room(window: int, max_tokens: int) -> int:
-    """Tokens a request may have so that an answer of ``max_tokens`` fits into the window too."""
-    return max(window - max_tokens, window // 4)
+    """Tokens that a request may have so that the answer fits into the window too."""
+    return window - answer_tokens(window, max_tokens)
 
 
 def profile_for(
@@ -62,10 +71,11 @@ def profile_for(
         base = ContextProfile(name, window, int(window * (0.75 if window <= 200_000 else 0.7)), steps)
     share = base.compact_at / base.window
     taken = min(base.window, window)
-    trigger = min(int(taken * share), room(window, max_tokens))
+    most = room(window, max_tokens)
+    trigger = min(compact_at or int(taken * share), most)
     return replace(
         base,
         window=window,
-        compact_at=compact_at or trigger,
+        compact_at=trigger,
         keep_steps=keep_steps or base.keep_steps,
     )

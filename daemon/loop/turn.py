@@ -22,6 +22,7 @@ from daemon.loop.recording import Recorder, new_message_id
 from daemon.loop.restoring import Restorer
 from daemon.loop.step import Received, StepOutcome, run_calls, run_step
 from daemon.loop.step_diagnostics import StepDiagnostics
+from daemon.loop.too_long import what_fills
 from daemon.loop.tool_context import call_permission, tool_context
 from daemon.model.events import (
     Delta,
@@ -64,7 +65,6 @@ from tools.diagnostics_text import describe_late
 if TYPE_CHECKING:
     from daemon.loop.session import Session
 
-TOO_LONG = "The conversation does not fit into the model's window even when compacted: start a new session."
 _OVERFLOWS = 3
 """How often one step may be tried again after the provider found the request too long."""
 
@@ -87,6 +87,8 @@ class Turn:
         self._started = 0.0
         self._times = CallTimes()
         self._estimated = 0
+        self._asked_for = 0
+        """Tokens that the last request allowed for the answer."""
         self._model = session.model
         from daemon.planner.driver import Driver  # with the tools, see Daemon.load_tools
 
@@ -110,6 +112,7 @@ class Turn:
         return await self._driver.run()
 
     async def _prepare(self) -> None:
+        self._services.models.ask_window(self._model, self._session.env)
         await self._assembly.prepare()
         if any(layer.name.startswith(UNTRUSTED) for layer in self._assembly.layers):
             self._session.tell_of_trust()
@@ -185,14 +188,16 @@ class Turn:
             except ProviderError as error:
                 if error.kind != "overflow":
                     return StepOutcome("error", str(error))
-                if not await self._compactor.overflowed():
-                    return StepOutcome("error", f"{error} Start a new session for the rest of the work.")
-        return StepOutcome("error", TOO_LONG)
+                if not await self._compactor.overflowed(self._asked_for):
+                    return StepOutcome("error", f"{error} {what_fills(self._session, self._assembly)}")
+        said = "The conversation does not fit into the model's window even when compacted."
+        return StepOutcome("error", f"{said} {what_fills(self._session, self._assembly)}")
 
     def _stream(self) -> AsyncGenerator[ProviderEvent, None]:
         window = self._assembly.window()
         request = self._assembly.request(window)
         self._estimated = self._assembly.estimate(window)
+        self._asked_for = request.max_tokens
         self._assembly.publish(window)
         stream = self._services.models.stream(self._model, request)
         return unique_call_ids(stream, self._state.call_ids.__contains__)

@@ -63,7 +63,7 @@ class Windows:
         self._limits[_server(model, env)] = limit
 
     def ask_soon(self, model: str, env: Mapping[str, str]) -> None:
-        """Ask the server in the background, once for each model. Providers whose models the table lists are not asked."""
+        """Ask the server in the background, once for each model. Only servers that the environment names are asked."""
         server = _server(model, env)
         if server in self._asking or not server.base_url or server.base_url == DEFAULT_BASE_URL:
             return

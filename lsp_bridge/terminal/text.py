@@ -24,7 +24,7 @@ _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0100-\U000e01ef]"
 )
-"""Letters and marks by their category, but drawn as nothing: Unicode's default ignorables, and the empty Braille cell."""
+"""Letters and marks by their category, but drawn as nothing: default ignorables, and the empty Braille cell."""
 
 
 def shown(text: str) -> str:

@@ -848,7 +848,8 @@ async def test_an_overflow_with_nothing_to_clear_says_what_to_do(tmp_path: Path)
         for _ in range(2):
             result = await session.prompt("x" * 10)
             assert result.stop == "error"
-            assert "new session" in result.detail
+            assert "the tools 3," in result.detail
+            assert "a new session would not help" in result.detail
 
 
 async def test_a_bug_in_a_provider_is_an_error_and_the_session_lives(tmp_path: Path) -> None:

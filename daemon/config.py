@@ -136,8 +136,8 @@ class Settings(BaseModel):
     context_window: int | None = Field(
         default=None,
         ge=1_024,
-        description="Tokens the model can take. Without it the model's server is asked, or a table of known models. The "
-        "system prompt and the tools alone take about 4,500.",
+        description="Tokens the model can take. Without it the model's server is asked, or a table of known models. "
+        "The system prompt and the tools alone take about 4,500.",
     )
     budget_usd: float | None = Field(
         default=None,

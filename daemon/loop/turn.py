@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
 from daemon.context.prompt import UNTRUSTED
 from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
+from daemon.loop import written_calls
 from daemon.loop.assembly import Assembly
 from daemon.loop.budget import keep_budget
 from daemon.loop.call_ids import unique_call_ids
@@ -38,6 +39,7 @@ from daemon.model.messages import (
     Message,
     NotePart,
     Part,
+    ReasoningPart,
     StopReason,
     SubtaskPart,
     TextPart,
@@ -65,6 +67,8 @@ from tools.diagnostics_text import describe_late
 if TYPE_CHECKING:
     from daemon.loop.session import Session
 
+_MOST_NUDGES = 3
+"""How often a turn tells a model that a tool call written as text was not run; never twice in a row."""
 _OVERFLOWS = 3
 """How often one step may be tried again after the provider found the request too long."""
 
@@ -93,6 +97,9 @@ class Turn:
         from daemon.planner.driver import Driver  # with the tools, see Daemon.load_tools
 
         self._driver = Driver(self, session, planner)
+        self._written = False
+        """The last answer was a tool call written as text."""
+        self._nudges = 0
         self._asking = False
         """A plan is asked for: calls are answered, and not run."""
 
@@ -137,12 +144,34 @@ class Turn:
         while not pause():
             if over := await self.between():
                 return "permission_denied", over
-            outcome = await self._step()
+            outcome = self._checked(await self._step())
+            if outcome is None:
+                continue
             if outcome.stop != "tool_use" or self._session.leaves:
                 if self._session.eyes.owed:
                     await self._tell_late()
                 return ("end_turn" if outcome.stop == "tool_use" else outcome.stop), outcome.detail
         return "tool_use", ""
+
+    def _checked(self, outcome: StepOutcome) -> StepOutcome | None:
+        """The outcome of a step; None when the model wrote a tool call as text and was told how tools are called."""
+        if outcome.stop == "tool_use":
+            self._written = False
+        if outcome.stop != "end_turn":
+            return outcome
+        tools = self._assembly.tool_specs()
+        call = written_calls.written_call(_answer(self._state.messages), tools)
+        if call is None:
+            return outcome
+        if self._written or self._nudges == _MOST_NUDGES:
+            said = written_calls.gave_up(call, self._model)
+            self._session.notice("error", said, written_calls.CODE)
+            return StepOutcome("error", said)
+        self._written = True
+        self._nudges += 1
+        self._session.notice("info", written_calls.noticed(call), written_calls.CODE)
+        self.tell(written_calls.nudge(call, tools))
+        return None
 
     async def between(self) -> str:
         """See TurnRuns."""
@@ -413,3 +442,12 @@ class Turn:
         return self._record.add(
             "user", parts, goal_id=self._state.plan.current_id, tokens=sum(map(part_tokens, parts))
         )
+
+
+def _answer(messages: Sequence[Message]) -> str:
+    """What the model said last; what it thought when it said nothing."""
+    last = next((message for message in reversed(messages) if message.role == "assistant"), None)
+    if last is None or last.tool_calls():
+        return ""
+    thoughts = [part.text for part in last.content if isinstance(part, ReasoningPart)]
+    return last.text().strip() or "\n".join(thoughts)

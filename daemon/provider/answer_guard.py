@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urljoin, urlsplit
 
 from daemon.model.messages import Part, ReasoningPart, StopReason, TextPart, ToolCallPart, Usage
@@ -126,8 +126,7 @@ def _location(response: Any) -> str | None:
 
 
 def _limited(stream: Any) -> Any:
-    kind: type[Any] = type(stream)
-    return _limited_kind(kind)(stream)
+    return _limited_kind(cast("type[Any]", type(stream)))(stream)
 
 
 @functools.cache

@@ -155,6 +155,18 @@ class Settings(BaseModel):
     goal_budget_tokens: int | None = Field(
         default=None, gt=0, description="The same for each goal, with the goals below it."
     )
+    unattended_steps: int = Field(
+        default=200,
+        ge=0,
+        description="Stop a run that nobody watches (goalwright run with --yes, or without a terminal) after this many "
+        "model calls, those of its branches and sub-agents included; 0: no limit.",
+    )
+    unattended_usd: float = Field(
+        default=10.0, ge=0, description="The same after this many US dollars; 0: no limit."
+    )
+    unattended_minutes: float = Field(
+        default=120.0, ge=0, description="The same after this time; 0: no limit."
+    )
     diagnostics: bool = Field(
         default=True, description="Start language servers and tell the model what its edits break."
     )

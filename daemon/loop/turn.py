@@ -25,6 +25,7 @@ from daemon.loop.step import Received, StepOutcome, run_calls, run_step
 from daemon.loop.step_diagnostics import StepDiagnostics
 from daemon.loop.too_long import what_fills
 from daemon.loop.tool_context import call_permission, tool_context
+from daemon.loop.unattended import run_over
 from daemon.model.events import (
     Delta,
     MessageDiscarded,
@@ -97,6 +98,7 @@ class Turn:
         from daemon.planner.driver import Driver  # with the tools, see Daemon.load_tools
 
         self._driver = Driver(self, session, planner)
+        self._prompt = ""
         self._written = False
         """The last answer was a tool call written as text."""
         self._nudges = 0
@@ -108,6 +110,7 @@ class Turn:
 
         ``context``: what hooks have to say to the model with it.
         """
+        self._prompt = text
         message = self._add_user(text, attachments, context, task=depth(self._session) > 0)
         if self._session.parent is None:
             # A child has one prompt: what stands before it is not past, but given to it.
@@ -161,7 +164,7 @@ class Turn:
             return outcome
         tools = self._assembly.tool_specs()
         call = written_calls.written_call(_answer(self._state.messages), tools)
-        if call is None:
+        if call is None or written_calls.asks_for_one(self._prompt):
             return outcome
         if self._written or self._nudges == _MOST_NUDGES:
             said = written_calls.gave_up(call, self._model)
@@ -187,7 +190,7 @@ class Turn:
             await self._tell_late()
         if self._state.notes:
             self._add_user("", ())  # something happened meanwhile that the model is to know
-        if over := await keep_budget(self._session):
+        if over := run_over(self._session) or await keep_budget(self._session):
             return over
         await self._compactor.make_room()
         return ""
@@ -211,6 +214,8 @@ class Turn:
             self._session.notice("info", text, LATE_DIAGNOSTICS)
 
     async def _step(self) -> StepOutcome:
+        if (limits := self._session.root.run_limits) is not None:
+            limits.taken += 1
         for _ in range(_OVERFLOWS):
             try:
                 return await run_step(self, self._stream())

@@ -1,7 +1,7 @@
 """Find tool calls that a model wrote into its answer as text, instead of calling the tool. Pure.
 
 Small models do it often: as JSON in a fence, in tags that their template should have turned into calls, or as a call in
-Python. Such an answer ends the turn although nothing was done. But an answer may also show a call as an example, so only
+Python. Such an answer ends the turn although nothing was done. An answer may also show a call as an example, so only
 what can hardly be anything else counts: a known tool, arguments that it takes, and nothing beside it that explains it.
 """
 
@@ -42,6 +42,7 @@ _EXAMPLE = re.compile(
     re.IGNORECASE,
 )
 _ELLIPSIS = re.compile(r"[\[{:]\s*(?:\.\.\.|…)")
+_ABOUT_CALLS = re.compile(r"\b(?:tool|function)[ _-]?call|[\"'`]arguments[\"'`]", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"path/to|\A\s*(?:\.\.\.|…|<[^<>\n]{1,40}>|your[ _-][\w -]+)\s*\Z", re.IGNORECASE)
 _MOST_PROSE = 600
 """Characters beside the call. An answer that says more explains something."""
@@ -62,12 +63,17 @@ class WrittenCall:
 
 
 def written_call(text: str, tools: Sequence[ToolSpec]) -> WrittenCall | None:
-    """The first call of one of ``tools`` that ``text``, an answer without real calls, makes; None when it is an answer."""
+    """The first call of one of ``tools`` that ``text``, an answer without real calls, makes; None when it has none."""
     text = text.strip()
     if not text or len(text) > _LOOKED_AT or text.count("```") > _MOST_FENCES:
         return None
     known = {tool.name: tool for tool in tools}
     return _tagged(text, known) or _fenced(text, known) or _bare(text, known) or _python(text, known)
+
+
+def asks_for_one(prompt: str) -> bool:
+    """Whether a prompt is about calls of tools, so that an answer may well show one."""
+    return _ABOUT_CALLS.search(prompt) is not None
 
 
 # -- shapes ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.written_calls import CODE, gave_up, nudge, written_call
+from daemon.loop.written_calls import CODE, asks_for_one, gave_up, nudge, written_call
 from daemon.model.events import Notice
 from daemon.provider.base import ToolSpec
 from tests.fakes.core import daemon
@@ -180,3 +180,10 @@ def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
     assert call is not None
     assert "There is no tool edit_file. The tools are: edit, read, bash, ls, goal." in nudge(call, TOOLS)
     assert "edit_file" in gave_up(call, "ollama/x")
+
+
+async def test_a_user_who_asks_to_see_a_call_gets_it(tmp_path: Path) -> None:
+    async with daemon(tmp_path, WRITTEN) as bench:
+        asked = "Show me the JSON of a tool call that writes a.txt."
+        assert (await bench.session(settings=ALLOW).prompt(asked)).stop == "end_turn"
+    assert not asks_for_one("Write a function that calls the API with these arguments.")

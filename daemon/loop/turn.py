@@ -101,6 +101,8 @@ class Turn:
         self._prompt = ""
         self._written = False
         """The last answer was a tool call written as text."""
+        self._worked = False
+        """Calls of this turn were run."""
         self._nudges = 0
         self._asking = False
         """A plan is asked for: calls are answered, and not run."""
@@ -159,7 +161,7 @@ class Turn:
     def _checked(self, outcome: StepOutcome) -> StepOutcome | None:
         """The outcome of a step; None when the model wrote a tool call as text and was told how tools are called."""
         if outcome.stop == "tool_use":
-            self._written = False
+            self._written, self._worked = False, True
         if outcome.stop != "end_turn":
             return outcome
         tools = self._assembly.tool_specs()
@@ -167,8 +169,8 @@ class Turn:
         if call is None or written_calls.asks_for_one(self._prompt):
             return outcome
         if self._written or self._nudges == _MOST_NUDGES:
-            said = written_calls.gave_up(call, self._model)
-            self._session.notice("error", said, written_calls.CODE)
+            said = written_calls.gave_up(call, self._model, worked=self._worked)
+            self._session.notice("warning" if self._worked else "error", said, written_calls.CODE)
             return StepOutcome("error", said)
         self._written = True
         self._nudges += 1

@@ -310,13 +310,14 @@ def nudge(call: WrittenCall, tools: Sequence[ToolSpec]) -> str:
     )
 
 
-def gave_up(call: WrittenCall, model: str) -> str:
-    """Why the turn ends, for the user."""
+def gave_up(call: WrittenCall, model: str, *, worked: bool = False) -> str:
+    """Why the turn ends, for the user. ``worked``: other calls of the turn were run."""
+    done = "The work is not finished" if worked else "Nothing was done"
     return (
-        f"Nothing was done: the model {model} wrote its call of the tool {call.name} as text, also after it was told "
-        "to call the tool. Either the model cannot call tools, or its server does not pass calls on (llama.cpp: start "
-        "llama-server with --jinja; vLLM: --enable-auto-tool-choice and --tool-call-parser; Ollama: take a model that "
-        "`ollama show` lists with the capability tools). Choose another model, or fix the server."
+        f"{done}: the model {model} wrote its call of the tool {call.name} as text, also after it was told to call the "
+        "tool. Either the model cannot call tools, or its server does not pass calls on (llama.cpp: start llama-server "
+        "with --jinja; vLLM: --enable-auto-tool-choice and --tool-call-parser; Ollama: take a model that `ollama show` "
+        "lists with the capability tools). Choose another model, or fix the server."
     )
 
 

@@ -171,8 +171,15 @@ async def test_a_relapse_after_a_real_call_is_told_again_but_not_for_ever(tmp_pa
     real = Call("ls", {})
     steps = [WRITTEN, real, WRITTEN, real, WRITTEN, real, WRITTEN]
     async with daemon(tmp_path, *steps) as bench:
-        assert (await bench.session(settings=ALLOW).prompt("write it")).stop == "error"
-        assert [n.level for n in bench.events(Notice) if n.code == CODE] == ["info", "info", "info", "error"]
+        result = await bench.session(settings=ALLOW).prompt("write it")
+        assert result.stop == "error"
+        assert result.detail.startswith("The work is not finished: the model ")
+        assert [n.level for n in bench.events(Notice) if n.code == CODE] == [
+            "info",
+            "info",
+            "info",
+            "warning",
+        ]
 
 
 def test_an_unknown_tool_is_answered_with_those_there_are() -> None:

@@ -71,11 +71,10 @@ def profile_for(
         base = ContextProfile(name, window, int(window * (0.75 if window <= 200_000 else 0.7)), steps)
     share = base.compact_at / base.window
     taken = min(base.window, window)
-    most = room(window, max_tokens)
-    trigger = min(compact_at or int(taken * share), most)
+    trigger = min(int(taken * share), room(window, max_tokens))
     return replace(
         base,
         window=window,
-        compact_at=trigger,
+        compact_at=compact_at or trigger,
         keep_steps=keep_steps or base.keep_steps,
     )

@@ -129,7 +129,8 @@ class Compactor:
         """
         profile = self._assembly.profile
         before = self._assembly.tokens()
-        if self._assembly.request().max_tokens < asked and before <= profile.compact_at:
+        fits = before <= min(profile.compact_at, self._most(profile))
+        if fits and self._assembly.request().max_tokens < asked:
             return True  # the server told its window, and only the answer that was asked for was too long
         messages = self._state.messages
         if not any(message.role == "assistant" for message in messages) and any(map(_has_file, messages)):

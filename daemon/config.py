@@ -144,7 +144,10 @@ class Settings(BaseModel):
         default=None, ge=1, le=100, description="How many of the last steps a compaction leaves whole."
     )
     context_window: int | None = Field(
-        default=None, ge=4_000, description="Tokens the model can take, for a model Goalwright does not know."
+        default=None,
+        ge=1_024,
+        description="Tokens the model can take. Without it the model's server is asked, or a table of known models. "
+        "The system prompt and the tools alone take about 4,500.",
     )
     budget_usd: float | None = Field(
         default=None,
@@ -161,6 +164,18 @@ class Settings(BaseModel):
     )
     goal_budget_tokens: int | None = Field(
         default=None, gt=0, description="The same for each goal, with the goals below it."
+    )
+    unattended_steps: int = Field(
+        default=200,
+        ge=0,
+        description="Stop a run that nobody watches (goalwright run with --yes, or without a terminal) after this many "
+        "model calls, those of its branches and sub-agents included; 0: no limit.",
+    )
+    unattended_usd: float = Field(
+        default=10.0, ge=0, description="The same after this many US dollars; 0: no limit."
+    )
+    unattended_minutes: float = Field(
+        default=120.0, ge=0, description="The same after this time; 0: no limit."
     )
     diagnostics: bool = Field(
         default=True, description="Start language servers and tell the model what its edits break."

@@ -378,6 +378,7 @@ class Requests:
         session.config = self.client_config()
         session.trust = self.client_trust()
         session.env = self._provider_env()
+        session.unattended = self._client.there.unattended
         session.default_model = choice.model
 
     def _resume(self, session: Session, choice: Choice) -> None:

@@ -23,6 +23,7 @@ from daemon.loop.services import Services
 from daemon.loop.state import SessionState
 from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
 from daemon.loop.turn import Turn
+from daemon.loop.unattended import limits_of, run_over
 from daemon.model.events import (
     Notice,
     QueueChanged,
@@ -344,6 +345,7 @@ class Session(LiveSession):
         if not self.hooks.begun:
             await self.hooks.begin()
         turn, self.leaves = Turn(self, prompt.planner), False
+        self.run_limits, out_of_time = limits_of(self), ""
         if goes_on:
             self._turn = asyncio.create_task(turn.resume())
         elif self.hooks.wants("prompt.submit"):
@@ -355,10 +357,19 @@ class Session(LiveSession):
         if self._canceling:
             self._turn.cancel()
         try:
-            await asyncio.wait({self._turn})
+            await asyncio.wait(
+                {self._turn}, timeout=None if self.run_limits is None else self.run_limits.left()
+            )
+            if not self._turn.done():
+                out_of_time = run_over(self)
+                self._turn.cancel()
+                await asyncio.wait({self._turn})
             stop, detail = self._turn.result()
         except asyncio.CancelledError:
-            stop, detail = ("error", self._failure) if self._failure else ("canceled", "Canceled.")
+            if self._failure:
+                stop, detail = "error", self._failure
+            else:
+                stop, detail = ("permission_denied", out_of_time) if out_of_time else ("canceled", "Canceled.")
         except StoreError:
             raise
         except Exception as error:

@@ -43,6 +43,10 @@ _NOT_RUN = "Not run: canceled by the person."
 _AFTER_REFUSAL = "Permission denied: not run after the refusal before it."
 
 
+_LONG_PART = 32_000
+"""Characters. A longer part is not stored on its own when the whole message follows at once."""
+
+
 class StepHost(Protocol):
     """What a step needs of its session."""
 
@@ -167,18 +171,26 @@ async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> Step
 
 
 async def _receive(host: StepHost, stream: AsyncIterator[ProviderEvent], received: Received) -> Complete:
+    held: PartStop | None = None
     try:
         async for event in stream:
             if isinstance(event, Complete):
                 return event
             if isinstance(event, Retry):
+                held = None
                 void = received.parts() != ()
                 received.clear()
                 host.retrying(received.message_id, event, void=void)
                 continue
             received.add(event)
+            if held is not None:
+                host.part_done(received.message_id, held.index, held.part)
+                held = None
             if isinstance(event, PartStop):
-                host.part_done(received.message_id, event.index, event.part)
+                if _is_long(event.part):
+                    held = event  # mostly the last part: the message that follows has it, and the log holds it once
+                else:
+                    host.part_done(received.message_id, event.index, event.part)
             else:
                 host.delta(received.message_id, event)
     finally:
@@ -186,6 +198,10 @@ async def _receive(host: StepHost, stream: AsyncIterator[ProviderEvent], receive
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
     raise ProviderError("malformed", "The model's answer ended before it was complete. Try again.")
+
+
+def _is_long(part: Part) -> bool:
+    return isinstance(part, TextPart | ReasoningPart) and len(part.text) > _LONG_PART
 
 
 def _keep_partial(host: StepHost, received: Received, stop: StopReason, detail: str) -> None:

@@ -21,8 +21,10 @@ _LONGEST_ESCAPE = 4096
 _TO_LOOK_AT = re.compile(r"[^\n\t -~]")
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Unicode's categories of what has no shape of its own: controls, formats, halves of pairs, separators."""
-_BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
-"""Letters by their category, but drawn as nothing."""
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0100-\U000e01ef]"
+)
+"""Letters and marks by their category, but drawn as nothing: default ignorables, and the empty Braille cell."""
 
 
 def shown(text: str) -> str:
@@ -47,7 +49,7 @@ def _shape(found: re.Match[str]) -> str:
         return chr(0x2400 + number)  # ␛, ␇, ␍: Unicode's pictures of the control characters
     if number == 0x7F:
         return "␡"
-    if letter in _BLANK_LETTERS or unicodedata.category(letter) in _UNSEEN:
+    if _BLANK.match(letter) or unicodedata.category(letter) in _UNSEEN:
         return f"<U+{number:04X}>"
     return letter
 

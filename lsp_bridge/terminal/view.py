@@ -21,6 +21,8 @@ Write = Callable[[str], None]
 """Writes and flushes."""
 
 _OUTPUT_TAIL = 8
+_SAID_AT_THE_END = (("run_limit", "warning"), ("written_call", "warning"), ("written_call", "error"))
+"""Codes and levels of notices that are the reason why the turn ended, too."""
 _CLEAR_LINE = "\r\x1b[K"
 _DIAGNOSTICS = re.compile(r"<diagnostics(?:\s+file=\"([^\"]*)\")?[^>]*>\n?(.*?)</diagnostics>", re.DOTALL)
 _MAIN_ARGUMENTS = (
@@ -87,6 +89,7 @@ class JsonView:
             "sessionId": outcome.session_id,
             "stopReason": outcome.stop_reason,
             "detail": outcome.detail,
+            "exitCode": outcome.exit_code,
             "usage": outcome.usage.to_json(),
         }
         self._line({**result, "meter": outcome.meter} if outcome.meter else result)
@@ -328,6 +331,8 @@ class TextView:
 
     def _notice(self, event: dict[str, Any]) -> None:
         text, level = clean(string(event.get("text"))), event.get("level")
+        if (event.get("code"), level) in _SAID_AT_THE_END:
+            return
         if event.get("code") == CHOICE_AWAITED:
             # A person at a terminal has no button to press: the commands are for another one.
             text, level = f"{text}\n  In another terminal: {CHOOSING}", "warning"

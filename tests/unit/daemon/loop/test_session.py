@@ -293,6 +293,19 @@ async def test_a_tool_that_is_not_offered_is_unknown_to_the_model(tmp_path: Path
         assert not (bench.workspace / "a.txt").exists()
 
 
+async def test_a_long_answer_is_stored_once_and_survives_a_broken_stream(tmp_path: Path) -> None:
+    long = "long words " * 4_000
+    async with daemon(
+        tmp_path, long, [long, Fail("bad_request", "It broke.")], [long, Call("ls", {})], "Done."
+    ) as bench:
+        session = bench.session(settings=ALLOW_ALL)
+        for stop, stored in (("end_turn", 1), ("error", 1), ("end_turn", 2)):
+            before = bench.core.store.last_event_id(session.session_id)
+            assert (await session.prompt("talk")).stop == stop
+            events = bench.core.store.events(session.session_id, after=before)
+            assert sum(long in event.model_dump_json() for event in events) == stored
+
+
 async def test_half_a_character_from_the_model_harms_nothing(tmp_path: Path) -> None:
     steps = [
         ["cut \ud83d", Call("ls", '{"path": "\\ud83d"}')],
@@ -848,7 +861,8 @@ async def test_an_overflow_with_nothing_to_clear_says_what_to_do(tmp_path: Path)
         for _ in range(2):
             result = await session.prompt("x" * 10)
             assert result.stop == "error"
-            assert "new session" in result.detail
+            assert "the tools 3," in result.detail
+            assert "a new session would not help" in result.detail
 
 
 async def test_a_bug_in_a_provider_is_an_error_and_the_session_lives(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def _ask(fields: Mapping[str, Any], workspace: str, home: str) -> PermissionAsk:
         if not isinstance(command, str):
             raise NotUnderstood("bash is a command line")
         place = Place(Path(workspace), Path(home), variables={"HOME": home, "PWD": workspace})
-        return question(command, place, title=command)
+        return question(command, place)
     permission, target = fields.get("permission"), fields.get("target")
     if not isinstance(permission, str) or not isinstance(target, str):
         raise NotUnderstood("a case has a permission and a target, or bash")

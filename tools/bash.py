@@ -16,12 +16,13 @@ from pydantic import Field
 
 from tools import process
 from tools.base import CommandChange, PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.cutting import head, tail
+from tools.cutting import tail
 from tools.diff import shown_name
 from tools.output import MAX_OUTPUT as MAX_OUTPUT
 from tools.output import Output
 from tools.paths import rule_target
 from tools.shielding import finish
+from tools.visible import LONGEST_TITLE, shown_brief
 
 if TYPE_CHECKING:
     from tools.access import Access
@@ -137,7 +138,7 @@ class BashTool(Tool[BashInput]):
             ask = replace(
                 ask,
                 title=f"Outside of the sandbox: {ask.title}",
-                detail=f"{ask.detail}\n\nReason: {args.reason.strip()}",
+                model_says=f"{ask.model_says} Reason: {args.reason.strip()}".strip(),
             )
         own: tuple[Access, ...] = ()
         if not outside and ctx.sandbox.kind != "off":
@@ -147,7 +148,7 @@ class BashTool(Tool[BashInput]):
                 outside = True
                 ask = replace(
                     ask,
-                    detail=f"{ask.detail}\n\nRuns outside of the sandbox, as it writes {', '.join(beyond)}.",
+                    notes=(f"Runs outside of the sandbox, as it writes {', '.join(beyond)}.",),
                 )
         sandbox = None if outside else await _sandbox(ctx, args)
         if ctx.confinement.lacking and sandbox is None:
@@ -186,7 +187,7 @@ class BashTool(Tool[BashInput]):
 
         # Parsing, following links and looking up wildcards is no work for the event loop.
         return await asyncio.to_thread(
-            lambda: question(command, real_place(ctx.workspace), title=args.description)
+            lambda: question(command, real_place(ctx.workspace), model_says=args.description)
         )
 
 
@@ -339,7 +340,7 @@ def _changed_metadata(changed: Sequence[CommandChange], workspace: Path) -> list
 
 
 def _title(args: BashInput) -> str:
-    return args.description.strip() or head(args.command.strip().splitlines()[0], 100)
+    return shown_brief(args.command.strip(), LONGEST_TITLE)
 
 
 def _result(

@@ -124,7 +124,7 @@ async def test_outside_of_the_sandbox_is_an_ordinary_question_with_its_reason(ct
     (ask,) = ctx.permission.asks
     assert not ask.contained
     assert ask.title.startswith("Outside of the sandbox: ")
-    assert "the cache is elsewhere" in ask.detail
+    assert (ask.detail, ask.model_says) == ("cat plain", "Reason: the cache is elsewhere")
 
 
 async def test_read_only_changes_nothing(ctx: FakeToolContext) -> None:

@@ -238,7 +238,7 @@ async def test_what_is_approved_to_be_written_outside_is_written_outside(ctx: Fa
     with tempfile.TemporaryDirectory(dir=outside_folder()) as folder:
         result = await bash(ctx, f"echo x > {folder}/out")
         assert not ctx.permission.asks[0].contained
-        assert "outside of the sandbox" in ctx.permission.asks[0].detail
+        assert "outside of the sandbox" in ctx.permission.asks[0].notes[0]
         assert "sandbox" not in result.metadata
         assert Path(folder, "out").read_text() == "x\n"
     await bash(ctx, "echo x > /dev/null 2>/dev/stderr")

@@ -154,7 +154,7 @@ def _sandbox(fields: Mapping[str, Any]) -> tuple[bool, bool]:
 def _question(command: str, workspace: str, home: str) -> PermissionAsk:
     # The same line is often asked about under several rule sets, and to parse it takes most of the time.
     place = Place(Path(workspace), Path(home), variables={"HOME": home, "PWD": workspace})
-    return question(command, place, title=command)
+    return question(command, place)
 
 
 def _text(fields: Mapping[str, Any], name: str, default: str) -> str:

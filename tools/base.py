@@ -132,9 +132,15 @@ class PermissionAsk:
     permission: str
     targets: tuple[str, ...]
     title: str
+    """One line that says what would be done, a command itself included. Never what the model calls it."""
     suggestions: tuple[Suggestion, ...] = ()
     proposal: tuple[ProposedFile, ...] = ()
     detail: str = ""
+    """All of what would be done: a command, a prompt. Only that, so that clients can show it as it is."""
+    model_says: str = ""
+    """The model's own words about it. They may be wrong, so clients show them last, and as the model's."""
+    notes: tuple[str, ...] = ()
+    """What else there is to know, in our words: "Runs outside of the sandbox, as it writes /opt/x"."""
     accesses: tuple[Access, ...] = ()
     """What the call would do besides, e.g. the files that a command reads and writes."""
     warnings: tuple[str, ...] = ()

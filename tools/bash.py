@@ -25,12 +25,13 @@ from tools.base import (
     ToolInput,
     ToolResult,
 )
-from tools.cutting import head, tail
+from tools.cutting import tail
 from tools.diff import shown_name
 from tools.output import MAX_OUTPUT as MAX_OUTPUT
 from tools.output import Output
 from tools.paths import rule_target
 from tools.shielding import finish
+from tools.visible import LONGEST_TITLE, shown_brief
 
 if TYPE_CHECKING:
     from tools.sandbox.policy import Sandbox
@@ -232,7 +233,7 @@ class BashTool(Tool[BashInput]):
 
         # Parsing, following links and looking up wildcards is no work for the event loop.
         return await asyncio.to_thread(
-            lambda: question(command, real_place(ctx.workspace), title=args.description)
+            lambda: question(command, real_place(ctx.workspace), model_says=args.description)
         )
 
 
@@ -457,7 +458,7 @@ def _changed_metadata(changed: Sequence[CommandChange], workspace: Path) -> list
 
 
 def _title(args: BashInput) -> str:
-    return args.description.strip() or head(args.command.strip().splitlines()[0], 100)
+    return shown_brief(args.command.strip(), LONGEST_TITLE)
 
 
 def _result(args: BashInput, done: _Done, ctx: ToolContext, note: str = "") -> ToolResult:

@@ -26,8 +26,8 @@ from daemon.permission.service import CallInfo
 from daemon.redaction import SECRETS
 from tools import process
 from tools.base import PermissionAsk, PermissionDenied
-from tools.cutting import head
 from tools.shielding import finish
+from tools.visible import LONGEST_TITLE, shown_brief
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -102,13 +102,16 @@ async def _question(session: Session, command: str) -> PermissionAsk:
 
     workspace = session.services.workspace
     contained = await asyncio.to_thread(_has_sandbox, session)
-    ask = await asyncio.to_thread(
-        lambda: question(command, real_place(workspace), title=f"Test each branch: {head(command, 100)}")
-    )
+    ask = await asyncio.to_thread(lambda: question(command, real_place(workspace)))
     outside = any(access.permission == "edit" and access.target.startswith("/") for access in ask.accesses)
-    detail = f"{command}\n\nRuns in the copy of each branch when it has ended, with all that it has changed."
-    lifted = session.config.settings.sandbox != "on"
-    return replace(ask, detail=detail, contained=contained and not outside, lifted=lifted, read_only=False)
+    return replace(
+        ask,
+        title=f"Test each branch: {shown_brief(command, LONGEST_TITLE)}",
+        notes=("Runs in the copy of each branch when it has ended, with all that it has changed.",),
+        contained=contained and not outside,
+        lifted=session.config.settings.sandbox != "on",
+        read_only=False,
+    )
 
 
 def _has_sandbox(session: Session) -> bool:

@@ -369,7 +369,9 @@ class Session(LiveSession):
             if self._failure:
                 stop, detail = "error", self._failure
             else:
-                stop, detail = ("permission_denied", out_of_time) if out_of_time else ("canceled", "Canceled.")
+                stop, detail = (
+                    ("permission_denied", out_of_time) if out_of_time else ("canceled", "Canceled.")
+                )
         except StoreError:
             raise
         except Exception as error:

@@ -35,7 +35,7 @@ from daemon.provider.base import (
 )
 from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied, ToolContext, ToolResult
-from tools.cutting import head
+from tools.cutting import cut_text
 
 log = logging.getLogger(__name__)
 
@@ -288,7 +288,7 @@ async def _run_one(host: StepHost, call: ToolCallPart, *, again: bool) -> ToolRe
                 targets=(call.name,),
                 title=repeat.title,
                 suggestions=suggestions("doom_loop", (call.name,)),
-                detail=head(call.input, 2_000),
+                detail=_repeated(call),
             )
         )
     result = await host.run_tool(call, context)
@@ -304,6 +304,15 @@ async def _run_one(host: StepHost, call: ToolCallPart, *, again: bool) -> ToolRe
             for n, image in enumerate(result.images, 1)
         ),
     )
+
+
+def _repeated(call: ToolCallPart) -> str:
+    """What would be done again: the command, not the model's words beside it, or the arguments."""
+    try:
+        command = call.arguments().get("command")
+    except ValueError:
+        command = None
+    return cut_text(command if isinstance(command, str) else call.input, 20_000)
 
 
 async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionDenied) -> StepOutcome:

@@ -36,7 +36,7 @@ def asked_about(permission: str, target: str, workspace: Path, settings: Setting
         from tools.shell.place import real_place
         from tools.shell.question import question
 
-        ask = question(target, real_place(workspace), title=target)
+        ask = question(target, real_place(workspace))
         contained = sandbox_words(settings, workspace)[0] != ""
         return replace(ask, contained=contained, lifted=settings.sandbox != "on")
     if permission not in _PATHS:

@@ -23,7 +23,9 @@ from daemon.permission.rules import RuleSet
 from daemon.store.base import StoreError
 from tools.access import Suggestion
 from tools.base import Action, Approval, FileChange, PermissionAsk, PermissionDenied, ProposedFile, ToolError
+from tools.cutting import cut_text
 from tools.diff import limited
+from tools.visible import shown_line
 from tools.writing.proposal import hunk_count, with_hunks, with_text
 
 log = logging.getLogger(__name__)
@@ -31,6 +33,8 @@ log = logging.getLogger(__name__)
 Answer = Reply | Literal["canceled"]
 TIMEOUT = "timeout"
 """Who answered, when nobody did in time."""
+_LONGEST_WORDS = 1_000
+"""Characters of what the model says about a question."""
 Left = tuple[FileChange, ...] | None
 """See tools.base.Approval."""
 
@@ -172,8 +176,11 @@ class PermissionService:
             tool=call.tool,
             permission=ask.permission,
             targets=ask.targets,
-            title=ask.title,
+            # Clients show titles in many places, so no character of one hides or reorders another.
+            title=shown_line(ask.title),
             detail=ask.detail,
+            model_says=cut_text(ask.model_says, _LONGEST_WORDS),
+            notes=ask.notes,
             files=tuple(_shown(file) for file in ask.proposal),
             suggestions=() if call.review else _grants(asker.rules.lasting(ask.suggestions, verdict)),
             rule=verdict.rule if verdict.action == "ask" else reviewed(ask.permission),

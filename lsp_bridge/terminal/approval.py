@@ -18,7 +18,15 @@ from lsp_bridge.terminal.always import Remembered, remembered
 from lsp_bridge.terminal.branch_lines import asked_title
 from lsp_bridge.terminal.loose import mapping, mappings, string
 from lsp_bridge.terminal.parts import EditText, FileAnswers, can_choose, choose
-from lsp_bridge.terminal.questions import question_lines, suggested, suggestion_words
+from lsp_bridge.terminal.questions import (
+    logged_lines,
+    model_lines,
+    note_lines,
+    question_lines,
+    suggested,
+    suggestion_words,
+    warning_lines,
+)
 from lsp_bridge.terminal.text import one_line, shown_line
 from lsp_bridge.terminal.view import TextView
 
@@ -88,7 +96,10 @@ class AcceptAll:
             if self._show:
                 self._view.request(request)
             title = shown_line(asked_title(request))
-            self._view.line(f"  {self._note}" if self._show else f"  {self._note} {title}")
+            if self._show:
+                self._view.line(f"  {self._note}")
+            else:
+                self._view.line("\n".join((f"  {self._note} {title}", *logged_lines(request))))
         return Answer("once")
 
     def _loop(self, request: dict[str, Any], title: str) -> Answer:
@@ -128,7 +139,13 @@ class RefuseAll:
             return Answer("reject")
         self._warn(
             f"Refused, because there is no terminal to ask on: {shown_line(asked_title(request))}\n"
-            + "\n".join(f"  {line}" for line in question_lines(request))
+            + "\n".join(
+                (
+                    *logged_lines(request),
+                    *(f"  {line}" for line in (*warning_lines(request), *note_lines(request))),
+                    *(f"  {line}" for line in (*question_lines(request), *model_lines(request))),
+                )
+            )
         )
         if not self._told:
             self._told = True

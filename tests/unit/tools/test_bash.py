@@ -64,6 +64,15 @@ async def test_the_command_is_asked_for_before_it_runs(ctx: FakeToolContext) -> 
     assert ask.detail == "touch made && git log -3"
 
 
+async def test_what_was_run_is_told_and_not_what_the_model_calls_it(ctx: FakeToolContext) -> None:
+    line = f"echo one\necho {'x' * 300}"
+    result = await BashTool().run(BashInput(command=line, description="Run the unit tests"), ctx)
+    (ask,) = ctx.permission.asks
+    assert result.title == f"echo one␊{line[9:160]}… ({len(line) - 160} more characters)"
+    assert (ask.title, ask.detail) == (f"Run {result.title}", line)
+    assert ask.model_says == "Run the unit tests"
+
+
 async def test_there_is_no_stdin_and_no_terminal(ctx: FakeToolContext) -> None:
     result = await bash(ctx, "read line || echo nothing; (cat < /dev/tty) 2>/dev/null || echo no terminal")
     assert result.content == "Exit code: 0\nnothing\nno terminal\n"

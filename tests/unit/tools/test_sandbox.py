@@ -205,6 +205,7 @@ async def test_outside_of_the_sandbox_is_an_ordinary_question_with_its_reason(ct
     (ask,) = ctx.permission.asks
     assert not ask.contained
     assert "the cache is elsewhere" in ask.leaves
+    assert ask.detail == "cat plain"
 
 
 async def test_read_only_changes_nothing(ctx: FakeToolContext) -> None:

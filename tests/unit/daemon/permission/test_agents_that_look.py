@@ -19,7 +19,7 @@ MODES: tuple[Mode, ...] = ("ask", "accept-edits", "auto", "plan")
 
 
 def ask(line: str, root: Path) -> PermissionAsk:
-    return question(line, real_place(root), title=line)
+    return question(line, real_place(root))
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -211,7 +211,8 @@ def test_a_person_reads_why() -> None:
     )
     assert found.title == "Run cat a > out.txt; sudo rm -rf x; python -c y"
     assert found.detail == "cat a > out.txt; sudo rm -rf x; python -c y"
-    assert question("ls", PLACE, title=" List ").title == "List"
+    described = question("ls", PLACE, model_says=" List ")
+    assert (described.title, described.detail, described.model_says) == ("Run ls", "ls", "List")
 
 
 @pytest.mark.parametrize(

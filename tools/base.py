@@ -201,6 +201,10 @@ class Permission(Protocol):
         """A key for what ``decide`` says: while it is the same, so are all decisions."""
         ...
 
+    def concealed(self, workspace: Path) -> tuple[Path, ...]:
+        """What rules hide of the disk outside of the workspace. Blocking."""
+        ...
+
 
 class Files(Protocol):
     """The files as the person sees them: the disk, and the editor's unsaved buffers over it."""

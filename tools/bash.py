@@ -83,6 +83,12 @@ class _Done:
     """What it made and must not have made, in words."""
 
     @property
+    def never_started(self) -> bool:
+        """Whether the sandbox failed before the command: a socket or file that it was to hide has gone meanwhile."""
+        sandbox = self.ready.sandbox
+        return sandbox is not None and self.ended.exit_code == 1 and self.output.text().startswith("bwrap: ")
+
+    @property
     def met(self) -> str:
         """The line of its output that shows that it failed at a limit of the sandbox; empty when none does."""
         sandbox, code = self.ready.sandbox, self.ended.exit_code
@@ -113,6 +119,8 @@ class BashTool(Tool[BashInput]):
         if args.background:
             return await _start_job(args, ready, ctx)
         done = await self._run(args, ready, ctx)
+        if done.never_started and (again := await _boxed(ready.ask, args, ctx, own=ready.own)) is not None:
+            done = await self._run(args, again, ctx)
         if not (why := done.met):
             return _result(args, done, ctx)
         if ctx.sandbox.always:
@@ -193,10 +201,8 @@ class BashTool(Tool[BashInput]):
             await self._unchanged(ask, command, args, ctx)
             if not policy.always:
                 return _as_approved(ask, command, ctx)
-        sandbox = await _sandbox(ctx, args, network=_has_network(ask, ctx))
-        if sandbox is not None:
-            env = sandbox.environment(_environment(ctx))
-            return _Ready(ask, (*sandbox.prefix, *_shell(command, ctx)), env, sandbox, bool(own))
+        if (ready := await _boxed(ask, args, ctx, own=bool(own))) is not None:
+            return ready
         if policy.always:
             raise ToolError("The sandbox cannot be made, and this mode or agent runs commands only there.")
         return await self._outright(ask, command, args, ctx)
@@ -328,6 +334,15 @@ async def _works(ctx: ToolContext) -> bool:
     return True
 
 
+async def _boxed(ask: PermissionAsk, args: BashInput, ctx: ToolContext, *, own: bool) -> _Ready | None:
+    """To be run in a sandbox; None where none can be made."""
+    sandbox = await _sandbox(ctx, args, network=_has_network(ask, ctx))
+    if sandbox is None:
+        return None
+    argv = (*sandbox.prefix, *_shell(args.command.strip(), ctx))
+    return _Ready(ask, argv, sandbox.environment(_environment(ctx)), sandbox, own)
+
+
 async def _sandbox(ctx: ToolContext, args: BashInput, *, network: bool) -> Sandbox | None:
     """A sandbox for the command; None where it cannot be made (then the user is told)."""
     from tools.sandbox.policy import Unavailable, no_sandbox
@@ -341,6 +356,7 @@ async def _sandbox(ctx: ToolContext, args: BashInput, *, network: bool) -> Sandb
             ctx.scratch,
             ctx.permission.decide,
             key=ctx.permission.rules_key,
+            concealed=ctx.permission.concealed,
             private=ctx.journal.with_name(f"{ctx.journal.name}-sandbox"),
             limited=not args.background,
         )

@@ -287,6 +287,9 @@ class _Titled:
     def rules_key(self) -> Hashable:
         return self.permission.rules_key
 
+    def concealed(self, workspace: Path) -> tuple[Path, ...]:
+        return self.permission.concealed(workspace)
+
 
 class _NoPlan:
     async def update(self, **changes: object) -> str:

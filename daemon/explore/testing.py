@@ -205,6 +205,7 @@ async def _sandboxed(services: Services, root: Path) -> Sandbox | None:
     if session is None or session.config.settings.sandbox == "off":
         return None
     from daemon.loop.tool_context import sandbox_policy
+    from daemon.permission.concealed import concealed
     from tools.sandbox.policy import Unavailable
     from tools.sandbox.prepare import available, prepare
 
@@ -221,7 +222,7 @@ async def _sandboxed(services: Services, root: Path) -> Sandbox | None:
         try:
             return prepare(
                 policy, root, scratch, lambda permission, name: decide.decide(permission, name).action,
-                key=decide, private=private,
+                key=decide, concealed=lambda workspace: concealed(decide, workspace), private=private,
             )  # fmt: skip
         except Unavailable as error:
             raise _NotContained(f"there is no sandbox for it here ({error})") from error

@@ -15,7 +15,7 @@ from typing import Literal
 from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
 from daemon.permission import matching
 from daemon.permission.judging import Decision, Judge, insistence, protection, strictest
-from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, names_permission
+from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, Surroundings, names_permission
 from daemon.permission.matching import matches
 from daemon.permission.modes import LIFTABLE, Circumstances
 from daemon.permission.plain import PERMISSIONS, Plain
@@ -246,6 +246,23 @@ class RuleSet:
 
     def _named(self, _: re.Match[str]) -> str:
         return self._stands_for
+
+    def places_outside(self) -> list[tuple[str, bool]]:
+        """Patterns by which rules name places outside of the workspace, absolute, the strongest last; the flag: reading
+        there does not pass without a question."""
+        around = Surroundings(matching.home(), self._root, self._stands_for)
+        layers = (
+            self._base, self._granted, self._workspace, self._granted_here, self._session, self._agent,
+            *self._bounds,
+        )  # fmt: skip
+        found: list[tuple[str, bool]] = []
+        for rule in chain.from_iterable(layers):
+            if rule.permission not in ("read", "external_directory", "*"):
+                continue
+            patterns = around.patterns(rule)
+            if len(patterns) == 1 and matching.is_outside(patterns[0]) and matching.names_place(rule.pattern):
+                found.append((patterns[0], rule.action != "allow"))
+        return found
 
     def decide_all(self, permission: str, targets: Sequence[str]) -> Rule:
         """The strictest decision over all targets."""

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Literal, Protocol
 
 from daemon.model.branches import branch_of, is_within, root_of
@@ -388,6 +389,12 @@ class CallPermission:
     def rules_key(self) -> Hashable:
         """See tools.base.Permission."""
         return self.asker.rules
+
+    def concealed(self, workspace: Path) -> tuple[Path, ...]:
+        """See tools.base.Permission."""
+        from daemon.permission.concealed import concealed
+
+        return concealed(self.asker.rules, workspace)
 
 
 def _grants(suggested: Iterable[Suggestion]) -> tuple[Grant, ...]:

@@ -65,6 +65,9 @@ class FakePermission:
     def rules_key(self) -> Hashable:
         return tuple(self.rules)
 
+    def concealed(self, workspace: Path) -> tuple[Path, ...]:
+        return ()
+
     @property
     def asked(self) -> list[str]:
         """The permissions asked for, in order."""

@@ -101,9 +101,14 @@ def argv(
         found += ["--bind", str(path), str(path)]
     for path in dict.fromkeys(kept):
         found += ["--ro-bind", str(path), str(path)]
-    for path in hidden:
-        if path not in around and _is_seen(path, fresh, list(shown)):
-            found += _mask(path, nothing)
+    masked: set[Path] = set()
+    for path in sorted(hidden, key=lambda path: len(path.parts)):
+        # Below what is masked nothing can be mounted, and need not be.
+        if path in around or masked.intersection(path.parents) or not _is_seen(path, fresh, list(shown)):
+            continue
+        found += _mask(path, nothing)
+        if path.is_dir():
+            masked.add(path)
     return (*found, "--chdir", str(workspace), "--")
 
 

@@ -16,14 +16,14 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 
 from tools.sandbox import bwrap, landlock, seatbelt, seccomp
 from tools.sandbox.guard import Guard, left_over
 from tools.sandbox.landlock import Fence
 from tools.sandbox.policy import Sandbox, SandboxPolicy, Unavailable
-from tools.sandbox.survey import Survey, TooLarge, home_secrets, sockets, survey
+from tools.sandbox.survey import TooLarge, home_secrets, sockets, survey
 
 Decide = Callable[[str, str], str]
 LANDLOCK, SEATBELT = "Landlock", "sandbox-exec"
@@ -68,12 +68,14 @@ def prepare(
     decide: Decide,
     *,
     key: Hashable = None,
+    concealed: Callable[[Path], Iterable[Path]] = lambda workspace: (),
     private: Path | None = None,
     limited: bool = True,
 ) -> Sandbox:
     """A sandbox for one command in ``workspace``. Blocking: it looks at all folders there. Raises Unavailable.
 
-    ``decide`` is what rules say to (permission, name), and the same as long as ``key`` is equal. ``scratch``: the
+    ``decide`` is what rules say to (permission, name), and the same as long as ``key`` is equal. ``concealed``:
+    what they hide outside of the workspace. ``scratch``: the
     session's folder for what it needs; ``private``: one for the workspace, outside of it. ``limited``: the command
     ends within minutes.
     """
@@ -84,6 +86,7 @@ def prepare(
         found = survey(workspace, decide, writable=policy.writes, key=key)
         if policy.copy_of is not None:
             found.hidden += survey(policy.copy_of, decide, writable=False, key=key).hidden
+        outside = [*map(_real, concealed(policy.copy_of or workspace))]
         own = _own(outer, scratch)
     except TooLarge as error:
         raise Unavailable(str(error)) from error
@@ -91,7 +94,7 @@ def prepare(
         raise Unavailable(f"the sandbox could not be prepared ({error})") from error
     writable = policy.writes and not found.read_only
     shown = _shown(policy, workspace, writable=writable)
-    hidden = _hidden(policy, workspace, found)
+    hidden = _hidden(policy, workspace, [*found.hidden, *outside])
     kept = found.kept if writable else []
     if back_end in (LANDLOCK, SEATBELT):
         fence = _fence(policy, workspace, shown, kept, hidden, own)
@@ -201,8 +204,8 @@ def _shown(policy: SandboxPolicy, workspace: Path, *, writable: bool) -> dict[Pa
     return shown | {folder: False for folder in read_only if folder.is_dir()} | {workspace: writable}
 
 
-def _hidden(policy: SandboxPolicy, workspace: Path, found: Survey) -> list[Path]:
-    everything = [*found.hidden, *policy.hidden, *home_secrets(), *sockets()]
+def _hidden(policy: SandboxPolicy, workspace: Path, found: Iterable[Path]) -> list[Path]:
+    everything = [*found, *policy.hidden, *home_secrets(), *sockets()]
     paths = dict.fromkeys(Path(os.path.realpath(path)) for path in everything)
     return sorted((path for path in paths if path != workspace), key=lambda path: len(path.parts))
 

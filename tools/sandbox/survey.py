@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tools.protected_names import is_protected_name
 
@@ -106,6 +106,8 @@ class Folder:
     """Files that have other names, too, with their inode."""
     secret: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     """Inodes of hidden files."""
+    guarded: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    """Inodes of files that are kept."""
 
 
 class _Cache:
@@ -195,12 +197,13 @@ def survey(
 
 
 def _put_together(workspace: Path, found: Survey) -> None:
-    known, secret = found.known, set[tuple[int, int]]()
+    known, secret, guarded = found.known, set[tuple[int, int]](), set[tuple[int, int]]()
     for name, folder in known.folders.items():
         path = workspace / name
         below = f"{name}/" if name else ""
         known.things |= {below + one: it for one, it in folder.things.items()}
         secret |= folder.secret
+        guarded |= folder.guarded
         if not (folder.hidden or folder.kept or folder.links or folder.repositories or folder.bare):
             continue
         if folder.bare:
@@ -213,9 +216,10 @@ def _put_together(workspace: Path, found: Survey) -> None:
             _led_to(path / one, workspace, found)
         for one in folder.repositories:
             _git(below + one, workspace, found)
-    # Another name of a hidden file shows the same content.
+    # Another name of a file leads to the same content.
     for name, folder in known.folders.items():
         found.hidden += [workspace / name / one for one, inode in folder.several if inode in secret]
+        found.kept += [workspace / name / one for one, inode in folder.several if inode in guarded]
 
 
 class _Look:
@@ -232,6 +236,7 @@ class _Look:
             listed = list(entries)
         racy = stamp is None or time.time_ns() - stamp[2] < _RACY_NS
         found = Folder(None if racy else stamp, bare=is_bare({entry.name for entry in listed}))
+        guards = self._guards(name)
         for entry in listed:
             path = f"{name}/{entry.name}" if name else entry.name
             if is_protected(path):
@@ -242,8 +247,15 @@ class _Look:
             elif entry.is_dir(follow_symlinks=False):
                 self._inner(found, entry, path)
             else:
-                self._file(found, entry, path)
+                self._file(found, entry, path, guards)
         return found, len(listed)
+
+    def _guards(self, name: str) -> bool:
+        """Whether everything below a folder is kept."""
+        above = [name, *(parent.as_posix() for parent in PurePosixPath(name).parents)] if name else []
+        return any(map(is_protected, above)) or (
+            self._writable and self._decide("edit", f"{name}/{_NEW}".lstrip("/")) == "deny"
+        )
 
     def _inner(self, found: Folder, entry: os.DirEntry[str], path: str) -> None:
         if self._decide("read", f"{path}/{_NEW}") != "allow":
@@ -257,7 +269,7 @@ class _Look:
             found.kept.append(entry.name)
         found.folders.append(entry.name)
 
-    def _file(self, found: Folder, entry: os.DirEntry[str], path: str) -> None:
+    def _file(self, found: Folder, entry: os.DirEntry[str], path: str, guards: bool) -> None:
         info = entry.stat(follow_symlinks=False)
         inode = (info.st_dev, info.st_ino)
         if stat.S_ISSOCK(info.st_mode) or self._decide("read", path) != "allow":
@@ -266,10 +278,14 @@ class _Look:
             return
         if info.st_nlink > 1:
             found.several.append((entry.name, inode))
+            if guards:
+                found.guarded.add(inode)
         if is_protected(path):
             found.kept.append(entry.name)
+            found.guarded.add(inode)
         elif self._writable and self._decide("edit", path) == "deny":
             found.kept.append(entry.name)
+            found.guarded.add(inode)
             found.things[entry.name] = identity(entry.path)
 
 

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def ctx(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         script = (
             "git init -q .; git config user.email a@example.org; git config user.name a; echo SECRET > .env; "
             "ln .env hard; ln -s .env soft; mkdir conf docs; echo SECRET > conf/.env; echo a > plain; "
-            "echo SECRET > conf/key.txt"
+            "echo SECRET > conf/key.txt; mkdir .vscode; echo a > .vscode/tasks.json; ln .vscode/tasks.json alias"
         )
         subprocess.run(["bash", "-ec", script], cwd=workspace, check=True)
         made = fake_context(workspace)
@@ -48,6 +49,16 @@ def ctx(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         ]
         hidden = (workspace.parent / "state",)
         yield replace(made, sandbox=SandboxPolicy("workspace-write", hidden=hidden))
+
+
+@pytest.fixture
+def outside() -> Iterator[Path]:
+    """A folder outside of the workspace that is none of the sandbox's own places; a home may lie in /tmp."""
+    own = [Path(place) for place in own_places(Path("/nowhere"))]
+    places = [Path.home(), Path("/opt"), Path("/srv"), Path("/mnt"), Path("/var/lib")]
+    place = next(one for one in places if os.access(one, os.W_OK) and not any(map(one.is_relative_to, own)))
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        yield Path(folder)
 
 
 async def bash(ctx: FakeToolContext, command: str, **more: object) -> ToolResult:
@@ -83,13 +94,16 @@ async def test_what_rules_hide_cannot_be_read(ctx: FakeToolContext, command: str
     [
         ("echo x >> .git/config", ".git/config"),
         ("echo x > .git/hooks/post-commit", ".git/hooks/post-commit"),
-        ("mkdir .vscode; echo x > .vscode/tasks.json", ".vscode"),
+        ("mkdir .zed; echo x > .zed/tasks.json", ".zed"),
+        ("echo x > .vscode/tasks.json", ".vscode/tasks.json"),
+        ("mkdir -p .github/workflows; echo x > .github/workflows/ci.yml", ".github/workflows"),
         ("mkdir .goalwright; echo x > .goalwright/config.json", ".goalwright"),
         ("mv .git .g && mkdir .git", ".g"),
         ("echo x > docs/new.md", "docs/new.md"),
         ("python3 -c \"open('../out', 'w')\"; touch ../out", "../out"),
-        ("rm -rf .git/hooks .vscode; mkdir -p .vscode; touch .vscode/x", ".vscode"),
+        ("rm -rf .git/hooks .vscode; mkdir -p .vscode; touch .vscode/x", ".vscode/x"),
         ("echo /tmp/x > .git/commondir", ".git/commondir"),
+        ("echo x > alias; sed -i s/a/b/ alias; echo x > alias", ".vscode/tasks.json"),
     ],
 )
 async def test_what_makes_others_run_something_cannot_be_written(
@@ -100,6 +114,35 @@ async def test_what_makes_others_run_something_cannot_be_written(
     await bash(ctx, command)
     assert (target.read_bytes() if target.is_file() else None) == before
     assert before is not None or not os.path.lexists(target)
+
+
+async def test_a_socket_in_a_hidden_folder_and_one_that_vanishes_stop_no_command(
+    ctx: FakeToolContext, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As the daemon's own socket: in its state folder, which no command sees.
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as other:
+        server.bind(str(outside / "daemon.sock"))
+        server.listen()
+        hides = replace(ctx, sandbox=replace(ctx.sandbox, hidden=(outside,)))
+        assert (await bash(hides, "echo ran")).content == "Exit code: 0\nran\n"
+        gone = outside.parent / f"{outside.name}.sock"
+        other.bind(str(gone))
+        other.listen()
+        found = sandbox.sockets
+
+        def vanishing() -> list[Path]:
+            return [*found(), gone] if gone.exists() else found()
+
+        argv = bwrap.argv
+
+        def late(*args: Any, **more: Any) -> tuple[str, ...]:
+            made = argv(*args, **more)
+            gone.unlink(missing_ok=True)
+            return made
+
+        monkeypatch.setattr(sandbox, "sockets", vanishing)
+        monkeypatch.setattr(bwrap, "argv", late)
+        assert (await bash(ctx, "echo ran")).content == "Exit code: 0\nran\n"
 
 
 async def test_unix_sockets_are_not_reachable(ctx: FakeToolContext) -> None:
@@ -126,16 +169,6 @@ async def test_there_is_no_network_unless_the_policy_or_a_rule_for_each_command_
         assert (await bash(ctx, f"cd . && {line}")).metadata["exit_code"] == 0
         assert (await bash(ctx, f"{line} && python3 go.py")).metadata["exit_code"] != 0
         assert (await bash(ctx, f"touch x; {line}")).metadata["exit_code"] != 0
-
-
-@pytest.fixture
-def outside() -> Iterator[Path]:
-    """A folder outside of the workspace that is none of the sandbox's own places; a home may lie in /tmp."""
-    own = [Path(place) for place in own_places(Path("/"))]
-    places = [Path.home(), Path("/opt"), Path("/srv"), Path("/mnt"), Path("/var/lib")]
-    place = next(one for one in places if os.access(one, os.W_OK) and not any(map(one.is_relative_to, own)))
-    with tempfile.TemporaryDirectory(dir=place) as folder:
-        yield Path(folder)
 
 
 async def test_a_command_that_fails_in_the_sandbox_is_offered_again_outside_with_the_reason(

@@ -126,7 +126,7 @@ class Judge:
             return [_decision(access, "deny", rule)]
         if forbidden is not None:
             return [_decision(access, "deny", forbidden)]
-        if part is not None:
+        if part is not None and not (now.boxed and access.implied):
             decision = _decision(access, "ask", part)
         elif rule.action == "ask":
             silent = access.implied and matching.is_general(rule.pattern)
@@ -257,7 +257,7 @@ class Judge:
 
     def _left_to_sandbox(self, access: Access, rule: Rule, now: Circumstances) -> bool:
         """A command in the sandbox sees the disk read-only; what it writes by a redirection is asked about."""
-        general = rule.action == "ask" and matching.is_general(rule.pattern)
+        general = rule.action != "deny" and matching.is_general(rule.pattern)
         return now.boxed and general and (access.implied or access.permission != "edit")
 
 

@@ -20,24 +20,14 @@ KINDS = {
     "read denied", "read secret", "write protected", "write outside", "run", "hostile", "memory", "socket", "network",
     "late", "parent",
 }  # fmt: skip
-OPEN = (
-    ".mcp.json", ".claude", ".cursor", ".idea", ".github/workflows", ".pre-commit-config.yaml", ".gitattributes",
-    "../outside/notes.txt",
-)  # fmt: skip
-"""What the sandbox does not keep yet: settings of other tools, and denied files outside of the workspace."""
 _HIDDEN = {".env": ".env", "secrets/key.txt": "secrets/*"}
 """Rules that deny a file, by file."""
 _EDITED = ("src/app.py", "README.md", "package.json", "Makefile")
 
 
 def unexpected(harms: Sequence[str], free: Collection[str] = ()) -> list[str]:
-    """Leave out what is open, and files that no rule hides."""
-    found: list[str] = []
-    for harm in harms:
-        name = harm.split(" to ")[0].partition(" ")[2]
-        if name not in free and not any(name == one or name.startswith(f"{one}/") for one in OPEN):
-            found.append(harm)
-    return found
+    """Leave out files that no rule hides."""
+    return [harm for harm in harms if harm.split(" to ")[0].partition(" ")[2] not in free]
 
 
 def test_there_are_six_hundred_lines_of_all_kinds_and_the_sample_has_each() -> None:

@@ -152,9 +152,10 @@ def test_only_provider_variables_are_handed_over() -> None:
         "OLLAMA_HOST",
         "GROQ_API_KEY",
         "TOGETHER_AI_API_BASE",
+        "AWS_SECRET_ACCESS_KEY",
     ):
         assert is_provider_variable(name)
-    for name in ("PATH", "HOME", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "_API_KEY", "X_API_KEY_FILE"):
+    for name in ("PATH", "HOME", "GITHUB_TOKEN", "_API_KEY", "X_API_KEY_FILE"):
         assert not is_provider_variable(name)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools import process, warded
 from tools.base import ChangeKind, CommandChange, PermissionDenied, ToolError, ToolResult
-from tools.bash import BashInput, BashTool
+from tools.bash import BashInput, BashTool, exact_suggestions
 
 
 @pytest.fixture
@@ -71,6 +71,26 @@ async def test_what_was_run_is_told_and_not_what_the_model_calls_it(ctx: FakeToo
     assert result.title == f"echo one␊{line[9:160]}… ({len(line) - 160} more characters)"
     assert (ask.title, ask.detail) == (f"Run {result.title}", line)
     assert ask.model_says == "Run the unit tests"
+
+
+@pytest.mark.parametrize(
+    ("line", "patterns"),
+    [
+        ("npm test -- a", ["npm test -- a"]),
+        ("git log -3 && npm test", ["npm test", "git log *"]),
+        ("git log -3", ["git log *"]),
+        ("make *.o", []),
+    ],
+)
+async def test_without_a_sandbox_always_remembers_what_is_not_bounded_word_by_word(
+    ctx: FakeToolContext, line: str, patterns: list[str]
+) -> None:
+    ctx.permission.refuse = {"bash"}
+    with pytest.raises(PermissionDenied):
+        await bash(ctx, line)
+    (ask,) = ctx.permission.asks
+    assert [one.pattern for one in ask.suggestions if one.permission == "bash"] == patterns
+    assert exact_suggestions(ask) == ask.suggestions
 
 
 async def test_there_is_no_stdin_and_no_terminal(ctx: FakeToolContext) -> None:

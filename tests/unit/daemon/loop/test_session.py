@@ -629,9 +629,9 @@ async def test_cancel_in_a_command_kills_it_with_its_children(tmp_path: Path) ->
     command = "trap '' TERM; sleep 300 & echo $! > child; echo started; wait"
     step = [Call("bash", {"command": command}), Call("ls", {"path": "."})]
     async with daemon(tmp_path, step, "Back again.") as bench:
-        session = bench.session(settings=ALLOW_ALL)
+        session = bench.session(settings={**ALLOW_ALL, "sandbox": "off"})
         turn = prompted(session, "run")
-        await bench.answer("once")  # no rule lets a line with a trap pass
+        await bench.answer("once")  # without a sandbox no rule lets a line with a trap pass
         await until(lambda: "started" in bench.text("tool_output"))
         child = int((bench.workspace / "child").read_text())
         session.cancel()
@@ -676,9 +676,9 @@ async def test_cancel_while_the_person_is_asked_withdraws_the_question(tmp_path:
 async def test_a_second_cancel_does_not_disturb_the_first(tmp_path: Path) -> None:
     step = [Call("bash", {"command": "trap '' TERM; echo started; sleep 300"})]
     async with daemon(tmp_path, step, "Back again.") as bench:
-        session = bench.session(settings=ALLOW_ALL)
+        session = bench.session(settings={**ALLOW_ALL, "sandbox": "off"})
         turn = prompted(session, "run")
-        await bench.answer("once")  # no rule lets a line with a trap pass
+        await bench.answer("once")  # without a sandbox no rule lets a line with a trap pass
         await until(lambda: "started" in bench.text("tool_output"))
         assert session.cancel()
         await asyncio.sleep(0)

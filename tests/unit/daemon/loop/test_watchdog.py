@@ -37,14 +37,17 @@ def replace(workspace: Path) -> None:
 @pytest.mark.parametrize("how", [remove, rename, replace])
 async def test_a_turn_ends_when_its_workspace_goes_away(tmp_path: Path, how: object) -> None:
     assert callable(how)
-    command = "sleep 300 & echo $! >> pids; wait"
+    command = "sh hold.sh"
     step = [
         Call("bash", {"command": command, "background": True}),
         Call("bash", {"command": command}),
         Call("write", {"file_path": "made/by.txt", "content": "x\n"}),
     ]
     async with daemon(tmp_path, step, check=False) as bench:
-        session = bench.session(settings=ALLOW_ALL)
+        # Outside of the sandbox, where processes have the numbers that the test sees.
+        allowed = {"permission": {"*": "allow", "bash": {"sh hold.sh": "allow"}}}
+        session = bench.session(settings={**allowed, "sandbox": "off"})
+        (bench.workspace / "hold.sh").write_text("sleep 300 & echo $! >> pids; wait\n")
         turn = asyncio.create_task(session.prompt("go"))
         waiting = asyncio.create_task(session.prompt("and then"))
         pids = bench.workspace / "pids"

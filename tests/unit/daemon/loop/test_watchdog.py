@@ -10,7 +10,7 @@ import pytest
 from daemon.loop import watchdog
 from daemon.loop.watchdog import WorkspaceGuard, watched
 from daemon.model.events import TurnEnded
-from tests.fakes.core import ALLOW_ALL, daemon
+from tests.fakes.core import daemon
 from tests.fakes.hooks import is_alive
 from tests.fakes.models import Call
 from tests.fakes.waiting import until

@@ -21,7 +21,7 @@ PORT ?=
 WORKSPACE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test unit check bench generate screenshots vsix venv browser vscode language-servers prepare-test clean
+.PHONY: help run demo test unit exhaustive check bench generate screenshots vsix venv browser vscode language-servers prepare-test clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -32,16 +32,17 @@ run: $(INSTALLED) $(VSIX) ## VS Code on a copy of the sample workspace, the exte
 demo: $(INSTALLED) ## the scripted demo in the terminal; needs no key and ends by itself
 	@exec $(VENV)/bin/goalwright demo
 
-# -j: the downloads do not wait for each other. Both suites run, and either can fail the target.
+# -j: the downloads do not wait for each other.
 test: ## everything, the end-to-end tests in real VS Code included (ARGS='-k name')
 	@$(MAKE) -j4 prepare-test
-	@status=0; \
-	(cd $(EXT) && npm test) || status=1; \
-	$(PY) -m pytest $(ARGS) || status=1; \
-	exit $$status
+	@$(PY) -m tests.suite $(ARGS)
 
 unit: $(INSTALLED) ## the fast Python tests only
-	@$(PY) -m pytest tests/unit tests/contract $(ARGS)
+	@$(PY) -m pytest -n auto --dist worksteal tests/unit tests/contract $(ARGS)
+
+exhaustive: prepare-test ## every test with all examples of each property, and 200 kills (much longer)
+	GOALWRIGHT_EXAMPLES=full $(PY) -m tests.suite $(ARGS)
+	$(PY) -m tests.killing
 
 check: $(INSTALLED) $(MODULES) ## lint, format, types, import rule, generated files fresh
 	$(VENV)/bin/ruff check .

@@ -100,12 +100,16 @@ def _serve_command(args: argparse.Namespace) -> int:
 
     from daemon.api.door import ApiError
     from daemon.logfile import configure_logging
-    from daemon.runtime import AlreadyRunning, RuntimeFolderError, RuntimePaths
+    from daemon.runtime import AlreadyRunning, RuntimeFolderError, RuntimePaths, keep_memory_private
     from daemon.store.base import StoreError
+    from lsp_bridge.launch import passed_on
+    from tools.environment import PASSED_ON
     from tools.redaction import SECRETS
 
     if not args.workspace.is_dir():
         return _say(f"The workspace {args.workspace} is not a folder.")
+    keep_memory_private()
+    os.environ[PASSED_ON] = " ".join(passed_on())  # also when nobody but the user started it
     paths = RuntimePaths.for_workspace(args.workspace)
     # The log takes the place of stderr; who started it there is told why it did not begin.
     stderr = os.dup(2)

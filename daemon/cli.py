@@ -20,6 +20,18 @@ NO_LIMIT = "none"
 """In place of an amount: there is to be no such limit."""
 
 
+_EXIT_CODES = """\
+exit codes:
+  0    the agent ended its work by itself
+  1    an error, or the answer was cut off
+  2    the command line is wrong
+  3    a permission was refused
+  4    nothing was done: no model is set up, or the model wrote its tool calls as text
+  5    stopped at a limit (--max-..., goalwright budget), or because the model repeated itself
+  130  canceled
+"""
+
+
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The parsed command line. Exits with code 2 and a usage message when it is wrong."""
     parser = argparse.ArgumentParser(
@@ -28,7 +40,12 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
 
-    run = commands.add_parser("run", help="give the agent a task and follow it in this terminal")
+    run = commands.add_parser(
+        "run",
+        help="give the agent a task and follow it in this terminal",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     run.add_argument("task", nargs="?", help="what to do; - or nothing reads it from stdin")
     _workspace(run)
     _model(run)
@@ -39,6 +56,12 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         "--continue", dest="resume_last", action="store_true", help="go on with the newest session"
     )
     run.add_argument("--yes", action="store_true", help="allow everything the agent asks for, once each")
+    limits = run.add_argument_group(
+        "limits", "of a run that nobody watches: with --yes, or without a terminal; 0: no limit"
+    )
+    limits.add_argument("--max-steps", metavar="COUNT", type=_count, help="model calls (default: 200)")
+    limits.add_argument("--max-usd", metavar="AMOUNT", type=_amount, help="US dollars (default: 10)")
+    limits.add_argument("--max-minutes", metavar="MINUTES", type=_amount, help="time (default: 120)")
     run.add_argument("--mode", choices=MODES, help="what passes unasked (default: as the session has it)")
     run.add_argument(
         "--planner", choices=PLANNERS, help="how the task is planned (default: the setting planner)"
@@ -330,6 +353,22 @@ def _seconds(text: str) -> float:
         value = -1.0
     if not 0 <= value < 10**9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count, e.g. 50; 0: no limit")
+    return int(text)
+
+
+def _amount(text: str) -> float:
+    try:
+        value = float(text.lstrip("$"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 10**9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount, e.g. 2.50; 0: no limit")
     return value
 
 

@@ -48,6 +48,9 @@ class Collector:
         self._since = 0.0
         self.settlings = 0
         """How often something was put out of sight since everything was looked at."""
+        self._ever = 0
+        self._unseen = False
+        """Something died that was put out of sight."""
 
     def install(self) -> None:
         """From now on; twice is once."""
@@ -107,6 +110,15 @@ class Collector:
         gc.freeze()
         gc.collect()  # as in install
         self.settlings = 0
+        self._unseen = False
+
+    def born(self) -> int:
+        """The mark of something that begins now and, being full of circles, dies by collection alone. See ``died``."""
+        return self._ever
+
+    def died(self, mark: int) -> None:
+        """Look at everything soon if what has this mark, which ends now, was put out of sight meanwhile."""
+        self._unseen = self._unseen or mark != self._ever
 
     async def tend(self, looks_s: float = _LOOKS_S) -> None:
         """Look at everything when there may be something to find and nobody works; until canceled."""
@@ -114,7 +126,8 @@ class Collector:
         while True:
             await asyncio.sleep(looks_s)
             before, busy = busy, self._busy()
-            if self.settlings >= _SETTLINGS and not self._building and busy - before < _QUIET * looks_s:
+            wanted = self._unseen or self.settlings >= _SETTLINGS
+            if wanted and not self._building and busy - before < _QUIET * looks_s:
                 self.look_at_all()
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
@@ -124,6 +137,7 @@ class Collector:
     def _settle(self) -> None:
         gc.freeze()
         self.settlings += 1
+        self._ever += 1
 
 
 COLLECTOR = Collector()

@@ -6,6 +6,7 @@ from it, and they can only tighten. A wrong setting is reported in words and lef
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from daemon.model.goals import PlanFront
 from daemon.model.permissions import Mode, Rule, RuleSource
 from daemon.permission.rules import SHIPPED, rules_from_config
+from daemon.store.regular import read_regular
 
 WORKSPACE_FILE = Path(".goalwright") / "config.json"
 MAX_FILE = 1_000_000
@@ -93,14 +95,22 @@ class Settings(BaseModel):
         gt=0,
         description="Seconds after which a question that nobody answers is refused; without it, it waits for ever.",
     )
-    sandbox: Literal["off", "workspace-write", "read-only"] = Field(
-        default="off",
-        description="Run commands in a sandbox (bwrap on Linux), without a question: the workspace writable or not, "
-        "the rest of the disk read-only, no network.",
+    sandbox: Literal["on", "off", "workspace-write", "read-only"] = Field(
+        default="on",
+        description="on: commands that pass without a question run in a sandbox (workspace writable, rest of the disk "
+        "read-only, secrets hidden, no network); what you approve runs outside. workspace-write, read-only: the same, "
+        "and commands ask only where a rule of yours names them. off: no sandbox; then only commands that can do "
+        "nothing but read, and exact rules, pass without a question.",
     )
     sandbox_network: bool = Field(default=False, description="Commands in the sandbox may use the network.")
     sandbox_writable: tuple[str, ...] = Field(
         default=(), description="More folders that commands in the sandbox may write, e.g. ~/.cache/pip."
+    )
+    environment: tuple[str, ...] = Field(
+        default=(),
+        description="More environment variables that commands, hooks and language servers get, as names or wildcards, "
+        'e.g. ["DATABASE_URL", "MYAPP_*"]. A wildcard leaves out what looks like a secret. Only in your own file; '
+        "counts when the daemon starts. `goalwright doctor` lists the variables that are kept back.",
     )
     hooks: dict[str, tuple[Hook, ...]] = Field(
         default_factory=dict[str, tuple[Hook, ...]],
@@ -134,7 +144,10 @@ class Settings(BaseModel):
         default=None, ge=1, le=100, description="How many of the last steps a compaction leaves whole."
     )
     context_window: int | None = Field(
-        default=None, ge=4_000, description="Tokens the model can take, for a model Goalwright does not know."
+        default=None,
+        ge=1_024,
+        description="Tokens the model can take. Without it the model's server is asked, or a table of known models. "
+        "The system prompt and the tools alone take about 4,500.",
     )
     budget_usd: float | None = Field(
         default=None,
@@ -151,6 +164,18 @@ class Settings(BaseModel):
     )
     goal_budget_tokens: int | None = Field(
         default=None, gt=0, description="The same for each goal, with the goals below it."
+    )
+    unattended_steps: int = Field(
+        default=200,
+        ge=0,
+        description="Stop a run that nobody watches (goalwright run with --yes, or without a terminal) after this many "
+        "model calls, those of its branches and sub-agents included; 0: no limit.",
+    )
+    unattended_usd: float = Field(
+        default=10.0, ge=0, description="The same after this many US dollars; 0: no limit."
+    )
+    unattended_minutes: float = Field(
+        default=120.0, ge=0, description="The same after this time; 0: no limit."
     )
     diagnostics: bool = Field(
         default=True, description="Start language servers and tell the model what its edits break."
@@ -273,7 +298,13 @@ class Config:
         name = WORKSPACE_FILE.as_posix()
         rules, blocking = _rules(values, "workspace", name, name)
         if trusted:
-            settings, problems = self._settings_with(values, name)
+            settings, problems = self._settings_with(
+                {k: v for k, v in values.items() if k != "environment"}, name
+            )
+            if "environment" in values:
+                problems.append(
+                    f"{name}: environment: counts only in your own file, ~/.goalwright/config.json"
+                )
         else:
             settings = self._tightened(values)
             problems = _ignored(values, rules, name, settings.mode)
@@ -350,16 +381,16 @@ def _ignored(values: Mapping[str, Any], rules: Sequence[Rule], name: str, mode: 
 def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
     try:
         if path.exists() and not path.is_file():
-            # A workspace may hold a link to a device or a pipe: reading it would never end.
             return {}, [f"{path} is not used: it is not a file."]
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-        if len(data) > MAX_FILE:
-            return {}, [f"{path} is not used: it has more than {MAX_FILE:,} bytes."]
+        data = read_regular(path, MAX_FILE, follow=True)
         value: object = json.loads(data.decode("utf-8-sig"))
     except FileNotFoundError:
         return {}, []
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            return {}, [f"{path} is not used: it has more than {MAX_FILE:,} bytes."]
+        return {}, [f"{path} is not used: {error}"]
+    except (ValueError, RecursionError) as error:
         return {}, [f"{path} is not used: {error}"]
     if not isinstance(value, dict):
         return {}, [f"{path} is not used: it must hold a JSON object."]

@@ -32,13 +32,14 @@ from daemon.loop.recovery import close_what_is_open, read_state, waits_for_answe
 from daemon.loop.services import Models, Services
 from daemon.loop.session import Session
 from daemon.loop.state import SessionState
+from daemon.loop.watchdog import UNBOUNDED, WorkspaceGuard, watched
 from daemon.model.branches import branch_of
 from daemon.model.events import SessionCreated, SessionUpdated
 from daemon.model.messages import Message
 from daemon.model.permissions import Mode, Trust
 from daemon.model.traces import Trace
 from daemon.permission.grants import GrantStore
-from daemon.permission.service import PermissionService
+from daemon.permission.service import CallPermission, PermissionService
 from daemon.store.base import StoreError
 from daemon.store.beginning import beginning_lost
 from daemon.store.own import OwnSessions
@@ -46,16 +47,19 @@ from daemon.store.place import open_store
 from daemon.store.pruning import Limits, limits_of
 from daemon.trust import TrustedFolders
 from daemon.workspace_key import workspace_key
-from tools.base import Diagnostics
+from tools.base import Diagnostics, ToolContext, ToolResult
 from tools.language import Navigation, NoNavigation
 from tools.open_files import Editors, NoEditors
-from tools.registry import BuiltinTools, run_tool
+from tools.registry import AnyTool, BuiltinTools, run_tool
 from tools.writing.recovery import recover
 
 if TYPE_CHECKING:
     from daemon.steps.live import LiveDumps
 
 log = logging.getLogger(__name__)
+
+_LOOK_S = 0.5
+"""Between two looks whether the workspace is still there, while somebody works."""
 
 TORN = (
     "The last line of this session's log was half written when Goalwright was stopped: its {size} bytes were cut off. "
@@ -110,6 +114,8 @@ class Daemon:
         self._watch = FileWatch(self._changed_outside)
         self._tasks: set[asyncio.Task[None]] = set()
         self._quiet_since = time.monotonic()
+        self._guard = WorkspaceGuard(self.workspace)
+        self._guarding: asyncio.Task[None] | None = None
         self.store, self.storage_notice = open_store(self.workspace, state_folder)
         self._recover_changes()
         self._own = OwnSessions(state_folder, self.workspace)
@@ -136,7 +142,7 @@ class Daemon:
             hooks=self._hooks,
             permissions=self.permissions,
             tools=self._tools,
-            run_tool=run_tool,
+            run_tool=self._run_tool,
             diagnostics=diagnostics,
             models=models,
             config=self.config,
@@ -165,6 +171,45 @@ class Daemon:
         """Of the step trees, when the person wants them."""
         self.api = ApiDoor(self)
         """REST, WebSocket and the web page, when somebody wants them."""
+
+    async def _run_tool(self, tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResult:
+        """Run a tool call, unless the workspace is gone, and not for ever."""
+        self._guard.begin()
+        if problem := self.workspace_problem():
+            return ToolResult(problem, title="no workspace", is_error=True)
+        call = run_tool(tool, input_json, ctx)
+        if tool.name in UNBOUNDED:
+            return await call
+        permission = ctx.permission
+        return await watched(
+            tool.name, call, lambda: isinstance(permission, CallPermission) and permission.waited.now
+        )
+
+    def workspace_problem(self) -> str:
+        """Why nothing can be done in the workspace any more; empty when it is there."""
+        return self._guard.problem()
+
+    def _guard_workspace(self) -> None:
+        """Look after the workspace from now on, while somebody works."""
+        if self._guarding is None or self._guarding.done():
+            self._guarding = asyncio.create_task(self._keep_guard())
+            self._tasks.add(self._guarding)
+            self._guarding.add_done_callback(self._tasks.discard)
+
+    async def _keep_guard(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(_LOOK_S)
+                if not self.running:
+                    self._guard.end()
+                    continue
+                self._guard.begin()
+                if problem := self.workspace_problem():
+                    log.warning("%s", problem)
+                    for session in self.running:
+                        session.fail(problem)
+        finally:
+            self._guard.end()
 
     def load_tools(self) -> None:
         """What the first turn needs, before it needs it. Blocks: call it in a thread."""
@@ -228,6 +273,7 @@ class Daemon:
         self._own.add(trace.trace_id)
         try:
             self.store.create(trace)
+            self._guard_workspace()
             session = Session(SessionState(trace), profile, self._services)
             self._sessions[trace.trace_id] = session
             session.emit(SessionCreated(trace_id=trace.trace_id, time=now, trace=trace))
@@ -398,6 +444,7 @@ class Daemon:
         if not foreign:
             await self._branch_copies.settle(session)
         self._sessions[session_id] = session
+        self._guard_workspace()
         self._dump(session)
         if below and child is None:
             task = asyncio.create_task(self._left_children.close_others(below))

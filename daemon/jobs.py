@@ -129,6 +129,10 @@ class SessionJobs:
     async def close(self) -> None:
         """Stop all of them. Nobody is told."""
         self._closed = True
+        await self.stop_all()
+
+    async def stop_all(self) -> None:
+        """Stop all of them; others can be started."""
         await asyncio.gather(*(self._stop(entry) for entry in list(self._jobs.values())))
 
     # -- inside --

@@ -24,6 +24,8 @@ from typing import Any, cast
 
 from daemon import lock
 
+_PR_SET_DUMPABLE = 4
+"""Of ``prctl``, see linux/prctl.h."""
 SOCKET_PATH_LIMIT = 100
 """Bytes. The kernel's limit is 104 on macOS and 108 on Linux, the closing zero included."""
 
@@ -324,3 +326,17 @@ def _is_private(path: Path) -> bool:
 
 def _uid() -> int:
     return 0 if sys.platform == "win32" else os.geteuid()
+
+
+def keep_memory_private() -> None:
+    """Keep the memory and environment of this process from other processes of its user, on Linux.
+
+    They can attach to it and read ``/proc/<pid>/environ``, ``mem`` and ``fd`` otherwise, the commands of a model among
+    them. Programs that it starts are as usual. It leaves no core dump then. Nothing keeps root out but the sandbox.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

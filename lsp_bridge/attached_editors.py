@@ -61,7 +61,7 @@ class AttachedEditors:
         if unsaved and not any(editor.writer.can_write for editor, _ in unsaved):
             refusal = CANNOT.format(name=path.name)
             return OpenFile(unsaved[0][1].text, unsaved=True, writable=False, refusal=refusal)
-        editor, document = (unsaved or sorted(found, key=lambda one: not one[0].writer.can_write))[0]
+        editor, document = (unsaved or sorted(found, key=_willing))[0]
         # Another document of the same editor would stay behind when the file is renamed under the one.
         alone = len(found) == 1
         return OpenFile(
@@ -69,6 +69,7 @@ class AttachedEditors:
             bool(unsaved),
             editor.writer.can_write,
             editor.writer.can_move and alone and not unsaved,
+            editable=editor.writer.can_edit and not editor.writer.can_write,
         )
 
     async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
@@ -78,7 +79,7 @@ class AttachedEditors:
             raise EditorGone(f"{path.name} is not open in an editor any more.")
         unsaved = [one for one in found if not one[1].is_saved()]
         # Unsaved ones must not be passed by.
-        for editor, document in unsaved or sorted(found, key=lambda one: not one[0].writer.can_write):
+        for editor, document in unsaved or sorted(found, key=_willing):
             if len(unsaved) < 2 and document.known and document.text == before:
                 return await editor.writer.apply(document, before, after)
         raise NotTaken(
@@ -98,6 +99,12 @@ class AttachedEditors:
         for editor in self._editors:
             for document in editor.at(path):
                 yield editor, document
+
+
+def _willing(found: tuple[OpenDocuments, OpenDocument]) -> int:
+    """An editor that can save comes first, then one that can at least change its text."""
+    writer = found[0].writer
+    return 0 if writer.can_write else 1 if writer.can_edit else 2
 
 
 _NOTEBOOK = (

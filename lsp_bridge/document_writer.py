@@ -31,6 +31,8 @@ EDITOR_SAVE = "goalwright/editor/save"
 """Request of the daemon to the editor: ``{"uri": …}`` → ``{"saved": bool}``."""
 TIMEOUT_S = 20.0
 """An editor that formats on save may take a while."""
+_EDIT_S = 5.0
+"""For an edit of a buffer whose file the daemon writes by itself: an editor that is stuck must not hold it up long."""
 _NOTICE_S = 2.0
 """How long an editor that has applied an edit may take to tell of the document's change."""
 _LATE_S = 600.0
@@ -73,16 +75,26 @@ class DocumentWriter:
                 waiting.set_result(None)
 
     @property
-    def can_write(self) -> bool:
-        """The editor takes edits of a version, and can save.
+    def can_edit(self) -> bool:
+        """Whether the editor takes edits of a version.
 
-        One that knows no versions would put an edit wherever it fits no more, if the person types meanwhile.
+        One that knows no versions would put an edit wherever it fits no more, if the user types meanwhile. Neovim
+        does not announce them, but the operations on files, which come in the same form only.
         """
         found = self._workspace()
         edits = None if found is None else found.workspace_edit
         if found is None or edits is None or not found.apply_edit:
             return False
-        return bool(edits.document_changes) and self._can_save()
+        return bool(edits.document_changes or edits.resource_operations)
+
+    @property
+    def can_write(self) -> bool:
+        """Whether the editor takes edits of a version, and can save."""
+        return self.can_edit and self._can_save()
+
+    @property
+    def _patience_s(self) -> float:
+        return TIMEOUT_S if self._can_save() else _EDIT_S
 
     @property
     def can_move(self) -> bool:
@@ -98,7 +110,7 @@ class DocumentWriter:
         Raises EditorGone when the editor was not asked for anything, ToolError when it did not do it: then the
         document is as it was.
         """
-        if not self.can_write:
+        if not self.can_write and not (self.can_edit and document.is_saved()):
             raise NotTaken(_NO_WAY.format(name=document.name), _ASK_PERSON)
         await self.edit(document, before, after)
         return AppliedText(self, document, before, after)
@@ -182,7 +194,7 @@ class DocumentWriter:
             asked.add_done_callback(lambda done: self._came_late(done, undo))
             rest = f"The file on disk is as it was. If the editor is stuck, ask the person to close {document.name} "
             rest += "there; then read it again and redo the change."
-            raise NotTaken(_SILENT.format(name=document.name, seconds=TIMEOUT_S), rest) from None
+            raise NotTaken(_SILENT.format(name=document.name, seconds=self._patience_s), rest) from None
         except _Left:
             raise _went(document) from None
         except asyncio.CancelledError:
@@ -207,7 +219,7 @@ class DocumentWriter:
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(gone)
         try:
-            await asyncio.wait([asked, gone], timeout=TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([asked, gone], timeout=self._patience_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._waiting.discard(gone)
         if asked.cancelled() or (gone.done() and not asked.done()):

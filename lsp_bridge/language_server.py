@@ -291,6 +291,12 @@ class LanguageServer:
         at = self.answers.settled_at(path, version, pull=self.pulls(path))
         return at is not None and at <= asyncio.get_running_loop().time()
 
+    def unsettled(self) -> dict[Path, int]:
+        """The open files whose newest text has no final answer yet, each with the version of that text."""
+        documents = self.answers.documents.items()
+        versions = {path: document.version for path, document in documents}
+        return {path: version for path, version in versions.items() if not self.settled(path, version)}
+
     def ask_again(self, path: Path) -> None:
         """Pull ``path`` once more though its text is the same: files that it depends on may have changed."""
         if path in self.answers.documents:

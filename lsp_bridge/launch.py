@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from daemon import lock
-from daemon.provider.variables import without_provider_env
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
+from daemon.store.regular import read_regular
 from lsp_bridge.client import Client, ConnectionLost, RequestTimeout, RpcError
 from lsp_bridge.handshake import INCOMPATIBLE, PROTOCOL_VERSION, UNAUTHORIZED
 from tools.cutting import tail
+from tools.environment import daemon_environment
 
 EXIT_ALREADY_RUNNING = 3
 """Exit code of ``serve`` when another daemon has the lock."""
 
 START_DEADLINE_S = 15.0
 ANSWER_DEADLINE_S = 5.0
+MAX_SETTINGS = 1_000_000
+"""Bytes of a configuration file."""
 LOG_LIMIT = 1_000_000
 """Bytes. A longer log is moved to ``daemon.log.1`` when a daemon is started."""
 _TAIL = 2_000
@@ -212,7 +216,7 @@ class Launcher:
     def _spawn(self, paths: RuntimePaths) -> tuple[subprocess.Popen[bytes], int]:
         """Start ``serve`` so that it outlives us. Returns it with the length of the log before it."""
         command = [*(self.command or daemon_command()), "serve", "--workspace", str(paths.workspace)]
-        env = without_provider_env(os.environ)
+        env = daemon_environment(os.environ, passed_on(self.home))
         if self.home is not None or "GOALWRIGHT_HOME" in env:
             env["GOALWRIGHT_HOME"] = str(
                 state_dir(self.home)
@@ -256,6 +260,18 @@ async def ensure_daemon(
     client, address = await launcher.connect(workspace, Greeting(client="launcher"))
     await client.close()
     return address
+
+
+def passed_on(home: Path | None = None) -> list[str]:
+    """The setting ``environment`` of the user's file. The daemon reports what is wrong with that file."""
+    # Not by daemon.config: that takes longer to import than everything else here.
+    try:
+        value: object = json.loads(read_regular(state_dir(home) / "config.json", MAX_SETTINGS, follow=True))
+    except (OSError, ValueError, RecursionError):
+        return []
+    found: object = cast("dict[str, object]", value).get("environment") if isinstance(value, dict) else None
+    patterns = cast("list[object]", found) if isinstance(found, list) else []
+    return [pattern for pattern in patterns if isinstance(pattern, str)]
 
 
 def runtime_paths(workspace: Path, home: Path | None = None) -> RuntimePaths:

@@ -11,7 +11,8 @@ import contextlib
 import json
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from daemon.core import Daemon
@@ -23,6 +24,10 @@ log = logging.getLogger(__name__)
 HANDSHAKE_S = 5.0
 _MAX_BODY = 64 * 1024 * 1024
 _MAX_HEADER = 16 * 1024
+_BACKLOG = 1024
+"""Connections that the system keeps for us; when it keeps no more, clients believe that there is no daemon."""
+MAX_SILENT = 128
+"""Connections that may be open without having said anything; the oldest are closed to make room for new ones."""
 
 
 class Listener:
@@ -35,14 +40,20 @@ class Listener:
         self._stop = stop
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._silent: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        """Those of which no message has come, the oldest first."""
 
     async def open(self, socket: Path | None) -> int | None:
         """Listen on a Unix socket that only the user can use, or on 127.0.0.1 (returns the port)."""
         if socket is not None:
-            self._server = await asyncio.start_unix_server(self._accepted, socket, limit=_MAX_HEADER)
+            self._server = await asyncio.start_unix_server(
+                self._accepted, socket, limit=_MAX_HEADER, backlog=_BACKLOG
+            )
             socket.chmod(0o600)
             return None
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0, limit=_MAX_HEADER)
+        self._server = await asyncio.start_server(
+            self._accepted, "127.0.0.1", 0, limit=_MAX_HEADER, backlog=_BACKLOG
+        )
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
@@ -57,17 +68,19 @@ class Listener:
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._serve(reader, writer))
         self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        task.add_done_callback(self._ended)
+        self._silent[task] = writer
+        if len(self._silent) > MAX_SILENT:
+            self._silent.pop(next(iter(self._silent))).transport.abort()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._connections.discard(task)
+        self._silent.pop(task, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if not await self._welcome(reader, writer):
-                return
-            server = ClientServer(self._core, self._bridge, writer, self._stop)
-            try:
-                await read_messages(reader, server)
-            finally:
-                server.gone()
+            if await self._welcome(reader, writer):
+                await self._converse(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # clients leave as they like
         except asyncio.CancelledError:
@@ -79,9 +92,29 @@ class Listener:
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a client until it leaves. Until it says something it costs next to nothing."""
+        server: ClientServer | None = None
+        try:
+            async for message in _messages(reader):
+                if server is None:
+                    if (task := asyncio.current_task()) is not None:
+                        self._silent.pop(task, None)
+                    server = ClientServer(self._core, self._bridge, writer, self._stop)
+                if isinstance(message, _Unreadable):
+                    server.refuse(None, -32700, message.why)
+                else:
+                    server.handle(message)
+                if server.closed:
+                    return
+        finally:
+            if server is not None:
+                server.gone()
+
     async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         try:
-            line = await asyncio.wait_for(reader.readline(), HANDSHAKE_S)
+            async with asyncio.timeout(HANDSHAKE_S):
+                line = await reader.readline()
         except (TimeoutError, ValueError):
             line = b""
         name, _, token = line.strip().partition(b" ")
@@ -98,35 +131,40 @@ class Listener:
         body = json.dumps(error).encode()
         writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         with contextlib.suppress(ConnectionError, TimeoutError):
-            await asyncio.wait_for(writer.drain(), HANDSHAKE_S)
+            async with asyncio.timeout(HANDSHAKE_S):
+                await writer.drain()
         return False
 
 
-async def read_messages(reader: asyncio.StreamReader, server: ClientServer) -> None:
-    """Feed a connection's messages to its server until it ends.
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """A message that cannot be read, and why."""
+
+    why: str
+
+
+async def _messages(reader: asyncio.StreamReader) -> AsyncGenerator[object]:
+    """The decoded messages of a connection until it ends; ``_Unreadable`` in the place of one that is not JSON.
 
     pygls' own loop structures every nested object that has a "jsonrpc" key; here only the message itself is one.
-    A message that cannot be read gets an error response, and the connection goes on with the next one.
     """
-    while not server.closed:
+    while True:
         try:
             length = await _content_length(reader)
         except _BadHeader as error:
             # Nobody knows where the next message begins.
-            server.refuse(None, -32700, f"{error} The connection is closed.")
+            yield _Unreadable(f"{error} The connection is closed.")
             return
         if length is None:
             return
         body = await reader.readexactly(length)
         try:
-            message = json.loads(body)
+            message: object = json.loads(body)
         except RecursionError:
-            server.refuse(None, -32700, "The message is nested too deeply.")
-            continue
+            message = _Unreadable("The message is nested too deeply.")
         except ValueError as error:
-            server.refuse(None, -32700, f"The message is not JSON: {error}.")
-            continue
-        server.handle(message)
+            message = _Unreadable(f"The message is not JSON: {error}.")
+        yield message
 
 
 class _BadHeader(Exception):

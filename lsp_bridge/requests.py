@@ -130,7 +130,8 @@ class Requests:
         choice = await self._choice()
         core = self._core
         config, trust = self.client_config(), self.client_trust()
-        notices = [core.storage_notice, core.api.notice, choice.notice, *config.blocking, *config.problems]
+        notices = [core.workspace_problem(), core.storage_notice, core.api.notice, choice.notice]
+        notices += [*config.blocking, *config.problems]
         sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, config.settings, core.workspace)
         notices += [*core.grants.problems(), mode_notice(config, trust), no_sandbox]
         return p.DaemonStatus(
@@ -243,6 +244,8 @@ class Requests:
         """Work on a prompt; answers when its turn has ended."""
         if not params.text.strip() and not params.attachments:
             raise RequestError(p.INVALID_PARAMS, "The prompt is empty: write what should be done.")
+        if problem := self._core.workspace_problem():
+            raise RequestError(p.STORE_FAILED, problem)
         self.check_rules()
         choice = await self._choice()
         session = await self._core.session(params.session_id)
@@ -375,6 +378,7 @@ class Requests:
         session.config = self.client_config()
         session.trust = self.client_trust()
         session.env = self._provider_env()
+        session.unattended = self._client.there.unattended
         session.default_model = choice.model
 
     def _resume(self, session: Session, choice: Choice) -> None:

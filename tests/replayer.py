@@ -1,7 +1,8 @@
 """Applies recorded calls of the writing tools to folders: what ``tests/replay.py`` and the corpus are made of.
 
 The calls go through the product's own tools and ``tools.change``; only the ports are fakes. Everything is approved
-and every file counts as read just before the call. What leads out of the root is refused.
+and every file counts as read just before the call. What leads out of the root is refused. Commands are another matter:
+they run in a session of the daemon's core, see ``tests.product_shell``, and its questions are refused.
 """
 
 from __future__ import annotations
@@ -10,19 +11,23 @@ import asyncio
 import hashlib
 import json
 import os
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypedDict, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NotRequired, TypedDict, cast, get_args
 
+from daemon.model.permissions import Mode
 from tests.fakes.tool_context import FakeDiagnostics, FakeHistory, FakePlan
 from tools.base import Action, Approval, PermissionAsk, PermissionDenied, ToolContext
 from tools.open_files import NoEditors
 from tools.registry import builtin_tools, run_tool, unknown_tool
 
 if TYPE_CHECKING:
+    from tests.product_shell import ProductShell
     from tools.registry import AnyTool
 
 WRITERS = ("edit", "patch", "write")
@@ -39,10 +44,25 @@ _EXPECTED_LINE = 'Expected {"root": DIR, "calls": [...]}.'
 
 
 class Result(TypedDict):
-    """What became of one call."""
+    """What became of one call. ``asked``: a command would have asked the user, and was refused."""
 
     ok: bool
     message: str
+    asked: NotRequired[Literal[True]]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """On whose behalf commands run, see ``tests/replay.py``."""
+
+    config: Mapping[str, Any] | None = None
+    mode: Mode | None = None
+    home: Path | None = None
+    trusted: bool = False
+
+
+NOBODY = User()
+"""A user without settings, whose home folder is a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +125,19 @@ class Replayer:
         root, calls = fields.get("root"), fields.get("calls")
         if not isinstance(root, str) or not isinstance(calls, list):
             return {"results": [], "error": _EXPECTED_LINE}
-        return {"results": await self.apply(Path(root), cast("list[object]", calls))}
+        try:
+            user = _user(fields)
+        except ValueError as error:
+            return {"results": [], "error": str(error)}
+        return {"results": await self.apply(Path(root), cast("list[object]", calls), user)}
 
-    async def apply(self, root: Path, calls: Iterable[object]) -> Sequence[Result]:
+    async def apply(self, root: Path, calls: Iterable[object], user: User = NOBODY) -> Sequence[Result]:
         """Apply ``calls`` in order, each on what the ones before it left."""
-        return [await self._call(root, call, number) for number, call in enumerate(calls, 1)]
+        async with AsyncExitStack() as stack:
+            shell = _Shell(stack, user, self._litter)
+            return [await self._call(root, call, number, shell) for number, call in enumerate(calls, 1)]
 
-    async def _call(self, root: Path, call: object, number: int) -> Result:
+    async def _call(self, root: Path, call: object, number: int, shell: _Shell) -> Result:
         try:
             real = Path(os.path.realpath(root))
             if not real.is_dir():
@@ -120,6 +146,8 @@ class Replayer:
             name, args = fields.get("tool"), fields.get("args")
             if not isinstance(name, str) or not isinstance(args, dict):
                 return {"ok": False, "message": 'Expected a call {"tool": NAME, "args": {...}}.'}
+            if name == "bash":
+                return await shell.bash(real, cast("dict[str, object]", args))
             tool = self._tools.get(name)
             if tool is None:
                 return {"ok": False, "message": unknown_tool(name, self._tools)}
@@ -143,6 +171,56 @@ class Replayer:
             scratch=self._litter / "scratch",
             journal=self._litter / "journal",
         )
+
+
+class _Shell:
+    """The session for the commands of a line; it begins with the first one."""
+
+    def __init__(self, stack: AsyncExitStack, user: User, litter: Path) -> None:
+        self._stack = stack
+        self._user = user
+        self._litter = litter
+        self._open: ProductShell | None = None
+
+    async def bash(self, root: Path, args: Mapping[str, object]) -> Result:
+        """Run one call as the product does."""
+        if self._open is None:
+            self._open = await self._begin(root)
+        answer = await self._open.bash(args)
+        if answer.outcome == "asked":
+            return {"ok": False, "asked": True, "message": f"{answer.message} Asked by {answer.rule}."}
+        return {"ok": answer.ok, "message": answer.message}
+
+    async def _begin(self, root: Path) -> ProductShell:
+        # Here: the daemon takes longer to import than most lines take to replay.
+        from tests.product_shell import opened
+
+        user = self._user
+        self._litter.mkdir(parents=True, exist_ok=True)
+        home = user.home or Path(tempfile.mkdtemp(prefix="home-", dir=self._litter))
+        record = root / ".trace"
+        if not os.path.lexists(record):
+            self._stack.callback(shutil.rmtree, record, ignore_errors=True)
+        return await self._stack.enter_async_context(
+            opened(root, home, user.config, user.mode, trusted=user.trusted)
+        )
+
+
+def _user(fields: Mapping[str, object]) -> User:
+    """Read the user of a line. Raises ValueError."""
+    config, home, trusted = fields.get("config"), fields.get("home"), fields.get("trusted", False)
+    mode = fields.get("mode")
+    known = next((one for one in get_args(Mode) if one == mode), None)
+    if config is not None and not isinstance(config, dict):
+        raise ValueError("config is an object, as in config.json.")
+    if mode is not None and known is None:
+        raise ValueError(f"mode is one of {', '.join(get_args(Mode))}.")
+    if home is not None and not (isinstance(home, str) and Path(home).is_absolute()):
+        raise ValueError("home is an absolute path.")
+    if not isinstance(trusted, bool):
+        raise ValueError("trusted is true or false.")
+    folder = None if home is None else Path(os.path.realpath(home))
+    return User(cast("dict[str, Any] | None", config), known, folder, trusted)
 
 
 def _own_names(args: dict[str, object], tool: AnyTool) -> dict[str, object]:

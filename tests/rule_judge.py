@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
+from daemon.config import Settings
 from daemon.model.permissions import Action, Mode, Rule, RuleSource, Trust
 from daemon.permission.rules import SHIPPED, UNMATCHED, RuleSet, reason_words
 from tools.access import Access
@@ -57,7 +59,8 @@ def judged(case: object) -> dict[str, Any]:
     with _home(home):
         rules = _rule_set(layers, fields, workspace)
         ask = _ask(fields, workspace, home)
-        verdict = rules.judge(replace(ask, contained=_flag(fields, "sandboxed")))
+        contained, lifted = _sandbox(fields)
+        verdict = rules.judge(replace(ask, contained=contained, lifted=lifted))
         reasons = [reason_words(reason) for reason in verdict.reasons]
     decisive, where = verdict.rule, None
     for index, layer in enumerate(layers):
@@ -126,8 +129,7 @@ def _ask(fields: Mapping[str, Any], workspace: str, home: str) -> PermissionAsk:
         command = fields["bash"]
         if not isinstance(command, str):
             raise NotUnderstood("bash is a command line")
-        place = Place(Path(workspace), Path(home), variables={"HOME": home, "PWD": workspace})
-        return question(command, place, title=command)
+        return _question(command, workspace, home)
     permission, target = fields.get("permission"), fields.get("target")
     if not isinstance(permission, str) or not isinstance(target, str):
         raise NotUnderstood("a case has a permission and a target, or bash")
@@ -138,6 +140,21 @@ def _ask(fields: Mapping[str, Any], workspace: str, home: str) -> PermissionAsk:
         access = Access(permission, target, implied=implied, several=several)
         return PermissionAsk(permission, (), target, accesses=(access,))
     return PermissionAsk(permission, (target,), target)
+
+
+def _sandbox(fields: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Whether the command would run in a sandbox, and whether that answers general questions."""
+    setting = fields.get("sandbox", "workspace-write" if _flag(fields, "sandboxed") else "off")
+    if setting not in (settings := get_args(Settings.model_fields["sandbox"].annotation)):
+        raise NotUnderstood(f"sandbox is one of {', '.join(settings)}")
+    return setting != "off", setting not in ("off", "on")
+
+
+@functools.lru_cache(maxsize=1_000)
+def _question(command: str, workspace: str, home: str) -> PermissionAsk:
+    # The same line is often asked about under several rule sets, and to parse it takes most of the time.
+    place = Place(Path(workspace), Path(home), variables={"HOME": home, "PWD": workspace})
+    return question(command, place)
 
 
 def _text(fields: Mapping[str, Any], name: str, default: str) -> str:

@@ -8,8 +8,9 @@ One JSON line in, one JSON line out:
 
 Layers go from weak to strong. Exactly five are shipped, user, workspace (tightens only, unless ``"trusted": true``),
 session and agent; any other number is one flat stack. No shipped rules are added. Optional: ``mode``, ``trusted``,
-``restricted``, ``sandboxed``, ``insists`` (permissions the agent insists on, by commas), ``workspace`` (default
-/workspace), ``home`` (/home/user), ``implied``, ``several``, and ``id``, which comes back.
+``restricted``, ``sandbox`` (as the setting: on, workspace-write, read-only; default off, as on a machine that has no
+sandbox), ``sandboxed`` (true: workspace-write), ``insists`` (permissions the agent insists on, by commas),
+``workspace`` (default /workspace), ``home`` (/home/user), ``implied``, ``several``, and ``id``, which comes back.
 The disk is never looked at. A line that cannot be understood is answered with ``error``.
 ``--table`` prints the table of cases. Run it as ``python tests/rules.py`` from anywhere.
 """

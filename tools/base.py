@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
@@ -29,7 +29,7 @@ from tools.language import DiagnosticsRun as DiagnosticsRun
 from tools.language import Navigation, NoNavigation
 from tools.language import Problem as Problem
 from tools.open_files import Editors
-from tools.sandbox import SandboxPolicy
+from tools.sandbox.policy import SandboxPolicy
 
 ChangeKind = Literal["create", "update", "delete"]
 
@@ -132,9 +132,15 @@ class PermissionAsk:
     permission: str
     targets: tuple[str, ...]
     title: str
+    """One line that says what would be done, a command itself included. Never what the model calls it."""
     suggestions: tuple[Suggestion, ...] = ()
     proposal: tuple[ProposedFile, ...] = ()
     detail: str = ""
+    """All of what would be done: a command, a prompt. Only that, so that clients can show it as it is."""
+    model_says: str = ""
+    """The model's own words about it. They may be wrong, so clients show them last, and as the model's."""
+    notes: tuple[str, ...] = ()
+    """What else there is to know, in our words: "Runs outside of the sandbox, as it writes /opt/x"."""
     accesses: tuple[Access, ...] = ()
     """What the call would do besides, e.g. the files that a command reads and writes."""
     warnings: tuple[str, ...] = ()
@@ -143,11 +149,16 @@ class PermissionAsk:
     read_only: bool = False
     """A command that is known to change nothing."""
     contained: bool = False
-    """It would run in a sandbox, which keeps it from what is protected."""
+    """If no question is asked it runs in a sandbox, which keeps it from what is protected."""
+    lifted: bool = False
+    """Where it is contained, general questions about commands are not asked."""
+    leaves: str = ""
+    """Why it runs outside of the sandbox although there is one. That is a question, whatever rules allow."""
     fenced: bool | None = None
     """A command of a branch: whether mounts keep it from the workspace. None: of no branch."""
     unread: frozenset[str] = frozenset()
-    """Of ``targets``, those that run code which rules cannot read (``make``, ``pytest``)."""
+    """Commands whose words do not bound what they do (``make``, ``pytest``). Without a sandbox only a rule for exactly
+    such a command lets it pass."""
 
     @property
     def all_accesses(self) -> tuple[Access, ...]:
@@ -183,6 +194,15 @@ class Permission(Protocol):
 
     def decide(self, permission: str, target: str) -> Action:
         """What the rules alone say, without asking anybody. For filtering listings and search results."""
+        ...
+
+    @property
+    def rules_key(self) -> Hashable:
+        """A key for what ``decide`` says: while it is the same, so are all decisions."""
+        ...
+
+    def concealed(self, workspace: Path) -> tuple[Path, ...]:
+        """What rules hide of the disk outside of the workspace. Blocking."""
         ...
 
 

@@ -6,7 +6,6 @@ import asyncio
 import functools
 import os
 import re
-import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,40 +14,37 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import Field
 
 from tools import process
-from tools.base import CommandChange, PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.cutting import head, tail
+from tools.access import Access, Suggestion
+from tools.base import (
+    CommandChange,
+    PermissionAsk,
+    PermissionDenied,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolInput,
+    ToolResult,
+)
+from tools.cutting import tail
 from tools.diff import shown_name
 from tools.output import MAX_OUTPUT as MAX_OUTPUT
 from tools.output import Output
 from tools.paths import rule_target
 from tools.shielding import finish
+from tools.visible import LONGEST_TITLE, shown_brief
 
 if TYPE_CHECKING:
-    from tools.access import Access
-    from tools.sandbox import Sandbox
+    from tools.sandbox.policy import Sandbox
 
 T = TypeVar("T")
 
 MAX_NAMED = 20
 MAX_LISTED = 200
 """Changed files that the model is told of, and that the result lists for the display."""
-_STALE_S = 2.0
-"""After so long a question the workspace is looked at again before a command goes into the sandbox."""
 _LIVE_CHUNK = 4000
 _DEVICES = re.compile(
     r"/dev/(?:null|zero|full|tty|u?random|std(?:in|out|err)|fd/\d+|(?:tcp|udp)/.*)|/proc/(?:self|\d+)/fd/.*"
 )
-_LIMITS = re.compile(
-    r"Read-only file system|EROFS|Network is unreachable|ENETUNREACH|EAI_AGAIN|ENOTFOUND|"
-    r"Temporary failure in name resolution|Could ?n[o']t resolve|Name or service not known|"
-    r"Failed to connect|Could ?n[o']t connect|"
-    r"Permission denied|EACCES|Operation not permitted|EPERM|Device or resource busy|Cannot connect to|"
-    # Only where a command sees a folder of the sandbox instead of the real one.
-    r"(?:/tmp|/run|/dev/shm)\b[^\n]*(?:No such file or directory|ENOENT)|"
-    r"(?:No such file or directory|ENOENT)[^\n]*(?:/tmp|/run|/dev/shm)\b",
-    re.IGNORECASE,
-)
-"""What programs say when they meet the limits of the sandbox."""
 
 
 class BashInput(ToolInput):
@@ -66,11 +62,40 @@ class BashInput(ToolInput):
 class _Ready:
     """An approved command: what to start."""
 
+    ask: PermissionAsk
+    """The question, as it would be asked without a sandbox."""
     argv: tuple[str, ...]
     env: dict[str, str]
     sandbox: Sandbox | None
     own: bool = False
     """It writes to what only the sandbox has."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A command that has ended."""
+
+    ready: _Ready
+    ended: process.Ended
+    output: Output
+    changed: Sequence[CommandChange]
+    taken: Sequence[str]
+    """What it made and must not have made, in words."""
+
+    @property
+    def never_started(self) -> bool:
+        """Whether the sandbox failed before the command: a socket or file that it was to hide has gone meanwhile."""
+        sandbox = self.ready.sandbox
+        return sandbox is not None and self.ended.exit_code == 1 and self.output.text().startswith("bwrap: ")
+
+    @property
+    def met(self) -> str:
+        """The line of its output that shows that it failed at a limit of the sandbox; empty when none does."""
+        sandbox, code = self.ready.sandbox, self.ended.exit_code
+        # 126: the file is there and cannot be run.
+        if sandbox is None or self.ended.timed_out or code in (0, 126):
+            return ""
+        return sandbox.met(self.output.text())
 
 
 class BashTool(Tool[BashInput]):
@@ -85,11 +110,36 @@ class BashTool(Tool[BashInput]):
 
     async def run(self, args: BashInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
-        ready = await self._approved(args, ctx)
+        command = args.command.strip()
+        if not command or "\0" in command:
+            raise ToolError("The command is empty or contains a NUL character.")
+        if any("\ud800" <= c <= "\udfff" for c in command):
+            raise ToolError("The command contains half a character, which no shell can be given.")
+        ready = await self._approved(command, args, ctx)
         if args.background:
             return await _start_job(args, ready, ctx)
+        done = await self._run(args, ready, ctx)
+        if done.never_started and (again := await _boxed(ready.ask, args, ctx, own=ready.own)) is not None:
+            done = await self._run(args, again, ctx)
+        if not (why := done.met):
+            return _result(args, done, ctx)
+        if ctx.sandbox.always:
+            note = "This mode or agent changes nothing, so its commands run only there: do without it."
+            return _result(args, done, ctx, _met_line(done, why, note))
+        try:
+            outside = await self._outside(done, why, ctx)
+        except PermissionDenied as denied:
+            note = "The user was asked whether to run it outside, and refused."
+            note += f" They said: {denied.feedback}" if denied.feedback else ""
+            return _result(args, done, ctx, _met_line(done, why, note))
+        again = await self._run(args, outside, ctx, suffix="-outside")
+        again = replace(again, changed=(*done.changed, *again.changed), taken=done.taken)
+        note = f"It failed in the sandbox ({why}) and was run again outside of it, as the user approved."
+        return _result(args, again, ctx, note)
+
+    async def _run(self, args: BashInput, ready: _Ready, ctx: ToolContext, suffix: str = "") -> _Done:
         output = Output(
-            ctx.scratch / f"bash-{_safe_name(ctx.tool_call_id)}.txt",
+            ctx.scratch / f"bash-{_safe_name(ctx.tool_call_id)}{suffix}.txt",
             lambda text: ctx.on_output(tail(text, _LIVE_CHUNK)),
             ctx.redact,
         )
@@ -116,69 +166,72 @@ class BashTool(Tool[BashInput]):
         except BaseException:
             await _left(ready.sandbox, ctx)
             raise
-        return _result(args, ended, output, changed, ctx, ready, taken)
+        return _Done(ready, ended, output, changed, taken)
 
-    async def _approved(self, args: BashInput, ctx: ToolContext) -> _Ready:
-        command = args.command.strip()
-        if not command or "\0" in command:
-            raise ToolError("The command is empty or contains a NUL character.")
-        if any("\ud800" <= c <= "\udfff" for c in command):
-            raise ToolError("The command contains half a character, which no shell can be given.")
-        outside = args.unsandboxed and ctx.sandbox.kind != "off"
-        if outside and not args.reason.strip():
-            raise ToolError("unsandboxed needs a reason, for the person who is asked.")
-        shell, sh = (process.find_program(name, ctx.workspace, ctx.copy_of) for name in ("bash", "sh"))
-        if shell is None and sh is None:
-            raise ToolError("No shell found: neither bash nor sh is on PATH.")
-        # No start-up files: they are the person's own, and could give any command another meaning.
-        argv = (shell, "--noprofile", "--norc", "-c", command) if shell else (sh or "sh", "-c", command)
+    async def _approved(self, command: str, args: BashInput, ctx: ToolContext) -> _Ready:
         ask = await self._question(command, args, ctx)
-        if outside:
-            ask = replace(
-                ask,
-                title=f"Outside of the sandbox: {ask.title}",
-                detail=f"{ask.detail}\n\nReason: {args.reason.strip()}",
+        policy = ctx.sandbox
+        leaves = args.unsandboxed and policy.kind != "off"
+        if leaves and policy.always:
+            raise ToolError(
+                "This mode or agent changes nothing: its commands run only in a read-only sandbox."
             )
+        if leaves and not args.reason.strip():
+            raise ToolError("unsandboxed needs a reason, for the user who is asked.")
         own: tuple[Access, ...] = ()
-        if not outside and ctx.sandbox.kind != "off":
+        contained = policy.kind != "off" and not leaves
+        if contained:
             own, beyond = _written(ask, ctx)
-            if beyond:
-                # What the person approves is to happen, and inside it could not.
-                outside = True
-                ask = replace(
-                    ask,
-                    detail=f"{ask.detail}\n\nRuns outside of the sandbox, as it writes {', '.join(beyond)}.",
-                )
-        sandbox = None if outside else await _sandbox(ctx, args)
-        if ctx.confinement.lacking and sandbox is None:
+            # What rules let pass is to happen, and inside it could not.
+            contained = (policy.always or not beyond) and await _works(ctx)
+        elif leaves:
+            reason = f"the model wants it to run outside of the sandbox: {args.reason.strip()}"
+            ask = replace(ask, leaves=reason, suggestions=())
+        if not contained:
+            return await self._outright(ask, command, args, ctx)
+        inside = replace(
+            ask,
+            contained=True,
+            lifted=policy.lifts,
+            fenced=ctx.copy_of is not None or None,
+            accesses=tuple(access for access in ask.accesses if access not in own),
+        )
+        approval = await ctx.permission.ask(inside)
+        if approval.asked:
+            await self._unchanged(ask, command, args, ctx)
+            if not policy.always:
+                return _as_approved(ask, command, ctx)
+        if (ready := await _boxed(ask, args, ctx, own=bool(own))) is not None:
+            return ready
+        if policy.always:
+            raise ToolError("The sandbox cannot be made, and this mode or agent runs commands only there.")
+        return await self._outright(ask, command, args, ctx)
+
+    async def _outside(self, done: _Done, why: str, ctx: ToolContext) -> _Ready:
+        """The command that failed in the sandbox, once the user lets it run outside. Raises PermissionDenied."""
+        ready = done.ready
+        ask = replace(ready.ask, leaves=f"it failed in the sandbox: {why}", suggestions=())
+        await ctx.permission.ask(replace(ask, fenced=ctx.confinement.fenced))
+        return _as_approved(ask, ask.detail.strip(), ctx)
+
+    async def _outright(self, ask: PermissionAsk, command: str, args: BashInput, ctx: ToolContext) -> _Ready:
+        """To be run without a sandbox, once it is allowed."""
+        if ctx.confinement.lacking:
             ctx.tell_person(ctx.confinement.warning)
-        if sandbox is not None and own:
-            ask = replace(ask, accesses=tuple(access for access in ask.accesses if access not in own))
-        began = time.monotonic()
-        try:
-            # In a branch's sandbox the workspace is read-only, too.
-            fenced = ctx.confinement.fenced if sandbox is None else ctx.copy_of is not None or None
-            approval = await ctx.permission.ask(replace(ask, contained=sandbox is not None, fenced=fenced))
-            if approval.asked:
-                # Links and names may have changed while the person thought: what was approved is what runs.
-                again = await self._question(command, args, ctx)
-                if not set(again.all_accesses) <= {*ask.all_accesses, *own}:
-                    raise ToolError(
-                        "What the command would read or write has changed while the approval was awaited (a link or "
-                        "a file was put in the way). Nothing was run: look again, then call it again."
-                    )
-        except BaseException:
-            await _left(sandbox, ctx)
-            raise
-        if sandbox is not None and time.monotonic() - began > _STALE_S:
-            await _left(sandbox, ctx)
-            sandbox = await _sandbox(ctx, args)
-            if sandbox is None:
-                raise ToolError("The sandbox cannot be made any more. Nothing was run: try again.")
-        env = process.scrubbed_environment(os.environ) | dict(ctx.environment)
-        if sandbox is None:
-            return _Ready((*ctx.confinement.prefix, *argv), env, None)
-        return _Ready((*sandbox.prefix, *argv), sandbox.environment(env), sandbox, bool(own))
+        ask = replace(ask, fenced=ctx.confinement.fenced, suggestions=exact_suggestions(ask))
+        approval = await ctx.permission.ask(ask)
+        if approval.asked:
+            await self._unchanged(ask, command, args, ctx)
+        return _as_approved(ask, command, ctx)
+
+    async def _unchanged(self, ask: PermissionAsk, command: str, args: BashInput, ctx: ToolContext) -> None:
+        """Links and names may have changed while the user thought: what was approved is what runs."""
+        again = await self._question(command, args, ctx)
+        if not set(again.all_accesses) <= set(ask.all_accesses):
+            raise ToolError(
+                "What the command would read or write has changed while the approval was awaited (a link or "
+                "a file was put in the way). Nothing was run: look again, then call it again."
+            )
 
     async def _question(self, command: str, args: BashInput, ctx: ToolContext) -> PermissionAsk:
         from tools.shell.place import real_place
@@ -186,15 +239,69 @@ class BashTool(Tool[BashInput]):
 
         # Parsing, following links and looking up wildcards is no work for the event loop.
         return await asyncio.to_thread(
-            lambda: question(command, real_place(ctx.workspace), title=args.description)
+            lambda: question(command, real_place(ctx.workspace), model_says=args.description)
         )
+
+
+def exact_suggestions(ask: PermissionAsk) -> tuple[Suggestion, ...]:
+    """What "always" may remember where no sandbox bounds the commands: those that are not bounded by their words, word
+    by word."""
+    if not ask.suggestions or not ask.unread:
+        return ask.suggestions
+    exact = [Suggestion("bash", target) for target in ask.targets if target in ask.unread]
+    if any(c in one.pattern for one in exact for c in "*?\\$`"):
+        return ()
+    unread = [f"{target} " for target in ask.unread]
+    kept = [
+        one
+        for one in ask.suggestions
+        if one.permission != "bash"
+        or not any(text.startswith(one.pattern.removesuffix("*")) for text in unread)
+    ]
+    return tuple(dict.fromkeys((*exact, *kept)))
+
+
+def _shell(command: str, ctx: ToolContext) -> tuple[str, ...]:
+    shell, sh = (process.find_program(name, ctx.workspace, ctx.copy_of) for name in ("bash", "sh"))
+    if shell is None and sh is None:
+        raise ToolError("No shell found: neither bash nor sh is on PATH.")
+    # No start-up files: they are the user's own, and could give any command another meaning.
+    return (shell, "--noprofile", "--norc", "-c", command) if shell else (sh or "sh", "-c", command)
+
+
+def _environment(ctx: ToolContext) -> dict[str, str]:
+    return process.scrubbed_environment(os.environ) | dict(ctx.environment)
+
+
+def _as_approved(ask: PermissionAsk, command: str, ctx: ToolContext) -> _Ready:
+    return _Ready(ask, (*ctx.confinement.prefix, *_shell(command, ctx)), _environment(ctx), None)
+
+
+def _has_network(ask: PermissionAsk, ctx: ToolContext) -> bool:
+    """Whether the policy, or rules for every command of the line, give it the network."""
+    glue = {access.target for access in ask.accesses if access.glue}
+    named = [target for target in ask.targets if target not in glue]
+    return ctx.sandbox.network or (
+        bool(named) and all(ctx.permission.decide("network", target) == "allow" for target in named)
+    )
+
+
+def _met_line(done: _Done, why: str, note: str) -> str:
+    sandbox = done.ready.sandbox
+    words = sandbox.words if sandbox is not None else ""
+    return f"It ran in a sandbox ({words}; /tmp its own, secrets hidden), which may be why: {why}. {note}"
 
 
 def _written(ask: PermissionAsk, ctx: ToolContext) -> tuple[tuple[Access, ...], list[str]]:
     """Of the files outside of the workspace that redirections write: those that the sandbox has its own of, and the
     names of those that cannot be written inside."""
-    from tools.sandbox import own_places
+    from tools.sandbox.policy import Unavailable
+    from tools.sandbox.prepare import own_places
 
+    try:
+        places = own_places(ctx.workspace, ctx.copy_of)
+    except Unavailable:
+        places = ()
     own: list[Access] = []
     beyond: list[str] = []
     for access in ask.accesses:
@@ -207,30 +314,58 @@ def _written(ask: PermissionAsk, ctx: ToolContext) -> tuple[tuple[Access, ...], 
         if ".." not in path.parts:
             if any(path.is_relative_to(folder) for folder in ctx.sandbox.writable):
                 continue
-            if any(path.is_relative_to(folder) for folder in own_places()):
+            if any(path.is_relative_to(folder) for folder in places):
                 own.append(access)
                 continue
         beyond.append(target)
     return tuple(own), beyond
 
 
-async def _sandbox(ctx: ToolContext, args: BashInput) -> Sandbox | None:
-    """A sandbox for the command; None where it is off, or does not work (then the person is told)."""
-    if ctx.sandbox.kind == "off":
+async def _works(ctx: ToolContext) -> bool:
+    """Whether there are sandboxes here; the user is told why not."""
+    from tools.sandbox.policy import Unavailable, no_sandbox
+    from tools.sandbox.prepare import available
+
+    try:
+        await asyncio.to_thread(available, ctx.workspace, ctx.copy_of)
+    except Unavailable as error:
+        ctx.tell_person(no_sandbox(error))
+        return False
+    return True
+
+
+async def _boxed(ask: PermissionAsk, args: BashInput, ctx: ToolContext, *, own: bool) -> _Ready | None:
+    """To be run in a sandbox; None where none can be made."""
+    sandbox = await _sandbox(ctx, args, network=_has_network(ask, ctx))
+    if sandbox is None:
         return None
-    from tools.sandbox import Unavailable, prepare
+    argv = (*sandbox.prefix, *_shell(args.command.strip(), ctx))
+    return _Ready(ask, argv, sandbox.environment(_environment(ctx)), sandbox, own)
+
+
+async def _sandbox(ctx: ToolContext, args: BashInput, *, network: bool) -> Sandbox | None:
+    """A sandbox for the command; None where it cannot be made (then the user is told)."""
+    from tools.sandbox.policy import Unavailable, no_sandbox
+    from tools.sandbox.prepare import prepare
 
     work = asyncio.ensure_future(
         asyncio.to_thread(
-            prepare, ctx.sandbox, ctx.workspace, ctx.scratch, ctx.permission.decide,
-            private=ctx.journal.with_name(f"{ctx.journal.name}-sandbox"), limited=not args.background,
+            prepare,
+            replace(ctx.sandbox, network=network),
+            ctx.workspace,
+            ctx.scratch,
+            ctx.permission.decide,
+            key=ctx.permission.rules_key,
+            concealed=ctx.permission.concealed,
+            private=ctx.journal.with_name(f"{ctx.journal.name}-sandbox"),
+            limited=not args.background,
         )
-    )  # fmt: skip
+    )
     canceled = await finish(work)
     try:
         sandbox = work.result()
     except Unavailable as error:
-        ctx.tell_person(f"Commands are not run in a sandbox: {error}. They ask as if it were off.")
+        ctx.tell_person(no_sandbox(error))
         sandbox = None
     if canceled:
         await _left(sandbox, ctx)
@@ -339,19 +474,11 @@ def _changed_metadata(changed: Sequence[CommandChange], workspace: Path) -> list
 
 
 def _title(args: BashInput) -> str:
-    return args.description.strip() or head(args.command.strip().splitlines()[0], 100)
+    return shown_brief(args.command.strip(), LONGEST_TITLE)
 
 
-def _result(
-    args: BashInput,
-    ended: process.Ended,
-    output: Output,
-    changed: Sequence[CommandChange],
-    ctx: ToolContext,
-    ready: _Ready,
-    taken: Sequence[str],
-) -> ToolResult:
-    sandbox, workspace = ready.sandbox, ctx.workspace
+def _result(args: BashInput, done: _Done, ctx: ToolContext, note: str = "") -> ToolResult:
+    ended, output, sandbox = done.ended, done.output, done.ready.sandbox
     if ended.timed_out:
         first = f"Timed out after {args.timeout} s and was stopped, with all its processes."
     elif ended.exit_code < 0:
@@ -365,25 +492,20 @@ def _result(
         lines.append(f"The last {output.cut_bytes} bytes of the output were not stored.")
     text = output.text()
     lines.append(text or "(no output)")
-    if sandbox is not None and ended.exit_code != 0 and _LIMITS.search(text):
-        # Where the whole workspace is read-only, its settings are no case of their own.
-        settings = ", settings of git and editors read-only" if sandbox.guard is not None else ""
-        lines.append(
-            f"It ran in a sandbox ({sandbox.words}; /tmp its own, secrets hidden{settings}), which may be why. If it "
-            "has to be outside, call again with unsandboxed: true and a reason: the person is asked."
-        )
+    if note:
+        lines.append(note)
     elif sandbox is None and (hint := ctx.confinement.hint(text)):
         lines.append(hint)
-    if ready.own:
+    if done.ready.own:
         lines.append(
             "It ran in a sandbox, whose /tmp is the session's own: only commands there see those files."
         )
     if sandbox is not None and sandbox.earlier:
         lines.append(f"Of earlier commands. {_taken_line(sandbox.earlier)}")
-    if taken:
-        lines.append(_taken_line(taken))
-    if changed:
-        lines.append(_changed_line(changed, workspace))
+    if done.taken:
+        lines.append(_taken_line(done.taken))
+    if done.changed:
+        lines.append(_changed_line(done.changed, ctx.workspace))
     metadata: dict[str, object] = {
         "command": args.command,
         "exit_code": ended.exit_code,
@@ -391,9 +513,9 @@ def _result(
     }
     if sandbox is not None:
         metadata["sandbox"] = sandbox.words
-    if changed:
-        metadata["files"] = _changed_metadata(changed, workspace)
-        metadata["files_changed"] = len(changed)
+    if done.changed:
+        metadata["files"] = _changed_metadata(done.changed, ctx.workspace)
+        metadata["files_changed"] = len(done.changed)
     if output.stored:
         metadata["output_file"] = output.path.as_posix()
     return ToolResult("\n".join(lines), title=_title(args), metadata=metadata, is_error=ended.timed_out)

@@ -351,6 +351,8 @@ async def _commit(
     async with contextlib.AsyncExitStack() as stack:
         for path in sorted(names):
             await stack.enter_async_context(_locks.setdefault(path, asyncio.Lock()))
+        if not ctx.workspace.is_dir():
+            raise ToolError(f"Nothing was written: the workspace {ctx.workspace} was deleted or renamed.")
         kept, versions, by_path = ctx.history, list[str](), dict[Path, str]()
         try:
             parts = await _split(plan, names, ctx.files)

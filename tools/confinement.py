@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.sandbox import Unavailable, bwrap
+from tools.sandbox import bwrap
+from tools.sandbox.policy import Unavailable
 
 _PROBE_S = 10.0
 # With these root could undo a mount, reach the disk beside it, or enter the daemon, which has the disk as it is.
@@ -78,7 +79,7 @@ def confine(
         if path.exists() and not any(path.is_relative_to(folder) for folder in opened)
     ]
     try:
-        program = bwrap(workspace, origin)
+        program = bwrap.program(workspace, origin)
     except Unavailable as error:
         return Confinement(lacking=str(error))
     dropped = [word for name in _DROPPED for word in ("--cap-drop", f"CAP_{name}")]

@@ -45,6 +45,14 @@ def one_line(text: str, length: int) -> str:
     )
 
 
+def cut_text(text: str, length: int) -> str:
+    """The first ``length`` characters of ``text``, and how many more there are."""
+    if len(text) <= length:
+        return text
+    begun = head(text, length)
+    return f"{begun}… ({len(text) - len(begun)} more characters)"
+
+
 def _secrets() -> Redactor:
     # Not with the module: a command line that cuts nothing starts without the patterns.
     from tools.redaction import SECRETS

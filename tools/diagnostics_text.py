@@ -74,7 +74,8 @@ def describe_late(report: DiagnosticsReport, workspace: Path) -> str:
     else:
         lines = [f"{_LATE}: clean, no new problems{who}."]
     if report.silent:
-        lines.append(f"Still no answer from {', '.join(report.silent)}.")
+        # It may be one that has answered about others of these edits.
+        lines.append(f"About some of these edits {', '.join(report.silent)} has not answered yet.")
     return "\n".join(lines)
 
 

@@ -48,19 +48,17 @@ class GlobTool(Tool[GlobInput]):
         found = await search.list_files(target.path, search.ripgrep(ctx.workspace))
         await ctx.files.editors.settle()
         typed = unsaved.below(target.path, ctx)
-        names = await asyncio.to_thread(
-            lambda: [
-                name for name in dict.fromkeys((*found.files, *unsaved.new(typed))) if wanted.match(name)
-            ]
+        matched = await asyncio.to_thread(
+            lambda: search.matching(dict.fromkeys((*found.files, *unsaved.new(typed))), wanted)
         )
         allowed = [
             name
-            for name in names
+            for name in matched.files
             if ctx.permission.decide("read", rule_target(target.path / name, ctx.workspace)) != "deny"
         ]
         newest = await asyncio.to_thread(newest_first, target.path, allowed)
         shown = [rule_target(target.path / name, ctx.workspace) for name in newest[:MAX_RESULTS]]
-        return _result(args.pattern, shown, len(allowed), found.cut)
+        return _result(args.pattern, shown, len(allowed), found.cut or matched.cut)
 
 
 def newest_first(root: Path, names: Sequence[str]) -> list[str]:
@@ -80,6 +78,6 @@ def _result(pattern: str, shown: Sequence[str], total: int, cut: bool) -> ToolRe
     if total > len(shown):
         lines.append(f"({total} files match; the {len(shown)} newest are shown. Use a narrower pattern.)")
     if cut:
-        lines.append("(The search was stopped before its end: too many files.)")
+        lines.append("(The search was stopped before its end: too many files, or too long.)")
     title = f"{pattern} ({total} files)" if total != 1 else f"{pattern} (1 file)"
     return ToolResult("\n".join(lines), title=title, metadata={"count": total})

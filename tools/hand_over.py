@@ -12,7 +12,7 @@ from tools.base import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 _OF = re.compile(r"\s*(\d+)\s*/\s*(\d+)\s*(?:\(.*\))?\s*", re.DOTALL)
-_NUMBER = re.compile(r"\s*(\d*\.?\d+)\s*")
+_NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*")
 
 
 def read_rate(value: object) -> object:

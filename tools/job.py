@@ -10,6 +10,7 @@ from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.cutting import head
 from tools.jobs import Job
+from tools.visible import LONGEST_TITLE, shown_brief
 
 
 class JobInput(ToolInput):
@@ -33,7 +34,9 @@ class JobTool(Tool[JobInput]):
             raise ToolError(f"{args.operation} needs a job_id. {_listed(ctx)}")
         what = f"{args.operation} {wanted}".strip()
         everything = suggestions(self.permission, ("*",))
-        await ctx.permission.ask(PermissionAsk(self.permission, (what,), f"Job: {what}", everything))
+        command = next((job.command for job in ctx.jobs.all() if job.job_id == wanted), "")
+        title = f"Job: {what}: {shown_brief(command, LONGEST_TITLE)}" if command else f"Job: {what}"
+        await ctx.permission.ask(PermissionAsk(self.permission, (what,), title, everything, detail=command))
         if args.operation == "list":
             return ToolResult(_listed(ctx), title="jobs", metadata={"count": len(ctx.jobs.all())})
         if args.operation == "kill":

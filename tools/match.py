@@ -1,21 +1,32 @@
 """Where an edit belongs: finds ``old_string`` in a file, and says what exactly to put there. Pure, no I/O.
 
-A ladder of rungs; the first rung with a hit decides, and its hit must be unique. A looser rung may differ
-only in what carries no meaning (line ends, trailing blanks, uniform indentation, tabs against spaces, Unicode
-look-alikes, an escaped line end, a copied line number); words, numbers and operators are always equal.
+A ladder of rungs; an exact hit decides, if it is unique. A looser hit counts only if no other rung, reading or depth
+points elsewhere. It may differ only in what carries no meaning (line ends, trailing blanks, uniform indentation, tabs
+against spaces, Unicode look-alikes, escapes, copied line numbers, a code fence or blank lines around the text); words,
+numbers and operators are always equal. What only ``new_string`` has is written as it is, typography included.
 Similarity is used only to show the nearest place in an error (source: conventions.md, "Edit matching").
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from tools.matching import doubt
-from tools.matching.adapt import transfer
-from tools.matching.error import MatchError, absent, already_applied, ambiguous, too_many, unclear
+from tools.matching.adapt import transfer, written_for_the_file
+from tools.matching.error import (
+    MatchError,
+    absent,
+    already_applied,
+    ambiguous,
+    differing,
+    stands_already,
+    too_many,
+    unclear,
+)
 from tools.matching.forms import (
     Haystack,
     Place,
@@ -25,15 +36,16 @@ from tools.matching.forms import (
     by_trailing_blanks,
     exact,
     in_line_ends,
+    same_words,
 )
-from tools.matching.variants import Variant, variants
+from tools.matching.variants import Variant, variants, with_real_line_ends
 from tools.text import line_number, to_lf
 
 __all__ = ["Edit", "MatchError", "Rung", "Span", "find_edit"]
 
 Rung = Literal[
     "exact", "line ends", "trailing blanks", "indentation", "tabs and spaces", "look-alike characters",
-    "escaped characters", "line numbers",
+    "escaped characters", "line numbers", "code fence", "blank lines",
 ]  # fmt: skip
 MAX_REPLACEMENTS = 10_000
 """Each place is looked at by itself; more of them is a job for a command."""
@@ -59,7 +71,7 @@ class Edit:
     spans: tuple[Span, ...]
     rung: Rung
     note: str = ""
-    """Empty on the exact rung; else how ``old_string`` differed and what was done about it."""
+    """How ``old_string`` differed and what was done about it; empty when the edit is literally the call's."""
 
     def apply(self, text: str) -> str:
         """``text`` with all spans replaced."""
@@ -78,15 +90,15 @@ def find_edit(text: str, old: str, new: str, replace_all: bool = False) -> Edit:
         raise MatchError("identical", "old_string and new_string are identical: nothing to change.")
     if old == "":
         raise MatchError("empty", "old_string is empty: say which text to replace.")
+    if not replace_all and (plain := with_real_line_ends(to_lf(old), to_lf(new))) != to_lf(new):
+        edit = find_edit(text, old, plain)
+        return Edit(edit.spans, "escaped characters", " ".join(filter(None, (_ESCAPED_NEW, edit.note))))
     hay = Haystack(text)
     if replace_all:
         edit = _everywhere(hay, old, new)
     else:
-        edit = _climb(hay, old, new)
-        edit = edit or _without_surplus_end(hay, old, new)
-        readings = iter(()) if edit is not None else variants(old, new)
-        while edit is None and (variant := next(readings, None)) is not None:
-            edit = _climb_variant(hay, variant)
+        edit = _climb(hay, old, new) or _without_surplus_end(hay, old, new)
+        edit = _read_otherwise(hay, edit, variants(old, new))
     if edit is None:
         raise absent([line.body for line in hay.lines], old, new, exact_only=replace_all)
     return edit
@@ -122,23 +134,14 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
         return edit
     if not old.strip():
         return None
-    for rung, finder in _RUNGS:
-        if rung == "look-alike characters" and hay.text.isascii() and old.isascii():
-            continue
-        limit = max(2, _MAX_LINES_COMPARED // (old.count("\n") + 1))
-        found = list(itertools.islice(finder(hay, old), limit))
-        if len(found) > 1:
-            raise _ambiguous(hay, found, rung)
-        if not found:
-            continue
-        if places and not found[0].start <= places[0].start < found[0].end:
-            break
-        if (edit := _loose_edit(hay, rung, found[0], old, new)) is not None:
+    found = _loose_places(hay, old)
+    here = bool(places) and all(place.start <= places[0].start < place.end for _, place in found)
+    for rung, place in found if here or not places else ():
+        if (edit := _loose_edit(hay, rung, place, old, new)) is not None:
             return edit
-    else:
-        if places and "\n" not in old + new:
-            # No line of the file is this one but for its indentation: it is meant as a part of a line.
-            return _edit(hay, exact_rung, [_literal_span(hay, places[0], old, new)])
+    if here and "\n" not in old + new:
+        # No line of the file is this one but for its indentation: it is meant as a part of a line.
+        return _edit(hay, exact_rung, [_literal_span(hay, places[0], old, new)])
     if places:
         # Only now: had a looser rung found the line as a whole, its indentation would be known.
         raise unclear(line_number(hay.text, places[0].start), doubt.UNCLEAR_INDENT)
@@ -147,11 +150,46 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
 
 _RUNGS: tuple[tuple[Rung, Callable[[Haystack, str], Iterator[Place]]], ...] = (
     ("trailing blanks", by_trailing_blanks),
-    # One rung for both kinds: a place of the one must not hide a place of the other.
     ("indentation", by_indentation),
     ("look-alike characters", by_look_alikes),
     ("look-alike characters", by_look_alikes_and_indentation),
 )
+
+
+def _loose_places(hay: Haystack, old: str) -> list[tuple[Rung, Place]]:
+    """The one place that the looser rungs find, in the order of the rungs, each in its own terms.
+
+    Raises MatchError when two point to different places, or when the same lines stand elsewhere at whatever depths:
+    no difference is likelier to be meant than another.
+    """
+    found: list[tuple[Rung, Place]] = []
+    limit = max(2, _MAX_LINES_COMPARED // (old.count("\n") + 1))
+    for rung, finder in _RUNGS:
+        if rung != "look-alike characters" or not (hay.text.isascii() and old.isascii()):
+            for place in itertools.islice(finder(hay, old), limit):
+                found.append((rung, place))
+    apart: dict[int, tuple[Rung, Place]] = {}
+    for rung, place in found:
+        apart.setdefault(_first_solid(hay.text, place), (rung, place))
+    for place in itertools.islice(same_words(hay, old), limit) if found else ():
+        apart.setdefault(_first_solid(hay.text, place), ("indentation", place))
+    if len(apart) > 1:
+        raise _rivals(hay, [apart[at] for at in sorted(apart)])
+    return found
+
+
+def _first_solid(text: str, place: Place | Span) -> int:
+    """Where the words of a place begin, so that two rungs that find one place agree on it."""
+    piece = text[place.start : place.end]
+    return place.start + len(piece) - len(piece.lstrip())
+
+
+def _rivals(hay: Haystack, found: Sequence[tuple[Rung, Place]]) -> MatchError:
+    rungs = {rung for rung, _ in found}
+    lines = [(_line_of(hay, place), rung) for rung, place in found[:MAX_LISTED]]
+    if len(rungs) == 1:
+        return ambiguous([line for line, _ in lines], rungs.pop())
+    return differing(lines)
 
 
 def _exact_rung(hay: Haystack, places: Iterable[Place], old: str, literal: str) -> Rung:
@@ -170,9 +208,10 @@ def _exact_edit(hay: Haystack, rung: Rung, place: Place, old: str, new: str) -> 
         old = before + old
     mended = _mended(hay, place, old, new)
     spans = [_literal_span(hay, place, old, new)]
-    if mended != new and not _stands_already(hay.text, spans[0]):
+    kept = mended != new and not _stands_already(hay.text, spans[0])
+    if kept:
         spans = [_literal_span(hay, place, old, mended)]
-    return _edit(hay, rung, spans)
+    return _edit(hay, rung, spans, doubt.KEPT_END if kept else "")
 
 
 def _loose_edit(hay: Haystack, rung: Rung, place: Place, old: str, new: str) -> Edit | None:
@@ -182,12 +221,31 @@ def _loose_edit(hay: Haystack, rung: Rung, place: Place, old: str, new: str) -> 
     if place.reindent is not None and doubt.one_line_less_deep(hay.text[place.start : place.end], old):
         raise unclear(line_number(hay.text, place.start), doubt.UNCLEAR_LINE)
     mended, folded = _mended(hay, place, old, new), rung == "look-alike characters"
-    made = transfer(hay.text, place.start, place.end, old, mended, place.reindent, loose=True, folded=folded)
+    reindent, note = place.reindent, doubt.KEPT_END if mended != new else ""
+    if reindent is not None and (there := _at_its_depth(hay, place, old, mended)):
+        old, reindent, note = there, None, " ".join(filter(None, (_AS_IT_IS, note)))
+    made = transfer(hay.text, place.start, place.end, old, mended, reindent, loose=True, folded=folded)
     if made is None:
         raise unclear(line_number(hay.text, place.start), _NOT_TRANSFERABLE)
     retabbed = place.retabbed and rung == "indentation"
     start = place.start - len(_deleted_indentation(hay, place, old, new))
-    return _edit(hay, "tabs and spaces" if retabbed else rung, [Span(start, place.end, made)])
+    return _edit(hay, "tabs and spaces" if retabbed else rung, [Span(start, place.end, made)], note)
+
+
+_ESCAPED_NEW = "new_string had \\\\n where lines of old_string end; line ends were written."
+_AS_IT_IS = "new_string had the file's indentation already and was taken as it is."
+
+
+def _at_its_depth(hay: Haystack, place: Place, old: str, new: str) -> str:
+    """``old`` with the file's indentation if new_string has that already; else an empty string."""
+    found = hay.text[place.start : place.end]
+    above = hay.text[: place.start].rstrip()
+    last = above[max(above.rfind("\n"), above.rfind("\r")) + 1 :]
+    if place.retabbed or place.reindent is None or not written_for_the_file(last, found, old, new):
+        return ""
+    lines = [place.reindent(line) for line in old.split("\n")]
+    adapted = [line for line in lines if line is not None]
+    return "\n".join(adapted) if len(adapted) == len(lines) else ""
 
 
 def _depth(hay: Haystack, place: Place, old: str, new: str) -> doubt.Depth:
@@ -203,12 +261,12 @@ def _depth(hay: Haystack, place: Place, old: str, new: str) -> doubt.Depth:
 
 
 def _mended(hay: Haystack, place: Place, old: str, new: str) -> str:
-    """``new`` with a line end that it lost. Raises MatchError when it cannot be what is meant."""
+    """``new`` with the line ends that it lost. Raises MatchError when it cannot be what is meant."""
     mended, why = doubt.lost_line_end(hay.text, place.start, place.end, old, new)
     why = why or doubt.stray_escape(old, new)
     if why:
         raise unclear(line_number(hay.text, place.start), why)
-    return mended
+    return doubt.lost_first_end(hay.text, place.start, old, mended)
 
 
 def _occurs_once(text: str, piece: str) -> bool:
@@ -234,11 +292,11 @@ def _deleted_indentation(hay: Haystack, place: Place, old: str, new: str) -> str
     return doubt.indentation_before(hay.text, place.start) if deletes else ""
 
 
-def _edit(hay: Haystack, rung: Rung, spans: Sequence[Span]) -> Edit:
+def _edit(hay: Haystack, rung: Rung, spans: Sequence[Span], more: str = "") -> Edit:
     if all(_stands_already(hay.text, span) for span in spans):
         raise already_applied(line_number(hay.text, spans[0].start))
     changed = tuple(span for span in spans if hay.text[span.start : span.end] != span.replacement)
-    return Edit(changed, rung, _NOTES.get(rung, ""))
+    return Edit(changed, rung, " ".join(filter(None, (_NOTES.get(rung, ""), more))))
 
 
 def _ambiguous(hay: Haystack, places: Sequence[Place], differing: str) -> MatchError:
@@ -257,6 +315,8 @@ _NOTES: dict[Rung, str] = {
     "blanks); the file's own were kept.",
     "escaped characters": "old_string and new_string had escaped characters, which were unescaped.",
     "line numbers": "old_string had copied line numbers, which were removed.",
+    "code fence": "The code fence around old_string and new_string was left out.",
+    "blank lines": "old_string had blank lines around it that the file has not; they were left out.",
 }
 
 
@@ -284,6 +344,68 @@ def _stands_already(text: str, span: Span) -> bool:
 _MAX_TRIED = 100
 
 
+def _read_otherwise(hay: Haystack, edit: Edit | None, readings: Iterator[Variant]) -> Edit | None:
+    """``edit``, or else that of the first reading that has a place.
+
+    Raises MatchError when another kind of reading points elsewhere, unless ``edit`` is exact.
+    """
+    if edit is not None and edit.rung in _CERTAIN:
+        return edit
+    for variant in readings:
+        if edit is None:
+            edit = _climb_variant(hay, variant)
+        elif variant.rung not in (edit.rung, *_WIDER) and (lines := _lines_of(hay, variant)):
+            line = _line_of(hay, edit.spans[0])
+            if lines != [line]:
+                raise differing([(line, edit.rung), *((n, variant.rung) for n in lines if n != line)])
+    return edit
+
+
+_WIDER: tuple[Rung, ...] = ("code fence", "blank lines")
+"""Readings with less around them: they find more places than what they are read from, not other ones."""
+_CERTAIN: tuple[Rung, ...] = ("exact", "line ends")
+
+
+def _line_of(hay: Haystack, place: Place | Span) -> int:
+    return line_number(hay.text, _first_solid(hay.text, place))
+
+
+def _bounded(text: str, span: Span, variant: Variant) -> bool:
+    """Whether the place begins and ends as the variant asks."""
+    before, after = text[: span.start], text[span.end :]
+    if variant.whole_lines and (before if variant.from_first_column else before.rstrip(" \t"))[-1:] not in (
+        "",
+        *"\r\n",
+    ):
+        return False
+    ended = text[span.start : span.end].endswith(("\n", "\r"))
+    rest = after if ended else re.sub(r"\A[ \t]*(?:\r\n?|\n|\Z)", "", after, count=1)
+    if variant.whole_lines and not ended and after.strip(" \t") and len(rest) == len(after):
+        return False
+    above, below = variant.no_blank_line
+    return not (above and _blank_near(to_lf(before[-_NEAR:]).split("\n")[-2::-1])) and not (
+        below and _blank_near(to_lf(rest[:_NEAR]).removesuffix("\n").split("\n"))
+    )
+
+
+_NEAR = 2_000
+"""Characters that are looked at for blank lines beside a place."""
+
+
+def _blank_near(lines: Sequence[str]) -> bool:
+    """Whether blank lines come so soon that they may be those of old_string, which lacks or misses what is between."""
+    solid = [line.strip() != "" for line in itertools.islice(lines, 3)]
+    return not all(solid) and any(line.strip() for line in lines)
+
+
+def _lines_of(hay: Haystack, variant: Variant) -> Sequence[int]:
+    try:
+        edit = _climb_variant(hay, variant)
+    except MatchError as error:
+        return list(error.lines)
+    return [] if edit is None else [_line_of(hay, edit.spans[0])]
+
+
 def _without_last_end(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
@@ -302,7 +424,7 @@ def _without_surplus_end(hay: Haystack, old: str, new: str) -> Edit | None:
 
 
 def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
-    if variant.old == variant.new or not variant.old:
+    if variant.old == variant.new or not variant.old or (variant.absent and variant.absent in hay.text):
         return None
     try:
         edit = _climb(hay, variant.old, variant.new)
@@ -312,7 +434,17 @@ def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
         raise
     if edit is None or (variant.at_its_depth and edit.rung in ("indentation", "tabs and spaces")):
         return None
+    if not _bounded(hay.text, edit.spans[0], variant):
+        return None
+    if variant.rung == "blank lines" and stands_already(
+        [line.body for line in hay.lines], variant.old, variant.new
+    ):
+        return None  # With less context, old_string may be found beside the place where the edit is made already.
     line = line_number(hay.text, edit.spans[0].start)
+    if variant.rung != "line numbers" and edit.rung in _CERTAIN:
+        lines = {_line_of(hay, place) for _, place in _loose_places(hay, variant.old)}
+        if lines - {_line_of(hay, edit.spans[0])}:
+            raise ambiguous(sorted({_line_of(hay, edit.spans[0]), *lines}), f"{variant.rung} and more")
     if variant.line not in (0, line):
         # The number speaks for another place: then there must be none that reads like it.
         twins = [place for place in itertools.islice(by_indentation(hay, variant.old), MAX_LISTED)]

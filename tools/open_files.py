@@ -63,6 +63,8 @@ class OpenFile:
     """The editor can be asked to rename the file, so that its tab follows."""
     refusal: str = ""
     """Why the file must not be changed now, and what the person can do about it, for the model."""
+    editable: bool = False
+    """The editor can be asked to change the text, but not to save it: the file is written beside."""
 
 
 class Editors(Protocol):

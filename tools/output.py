@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tools.cutting import head, tail
+from tools.folders import make_folder
 
 MAX_OUTPUT = 30_000
 """Characters of output the model gets, half from the beginning and half from the end."""
@@ -159,7 +160,7 @@ class _Spill:
     def _write(self, data: bytes) -> None:
         try:
             if self._file is None and not self._failed:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(self._path.parent)
                 self._file = self._path.open("wb")
             room = 0 if self._file is None else max(0, MAX_SPILL_BYTES - self.written)
             if self._file is not None:

@@ -1,6 +1,6 @@
 """Search without ripgrep: a program of its own, so that a runaway pattern can be killed.
 
-Only the standard library, and nothing of the workspace: it is started with ``python -I``. One argument, JSON:
+Only light modules, and nothing of the workspace: it is started with ``python -I``. One argument, JSON:
 ``{"pattern", "include", "excluded", "max_columns", "paths"}``; output as ``rg --null --line-number`` prints it:
 path, NUL, line number, ``:``, text. Exit code 2 and a message on stderr for a bad pattern.
 """
@@ -14,6 +14,9 @@ import re
 import sys
 from collections.abc import Iterator
 from typing import Any
+
+from tools.errors import ToolError
+from tools.glob_pattern import compile_glob
 
 SNIFF_BYTES = 8192
 
@@ -63,7 +66,11 @@ def main(argument: str) -> int:
     except re.error as error:
         print(f"regex parse error: {error}", file=sys.stderr)
         return 2
-    include = re.compile(wanted["include"], re.DOTALL) if wanted["include"] else None
+    try:
+        include = compile_glob(wanted["include"]) if wanted["include"] else None
+    except ToolError as error:
+        print(error, file=sys.stderr)
+        return 2
     paths = wanted["paths"] or walk(".", frozenset(wanted["excluded"]))
     width = wanted["max_columns"]
     out = sys.stdout.buffer
@@ -83,8 +90,9 @@ def main(argument: str) -> int:
     return 0 if found else 1
 
 
-if __name__ == "__main__":
+def run(argument: str) -> None:
+    """Be a program: ``main``, whose reader may go away at any time."""
     try:
-        sys.exit(main(sys.argv[1]))
+        sys.exit(main(argument))
     except BrokenPipeError:
         sys.exit(0)

@@ -6,6 +6,9 @@ them from change.
 
 from __future__ import annotations
 
+_AGENT = "the settings of a coding agent"
+_CI = "what a build server runs"
+
 FOLDERS = {
     ".git": "git's own files",
     ".goalwright": "Goalwright's settings",
@@ -13,8 +16,17 @@ FOLDERS = {
     ".trace": "Goalwright's traces",
     ".husky": "git hooks",
     ".devcontainer": "the settings of a container",
+    ".idea": "the settings of an editor",
+    ".zed": "the settings of an editor",
+    ".fleet": "the settings of an editor",
+    **dict.fromkeys(
+        (".claude", ".cursor", ".windsurf", ".codex", ".gemini", ".opencode", ".roo", ".continue"), _AGENT
+    ),
+    **dict.fromkeys(
+        (".github/workflows", ".github/actions", ".circleci", ".buildkite", ".gitea/workflows"), _CI
+    ),
 }
-"""What they hold, in words, by name."""
+"""What they hold, in words, by name; of some only with the folder before it."""
 SHELL_FILES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
     ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".logout", "config.fish", ".inputrc",
@@ -22,6 +34,29 @@ SHELL_FILES = (
     "microsoft.powershell_profile.ps1",
 )  # fmt: skip
 """Start-up files, in lower case."""
-GIT_FILES = (".gitconfig", ".gitmodules")
+GIT_FILES = (".gitconfig", ".gitmodules", ".gitattributes")
+OTHER_FILES = {
+    ".pre-commit-config.yaml": "git hooks",
+    "lefthook.yml": "git hooks",
+    ".lefthook.yml": "git hooks",
+    ".gitlab-ci.yml": _CI,
+    ".travis.yml": _CI,
+    "azure-pipelines.yml": _CI,
+    "bitbucket-pipelines.yml": _CI,
+    ".mcp.json": _AGENT,
+    "opencode.json": _AGENT,
+    ".aider.conf.yml": _AGENT,
+}
+"""What they hold, in words, by name in lower case."""
 WORKSPACE_FILE = ".code-workspace"
 """The end of a VS Code workspace's name."""
+_NAMES = frozenset((*(name for name in FOLDERS if "/" not in name), *SHELL_FILES, *GIT_FILES, *OTHER_FILES))
+_WITH_PARENT = tuple(f"/{name}" for name in FOLDERS if "/" in name)
+
+
+def is_protected_name(path: str) -> bool:
+    """Whether the last part of ``path``, a name in the workspace with ``/``, is such a name."""
+    name = path.rpartition("/")[2].lower()
+    if name in _NAMES or name.endswith(WORKSPACE_FILE):
+        return True
+    return f"/{path.lower()}".endswith(_WITH_PARENT)

@@ -22,6 +22,8 @@ _PLACEHOLDERS = frozenset(
 )  # fmt: skip
 """What people set for servers that want no key: words of the language, which must not vanish from conversations."""
 _MARK = re.compile(r"\[redacted(?:: [^\]\n]{1,20})?\]")
+_KEY_NAME = re.compile(r".*(?:KEY|TOKEN|SECRET)(?!.*_FILE$).*", re.DOTALL)
+"""Of the variables that hold a key; others hold an address or a file's name."""
 _ROUNDS = 4
 
 CharSpan = tuple[int, int]
@@ -74,7 +76,7 @@ class Redactor:
         """Remember the keys among provider variables; addresses are no secrets."""
         if self._last_env != env:  # asked at each request of a client
             self._last_env = dict(env)
-            self.register(value for name, value in env.items() if "KEY" in name or "TOKEN" in name)
+            self.register(value for name, value in env.items() if _KEY_NAME.fullmatch(name))
 
     def text(self, text: str) -> str:
         """Plain text without secrets. Never raises."""

@@ -7,24 +7,29 @@ is the text as it stands now (on disk, or unsaved in an editor) is it changed; o
 from __future__ import annotations
 
 import asyncio
+import re
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tools import search
 from tools.base import FileChange, Files, ToolContext, ToolError, ToolResult
 from tools.change import apply_changes
 from tools.diff import hunk_spans, limited, shown_name, without_head
 from tools.hashing import sha256
-from tools.language import RenamedText
+from tools.language import Position, RenamedText
 from tools.open_files import Editors
 from tools.paths import explain_os_error, may_read, rule_target
 from tools.text import decode, splice_bytes
+from tools.unsaved import overlaid
 from tools.writing import atomic, buffers
 from tools.writing.proposal import propose
 
 _PREVIEW_LINES = 200
 _PREVIEW_CHARACTERS = 16_000
+_FILES_NAMED = 8
+_NAME = re.compile(r"[\w$]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,52 @@ async def apply_rename(plan: Sequence[FileChange], ctx: ToolContext) -> ToolResu
         for entry, seen in zip(result.metadata["files"], read, strict=True)
     ]
     return replace(result, metadata={**result.metadata, "files": files, "sha256": None})
+
+
+def name_at(text: str, at: Position) -> str:
+    """The name that stands there; empty for none."""
+    lines = text.split("\n")
+    line = lines[at.line - 1] if at.line <= len(lines) else ""
+    return next((found[0] for found in _NAME.finditer(line) if found.start() < at.column <= found.end()), "")
+
+
+async def still_named(name: str, ctx: ToolContext) -> str:
+    """Where the old name still stands after a rename, in words for the model; empty for nowhere.
+
+    A language server renames what it knows to be the symbol, and only in the files of its project: texts, other
+    languages and often the tests are not among them, so that "clean" would mislead. Never raises ToolError.
+    """
+    if not name or ctx.permission.decide("grep", name) == "deny":
+        return ""
+    pattern = rf"\b{re.escape(name)}\b" if re.fullmatch(r"\w+", name) else re.escape(name)
+    try:
+        found = await search.find_lines(ctx.workspace, pattern, None, search.ripgrep(ctx.workspace))
+        found = await overlaid(found, ctx.workspace, pattern, None, ctx, None)
+    except ToolError as error:
+        return f"Whether the old name still stands anywhere is not known: {error}"
+    return await asyncio.to_thread(_named_in, name, pattern, found, ctx)
+
+
+def _named_in(name: str, pattern: str, found: search.Found, ctx: ToolContext) -> str:
+    files: dict[str, list[int]] = {}
+    for path, number, text in found.lines:
+        files.setdefault(path, []).extend([number] * max(1, len(re.findall(pattern, text))))
+    readable = [path for path in sorted(files) if may_read(ctx.workspace / path, ctx) == "allow"]
+    if not readable:
+        return ""
+    shown = [_places(path, files[path]) for path in readable[:_FILES_NAMED]]
+    more = len(readable) - len(shown)
+    listed = ", ".join(shown) + (f" and in {more} more file{'s' if more > 1 else ''}" if more else "")
+    cut = " The search was stopped before its end: there may be more." if found.cut else ""
+    return (
+        f"The name {name} still stands in {listed}.{cut} The language server did not take these places for the same "
+        "symbol, or does not know the files: change those that are meant."
+    )
+
+
+def _places(path: str, numbers: Sequence[int]) -> str:
+    several = f" ({len(numbers)} places)" if len(numbers) > 1 else ""
+    return f"{shown_name(path)}:{numbers[0]}{several}"
 
 
 def preview(plan: Sequence[FileChange], ctx: ToolContext) -> str:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools import plain_search, process
+from tools import ignore_files, plain_search, process
 from tools.base import ToolError
 from tools.cutting import head
+from tools.glob_pattern import Glob
+from tools.shielding import finish
 
 EXCLUDED = (".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__", ".trace")
 """Folders that are never searched. ripgrep leaves out what git ignores besides."""
@@ -23,6 +25,10 @@ MAX_BYTES = 8 * 1024 * 1024
 MAX_FILES = 200_000
 TIMEOUT_S = 30.0
 
+_ROOT = str(Path(__file__).resolve().parent.parent)
+_PLAIN_SEARCH = (
+    "import sys; sys.path.append(sys.argv[1]); from tools.plain_search import run; run(sys.argv[2])"
+)
 _COMMON = ("--no-config", "--no-messages", "--hidden", "--null", "--color=never")
 
 
@@ -46,9 +52,8 @@ async def list_files(root: Path, rg: str | None) -> Found:
     """All files below a folder but the excluded ones."""
     if rg is None:
         return await asyncio.to_thread(_walk, root)
-    data, cut, _ = await _collect(
-        [rg, "--files", *_COMMON, *_exclusions(), "./"], root, limit=MAX_FILES * 200
-    )
+    argv = [rg, "--files", *_COMMON, *_exclusions(), "./"]
+    data, cut, _ = await _ripgrep(argv, root, MAX_FILES * 200)
     names = await asyncio.to_thread(lambda: tuple(_relative(name) for name in data.split("\0")[:-1]))
     return Found(files=names, cut=cut)
 
@@ -62,8 +67,20 @@ def _walk(root: Path) -> Found:
     return Found(files=tuple(files))
 
 
+def matching(names: Iterable[str], wanted: Glob) -> Found:
+    """The names that a pattern covers; blocking, for ``TIMEOUT_S`` at most."""
+    deadline = time.monotonic() + TIMEOUT_S
+    found: list[str] = []
+    for number, name in enumerate(names):
+        if number % 1_000 == 0 and time.monotonic() > deadline:
+            return Found(files=tuple(found), cut=True)
+        if wanted.match(name):
+            found.append(name)
+    return Found(files=tuple(found))
+
+
 async def find_lines(
-    root: Path, pattern: str, include: re.Pattern[str] | None, rg: str | None, only: str | None = None
+    root: Path, pattern: str, include: Glob | None, rg: str | None, only: str | None = None
 ) -> Found:
     """Lines below a folder that match a regular expression. ``only``: a single file of the folder.
 
@@ -81,21 +98,24 @@ async def find_lines(
             "max_columns": MAX_COLUMNS,
             "paths": [only] if only else [],
         }
-        argv = [sys.executable, "-I", str(Path(plain_search.__file__)), json.dumps(wanted)]
-    data, cut, error = await _collect(argv, root, MAX_BYTES)
+        argv = [sys.executable, "-I", "-c", _PLAIN_SEARCH, _ROOT, json.dumps(wanted)]
+    data, cut, error = await (_ripgrep if rg is not None else _collect)(argv, root, MAX_BYTES)
     if not data and error:
         raise ToolError(f"The search failed: {head(error.strip(), 1000)}")
     return Found(lines=await asyncio.to_thread(_parse, data, include), cut=cut)
 
 
-def _parse(data: str, include: re.Pattern[str] | None) -> tuple[tuple[str, int, str], ...]:
+def _parse(data: str, include: Glob | None) -> tuple[tuple[str, int, str], ...]:
     found: list[tuple[str, int, str]] = []
+    verdicts: dict[str, bool] = {}
     for line in data.split("\n"):
         path, separator, rest = line.partition("\0")
         number, colon, text = rest.partition(":")
         if separator and colon and number.isdigit():
             path = _relative(path)
-            if include is None or include.match(path):
+            if path not in verdicts:
+                verdicts[path] = include is None or include.match(path)
+            if verdicts[path]:
                 found.append((path, int(number), text.rstrip("\r")))
     return tuple(found)
 
@@ -106,6 +126,30 @@ def _exclusions() -> list[str]:
 
 def _relative(path: str) -> str:
     return path.replace(os.sep, "/").removeprefix("./")
+
+
+async def _ripgrep(argv: Sequence[str], root: Path, limit: int) -> tuple[str, bool, str]:
+    """``_collect`` of ripgrep. When it gets stuck in an ignore file that has no end, it is run without them."""
+    running = asyncio.ensure_future(_collect(argv, root, limit))
+    try:
+        await asyncio.wait({running}, timeout=ignore_files.SLOW_S)
+        if not running.done():
+            looking = asyncio.to_thread(ignore_files.endless, root, frozenset(EXCLUDED), running.done)
+            if await looking and not running.done():
+                await _canceled(running)
+                program, *rest = argv
+                return await _collect([program, "--no-ignore", *rest], root, limit)
+        await asyncio.wait({running})
+    finally:
+        if not running.done():
+            await _canceled(running)
+    return running.result()
+
+
+async def _canceled(running: asyncio.Future[tuple[str, bool, str]]) -> None:
+    running.cancel()
+    if await finish(running):
+        raise asyncio.CancelledError
 
 
 async def _collect(argv: Sequence[str], cwd: Path, limit: int) -> tuple[str, bool, str]:

@@ -147,10 +147,11 @@ def _begun(data: bytes, start: int, end: int) -> Iterator[Span]:
 
 _BEGIN = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(rb"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
-_GAP = rb"(?:\\+[nrt]|\s|[0-9]{1,6}(?=[\t |:]|\\+t|\xe2)|[+|: -]|\xe2\x86\x92)"
-_LINES = re.compile(rb"(?:" + _GAP + rb"{1,24}[A-Za-z0-9+/]{16,}={0,2}){1,200}")
-_LINE_END = re.compile(rb"\\+[nr]|[\r\n]+")
-_KEY_LINE = re.compile(_GAP + rb"{0,24}[A-Za-z0-9+/]{8,}={0,2}" + _GAP + rb"{0,4}")
+# No two of these begin alike, and a gap is never tried again with less (`+`): two ways for each sign are millions.
+_GAP = rb"(?:\\+[nrt]|\s|[0-9]{1,6}(?=[\t |:]|\\+t|\xe2)|[+|:-]|\xe2\x86\x92)"
+_LINES = re.compile(rb"(?:" + _GAP + rb"{1,24}+[A-Za-z0-9+/]{16,}={0,2}){1,200}")
+_LINE_END = re.compile(rb"(?<!\\)\\++[nr]|[\r\n]+")
+_KEY_LINE = re.compile(_GAP + rb"{0,24}+[A-Za-z0-9+/]{8,}={0,2}" + _GAP + rb"{0,4}")
 _AFTER_QUOTE = re.compile(rb"(?<=[\"'`])[A-Za-z0-9+/]{8,}={0,2}\Z")
 _LONGEST = 20_000
 """Bytes of a private key as text, with what a listing puts before its lines."""

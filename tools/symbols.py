@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,7 @@ from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, T
 from tools.glob import newest_first
 from tools.language import CodeSymbol, DefinitionKind, Places, Position, Symbols
 from tools.paths import Target, ask_read, did_you_mean, explain_os_error, may_read, resolve, rule_target
-from tools.renaming import apply_rename, plan_rename, preview
+from tools.renaming import apply_rename, name_at, plan_rename, preview, still_named
 from tools.symbol_text import Listed, Readable, list_outline, list_places, list_symbols, notes
 from tools.text import decode
 from tools.writing.atomic import read_resolved
@@ -81,7 +82,7 @@ class SymbolsTool(Tool[SymbolsInput]):
         if args.operation == "hover":
             return await _hover(at, args, ctx)
         if args.operation == "rename":
-            return await _rename(at, args, ctx)
+            return await _rename(at, name_at(text, at), args, ctx)
         if args.operation == "references":
             found = await ctx.navigation.references(at)
         else:
@@ -239,7 +240,7 @@ async def _hover(at: Position, args: SymbolsInput, ctx: ToolContext) -> ToolResu
     return ToolResult(said or "Nothing is known about it.", title=_title(args), metadata={"path": args.path})
 
 
-async def _rename(at: Position, args: SymbolsInput, ctx: ToolContext) -> ToolResult:
+async def _rename(at: Position, old_name: str, args: SymbolsInput, ctx: ToolContext) -> ToolResult:
     new_name = args.new_name.strip()
     if not new_name or re.search(r"[\s\x00-\x1f]", new_name):
         raise ToolError("rename needs new_name: one name, without blanks.")
@@ -250,7 +251,9 @@ async def _rename(at: Position, args: SymbolsInput, ctx: ToolContext) -> ToolRes
         )
     plan = await plan_rename(files, ctx)
     if not args.preview:
-        return await apply_rename(plan, ctx)
+        renamed = await apply_rename(plan, ctx)
+        left = await still_named(old_name, ctx) if old_name != new_name else ""
+        return replace(renamed, content=f"{renamed.content}\n\n{left}") if left else renamed
     shown = await asyncio.to_thread(preview, plan, ctx)
     text = f"Preview, nothing was changed. {len(files)} file{'' if len(files) == 1 else 's'}:\n{shown}"
     return ToolResult(text, title=f"{_title(args)} → {new_name} (preview)", metadata={"count": len(files)})

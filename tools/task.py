@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.cutting import head
+from tools.cutting import cut_text
 
 
 class TaskInput(ToolInput):
@@ -32,9 +32,9 @@ class TaskTool(Tool[TaskInput]):
             PermissionAsk(
                 "task",
                 (agent,),
-                f"Have the agent {agent} work on: {head(' '.join(prompt.split()), 100)}",
+                f"Have the agent {agent} work on: {cut_text(' '.join(prompt.split()), 100)}",
                 suggestions=suggestions("task", named),
-                detail=head(prompt, 2_000),
+                detail=cut_text(prompt, 20_000),
             )
         )
         told = await ctx.subagents.run(agent, prompt)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from tools import search
 from tools.base import ToolContext
+from tools.glob_pattern import Glob
 
 
 def below(root: Path, ctx: ToolContext) -> dict[str, Path]:
@@ -45,7 +45,7 @@ async def overlaid(
     found: search.Found,
     root: Path,
     pattern: str,
-    include: re.Pattern[str] | None,
+    include: Glob | None,
     ctx: ToolContext,
     only: str | None,
 ) -> search.Found:

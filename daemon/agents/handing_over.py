@@ -22,7 +22,7 @@ from daemon.permission.service import CallPermission, Settled
 from daemon.plan.text import progress_text
 from daemon.plan.tree import PlanError, PlanTree
 from tools.base import PermissionAsk, ToolError
-from tools.cutting import head
+from tools.cutting import cut_text
 from tools.exploring import Told
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ BUILD_PROMPT = "Build this plan."
 """What is said to the model after ``hand_over_plan``."""
 _NO_GOALS = "The plan has no open goals: there is nothing to build."
 _LONGEST_DETAIL = 20_000
+_LIFTS_MODE = "Yes ends mode plan: files may be changed then, as your rules say."
 """Characters."""
 
 
@@ -81,7 +82,8 @@ class SessionHandOver:
                 permission=PERMISSION,
                 targets=(BUILD,),
                 title="Build this plan?",
-                detail=_question(tree, report, lifts_mode=planning),
+                detail=cut_text(f"{progress_text(tree)}\n\n{report}", _LONGEST_DETAIL),
+                notes=(_LIFTS_MODE,) if planning else (),
             )
         )
         # As the plan is now: the person may have changed it before the answer.
@@ -150,13 +152,6 @@ def _first_open(tree: PlanTree) -> Goal | None:
     while goal is not None and (below := tree.next_open(goal.id)) is not None:
         goal = below
     return goal
-
-
-def _question(tree: PlanTree, report: str, *, lifts_mode: bool) -> str:
-    lines = [progress_text(tree), "", report]
-    if lifts_mode:
-        lines += ["", "Yes ends mode plan: files may be changed then, as your rules say."]
-    return head("\n".join(lines), _LONGEST_DETAIL)
 
 
 class _ApprovalAsker:

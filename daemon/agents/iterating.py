@@ -28,7 +28,7 @@ from daemon.model.messages import Message, NotePart, StopReason
 from daemon.permission.service import CallPermission
 from daemon.store.base import StoreError
 from tools.base import PermissionAsk, ToolError
-from tools.cutting import head
+from tools.cutting import cut_text
 from tools.exploring import Told
 from tools.shielding import finish
 
@@ -92,7 +92,9 @@ async def report_back(
             "to init.)"
         )
     await permission.ask(
-        PermissionAsk("hand_over", ("init",), "Report back to the init agent?", detail=head(report, _DETAIL))
+        PermissionAsk(
+            "hand_over", ("init",), "Report back to the init agent?", detail=cut_text(report, _DETAIL)
+        )
     )
     session.leaves = True
     rate = "" if success_rate is None else f"success rate {success_rate:g}"
@@ -120,7 +122,7 @@ async def iterate(session: Session, permission: CallPermission, report: str) -> 
             "hand_over",
             (EXECUTE,),
             f"Hand over to the execute agent (iteration {number} of at most {settings.max_iterations})?",
-            detail=head(report, _DETAIL),
+            detail=cut_text(report, _DETAIL),
         )
     )
     try:

@@ -28,6 +28,7 @@ from daemon.store.base import StoreError
 from tools.cutting import head
 from tools.errors import ToolError
 from tools.exploring import Told
+from tools.folders import make_folder
 from tools.output import HeadTail
 from tools.shielding import finish
 
@@ -243,5 +244,5 @@ def _why(stop: StopReason, detail: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     path.write_text(SECRETS.text(text), "utf-8")

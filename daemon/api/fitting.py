@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from daemon.api.encoding import answer_bytes
-from daemon.steps.shortened import SMALL_IMAGE, cut_text, image_words, without_image_data
+from daemon.steps.shortened import SMALL_IMAGE, image_words, without_image_data
 from daemon.store.encoding import json_bytes, json_text
+from tools.cutting import cut_text
 
 FRAME_BYTES = 1_000_000
 """Of a frame's JSON: below 2**20, with room for what is added to it."""

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import cast
 
 from daemon.context.tags import attribute, plain
+from daemon.store.regular import open_regular
 from tools.base import ToolResult
 from tools.cutting import head
 from tools.diff import shown_name
@@ -183,7 +184,7 @@ def _read(path: Path, within: Path | None, limit: int) -> str:
     if real is None or (within is not None and not real.is_relative_to(within.resolve())):
         return ""
     try:
-        with real.open("rb") as file:
+        with open_regular(real) as file:
             data = file.read(4 * limit + 4)
     except OSError:
         return ""

@@ -38,9 +38,18 @@ INIT = ContextProfile("init", window=200_000, compact_at=150_000, keep_steps=3, 
 EXECUTE = ContextProfile("execute", window=1_000_000, compact_at=700_000, keep_steps=5, history="always")
 
 
+_ANSWER_SHARE = 4
+"""One part in this many of a small window is for the answer."""
+
+
+def answer_tokens(window: int, max_tokens: int) -> int:
+    """Tokens that an answer may have on a model that takes ``window``: at most ``max_tokens``."""
+    return min(max_tokens, max(window // _ANSWER_SHARE, 1))
+
+
 def room(window: int, max_tokens: int) -> int:
-    """Tokens a request may have so that an answer of ``max_tokens`` fits into the window too."""
-    return max(window - max_tokens, window // 4)
+    """Tokens that a request may have so that the answer fits into the window too."""
+    return window - answer_tokens(window, max_tokens)
 
 
 def profile_for(

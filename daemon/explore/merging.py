@@ -10,7 +10,7 @@ import asyncio
 import os
 import shlex
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -282,6 +282,13 @@ class _Titled:
 
     def decide(self, permission: str, target: str) -> Action:
         return self.permission.decide(permission, target)
+
+    @property
+    def rules_key(self) -> Hashable:
+        return self.permission.rules_key
+
+    def concealed(self, workspace: Path) -> tuple[Path, ...]:
+        return self.permission.concealed(workspace)
 
 
 class _NoPlan:

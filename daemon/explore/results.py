@@ -18,6 +18,7 @@ from typing import Any, cast
 from daemon.explore.copies.base import BranchChange
 from daemon.files.blobs import BlobError, Blobs
 from tools.cutting import head
+from tools.folders import make_folder
 from tools.hashing import sha256
 
 VERSION = 1
@@ -49,7 +50,7 @@ def save_result(
     """Store what a branch changed; a result that is there already is replaced. Raises OSError, ResultError."""
     changes, ignored = (sorted(some, key=lambda change: change.name) for some in (changes, ignored))
     _check([*changes, *ignored])
-    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder.parent, 0o700)
     _remove_unfinished(folder)
     made = Path(tempfile.mkdtemp(prefix=f"{folder.name}{_UNFINISHED}", dir=folder.parent))  # 0700
     try:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from daemon.model.permissions import Action, Rule
+from daemon.store.regular import open_regular
 
 _FILES = ("read", "edit", "ls", "external_directory")
 _PYTHON = {
@@ -96,7 +97,7 @@ def git_folders(workspace: Path) -> tuple[Path, ...]:
 
 def _led_to(file: Path, label: str = "") -> Path | None:
     try:
-        with file.open("rb") as opened:
+        with open_regular(file, follow=True) as opened:
             text = os.fsdecode(opened.read(_MAX_GIT_FILE)).strip()
     except OSError:
         return None

@@ -26,12 +26,12 @@ from daemon.permission.service import CallInfo
 from daemon.redaction import SECRETS
 from tools import process
 from tools.base import PermissionAsk, PermissionDenied
-from tools.cutting import head
 from tools.shielding import finish
+from tools.visible import LONGEST_TITLE, shown_brief
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
-    from tools.sandbox import Sandbox, SandboxPolicy
+    from tools.sandbox.policy import Sandbox, SandboxPolicy
 
 AT_ONCE = 2
 """Test runs at the same time."""
@@ -102,16 +102,21 @@ async def _question(session: Session, command: str) -> PermissionAsk:
 
     workspace = session.services.workspace
     contained = await asyncio.to_thread(_has_sandbox, session)
-    ask = await asyncio.to_thread(
-        lambda: question(command, real_place(workspace), title=f"Test each branch: {head(command, 100)}")
-    )
+    ask = await asyncio.to_thread(lambda: question(command, real_place(workspace)))
     outside = any(access.permission == "edit" and access.target.startswith("/") for access in ask.accesses)
-    detail = f"{command}\n\nRuns in the copy of each branch when it has ended, with all that it has changed."
-    return replace(ask, detail=detail, contained=contained and not outside, read_only=False)
+    return replace(
+        ask,
+        title=f"Test each branch: {shown_brief(command, LONGEST_TITLE)}",
+        notes=("Runs in the copy of each branch when it has ended, with all that it has changed.",),
+        contained=contained and not outside,
+        lifted=session.config.settings.sandbox != "on",
+        read_only=False,
+    )
 
 
 def _has_sandbox(session: Session) -> bool:
-    from tools.sandbox import Unavailable, available
+    from tools.sandbox.policy import Unavailable
+    from tools.sandbox.prepare import available
 
     if session.config.settings.sandbox == "off":
         return False
@@ -200,7 +205,9 @@ async def _sandboxed(services: Services, root: Path) -> Sandbox | None:
     if session is None or session.config.settings.sandbox == "off":
         return None
     from daemon.loop.tool_context import sandbox_policy
-    from tools.sandbox import Unavailable, available, prepare
+    from daemon.permission.concealed import concealed
+    from tools.sandbox.policy import Unavailable
+    from tools.sandbox.prepare import available, prepare
 
     policy: SandboxPolicy = sandbox_policy(session)
     scratch = services.trace_folder(session.session_id) / "output"
@@ -215,7 +222,7 @@ async def _sandboxed(services: Services, root: Path) -> Sandbox | None:
         try:
             return prepare(
                 policy, root, scratch, lambda permission, name: decide.decide(permission, name).action,
-                private=private,
+                key=decide, concealed=lambda workspace: concealed(decide, workspace), private=private,
             )  # fmt: skip
         except Unavailable as error:
             raise _NotContained(f"there is no sandbox for it here ({error})") from error

@@ -7,6 +7,7 @@ import re
 import tempfile
 from pathlib import Path
 
+from tools.folders import make_folder
 from tools.hashing import sha256
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -28,7 +29,7 @@ class Blobs:
         path = self.path(digest)
         # A crash of the machine may leave a file whose content never reached the disk.
         if not path.exists() or path.stat().st_size != len(data):
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(path.parent, 0o700)
             descriptor, name = tempfile.mkstemp(dir=path.parent)
             with os.fdopen(descriptor, "wb") as handle:
                 handle.write(data)

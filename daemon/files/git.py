@@ -13,11 +13,14 @@ from pathlib import Path
 
 from daemon.files.breath import breathing
 from daemon.files.git_index import IndexEntry, UnknownIndex, entries
+from daemon.store.regular import read_regular
+from tools.ignore_files import SLOW_S, endless
 from tools.process import find_program, scrubbed_environment
 
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 30.0
+_MAX_INDEX = 1 << 30
 _SAFE = (
     *("-c", "core.fsmonitor=false"),
     *("-c", f"core.hooksPath={os.devnull}"),
@@ -72,7 +75,7 @@ class Git:
         By absolute path, below the workspace only.
         """
         try:
-            data = self.index.read_bytes()
+            data = read_regular(self.index, _MAX_INDEX, follow=True)
             written_ns = self.index.stat().st_mtime_ns
             root = os.fsencode(self._top.as_posix())
             prefix = os.fsencode(self._workspace.as_posix()) + b"/"
@@ -153,19 +156,32 @@ def _run(program: str, folder: Path, args: Sequence[str], given: bytes = b"") ->
         "LC_ALL": "C",
     }
     try:
-        done = subprocess.run(
+        with subprocess.Popen(
             [program, *_SAFE, *args],
             cwd=folder,
             env=env,
-            input=given,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as running:
+            return _output(running, folder, given)
     except (OSError, subprocess.TimeoutExpired) as error:
         log.info("git %s: %s", args[0], error)
         return b""
-    return done.stdout
+
+
+def _output(running: subprocess.Popen[bytes], folder: Path, given: bytes) -> bytes:
+    """What git prints. Raises TimeoutExpired when it takes too long, or waits for an ignore file that has no end."""
+    try:
+        try:
+            return running.communicate(given, SLOW_S)[0]
+        except subprocess.TimeoutExpired:
+            if endless(folder, stopped=lambda: running.poll() is not None):
+                raise
+            return running.communicate(timeout=_TIMEOUT_S)[0]
+    except BaseException:
+        running.kill()
+        raise
 
 
 def _names(data: bytes) -> list[str]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from tools.base import ChangeKind, kind_of_change
+from tools.folders import make_folder
 
 Action = Literal["undo", "redo", "restore"]
 
@@ -186,7 +187,7 @@ class VersionFile:
         """Add lines, all in one write. Raises OSError."""
         if not lines:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
         data = (b"\n" if self._torn else b"") + text.encode()
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)

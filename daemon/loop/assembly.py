@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.agents.loader import UnknownAgent
 from daemon.context.marks import Marks
-from daemon.context.profiles import ContextProfile, profile_for
+from daemon.context.profiles import ContextProfile, answer_tokens, profile_for
 from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, system_blocks
 from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.context.window import Window, build_window
@@ -24,7 +24,7 @@ from daemon.model.meters import GoalMeter, Meter, Metered
 from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import PlanTree
 from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
-from daemon.provider.pricing import model_info
+from daemon.provider.pricing import UNKNOWN, model_info
 from tools.base import Tool
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 _LONG_PRICE_MARGIN = 0.95
 """Estimates err: stay this much below the size from which a provider charges the whole request more."""
+_ESTIMATE_MARGIN = 1.05
+"""The same for the room that is left for an answer."""
+_LEAST_ANSWER = 256
+"""Tokens of an answer that are asked for even when they may not fit: less is no answer."""
 
 
 class Assembly:
@@ -80,7 +84,8 @@ class Assembly:
         """How much context the agent keeps with its model and the settings in force."""
         settings = self._session.config.settings
         info = model_info(self._session.model)
-        window = settings.context_window or info.context_window
+        session = self._session
+        window = session.services.models.window(session.model, session.env, settings.context_window)
         agent = self._session.agent
         name, limit = agent.context, settings.compact_at_tokens or agent.compact_at
         found = profile_for(
@@ -141,11 +146,22 @@ class Assembly:
             stays=window.before(self._state.plan.current_id),
             tools=self.tool_specs(),
             tail=self._tail(plan) if tail else "",
-            max_tokens=settings.max_tokens,
+            max_tokens=self._answer(window),
+            window=self.profile.window,
             thinking_tokens=settings.thinking_tokens,
             position=self._state.position,
             env={**self._session.env, **self._who()},
         )
+
+    def _answer(self, window: Window) -> int:
+        """Tokens to ask for: what the settings say, the model can, and the window has left beside this request."""
+        info, wanted = model_info(self._session.model), self._session.config.settings.max_tokens
+        if info is not UNKNOWN:
+            wanted = min(wanted, info.max_output)
+        takes = self.profile.window
+        answer = answer_tokens(takes, wanted)
+        left = takes - int(self.tokens(window) * _ESTIMATE_MARGIN)
+        return max(min(answer, left), min(answer, _LEAST_ANSWER))
 
     def _who(self) -> dict[str, str]:
         """Who asks: scripted models play it by that."""
@@ -163,13 +179,13 @@ class Assembly:
 
     def estimate(self, window: Window) -> int:
         """Tokens of the request with these messages by our own count, uncalibrated. Asked several times a step."""
-        return window.tokens + self._frame() + estimate_tokens(self._tail(self.plan()))
+        return window.tokens + self.frame() + estimate_tokens(self._tail(self.plan()))
 
     def tokens(self, window: Window | None = None) -> int:
         """Tokens of the next request, calibrated by what the provider counted for those before."""
         return round(self.estimate(window or self.window()) * self._state.calibration)
 
-    def _frame(self) -> int:
+    def frame(self) -> int:
         """Tokens of the system prompt and the tools; counted once a turn, or when other tools are on offer."""
         session = self._session
         names = tuple(tool.name for tool in self._offered())

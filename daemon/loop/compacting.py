@@ -21,7 +21,7 @@ from daemon.loop import compaction_words as words
 from daemon.loop.recording import Recorder, new_message_id
 from daemon.loop.summing_up import Summary, SummingUp
 from daemon.model.events import ContextMarked
-from daemon.model.messages import CompactionPart, Message, Part, Role, TextPart
+from daemon.model.messages import CompactionPart, FilePart, Message, Part, Role, TextPart
 from daemon.provider.base import ProviderError
 
 if TYPE_CHECKING:
@@ -121,13 +121,20 @@ class Compactor:
             return
         await self.compact("threshold")
 
-    async def overflowed(self) -> bool:
+    async def overflowed(self, asked: int) -> bool:
         """The provider refused the request as too long: make room by all means. False: nothing can be freed.
 
-        Then the same request must not be sent again. Raises StoreError; on cancellation nothing is stored.
+        Then the same request must not be sent again. ``asked``: the ``max_tokens`` that were asked for. Raises
+        StoreError; on cancellation nothing is stored.
         """
         profile = self._assembly.profile
         before = self._assembly.tokens()
+        fits = before <= min(profile.compact_at, self._most(profile))
+        if fits and self._assembly.request().max_tokens < asked:
+            return True  # the server told its window, and only the answer that was asked for was too long
+        messages = self._state.messages
+        if not any(message.role == "assistant" for message in messages) and any(map(_has_file, messages)):
+            return False  # a summary of the prompt would leave out what was attached to it
         if self._prune(profile, before, int(before * _OVERFLOW_TO)):
             return True
         last = self._last_compaction()
@@ -157,7 +164,7 @@ class Compactor:
         self._session.notice("info", words.begins(reason, before, profile), "compaction_begins")
         try:
             asking = SummingUp(self._session, self._assembly)
-            summary = await asking.ask(prompt, profile)
+            summary = await asking.ask(prompt, profile, overflowed=reason == "overflow")
         except ProviderError as error:
             # The next call would fail in the same way, and a summary without a model would be kept for ever.
             detail = f"The context was not compacted: {error}"
@@ -179,7 +186,7 @@ class Compactor:
         )
         too_little = reason == "threshold" and pacing.freed_too_little(before, after, profile.compact_at)
         if too_little and not told:
-            more.append(words.too_little(profile, self._next_try(profile)))
+            more.append(self._too_little(profile))
         if more:
             self._session.notice("warning" if summary.fallback else "info", " ".join(more), "compaction")
         return Compacted(before, after, " ".join([done, *more]))
@@ -223,6 +230,10 @@ class Compactor:
         if vain is not None and vain.profile == profile:
             at = max(at, pacing.next_try(vain.tokens, profile, most, vain.tries - 1))
         return at
+
+    def _too_little(self, profile: ContextProfile) -> str:
+        fixed = round(self._assembly.frame() * self._state.calibration)
+        return words.too_little(profile, self._next_try(profile), fixed)
 
     def _most(self, profile: ContextProfile) -> int:
         """What a request may have so that the answer fits in too."""
@@ -432,17 +443,23 @@ class Compactor:
         profile, before = aim.profile, aim.before
         if aim.reason == "manual":
             return Compacted(before, before, words.NOTHING)
+        if aim.reason == "overflow" and not why:
+            return Compacted(before, before, "")  # the turn ends, and says what the request is filled with
         vain = self._session.compacted_in_vain
         told = self._told(profile)
         tries = vain.tries + 1 if vain is not None and vain.profile == profile else 1
         self._session.compacted_in_vain = pacing.Vain(profile, before, tries)
         said = why or f"The context has {before:,} tokens."
-        detail = f"{said} {words.too_little(profile, self._next_try(profile))}"
+        detail = f"{said} {self._too_little(profile)}"
         if not told:
             self._session.notice("warning", detail, "compaction")
         elif why:  # the person was told that the model is asked
             self._session.notice("info", why, "compaction")
         return Compacted(before, before, detail)
+
+
+def _has_file(message: Message) -> bool:
+    return any(isinstance(part, FilePart) and part.data is not None for part in message.content)
 
 
 def _within(left: int, most: int, least: int) -> int:

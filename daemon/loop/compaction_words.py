@@ -7,6 +7,9 @@ from daemon.context.profiles import ContextProfile
 
 NOTHING = "There is nothing to compact: all that is there are the last steps."
 
+_MOSTLY_FIXED = 0.4
+"""Of the window: from so much on, what is the same in each session is what fills it."""
+
 
 def begins(reason: str, before: int, profile: ContextProfile) -> str:
     """Before the model is asked. ``reason`` is that of a CompactionPart."""
@@ -53,13 +56,21 @@ def _lost(carried: Carried) -> str:
     return f"{many} of your older messages {'was' if many == 1 else 'were'} left out" if many else ""
 
 
-def too_little(profile: ContextProfile, again: int) -> str:
-    """That a pass freed too little, with what to do. ``again``: tokens at which the next one is tried."""
+def too_little(profile: ContextProfile, again: int, fixed: int) -> str:
+    """That a pass freed too little, with what to do. ``again``: tokens at which the next one is tried; ``fixed``: those
+    of the system prompt and the tools."""
+    most = (
+        f"the context is compacted above {profile.compact_at:,} tokens, and it is tried again at {again:,}."
+    )
+    if fixed > profile.window * _MOSTLY_FIXED:
+        return (
+            f"The system prompt and the tools alone take {fixed:,} tokens; {most} A new session would not help: use a "
+            f"model with a larger window than {profile.window:,} tokens, or shorten AGENTS.md."
+        )
     return (
         f"What cannot be left out ({_last(profile.keep_steps)}, your own words, instructions and tools) takes about "
-        f"that much; the context is compacted above {profile.compact_at:,} tokens, and it is tried again at "
-        f"{again:,}. To make room, set keep_steps lower or compact_at_tokens higher, or begin a new session for the "
-        "rest of the work."
+        f"that much; {most} To make room, set keep_steps lower or compact_at_tokens higher, or begin a new session for "
+        "the rest of the work."
     )
 
 

@@ -29,6 +29,7 @@ from daemon.loop.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
 from daemon.loop.services import Services
 from daemon.loop.state import SessionState
 from daemon.loop.step import Received
+from daemon.loop.unattended import RunLimits
 from daemon.model.branches import branch_of, root_of
 from daemon.model.events import (
     Delta,
@@ -113,6 +114,10 @@ class LiveSession:
         """Commands in the background."""
         self.env: dict[str, str] = {}
         """Provider variables of the client that prompted last; in memory only."""
+        self.unattended = False
+        """Whether a program without a user prompted last."""
+        self.run_limits: RunLimits | None = None
+        """Of a main session: the limits of the turn that runs, when nobody watches it."""
         self.default_model = ""
         """The model for a session that has none of its own; set by whoever prompts."""
         self.received: Received | None = None

@@ -43,6 +43,14 @@ class Models(Protocol):
         """US dollars, or None when the price is not known."""
         ...
 
+    def window(self, model: str, env: Mapping[str, str], configured: int | None = None) -> int:
+        """The tokens that ``model`` takes. ``configured``: the user's setting. ``env`` says which server it is on."""
+        ...
+
+    def ask_window(self, model: str, env: Mapping[str, str]) -> None:
+        """Ask the server of ``model`` for its window, in the background."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Services:

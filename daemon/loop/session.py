@@ -23,6 +23,7 @@ from daemon.loop.services import Services
 from daemon.loop.state import SessionState
 from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
 from daemon.loop.turn import Turn
+from daemon.loop.unattended import limits_of, run_over
 from daemon.model.events import (
     Notice,
     QueueChanged,
@@ -77,6 +78,9 @@ class Session(LiveSession):
         self._turn: asyncio.Task[tuple[StopReason, str]] | None = None
         self._compaction: asyncio.Task[Compacted] | None = None
         self._canceling = False
+        self._failure = ""
+        """Why the running turn is ended from outside."""
+        self._stopping_jobs: asyncio.Task[None] | None = None
         self.last_result: TurnResult | None = None
         """Of the newest turn that worked on a prompt; one that hooks refused was never worked on."""
         self.wish: Wish | None = None
@@ -182,6 +186,14 @@ class Session(LiveSession):
                 self._turn.cancel()
         return True
 
+    def fail(self, why: str) -> None:
+        """End the running turn with an error, drop what waits, and stop its jobs."""
+        if self.running and not self._failure:
+            self._failure = why
+            self._queue.clear(why)
+            self._stopping_jobs = asyncio.create_task(self.jobs.stop_all())
+            self.cancel()
+
     async def rest(self) -> None:
         """Wait until nothing runs and nothing waits to run. Cancelling the caller does not cancel the turn."""
         while self._worker is not None and not self._worker.done():
@@ -283,6 +295,7 @@ class Session(LiveSession):
 
     async def _work(self, resumed: Waiting | None = None) -> None:
         while (resumed or self._queue) and not self._closing:
+            self._failure = ""
             goes_on = resumed is not None
             waiting, resumed = resumed or self._queue.take(), None
             try:
@@ -294,7 +307,7 @@ class Session(LiveSession):
                 stop, detail = "canceled", LEFT_WAITING
             except StoreError as error:
                 log.error("the turn was stopped: %s", error)
-                stop, detail = "error", str(error)
+                stop, detail = "error", self._failure or str(error)
                 self._store_failed(waiting.prompt.prompt_id, detail)
             except Exception as error:
                 log.exception("a turn failed")
@@ -332,6 +345,7 @@ class Session(LiveSession):
         if not self.hooks.begun:
             await self.hooks.begin()
         turn, self.leaves = Turn(self, prompt.planner), False
+        self.run_limits, out_of_time = limits_of(self), ""
         if goes_on:
             self._turn = asyncio.create_task(turn.resume())
         elif self.hooks.wants("prompt.submit"):
@@ -343,10 +357,21 @@ class Session(LiveSession):
         if self._canceling:
             self._turn.cancel()
         try:
-            await asyncio.wait({self._turn})
+            await asyncio.wait(
+                {self._turn}, timeout=None if self.run_limits is None else self.run_limits.left()
+            )
+            if not self._turn.done():
+                out_of_time = run_over(self)
+                self._turn.cancel()
+                await asyncio.wait({self._turn})
             stop, detail = self._turn.result()
         except asyncio.CancelledError:
-            stop, detail = "canceled", "Canceled."
+            if self._failure:
+                stop, detail = "error", self._failure
+            else:
+                stop, detail = (
+                    ("permission_denied", out_of_time) if out_of_time else ("canceled", "Canceled.")
+                )
         except StoreError:
             raise
         except Exception as error:

@@ -35,12 +35,16 @@ from daemon.provider.base import (
 )
 from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied, ToolContext, ToolResult
-from tools.cutting import head
+from tools.cutting import cut_text
 
 log = logging.getLogger(__name__)
 
 _NOT_RUN = "Not run: canceled by the person."
 _AFTER_REFUSAL = "Permission denied: not run after the refusal before it."
+
+
+_LONG_PART = 32_000
+"""Characters. A longer part is not stored on its own when the whole message follows at once."""
 
 
 class StepHost(Protocol):
@@ -167,18 +171,26 @@ async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> Step
 
 
 async def _receive(host: StepHost, stream: AsyncIterator[ProviderEvent], received: Received) -> Complete:
+    held: PartStop | None = None
     try:
         async for event in stream:
             if isinstance(event, Complete):
                 return event
             if isinstance(event, Retry):
+                held = None
                 void = received.parts() != ()
                 received.clear()
                 host.retrying(received.message_id, event, void=void)
                 continue
             received.add(event)
+            if held is not None:
+                host.part_done(received.message_id, held.index, held.part)
+                held = None
             if isinstance(event, PartStop):
-                host.part_done(received.message_id, event.index, event.part)
+                if _is_long(event.part):
+                    held = event  # mostly the last part: the message that follows has it, and the log holds it once
+                else:
+                    host.part_done(received.message_id, event.index, event.part)
             else:
                 host.delta(received.message_id, event)
     finally:
@@ -186,6 +198,10 @@ async def _receive(host: StepHost, stream: AsyncIterator[ProviderEvent], receive
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
     raise ProviderError("malformed", "The model's answer ended before it was complete. Try again.")
+
+
+def _is_long(part: Part) -> bool:
+    return isinstance(part, TextPart | ReasoningPart) and len(part.text) > _LONG_PART
 
 
 def _keep_partial(host: StepHost, received: Received, stop: StopReason, detail: str) -> None:
@@ -272,7 +288,7 @@ async def _run_one(host: StepHost, call: ToolCallPart, *, again: bool) -> ToolRe
                 targets=(call.name,),
                 title=repeat.title,
                 suggestions=suggestions("doom_loop", (call.name,)),
-                detail=head(call.input, 2_000),
+                detail=_repeated(call),
             )
         )
     result = await host.run_tool(call, context)
@@ -288,6 +304,15 @@ async def _run_one(host: StepHost, call: ToolCallPart, *, again: bool) -> ToolRe
             for n, image in enumerate(result.images, 1)
         ),
     )
+
+
+def _repeated(call: ToolCallPart) -> str:
+    """What would be done again: the command, not the model's words beside it, or the arguments."""
+    try:
+        command = call.arguments().get("command")
+    except ValueError:
+        command = None
+    return cut_text(command if isinstance(command, str) else call.input, 20_000)
 
 
 async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionDenied) -> StepOutcome:

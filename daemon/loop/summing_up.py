@@ -22,6 +22,7 @@ from daemon.context.summaries import (
     retry_prompt,
     summary_text,
 )
+from daemon.context.tokens import estimate_tokens
 from daemon.context.windowing.notes import GO_ON
 from daemon.model.events import ModelRetry
 from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage, added
@@ -34,6 +35,16 @@ if TYPE_CHECKING:
 
 _SHOWN_AGAIN = 8_000
 """Characters of an answer that cannot be used which the model sees again."""
+_SUMMARY_SHARE = 8
+"""One part in this many of a small window is for the summary."""
+_OVERFLOWED_SHARE = 0.6
+"""Of messages that were too long for the model: the question comes on top of them."""
+_FILLED = 0.95
+"""Of the window: so far a request for a summary may fill it."""
+_LEAST_MESSAGES = 400
+"""Tokens of messages that are sent in any case."""
+_CUTS = 2
+"""How often a request for a summary is made shorter after the model found it too long."""
 _NO_ACCESS = ("no_key", "auth")
 
 
@@ -69,15 +80,18 @@ class SummingUp:
         self._assembly = assembly
         self._spent = _Spent()
         self._model = session.model
+        self._share = 1.0
+        """Of the messages: so much of them may be sent."""
         self._system: tuple[SystemBlock, ...] = ()
         """Another one than the session's, for another model."""
 
-    async def ask(self, prompt: str, profile: ContextProfile) -> Summary:
-        """The answer to ``prompt`` behind the next request.
+    async def ask(self, prompt: str, profile: ContextProfile, *, overflowed: bool = False) -> Summary:
+        """The answer to ``prompt`` behind the next request. ``overflowed``: that request was too long for the model.
 
         Raises ProviderError when the key is missing or refused: then no call can be made at all.
         """
         started = time.monotonic()
+        self._share = _OVERFLOWED_SHARE if overflowed else 1.0
         agent = self._session.agent.context
         text, problem = await self._asked_other(prompt, agent, profile)
         if not text:
@@ -117,35 +131,38 @@ class SummingUp:
     async def _asked(self, prompt: str, agent: str, profile: ContextProfile) -> tuple[str, str]:
         """The summary, or why there is none."""
         window = self._assembly.window()
+        takes = self._takes(profile)
         request = replace(
             self._assembly.request(window, tail=False),
             # A small model must have room for the question as well.
-            max_tokens=min(MAX_SUMMARY_TOKENS, profile.window // 4),
+            max_tokens=min(MAX_SUMMARY_TOKENS, takes // _SUMMARY_SHARE),
             temperature=0.0,
             thinking_tokens=0,
         )
         if self._system:
             request = replace(request, model=self._model.partition("/")[2], system=self._system)
-        messages: Sequence[PromptMessage] = window.messages
-        if messages and messages[-1].content == (NotePart(text=GO_ON),):
-            messages = messages[:-1]  # the window's way to end with a user message; ours is the better one
+        whole: Sequence[PromptMessage] = window.messages
+        if whole and whole[-1].content == (NotePart(text=GO_ON),):
+            whole = whole[:-1]  # the window's way to end with a user message; ours is the better one
         question = (_user(prompt),)
-        cut, asked = False, 0
+        limit = min(self._fitting(takes, request.max_tokens, prompt), int(window.tokens * self._share))
+        messages = whole if window.tokens <= limit else shortened(whole, limit)
+        cuts, asked = 0, 0
         while True:
             try:
                 answer = await self._call(replace(request, messages=(*messages, *question)))
             except ProviderError as error:
                 if error.kind in _NO_ACCESS:
                     raise
-                if error.kind != "overflow" or cut:
+                if error.kind != "overflow" or cuts == _CUTS:
                     return "", _sentence(str(error))
-                cut = True
-                takes = (
-                    min(profile.window, model_info(self._model).context_window)
-                    if self._system
-                    else profile.window
-                )
-                messages = shortened(messages, min(window.tokens, takes) // 2)
+                cuts += 1
+                # The server may have told its window just now.
+                takes = min(takes, self._takes(self._assembly.profile))
+                request = replace(request, max_tokens=min(request.max_tokens, takes // _SUMMARY_SHARE))
+                fitting = self._fitting(takes, request.max_tokens, prompt)
+                limit = max(min(fitting, min(limit, window.tokens) // 2), _LEAST_MESSAGES)
+                messages = shortened(whole, limit)
                 continue
             read = read_summary(answer, agent)
             if not isinstance(read, SummaryProblem):
@@ -154,6 +171,15 @@ class SummingUp:
             if asked == 2:
                 return "", f"its answer could not be used: {read}"
             question = _again(prompt, answer, read)
+
+    def _takes(self, profile: ContextProfile) -> int:
+        """Tokens that the model which is asked takes."""
+        return min(profile.window, model_info(self._model).context_window) if self._system else profile.window
+
+    def _fitting(self, takes: int, answer: int, prompt: str) -> int:
+        """Estimated tokens of messages that fit beside everything else. A little less, because estimates err."""
+        all_of_it = int((takes * _FILLED - answer) / self._session.state.calibration)
+        return max(all_of_it - self._assembly.frame() - estimate_tokens(prompt), _LEAST_MESSAGES)
 
     async def _call(self, request: ModelRequest) -> str:
         """One call, to its end; its text, or what it thought when it said nothing else."""

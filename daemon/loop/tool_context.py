@@ -13,7 +13,7 @@ from daemon.model.messages import ToolCallPart
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.redaction import SECRETS
 from tools.base import Plan, ToolContext
-from tools.sandbox import SandboxPolicy
+from tools.sandbox.policy import SandboxPolicy
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -76,11 +76,14 @@ def sandbox_policy(session: Session) -> SandboxPolicy:
     settings = session.config.settings
     if settings.sandbox == "off":
         return SandboxPolicy()
+    looks = session.mode == "plan" or session.looks
     return SandboxPolicy(
-        settings.sandbox,
+        "read-only" if looks or settings.sandbox == "read-only" else "workspace-write",
         settings.sandbox_network,
         tuple(Path(os.path.realpath(Path(folder).expanduser())) for folder in settings.sandbox_writable),
         hidden=(session.services.user_folder, Path.home() / ".goalwright"),
         readable=session.services.readable,
         copy_of=session.services.stands_for,
+        lifts=settings.sandbox != "on",
+        always=looks,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
 from daemon.context.prompt import UNTRUSTED
 from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
+from daemon.loop import written_calls
 from daemon.loop.assembly import Assembly
 from daemon.loop.budget import keep_budget
 from daemon.loop.call_ids import unique_call_ids
@@ -22,7 +23,9 @@ from daemon.loop.recording import Recorder, new_message_id
 from daemon.loop.restoring import Restorer
 from daemon.loop.step import Received, StepOutcome, run_calls, run_step
 from daemon.loop.step_diagnostics import StepDiagnostics
+from daemon.loop.too_long import what_fills
 from daemon.loop.tool_context import call_permission, tool_context
+from daemon.loop.unattended import run_over
 from daemon.model.events import (
     Delta,
     MessageDiscarded,
@@ -37,6 +40,7 @@ from daemon.model.messages import (
     Message,
     NotePart,
     Part,
+    ReasoningPart,
     StopReason,
     SubtaskPart,
     TextPart,
@@ -64,7 +68,8 @@ from tools.diagnostics_text import describe_late
 if TYPE_CHECKING:
     from daemon.loop.session import Session
 
-TOO_LONG = "The conversation does not fit into the model's window even when compacted: start a new session."
+_MOST_NUDGES = 3
+"""How often a turn tells a model that a tool call written as text was not run; never twice in a row."""
 _OVERFLOWS = 3
 """How often one step may be tried again after the provider found the request too long."""
 
@@ -87,10 +92,18 @@ class Turn:
         self._started = 0.0
         self._times = CallTimes()
         self._estimated = 0
+        self._asked_for = 0
+        """Tokens that the last request allowed for the answer."""
         self._model = session.model
         from daemon.planner.driver import Driver  # with the tools, see Daemon.load_tools
 
         self._driver = Driver(self, session, planner)
+        self._prompt = ""
+        self._written = False
+        """The last answer was a tool call written as text."""
+        self._worked = False
+        """Calls of this turn were run."""
+        self._nudges = 0
         self._asking = False
         """A plan is asked for: calls are answered, and not run."""
 
@@ -99,6 +112,7 @@ class Turn:
 
         ``context``: what hooks have to say to the model with it.
         """
+        self._prompt = text
         message = self._add_user(text, attachments, context, task=depth(self._session) > 0)
         if self._session.parent is None:
             # A child has one prompt: what stands before it is not past, but given to it.
@@ -110,6 +124,7 @@ class Turn:
         return await self._driver.run()
 
     async def _prepare(self) -> None:
+        self._services.models.ask_window(self._model, self._session.env)
         await self._assembly.prepare()
         if any(layer.name.startswith(UNTRUSTED) for layer in self._assembly.layers):
             self._session.tell_of_trust()
@@ -134,12 +149,34 @@ class Turn:
         while not pause():
             if over := await self.between():
                 return "permission_denied", over
-            outcome = await self._step()
+            outcome = self._checked(await self._step())
+            if outcome is None:
+                continue
             if outcome.stop != "tool_use" or self._session.leaves:
                 if self._session.eyes.owed:
                     await self._tell_late()
                 return ("end_turn" if outcome.stop == "tool_use" else outcome.stop), outcome.detail
         return "tool_use", ""
+
+    def _checked(self, outcome: StepOutcome) -> StepOutcome | None:
+        """The outcome of a step; None when the model wrote a tool call as text and was told how tools are called."""
+        if outcome.stop == "tool_use":
+            self._written, self._worked = False, True
+        if outcome.stop != "end_turn":
+            return outcome
+        tools = self._assembly.tool_specs()
+        call = written_calls.written_call(_answer(self._state.messages), tools)
+        if call is None or written_calls.asks_for_one(self._prompt):
+            return outcome
+        if self._written or self._nudges == _MOST_NUDGES:
+            said = written_calls.gave_up(call, self._model, worked=self._worked)
+            self._session.notice("warning" if self._worked else "error", said, written_calls.CODE)
+            return StepOutcome("error", said)
+        self._written = True
+        self._nudges += 1
+        self._session.notice("info", written_calls.noticed(call), written_calls.CODE)
+        self.tell(written_calls.nudge(call, tools))
+        return None
 
     async def between(self) -> str:
         """See TurnRuns."""
@@ -155,7 +192,7 @@ class Turn:
             await self._tell_late()
         if self._state.notes:
             self._add_user("", ())  # something happened meanwhile that the model is to know
-        if over := await keep_budget(self._session):
+        if over := run_over(self._session) or await keep_budget(self._session):
             return over
         await self._compactor.make_room()
         return ""
@@ -179,20 +216,24 @@ class Turn:
             self._session.notice("info", text, LATE_DIAGNOSTICS)
 
     async def _step(self) -> StepOutcome:
+        if (limits := self._session.root.run_limits) is not None:
+            limits.taken += 1
         for _ in range(_OVERFLOWS):
             try:
                 return await run_step(self, self._stream())
             except ProviderError as error:
                 if error.kind != "overflow":
                     return StepOutcome("error", str(error))
-                if not await self._compactor.overflowed():
-                    return StepOutcome("error", f"{error} Start a new session for the rest of the work.")
-        return StepOutcome("error", TOO_LONG)
+                if not await self._compactor.overflowed(self._asked_for):
+                    return StepOutcome("error", f"{error} {what_fills(self._session, self._assembly)}")
+        said = "The conversation does not fit into the model's window even when compacted."
+        return StepOutcome("error", f"{said} {what_fills(self._session, self._assembly)}")
 
     def _stream(self) -> AsyncGenerator[ProviderEvent, None]:
         window = self._assembly.window()
         request = self._assembly.request(window)
         self._estimated = self._assembly.estimate(window)
+        self._asked_for = request.max_tokens
         self._assembly.publish(window)
         stream = self._services.models.stream(self._model, request)
         return unique_call_ids(stream, self._state.call_ids.__contains__)
@@ -408,3 +449,12 @@ class Turn:
         return self._record.add(
             "user", parts, goal_id=self._state.plan.current_id, tokens=sum(map(part_tokens, parts))
         )
+
+
+def _answer(messages: Sequence[Message]) -> str:
+    """What the model said last; what it thought when it said nothing."""
+    last = next((message for message in reversed(messages) if message.role == "assistant"), None)
+    if last is None or last.tool_calls():
+        return ""
+    thoughts = [part.text for part in last.content if isinstance(part, ReasoningPart)]
+    return last.text().strip() or "\n".join(thoughts)

@@ -7,6 +7,7 @@ The system prompt is built for each call and never stored.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Literal, cast
@@ -31,6 +32,8 @@ def whole_characters(text: str) -> str:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
+
+_ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 _Text = Annotated[str, AfterValidator(whole_characters)]
 
@@ -64,15 +67,20 @@ class ToolCallPart(Model):
     """The model wants a tool run. ``input`` is the JSON text as the model sent it, valid or not."""
 
     type: Literal["tool_call"] = "tool_call"
-    id: str
-    name: str
+    id: _Text
+    name: _Text
     input: _Text
     finished: bool = True
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments as a dict. Raises ValueError when the text is not a JSON object."""
+        """The arguments as a dict. Raises ValueError when the text is not a JSON object.
+
+        Halves of surrogate pairs, which JSON can spell as escapes, are replaced as in every other text.
+        """
         try:
             value: object = json.loads(self.input or "{}")
+            if _ESCAPED_HALF.search(self.input):
+                value = json.loads(whole_characters(json.dumps(value, ensure_ascii=False)))
         except RecursionError as error:
             raise ValueError("arguments are nested too deeply") from error
         if not isinstance(value, dict):
@@ -84,8 +92,8 @@ class ToolResultPart(Model):
     """What a tool answered; exactly one for each tool call."""
 
     type: Literal["tool_result"] = "tool_result"
-    tool_call_id: str
-    name: str
+    tool_call_id: _Text
+    name: _Text
     content: _Text
     metadata: dict[str, Any] = Field(default_factory=dict)
     is_error: bool = False

@@ -112,7 +112,13 @@ class PermissionRequest(Model):
     permission: str
     targets: tuple[str, ...]
     title: str
+    """One line that says what would be done, a command itself included; of a long one how much is left out."""
     detail: str = ""
+    """All of what would be done: a command, a prompt."""
+    model_says: str = ""
+    """The model's own words about it, which may be wrong: show them last, and as the model's."""
+    notes: tuple[str, ...] = ()
+    """What else there is to know, e.g. that a command runs outside of the sandbox."""
     files: tuple[FileDiff, ...] = ()
     suggestions: tuple[Grant, ...] = ()
     """What the answer "always" remembers, when the person does not change it. None: "always" is not offered, because

@@ -10,7 +10,8 @@ from daemon.config import Settings
 from tools.access import Access
 from tools.base import PermissionAsk, ToolError
 from tools.paths import rule_target
-from tools.sandbox import SandboxPolicy, Unavailable, available
+from tools.sandbox.policy import SandboxPolicy, Unavailable, no_sandbox
+from tools.sandbox.prepare import available
 
 LONGEST = 20_000
 """Characters of a command line or path."""
@@ -35,8 +36,9 @@ def asked_about(permission: str, target: str, workspace: Path, settings: Setting
         from tools.shell.place import real_place
         from tools.shell.question import question
 
-        ask = question(target, real_place(workspace), title=target)
-        return replace(ask, contained=sandbox_words(settings, workspace)[0] != "")
+        ask = question(target, real_place(workspace))
+        contained = sandbox_words(settings, workspace)[0] != ""
+        return replace(ask, contained=contained, lifted=settings.sandbox != "on")
     if permission not in _PATHS:
         return PermissionAsk(permission, (target,), target)
     name, several = _named(target, workspace)
@@ -46,7 +48,7 @@ def asked_about(permission: str, target: str, workspace: Path, settings: Setting
 
 
 def sandbox_words(settings: Settings, workspace: Path) -> tuple[str, str]:
-    """Where commands run, empty when it is no sandbox; and why it is none although the person wants one.
+    """Where commands run that nobody is asked about, empty when it is no sandbox; and why there is none.
 
     Blocking the first time.
     """
@@ -55,8 +57,9 @@ def sandbox_words(settings: Settings, workspace: Path) -> tuple[str, str]:
     try:
         available(workspace)
     except Unavailable as error:
-        return "", f"Commands are not run in a sandbox: {error}. They ask as if it were off."
-    return SandboxPolicy(settings.sandbox, settings.sandbox_network).words, ""
+        return "", no_sandbox(error)
+    kind = "read-only" if settings.sandbox == "read-only" else "workspace-write"
+    return SandboxPolicy(kind, settings.sandbox_network).words, ""
 
 
 def _named(raw: str, workspace: Path) -> tuple[str, bool]:

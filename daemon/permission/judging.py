@@ -20,6 +20,9 @@ from tools.access import Access
 _GRANTED = frozenset({"granted", "session"})
 _WILD = re.compile(r"[*?]")
 OUTSIDE = "what lies outside of the workspace"
+UNBOUNDED = "nothing bounds what this command does; in a sandbox it would need no question"
+_NOT_BY_STAR = {"external_directory": OUTSIDE, "network": "the network"}
+"""Permissions that a rule for all permissions does not mean."""
 REVIEWED = "what is taken over from a branch is shown to you before it is written, whatever passes unasked"
 INSISTS = "this agent asks before each change, whatever modes, rules and earlier answers allow"
 
@@ -123,11 +126,11 @@ class Judge:
             return [_decision(access, "deny", rule)]
         if forbidden is not None:
             return [_decision(access, "deny", forbidden)]
-        if part is not None:
+        if part is not None and not (now.boxed and access.implied):
             decision = _decision(access, "ask", part)
         elif rule.action == "ask":
             silent = access.implied and matching.is_general(rule.pattern)
-            opaque = bool(access.opaque) or now.runs_free(access.target)
+            opaque = not now.boxed and (bool(access.opaque) or now.unbounded(name.permission, access.target))
             lifted = now.lifts(rule, name.permission, outside=name.outside, opaque=opaque)
             if is_device(name.exact) and matching.is_general(rule.pattern):
                 lifted = DEVICE
@@ -174,13 +177,12 @@ class Judge:
     def _passing(self, access: Access, name: _Name, rule: Rule, now: Circumstances, silent: bool) -> Decision:
         """What would be allowed by ``rule`` must not be opaque or protected, or be named by a rule."""
         asked: Rule | None = None
-        if access.opaque and rule != SANDBOX:
-            named = self._naming(
-                name, rule, lambda one: _is_exactly(one, access.target) or _names_command(one, access)
-            )
+        unbounded = now.unbounded(name.permission, access.target)
+        if (access.opaque or unbounded) and rule != SANDBOX:
+            named = self._naming(name, rule, lambda one: _is_exactly(one, access))
             if named is None and not now.boxed:
-                asked = protection(name.permission, access.opaque)
-            rule = named or (SANDBOX if now.boxed else rule)
+                asked = protection(name.permission, access.opaque or UNBOUNDED)
+            rule = named or (SANDBOX if now.boxed and access.opaque else rule)
         kinds = self._kinds(access, name)
         if asked is None and kinds:
             named = self._naming(name, rule, lambda one: is_specific(one.pattern, kinds))
@@ -190,9 +192,9 @@ class Judge:
                 else protection(name.permission, ", ".join(dict.fromkeys(kind.what for kind in kinds)))
             )
             rule = named or rule
-        if asked is None and name.permission == "external_directory" and rule.action == "allow":
+        if asked is None and name.permission in _NOT_BY_STAR and rule.action == "allow":
             named = self._naming(name, rule, _says_outside)
-            asked = None if named else protection(name.permission, OUTSIDE)
+            asked = None if named else protection(name.permission, _NOT_BY_STAR[name.permission])
             rule = named or rule
         if asked is not None:
             return _decision(access, "ask", asked, broad=True)
@@ -255,7 +257,7 @@ class Judge:
 
     def _left_to_sandbox(self, access: Access, rule: Rule, now: Circumstances) -> bool:
         """A command in the sandbox sees the disk read-only; what it writes by a redirection is asked about."""
-        general = rule.action == "ask" and matching.is_general(rule.pattern)
+        general = rule.action != "deny" and matching.is_general(rule.pattern)
         return now.boxed and general and (access.implied or access.permission != "edit")
 
 
@@ -268,20 +270,14 @@ def _decision(
     )
 
 
-def _is_exactly(rule: Rule, target: str) -> bool:
-    return rule.pattern == target and matching.is_plain(target)
+def _is_exactly(rule: Rule, access: Access) -> bool:
+    return rule.pattern in (access.target, access.plain) and matching.is_plain(rule.pattern)
 
 
 def _is_word_for_it(rule: Rule, access: Access) -> bool:
     """Whether a rule means all words of a command: the person wrote it, or it names nothing, or just this."""
     wrote = rule.source not in _GRANTED
     return wrote or rule.pattern in (access.target, access.plain) or matching.is_general(rule.pattern)
-
-
-def _names_command(rule: Rule, access: Access) -> bool:
-    """Whether the person wrote this rule for the program that an opaque command runs."""
-    command = (access.plain or access.target).split(" ")[0]
-    return access.by_name and rule.source not in _GRANTED and rule.pattern.split(" ")[0] == command
 
 
 def _says_outside(rule: Rule) -> bool:

@@ -14,7 +14,7 @@ from daemon.permission.matching import is_general
 
 LIFTABLE = frozenset({"shipped", "user", "editor"})
 """Sources of general questions that may be dropped."""
-_NEVER_AUTO = frozenset({"external_directory", "doom_loop", "budget"})
+_NEVER_AUTO = frozenset({"external_directory", "doom_loop", "budget", "network"})
 _DEVICE = re.compile(r"/dev/(?:null|zero|full|tty|u?random|std(?:in|out|err)|fd/\d+)")
 
 
@@ -28,7 +28,7 @@ LOOKS = {
     permission: Rule(permission=permission, pattern="*", action="deny", source="agent", words=words)
     for permission, words in {
         "edit": "this agent only looks (read_only), and so does whom it sends",
-        "bash": "this agent only looks (read_only), so it runs only commands that are known to change nothing",
+        "bash": "this agent only looks (read_only): it runs only commands that just read, in a sandbox",
     }.items()
 }
 """What an agent that only looks may not do, in whatever mode: as in mode plan."""
@@ -40,48 +40,49 @@ DEVICE = _rule("*", "a device that keeps nothing", "allow")
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Of one call. ``contained``, ``read_only``, ``warned``, ``fenced`` and ``unread``: see
+    """Of one call. ``contained``, ``lifted``, ``read_only``, ``warned``, ``fenced`` and ``unread``: see
     ``tools.base.PermissionAsk``; ``looks``: the agent only looks."""
 
     mode: Mode = "ask"
     trust: Trust = "unknown"
     looks: bool = False
     contained: bool = False
+    lifted: bool = False
     read_only: bool = False
     warned: bool = False
     fenced: bool | None = None
     unread: frozenset[str] = frozenset()
 
-    def runs_free(self, target: str) -> bool:
-        """Whether a command of a branch runs code that nobody can read and nothing keeps from the workspace."""
-        return self.fenced is False and target in self.unread
+    def unbounded(self, permission: str, target: str) -> bool:
+        """Whether nothing bounds what a command does: neither its words nor a sandbox."""
+        return permission == "bash" and not self.boxed and target in self.unread
 
     def forbids(self, permission: str) -> Rule | None:
         """What the mode or the agent denies whatever rules say."""
         if self.trust == "restricted":
             return RESTRICTED.get(permission)
-        if permission == "bash" and self.read_only:
+        if permission == "bash" and self.read_only and self.contained:
             return None
         if self.mode == "plan":
             return PLAN.get(permission)
         return LOOKS.get(permission) if self.looks else None
 
     def offers(self, permission: str) -> bool:
-        """Whether some use of it is possible. In mode plan, commands that change nothing are."""
+        """Whether some use of it is possible. In mode plan, commands that only read are."""
         if self.trust == "restricted":
             return permission not in RESTRICTED
         return not (self.mode == "plan" or self.looks) or permission != "edit"
 
     @property
     def boxed(self) -> bool:
-        """Whether the sandbox keeps the call from harm. What it may write it may also destroy."""
+        """Whether the sandbox bounds what the call does. What it may write it may also destroy."""
         return self.contained and not self.warned
 
     def lifts(self, rule: Rule, permission: str, *, outside: bool, opaque: bool) -> Rule | None:
         """What lets a call pass about which ``rule`` asks; None: it is a question. ``outside``: of the workspace."""
         if not is_general(rule.pattern) or rule.source not in LIFTABLE or self.warned:
             return None
-        if self.contained and (permission == "bash" or (permission == "edit" and not outside)):
+        if self.lifted and (permission == "bash" or (permission == "edit" and not outside)):
             return SANDBOX
         if self.mode == "accept-edits" and permission == "edit" and not outside:
             return ACCEPT_EDITS

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from daemon.permission.matching import expanded, fold, home, intersects, is_outside, matches
 from tools.protected_names import FOLDERS as EDIT_FOLDERS
-from tools.protected_names import GIT_FILES, SHELL_FILES, WORKSPACE_FILE
+from tools.protected_names import GIT_FILES, OTHER_FILES, SHELL_FILES, WORKSPACE_FILE
 
 PROTECTED_PERMISSIONS = frozenset({"read", "edit"})
 
@@ -62,6 +62,7 @@ EDIT_FILES: tuple[tuple[str, Kind], ...] = (
     (f"*{WORKSPACE_FILE}", Kind("a VS Code workspace", WORKSPACE_FILE)),
     *((name, Kind("a start-up file of the shell", name)) for name in SHELL_FILES),
     *((name, Kind("git's settings", name)) for name in GIT_FILES),
+    *((name, Kind(what, name)) for name, what in OTHER_FILES.items()),
 )
 _GIT_CONFIG = re.compile(r"(?:^|/)\.git/(?:.*/)?config(?:\.worktree)?$")
 _ENVIRONMENT = re.compile(r"^/proc/[^/]+/(?:task/[^/]+/)?environ$")
@@ -71,7 +72,9 @@ _HINT = re.compile(
     r"\.env|\.pem|\.key|id_(?:rsa|ed25519|ecdsa|dsa)|\.(?:p12|pfx|jks|keystore|kdbx|ppk)|netrc|credentials|\.py?pirc|"
     r"\.pgpass|\.npmrc|\.vault|\.htpass|\.boto|\.s3cfg|\.ssh|\.gnupg|\.aws|\.kube|\.azure|\.config/|\.docker|\.cargo|"
     r"\.password|keyrings|\.git|git~|goalwright|\.vscode|\.trace|\.husky|\.devcon|\.code-w|rc$|zshenv|rofile|"
-    r"log(?:in|out)$|aliases$|fish$|\.x|\.pam_|/proc/"
+    r"log(?:in|out)$|aliases$|fish$|\.x|\.pam_|/proc/|"
+    r"\.(?:idea|zed|fleet|claude|cursor|windsurf|codex|gemini|opencode|roo|continue|circleci|buildkite|mcp|aider)|"
+    r"pre-commit|lefthook|\.travis|-pipelines\.yml|opencode\.json"
 )
 """Nothing is protected without one of these: one search instead of a hundred, as listings ask for each file."""
 

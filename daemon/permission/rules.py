@@ -14,8 +14,8 @@ from typing import Literal
 
 from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
 from daemon.permission import matching
-from daemon.permission.judging import Decision, Judge, insistence, strictest
-from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, names_permission
+from daemon.permission.judging import Decision, Judge, insistence, protection, strictest
+from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, Surroundings, names_permission
 from daemon.permission.matching import matches
 from daemon.permission.modes import LIFTABLE, Circumstances
 from daemon.permission.plain import PERMISSIONS, Plain
@@ -197,8 +197,8 @@ class RuleSet:
     def judge(self, ask: PermissionAsk) -> Verdict:
         """The decision about everything that a call would do: the strictest of all."""
         now = replace(
-            self._now, contained=ask.contained, read_only=ask.read_only, warned=bool(ask.warnings),
-            fenced=ask.fenced, unread=ask.unread,
+            self._now, contained=ask.contained, lifted=ask.contained and ask.lifted, read_only=ask.read_only,
+            warned=bool(ask.warnings), fenced=ask.fenced, unread=ask.unread,
         )  # fmt: skip
         said = ask.all_accesses
         accesses = tuple(map(self._at_home, said))
@@ -208,6 +208,9 @@ class RuleSet:
         glue = {access.target for access in accesses if access.glue}
         if glue and any(map(_allowed_by_rule, decisions)):
             decisions = [one for one in decisions if not (one.target in glue and _asked_in_general(one))]
+        if ask.leaves:
+            left = protection(ask.permission, ask.leaves)
+            decisions += [Decision(ask.permission, one, "ask", left, one) for one in ask.targets[:1]]
         decisions = _without_repeats([one for one in decisions if not one.silent])
         if not decisions:
             decisions = self._judge.decide(Access(ask.permission, ""), now)
@@ -243,6 +246,23 @@ class RuleSet:
 
     def _named(self, _: re.Match[str]) -> str:
         return self._stands_for
+
+    def places_outside(self) -> list[tuple[str, bool]]:
+        """Patterns by which rules name places outside of the workspace, absolute, the strongest last; the flag: reading
+        there does not pass without a question."""
+        around = Surroundings(matching.home(), self._root, self._stands_for)
+        layers = (
+            self._base, self._granted, self._workspace, self._granted_here, self._session, self._agent,
+            *self._bounds,
+        )  # fmt: skip
+        found: list[tuple[str, bool]] = []
+        for rule in chain.from_iterable(layers):
+            if rule.permission not in ("read", "external_directory", "*"):
+                continue
+            patterns = around.patterns(rule)
+            if len(patterns) == 1 and matching.is_outside(patterns[0]) and matching.names_place(rule.pattern):
+                found.append((patterns[0], rule.action != "allow"))
+        return found
 
     def decide_all(self, permission: str, targets: Sequence[str]) -> Rule:
         """The strictest decision over all targets."""

@@ -10,9 +10,10 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Literal, Protocol
 
 from daemon.model.branches import branch_of, is_within, root_of
@@ -23,7 +24,9 @@ from daemon.permission.rules import RuleSet
 from daemon.store.base import StoreError
 from tools.access import Suggestion
 from tools.base import Action, Approval, FileChange, PermissionAsk, PermissionDenied, ProposedFile, ToolError
+from tools.cutting import cut_text
 from tools.diff import limited
+from tools.visible import shown_line
 from tools.writing.proposal import hunk_count, with_hunks, with_text
 
 log = logging.getLogger(__name__)
@@ -31,6 +34,8 @@ log = logging.getLogger(__name__)
 Answer = Reply | Literal["canceled"]
 TIMEOUT = "timeout"
 """Who answered, when nobody did in time."""
+_LONGEST_WORDS = 1_000
+"""Characters of what the model says about a question."""
 Left = tuple[FileChange, ...] | None
 """See tools.base.Approval."""
 
@@ -172,8 +177,11 @@ class PermissionService:
             tool=call.tool,
             permission=ask.permission,
             targets=ask.targets,
-            title=ask.title,
+            # Clients show titles in many places, so no character of one hides or reorders another.
+            title=shown_line(ask.title),
             detail=ask.detail,
+            model_says=cut_text(ask.model_says, _LONGEST_WORDS),
+            notes=ask.notes,
             files=tuple(_shown(file) for file in ask.proposal),
             suggestions=() if call.review else _grants(asker.rules.lasting(ask.suggestions, verdict)),
             rule=verdict.rule if verdict.action == "ask" else reviewed(ask.permission),
@@ -350,6 +358,8 @@ class Waited:
     """How long a call waited for answers so far."""
 
     seconds: float = 0.0
+    now: bool = False
+    """It waits at the moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,14 +374,27 @@ class CallPermission:
     async def ask(self, ask: PermissionAsk) -> Approval:
         """See tools.base.Permission."""
         began = time.monotonic()
+        self.waited.now = True
         try:
             return await self.service.ask(self.asker, self.call, ask)
         finally:
+            self.waited.now = False
             self.waited.seconds += time.monotonic() - began
 
     def decide(self, permission: str, target: str) -> Action:
         """See tools.base.Permission."""
         return self.asker.rules.decide(permission, target).action
+
+    @property
+    def rules_key(self) -> Hashable:
+        """See tools.base.Permission."""
+        return self.asker.rules
+
+    def concealed(self, workspace: Path) -> tuple[Path, ...]:
+        """See tools.base.Permission."""
+        from daemon.permission.concealed import concealed
+
+        return concealed(self.asker.rules, workspace)
 
 
 def _grants(suggested: Iterable[Suggestion]) -> tuple[Grant, ...]:

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from daemon.provider import anthropic_wire, errors
+from daemon.provider import answer_guard, anthropic_wire, errors
 from daemon.provider.anthropic_stream import MessageBuilder
 from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
 
@@ -140,7 +140,7 @@ class AnthropicProvider:
 
     def _new_client(self, access: _Access) -> AsyncAnthropic:
         warm()
-        from anthropic import AsyncAnthropic, Timeout
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Timeout
 
         # Servers that imitate the API often know only the older header; the API itself takes both.
         imitation = access.base_url != DEFAULT_BASE_URL and access.api_key
@@ -152,6 +152,7 @@ class AnthropicProvider:
             timeout=Timeout(self._read_timeout_s, connect=10.0),
             default_headers={"X-Api-Key": access.api_key} if imitation and access.api_key else None,
             open_telemetry=False,
+            http_client=DefaultAsyncHttpxClient(event_hooks={"response": [answer_guard.guard_async]}),
         )
 
 
@@ -171,6 +172,8 @@ def _error(error: Exception, request: ModelRequest) -> Exception:
     """The ProviderError for what the SDK or its HTTP library raised; a bug of ours passes unchanged."""
     import anthropic
 
+    if refusal := answer_guard.refusal_in(error):
+        return answer_guard.provider_error(refusal)
     access = _Access.of(request.env)
     host, base_url = errors.host_of(access.base_url), access.base_url
     if isinstance(error, anthropic.APIStatusError):
@@ -201,6 +204,7 @@ def _error(error: Exception, request: ModelRequest) -> Exception:
 def _failure(error: Any) -> errors.Failure:
     # Any: the body is whatever the server sent.
     body = cast("object", error.body)
+    whole = str(error.body)
     inner = cast("dict[str, object]", body).get("error") if isinstance(body, dict) else None
     said = cast("dict[str, object]", inner) if isinstance(inner, dict) else {}
     return errors.Failure(
@@ -208,4 +212,5 @@ def _failure(error: Any) -> errors.Failure:
         error_type=str(said.get("type") or ""),
         message=str(said.get("message") or error.message),
         retry_after_s=errors.retry_after(error.response.headers),
+        body=whole,
     )

@@ -55,6 +55,8 @@ class ModelRequest:
     """Text that changes from call to call (the current plan): sent at the very end of the last user-side message,
     behind the last cache breakpoint, so that it never spoils the cached prefix."""
     max_tokens: int = 16_000
+    window: int = 0
+    """Tokens that the model takes, for servers that load it with as many; 0 when nobody knows."""
     thinking_tokens: int = 0
     """Budget of extended thinking; 0 switches it off."""
     temperature: float | None = None
@@ -135,15 +137,23 @@ class ProviderError(Exception):
     """The call failed. ``str(error)`` is for the person and says what to do about it.
 
     ``retryable`` errors are tried again by ``daemon.provider.retry``; ``retry_after_s`` is what the server asked for.
+    ``window``: for ``overflow``, the tokens that the model takes, when the server told them.
     """
 
     def __init__(
-        self, kind: ErrorKind, message: str, *, retryable: bool = False, retry_after_s: float | None = None
+        self,
+        kind: ErrorKind,
+        message: str,
+        *,
+        retryable: bool = False,
+        retry_after_s: float | None = None,
+        window: int | None = None,
     ) -> None:
         super().__init__(message)
         self.kind: ErrorKind = kind
         self.retryable = retryable
         self.retry_after_s = retry_after_s
+        self.window = window
 
 
 class Provider(Protocol):

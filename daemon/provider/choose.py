@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from daemon import demo
 from daemon.provider.anthropic import AnthropicProvider
 from daemon.provider.base import Provider, ProviderError
+from daemon.provider.errors import shown_url
 from daemon.provider.litellm import LiteLLMProvider, ollama_url
 from daemon.provider.scripted import ScriptedProvider
+from daemon.provider.side_questions import NotAnswered, json_from
 from daemon.provider.variables import is_provider_variable as is_provider_variable
 
 ANTHROPIC_DEFAULT = "anthropic/claude-sonnet-5-5"
@@ -25,6 +25,9 @@ DEMO = "demo/demo"
 HOW_TO_CONNECT = (
     "To use a real model, set ANTHROPIC_API_KEY or OPENAI_API_KEY (or start Ollama) and reload, "
     "or choose a model in the settings."
+)
+ANOTHER_MODEL = (
+    "To use another one, choose it in the settings, or set ANTHROPIC_API_KEY or OPENAI_API_KEY and reload."
 )
 _PROBE_TIMEOUT_S = 0.3
 _CODERS = re.compile(r"coder|code|devstral|gpt-oss|qwen3|llama3\.[1-9]|mistral", re.IGNORECASE)
@@ -65,8 +68,14 @@ async def default_model(
     found = await (ollama_probe or ollama_models)(env)
     name = best_local_model(found or [])
     if name is not None:
-        return Choice(f"ollama/{name}", False, f"Using the local model {name} of Ollama. {HOW_TO_CONNECT}")
-    notice = f"This is the built-in demo: a script, not a real model. {HOW_TO_CONNECT}"
+        return Choice(f"ollama/{name}", False, f"Using the local model {name} of Ollama. {ANOTHER_MODEL}")
+    how = HOW_TO_CONNECT
+    if url := env.get("OPENAI_BASE_URL", "").strip() or env.get("OPENAI_API_BASE", "").strip():
+        how = (
+            f"A server is set ({shown_url(url)}), but no model: choose one with `--model openai/NAME`, or in the "
+            "settings."
+        )
+    notice = f"This is the built-in demo: a script, not a real model. {how}"
     if found is not None:
         notice += " Ollama is running but has no model yet: get one with `ollama pull qwen3-coder`."
     return Choice(DEMO, True, notice)
@@ -82,28 +91,11 @@ async def ollama_models(env: Mapping[str, str]) -> list[str] | None:
     """Ask Ollama which models it has. None when nothing answers within 0.3 seconds."""
     try:
         async with asyncio.timeout(_PROBE_TIMEOUT_S):
-            body = await _get(f"{ollama_url(env)}/api/tags")
-        listed = cast("list[dict[str, Any]]", json.loads(body)["models"])
+            body = await json_from(f"{ollama_url(env)}/api/tags")
+        listed = cast("list[dict[str, Any]]", body["models"])
         return [str(model["name"]) for model in listed]
-    except (OSError, ValueError, KeyError, TypeError, TimeoutError, asyncio.IncompleteReadError):
+    except (NotAnswered, KeyError, TypeError, TimeoutError):
         return None  # nothing there, or something else than Ollama
-
-
-async def _get(url: str) -> bytes:
-    """The body of a GET. By hand: an HTTP library would take longer to import than the answer takes."""
-    parts = urlsplit(url)
-    secure = parts.scheme == "https"
-    port = parts.port or (443 if secure else 80)
-    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=secure or None)
-    try:
-        # HTTP/1.0, so that the answer ends with the connection and is never chunked.
-        writer.write(f"GET {parts.path} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n".encode())
-        await writer.drain()
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
-        return await (reader.readexactly(int(length[1])) if length else reader.read())
-    finally:
-        writer.close()
 
 
 _made: dict[str, Provider] = {}

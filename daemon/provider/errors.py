@@ -17,10 +17,33 @@ from daemon.provider.base import ErrorKind, ProviderError
 from tools.cutting import head
 
 _OVERFLOW = re.compile(
-    r"prompt is too long|input is too long|too many (input )?tokens|context[ _]length|context window"
-    r"|maximum context|exceeds? (the )?(model's )?(maximum|max|available) (context|input)|reduce the length",
+    r"prompt( is)? too long|input is too long|too many (input )?tokens|context[ _]length|context window"
+    r"|maximum context|exceeds? (the )?(model's )?(maximum|max|available) (context|input)|reduce the length"
+    r"|context (size|limit)|maximum (model|prompt) length|must be <= \d+.{0,40}inputs"
+    r"|maximum number of tokens allowed|exceeds the maximum number of tokens|longer than the (maximum )?model",
     re.IGNORECASE,
 )
+_TOKENS = r"(\d[\d,_]*)"
+_WINDOWS = tuple(
+    re.compile(pattern.replace("N", _TOKENS), re.IGNORECASE)
+    for pattern in (
+        # OpenAI, vLLM, SGLang, DeepSeek, Mistral, xAI, LM Studio
+        r"(?:context|model|prompt) length (?:is|of)(?: only)? N",
+        r"(?:context|model) length \(N",
+        r"model with N maximum",
+        # llama.cpp: the message, and the field beside it
+        r"context size \(N",
+        r"n_ctx\W{1,4}N",
+        # Google, GitHub
+        r"tokens allowed \(N",
+        r"max size:? N tokens",
+        # Anthropic, and Hugging Face's server
+        r"tokens > N maximum",
+        r"context limit:.{0,60}> N",
+        r"must be <= N",
+    )
+)
+_LEAST_WINDOW, _MOST_WINDOW = 256, 100_000_000
 _SPENT = re.compile(
     r"insufficient_quota|exceeded your current quota|credit balance|spend(ing)? limit|usage limit|billing",
     re.IGNORECASE,
@@ -38,15 +61,28 @@ class Failure:
     """The API's own name for it, e.g. ``overloaded_error`` or ``insufficient_quota``."""
     message: str = ""
     retry_after_s: float | None = None
+    body: str = ""
+    """All that was answered, for what stands beside the message."""
+
+
+def window_in(text: str) -> int | None:
+    """The tokens that a model takes, when an error about a prompt that is too long tells them."""
+    for pattern in _WINDOWS:
+        for found in pattern.finditer(text):
+            window = int(re.sub(r"\D", "", found[1]))
+            if _LEAST_WINDOW <= window <= _MOST_WINDOW:
+                return window
+    return None
 
 
 def classify(failure: Failure) -> tuple[ErrorKind, bool]:
     """The kind of an error answer, and whether the same call may succeed later."""
     status, name, text = failure.status or 0, failure.error_type, failure.message
     refused = status in (400, 413, 422) or name in ("invalid_request_error", "request_too_large")
-    if status == 413 or name == "request_too_large" or "context_length" in name:
+    if status == 413 or name == "request_too_large" or "context_length" in name or "exceed_context" in name:
         return "overflow", False
-    if refused and _OVERFLOW.search(text):
+    # llama.cpp has answered 500 for it.
+    if (refused or status == 500) and _OVERFLOW.search(text):
         return "overflow", False
     if status in (401, 403) or name in ("authentication_error", "permission_error"):
         return "auth", False
@@ -85,7 +121,8 @@ def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, s
         what = f"{host} wants to be paid: check the plan and credit of {key_name}. It said: {words}"
     else:
         what = f"{host} refused the request: {words}"
-    return ProviderError(kind, what, retryable=retryable, retry_after_s=failure.retry_after_s)
+    window = (window_in(failure.message) or window_in(failure.body)) if kind == "overflow" else None
+    return ProviderError(kind, what, retryable=retryable, retry_after_s=failure.retry_after_s, window=window)
 
 
 def no_answer(base_url: str, hint: str, *, timed_out: bool = False) -> ProviderError:

@@ -22,7 +22,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from daemon.provider import errors, openai_wire
+from daemon.provider import answer_guard, errors, openai_wire
 from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.openai_stream import AnswerBuilder
 from daemon.provider.pricing import OLLAMA_WINDOW
@@ -75,6 +75,7 @@ def warm() -> None:
         before = {name: os.environ.get(name) for name in wanted}
         os.environ.update(wanted)
         try:
+            answer_guard.guard_all(importlib.import_module("httpx"))
             library: Any = importlib.import_module("litellm")
         finally:
             # Programs that the tools start need not see them.
@@ -262,7 +263,7 @@ def target_for(family: str, request: ModelRequest) -> _Target:
         return _openai(request.model, env, request.thinking_tokens)
     if family == "ollama":
         hint = "start it with `ollama serve`, or set OLLAMA_HOST."
-        options = {"num_ctx": OLLAMA_WINDOW}
+        options = {"num_ctx": request.window or OLLAMA_WINDOW}
         return _Target(f"ollama_chat/{request.model}", ollama_url(env), None, "OLLAMA_HOST", hint, options)
     prefix = request.model.partition("/")[0]
     stem = prefix.upper().replace("-", "_")
@@ -339,6 +340,8 @@ def _arguments(target: _Target, request: ModelRequest, timeout_s: float) -> dict
 
 def _error(error: Exception, target: _Target, request: ModelRequest) -> Exception:
     """The ProviderError for what litellm raised; a bug of ours passes unchanged."""
+    if refusal := answer_guard.refusal_in(error):
+        return answer_guard.provider_error(refusal)
     name, text = type(error).__name__, _words(error)
     causes = " ".join(type(cause).__name__ for cause in _chain(error))
     status = getattr(error, "status_code", None)
@@ -363,6 +366,7 @@ def _error(error: Exception, target: _Target, request: ModelRequest) -> Exceptio
         else str(getattr(error, "code", "") or ""),
         message=text,
         retry_after_s=errors.retry_after(headers),
+        body=f"{error} {getattr(error, 'body', '')}",
     )
     return errors.error_for(failure, host=target.host, key_name=target.key_name, env=request.env)
 

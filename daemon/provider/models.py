@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from daemon.model.messages import Usage
 from daemon.provider import choose, pricing
-from daemon.provider.base import ModelRequest, ProviderEvent
+from daemon.provider.answer_guard import cut_at_limit
+from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.choose import Choice, default_model, provider_for
 from daemon.provider.retry import with_retry
+from daemon.provider.windows import Windows
 
 _WARM_AFTER_S = 0.5
 _CHOICE_LASTS_S = 5.0
@@ -24,13 +27,38 @@ class ProviderModels:
 
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
+    windows: Windows = field(default_factory=Windows)
     _chosen: tuple[float, object, Choice] | None = field(default=None, repr=False)
     _warm: bool = field(default=False, repr=False)
 
     def stream(self, model: str, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
         """See Models. The provider is chosen by the part of ``model`` before the first slash."""
         provider, name = provider_for(model)
-        return with_retry(provider, replace(request, model=name), sleep=self.sleep)
+        wanted = replace(request, model=name)
+        return self._learning(
+            model, cut_at_limit(with_retry(provider, wanted, sleep=self.sleep), wanted), wanted
+        )
+
+    async def _learning(
+        self, model: str, events: AsyncGenerator[ProviderEvent, None], request: ModelRequest
+    ) -> AsyncGenerator[ProviderEvent, None]:
+        """``events``, remembering the window that an error about a prompt that is too long tells."""
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    yield event
+        except ProviderError as error:
+            if error.kind == "overflow" and error.window is not None:
+                self.windows.learn(model, request.env, error.window)
+            raise
+
+    def window(self, model: str, env: Mapping[str, str], configured: int | None = None) -> int:
+        """See Models."""
+        return self.windows.window(model, env, configured)
+
+    def ask_window(self, model: str, env: Mapping[str, str]) -> None:
+        """See Models."""
+        self.windows.ask_soon(model, env)
 
     def cost(self, model: str, usage: Usage) -> float | None:
         """See Models."""
@@ -67,4 +95,5 @@ class ProviderModels:
 
     async def aclose(self) -> None:
         """Close the connections to the models."""
+        await self.windows.aclose()
         await choose.aclose()

@@ -1,4 +1,8 @@
-"""Which environment variables choose and open model providers. Light, because every client imports it."""
+"""Which environment variables choose and open model providers. Light, because every client imports it.
+
+The daemon is not started with them: other processes of the user, the commands of a model among them, may read the
+environment of a process. Clients hand them over in ``initialize`` instead.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +21,25 @@ _KNOWN = frozenset(
     ]
 )
 _FAMILY = re.compile(r"[A-Z][A-Z0-9_]*_API_(KEY|BASE)")
+# Sign-in of the clouds, which litellm and their own SDKs look for in the environment of the process.
+_CLOUD = re.compile(
+    r"AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|PROFILE|REGION|REGION_NAME|DEFAULT_REGION|ROLE_ARN|"
+    r"WEB_IDENTITY_TOKEN_FILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|BEARER_TOKEN_BEDROCK)|"
+    r"GOOGLE_(?:APPLICATION_CREDENTIALS|CLOUD_PROJECT)|VERTEX(?:AI)?_(?:PROJECT|LOCATION|CREDENTIALS)|"
+    r"AZURE_(?:API_VERSION|AD_TOKEN|TENANT_ID|CLIENT_ID|CLIENT_SECRET)|WATSONX_[A-Z]{1,20}"
+)
 
 
 def is_provider_variable(name: str) -> bool:
     """Whether a client may hand this environment variable to the daemon for its model calls."""
-    return name in _KNOWN or _FAMILY.fullmatch(name) is not None
+    return name in _KNOWN or _FAMILY.fullmatch(name) is not None or is_cloud_variable(name)
+
+
+def is_cloud_variable(name: str) -> bool:
+    """Whether it signs in to a cloud, and is looked for in the environment of the process alone."""
+    return _CLOUD.fullmatch(name) is not None
 
 
 def provider_env(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that choose and open model providers, as users of their SDKs know them."""
     return {name: value for name, value in environ.items() if is_provider_variable(name)}
-
-
-def without_provider_env(environ: Mapping[str, str]) -> dict[str, str]:
-    """The other variables: what a daemon is started with.
-
-    The environment of a process can be read by all other processes of its user (``/proc/<pid>/environ``), the
-    commands of a model among them. Clients hand their keys over in ``initialize`` instead.
-    """
-    return {name: value for name, value in environ.items() if not is_provider_variable(name)}

@@ -10,7 +10,7 @@ from daemon.model.goals import Goal
 from daemon.model.messages import Message, ReasoningPart, ToolCallPart, ToolResultPart
 from daemon.model.steps import StepStatus, StepType
 from daemon.steps.shortened import first_sentence, one_line
-from tools.cutting import head
+from tools.cutting import cut_text, head
 
 PLAN_TOOLS = frozenset({"goal", "step"})
 """Their calls become goals and evaluations, unless they fail."""
@@ -87,7 +87,7 @@ def action_label(tool_name: str, arguments: object, workspace: str = "") -> str:
     key = key_argument(arguments)
     if workspace and key.startswith((f"{workspace}/", f"{workspace}\\")):
         key = key[len(workspace) + 1 :]
-    key = one_line(key, _ARGUMENT)
+    key = cut_text(" ".join(key.split()), _ARGUMENT)
     return f"{tool_name}({key})" if key else tool_name
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from tools.cutting import head, short
+from tools.cutting import cut_text, head, short
 
 _PREVIEW = 11
 """Characters of an image's data that are shown, as many as in the seed's example."""
@@ -35,15 +35,6 @@ def without_image_data(value: object) -> object:
 def cut_texts(value: object, limit: int) -> object:
     """The same, and each text cut to ``limit`` characters."""
     return _each_text(value, lambda text: cut_text(_no_data_url(text), limit))
-
-
-def cut_text(text: str, limit: int) -> str:
-    """The beginning of a text, with the number of characters that are left out."""
-    return text if len(text) <= limit else _with_count(head(text, limit), len(text))
-
-
-def _with_count(begun: str, length: int) -> str:
-    return f"{begun}… ({length - len(begun)} more characters)"
 
 
 def _no_data_url(text: str) -> str:

@@ -38,6 +38,7 @@ from daemon.store.migrations import FORMATS, Formats
 from daemon.store.reading import FileReader
 from daemon.store.regular import open_regular, read_regular
 from daemon.store.writing import put_aside, remove_folder, size_of, write_atomically, write_file
+from tools.folders import TRACES, make_folder
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,8 @@ class FileTraceStore:
             if self.root.is_symlink():
                 # A repository could bring it along and have us write wherever it points.
                 raise OSError(errno.ELOOP, "it is a link", str(self.root))
-            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # Beside a workspace that is gone there is nothing to be made; elsewhere it is a folder of ours.
+            self.root.mkdir(parents=self.root.name != TRACES, exist_ok=True, mode=0o700)
             ignore = self.root / ".gitignore"
             if not ignore.exists():
                 write_atomically(ignore, b"*\n")
@@ -113,7 +115,8 @@ class FileTraceStore:
             if branch_of(trace.trace_id) is not None:
                 self._folder(root_of(trace.trace_id))
             fresh = not folder.exists()
-            (folder / "messages").mkdir(parents=True)
+            make_folder(folder)
+            (folder / "messages").mkdir()
             self.save_snapshot(trace, GoalTree())
         except (OSError, StoreError) as error:
             self.close(trace.trace_id)

@@ -12,18 +12,20 @@ MAX_FILE = 64 * 1024 * 1024
 """Bytes of a snapshot or a message: a larger one was not written here, and would fill the memory."""
 _FLAGS = (
     os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_NONBLOCK", 0)  # a pipe would keep us waiting for its other end
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """A file for reading. Raises OSError: FileNotFoundError when it is not there, ELOOP when it is a link."""
-    if not hasattr(os, "O_NOFOLLOW") and path.is_symlink():
+def open_regular(path: Path, *, follow: bool = False) -> BinaryIO:
+    """A file for reading. Raises OSError: FileNotFoundError when it is not there, ELOOP when it is a link.
+
+    ``follow``: a link may lead to the file, as people keep their settings elsewhere.
+    """
+    if not follow and not hasattr(os, "O_NOFOLLOW") and path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link", str(path))
-    descriptor = os.open(path, _FLAGS)
+    descriptor = os.open(path, _FLAGS if follow else _FLAGS | getattr(os, "O_NOFOLLOW", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
@@ -33,9 +35,9 @@ def open_regular(path: Path) -> BinaryIO:
         raise
 
 
-def read_regular(path: Path, most: int = MAX_FILE) -> bytes:
+def read_regular(path: Path, most: int = MAX_FILE, *, follow: bool = False) -> bytes:
     """The whole content. Raises OSError as ``open_regular`` does, and EFBIG for more than ``most`` bytes."""
-    with open_regular(path) as file:
+    with open_regular(path, follow=follow) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
             raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))

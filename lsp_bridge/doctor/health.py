@@ -10,17 +10,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from daemon.config import Config
-from daemon.provider.variables import provider_env
+from daemon.provider.variables import is_provider_variable, provider_env
 from daemon.runtime import RuntimeFolderError
 from daemon.version import product_version
 from lsp_bridge.doctor.report import Check, State
 from lsp_bridge.doctor.run import ask
 from lsp_bridge.launch import Greeting, Launcher, LaunchError, runtime_paths
 from lsp_bridge.terminal.loose import integer, string
+from tools.environment import kept_back
 from tools.process import find_program
-from tools.sandbox import Unavailable, available
+from tools.sandbox.policy import Unavailable
+from tools.sandbox.prepare import available
 
 _TIMEOUT_S = 5.0
+_NAMES_SHOWN = 30
 _EXTENSION = re.compile(r"(?:^|\.)goalwright-(\d[\w.+]*)$")
 _EDITORS = (".vscode", ".vscode-insiders", ".vscode-server", ".vscode-oss", ".cursor", ".cursor-server")
 
@@ -45,6 +48,7 @@ async def checks(
         Check("Goalwright", "ok", f"{version}, Python {platform.python_version()}"),
         _trust(trusted),
         *_settings(config),
+        *_environment(config),
         daemon,
         _model(config, environment),
         git,
@@ -66,6 +70,20 @@ def _settings(config: Config) -> list[Check]:
         *(Check("Settings", "broken", text) for text in config.blocking),
         *(Check("Settings", "warning", text) for text in config.problems),
     ]
+
+
+def _environment(config: Config) -> list[Check]:
+    names = [
+        name for name in kept_back(os.environ, config.settings.environment) if not is_provider_variable(name)
+    ]
+    if not names:
+        return []
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    text = (
+        f"not given to commands: {', '.join(names[:_NAMES_SHOWN])}{more}. Those that they need: setting environment "
+        "(~/.goalwright/config.json)"
+    )
+    return [Check("Variables", "note", text)]
 
 
 async def _daemon(workspace: Path, launcher: Launcher) -> Check:
@@ -130,7 +148,7 @@ def _ripgrep(workspace: Path) -> Check:
 def _sandbox(workspace: Path, config: Config) -> Check:
     wanted = config.settings.sandbox != "off"
     try:
-        program, _ = available(workspace)
+        program = available(workspace)
     except Unavailable as error:
         state: State = "broken" if wanted else "note"
         return Check("Sandbox", state, f"{error}{'' if wanted else '; it is off in the settings'}")

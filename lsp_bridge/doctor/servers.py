@@ -16,7 +16,9 @@ from lsp_bridge.language.roots import Roots
 from lsp_bridge.language.specs import Found, LookUp, ServerSpec, look_up, safe_environment
 from lsp_bridge.language.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language.specs.finding import ignored_programs
+from lsp_bridge.launch import passed_on
 from tools import search
+from tools.environment import daemon_environment
 
 _AT_ONCE = 3
 """Programs that are asked for their version at the same time."""
@@ -173,7 +175,5 @@ def _by_language(
 
 
 def usual_environment() -> dict[str, str]:
-    """What the daemon would give its servers: this process' environment without keys of model providers."""
-    from daemon.provider.variables import without_provider_env
-
-    return without_provider_env(os.environ)
+    """What the daemon would be started with."""
+    return daemon_environment(os.environ, passed_on())

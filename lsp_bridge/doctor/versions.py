@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from lsp_bridge.disk_text import read_regular
 from lsp_bridge.doctor.run import ask
 from lsp_bridge.language.specs import Command
 
@@ -59,8 +60,7 @@ def _manifest(program: Path) -> Mapping[str, Any] | None:
         if parent.name == "node_modules":
             break
         try:
-            with (parent / "package.json").open("rb") as file:
-                value: object = json.loads(file.read(_MAX_MANIFEST))
+            value: object = json.loads(read_regular(parent / "package.json", _MAX_MANIFEST) or b"null")
         except (OSError, ValueError, RecursionError):
             continue
         if isinstance(value, dict) and "version" in value:

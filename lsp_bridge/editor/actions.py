@@ -11,7 +11,7 @@ from typing import Any
 
 from lsprotocol import types
 
-from lsp_bridge.editor.names import ASK, EXPLAIN, FIX
+from lsp_bridge.editor.names import ASK, EXPLAIN, FIX, SHOW_ANSWER, SHOW_ANSWER_TITLE
 from lsp_bridge.editor.offer import KINDS
 from lsp_bridge.editor.prompts import one_line
 
@@ -22,12 +22,18 @@ _SHOWN = 60
 
 
 def code_actions(
-    params: types.CodeActionParams, version: int | None, *, restricted: bool, literals: bool
+    params: types.CodeActionParams,
+    version: int | None,
+    *,
+    restricted: bool,
+    literals: bool,
+    answer: bool = False,
 ) -> list[types.Command | types.CodeAction]:
     """What can be done at ``params.range``; the problems are those that ``given`` has left.
 
     ``version``: of the open document. ``restricted``: the person does not trust the folder, so nothing is changed
-    there. ``literals``: the client takes CodeAction objects; an old one takes commands only.
+    there. ``literals``: the client takes CodeAction objects; an old one takes commands only. ``answer``: there is one
+    to be shown.
     """
     uri, context = params.text_document.uri, params.context
     fixes, asks = _wanted(context.only, KINDS[0]), _wanted(context.only, KINDS[1])
@@ -72,6 +78,9 @@ def code_actions(
         what = "the selection" if selected else "this line"
         add(f"Explain {what} with Goalwright", KINDS[1], EXPLAIN, params.range, ())
         add(f"Ask Goalwright about {what}", KINDS[1], ASK, params.range, ())
+        if answer:
+            show = types.Command(SHOW_ANSWER_TITLE, SHOW_ANSWER)
+            found.append(types.CodeAction(title=SHOW_ANSWER_TITLE, kind=KINDS[1], command=show))
     if literals:
         return list(found)
     return [action.command for action in found if action.command is not None]

@@ -297,6 +297,7 @@ class EditorRun:
         self._source = source
         self._before: dict[Path, str | None] = {}
         self._groups: list[_Group] = []
+        self._began = source.replaced.count
 
     @property
     def covered(self) -> frozenset[Path]:
@@ -375,8 +376,8 @@ class EditorRun:
             if path is None or path in after or self._source.workspace not in path.parents:
                 continue
             text = await self._source.read(path)
-            if text is None:
-                continue
+            if text is None or self._source.replaced.since(path, self._began):
+                continue  # gone, or an undo or a user changed it meanwhile: what is new there is not by this change
             found = await news(path, text, text, file.before or (), file.diagnostics, self._source.least)
             broken += found
             files += bool(found)

@@ -88,6 +88,7 @@ class EditorFeatures:
             None if document is None else document.version,
             restricted=self._requests.client_trust() == "restricted",
             literals=action is not None and action.code_action_literal_support is not None,
+            answer=self._turns.has_answer,
         )
 
     async def code_lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
@@ -106,6 +107,9 @@ class EditorFeatures:
                 p.INVALID_PARAMS,
                 f"There is no command {one_line(name, 80)}. There are: {', '.join(n.COMMANDS)}.",
             )
+        if name == n.SHOW_ANSWER:
+            await self._turns.show_answer()
+            return None
         try:
             if name in n.PROMPTS:
                 about = a.About.model_validate(given[0] if given else {})
@@ -141,7 +145,9 @@ class EditorFeatures:
         if self._client.chat:
             return {"kind": "prompt", "text": text}
         title = {n.FIX: "Fix", n.EXPLAIN: "Explain", n.ASK: "Ask about"}[command]
-        return await self._turns.begin(f"Goalwright: {title} {place[1:]}", text, token)
+        return await self._turns.begin(
+            f"Goalwright: {title} {place[1:]}", text, token, wants_answer=command != n.FIX
+        )
 
     async def _question(self, place: str) -> str:
         """LSP has no way to ask for a text, but can let the person choose."""

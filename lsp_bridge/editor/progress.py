@@ -133,7 +133,7 @@ class Progress:
         if isinstance(event, ToolStarted):
             return self._calls.pop(event.tool_call_id, event.name)
         if isinstance(event, PermissionAsked):
-            return one_line(f"waits for your answer: {event.request.title}", _SHOWN)
+            return f"waits for your answer: {event.request.title}"
         if isinstance(event, ModelRetry):
             return one_line(f"tries again: {event.reason}", _SHOWN)
         return ""

@@ -17,18 +17,27 @@ from daemon.model.permissions import PermissionRequest
 from lsp_bridge.editor.asking import ask
 from lsp_bridge.editor.showing import Showing
 from lsp_bridge.request_error import RequestError
-from lsp_bridge.terminal.questions import question_lines
+from lsp_bridge.terminal.questions import (
+    action_detail,
+    indented,
+    model_lines,
+    note_lines,
+    question_lines,
+    warning_lines,
+)
 from lsp_bridge.terminal.text import shown_line
-from tools.cutting import head
+from tools.cutting import cut_text
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
 
 log = logging.getLogger(__name__)
 
-ACCEPT, REJECT, SHOW = "Accept", "Reject", "Show diff"
-_MOST = 1_500
-"""Characters of a question: editors show a few lines."""
+ACCEPT, REJECT, SHOW, SHOW_ALL = "Accept", "Reject", "Show diff", "Show all"
+_MOST, _MOST_DETAIL = 2_000, 1_000
+"""Characters of a question, and of what would be done in it: editors show a few lines."""
+_WIDEST = 10
+"""Characters that stand for one that has no shape, at most: ``<U+10FFFF>``."""
 
 Decide = Callable[[PermissionRequest, bool], Awaitable[None]]
 """Accepts or rejects what is left to decide of a request. Raises RequestError."""
@@ -75,18 +84,22 @@ class Questions:
         return None if chosen is None else chosen.title
 
     async def _ask(self, request: PermissionRequest) -> None:
-        titles = (ACCEPT, REJECT, SHOW) if request.files else (ACCEPT, REJECT)
+        words, all_of_it = question_text(request), _all(request)
+        more = (SHOW,) if request.files else (SHOW_ALL,) if len(all_of_it) > len(words) else ()
         while True:
             try:
-                chosen = await self.choose(_words(request), titles)
+                chosen = await self.choose(words, (ACCEPT, REJECT, *more))
             except Exception as error:  # an error of the client's, which may not know such questions
                 log.info("the question is not shown: %s", error)
                 chosen = None
-            if chosen != SHOW:
+            if chosen is None or chosen not in more:
                 break
-            await self._showing.document("proposed.diff", "\n".join(file.diff for file in request.files))
+            if request.files:
+                await self._showing.document("proposed.diff", "\n".join(file.diff for file in request.files))
+            else:
+                await self._showing.document("question.txt", all_of_it)
         if chosen is None:
-            self._showing.say(f"{_words(request)}\n\n{_STILL_WAITS if request.files else _COMMAND_WAITS}")
+            self._showing.say(f"{words}\n\n{_STILL_WAITS if request.files else _COMMAND_WAITS}")
             return
         # From here on an answer of somebody else must not interrupt this one.
         self._asking.pop(request.request_id, None)
@@ -111,7 +124,19 @@ _COMMAND_WAITS = (
 )
 
 
-def _words(request: PermissionRequest) -> str:
-    lines = [f"Goalwright asks: {shown_line(request.title)}", *question_lines(request.wire())]
-    text = "\n".join(line.strip() for line in lines)
-    return text if len(text) <= _MOST else f"{head(text, _MOST)}…"
+def question_text(request: PermissionRequest) -> str:
+    """The question as a message: what would be done comes first, the model's words about it last."""
+    return cut_text(_lines(request, _MOST_DETAIL), _MOST)
+
+
+def _all(request: PermissionRequest) -> str:
+    return _lines(request, len(request.detail) * _WIDEST)
+
+
+def _lines(request: PermissionRequest, detail: int) -> str:
+    wire = request.wire()
+    action = cut_text(action_detail(wire), detail)
+    # Indented, so that no line of a command reads like one of ours.
+    above = [f"Goalwright asks: {shown_line(request.title)}", *indented(action)]
+    below = [*warning_lines(wire), *note_lines(wire), *question_lines(wire), *model_lines(wire)]
+    return "\n".join([*above, *(line.strip() for line in below)])

@@ -7,6 +7,7 @@ text, which looks like an unsaved one, until it takes in the disk. About a text 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 """In a text that no editor shows as it was read."""
 
 AnswerT = TypeVar("AnswerT")
+_REMEMBERED = 1_000
+"""Files whose last change is remembered."""
 _Read = Callable[[Path], Awaitable[str | None]]
 
 
@@ -27,8 +30,21 @@ class Replaced:
         default_factory=dict[asyncio.Event, frozenset[Path]]
     )
 
+    count: int = 0
+    """How many changes there were: the moment, for ``since``."""
+    _last: OrderedDict[Path, int] = field(default_factory=OrderedDict[Path, int])
+
+    def since(self, path: Path, moment: int) -> bool:
+        """Whether ``path`` got another text after the moment."""
+        return self._last.get(path, 0) > moment
+
     def changed(self, path: Path) -> None:
         """``path`` may have another text now, in an editor or on disk."""
+        self.count += 1
+        self._last[path] = self.count
+        self._last.move_to_end(path)
+        if len(self._last) > _REMEMBERED:
+            self._last.popitem(last=False)
         for event, paths in self._waiting.items():
             if path in paths:
                 event.set()

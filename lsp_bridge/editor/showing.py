@@ -34,14 +34,23 @@ class Showing:
         self._server = server
         self._folder = folder
 
-    async def document(self, name: str, text: str, *, focus: bool = True) -> None:
-        """Open ``text`` in the editor, or say it. ``name``: of the file, its ending says the language."""
-        text = SECRETS.text(text)
+    @property
+    def has_documents(self) -> bool:
+        """Whether the editor can open one."""
         window = self._server.client_capabilities.window
-        if window is not None and window.show_document is not None and window.show_document.support:
+        return window is not None and window.show_document is not None and window.show_document.support
+
+    async def document(self, name: str, text: str) -> None:
+        """Open ``text`` beside what the user looks at, or say it. ``name``: of the file, its ending says the language.
+
+        Only for what the user asked for. The editor keeps the focus: with it several put the document in the place of
+        the code, in the only window.
+        """
+        text = SECRETS.text(text)
+        if self.has_documents:
             try:
                 path = await asyncio.to_thread(_write, self._folder, name, text)
-                params = types.ShowDocumentParams(uri=path.as_uri(), take_focus=focus)
+                params = types.ShowDocumentParams(uri=path.as_uri(), take_focus=False)
                 result = await ask(self._server, types.WINDOW_SHOW_DOCUMENT, params, _PATIENCE_S)
                 if result.success:
                     return

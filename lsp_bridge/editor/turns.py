@@ -15,16 +15,21 @@ from daemon.loop.session import Session
 from daemon.model.events import Delta, Event, PermissionAsked, PermissionReplied, TurnStarted
 from daemon.model.meters import Metered
 from lsp_bridge import protocol as p
+from lsp_bridge.editor.names import SHOW_ANSWER_TITLE
 from lsp_bridge.editor.progress import Progress
 from lsp_bridge.editor.prompts import one_line
 from lsp_bridge.editor.questions import Questions
 from lsp_bridge.editor.showing import Showing
 from lsp_bridge.request_error import RequestError
+from tools.cutting import cut_text
 
 if TYPE_CHECKING:
     from pygls.lsp.server import LanguageServer
 
 log = logging.getLogger(__name__)
+
+_BRIEF = 300
+"""Characters of an answer that a message shows."""
 
 
 class Prompts(Protocol):
@@ -55,6 +60,8 @@ class Turns:
         self._questions = questions
         self._showing = showing
         self._session_id: str | None = None
+        self._answer: tuple[str, str] | None = None
+        """Name and text of the last answer, as a document."""
         self._turns: set[asyncio.Task[None]] = set()
         self._waited_for: dict[_Turn, asyncio.Task[Any] | None] = {}
         """Turns whose request is answered when they have ended, with that request's task."""
@@ -67,15 +74,29 @@ class Turns:
         """The session that this connection has begun."""
         return self._session_id
 
-    async def begin(self, title: str, text: str, token: types.ProgressToken | None) -> dict[str, Any]:
-        """Work on a prompt in this connection's session.
+    @property
+    def has_answer(self) -> bool:
+        """Whether a turn of this connection has said something."""
+        return self._answer is not None
+
+    async def show_answer(self) -> None:
+        """Open what the last turn said. Raises RequestError."""
+        if self._answer is None:
+            raise RequestError(p.INVALID_PARAMS, "Goalwright has not answered anything in this editor yet.")
+        await self._showing.document(*self._answer)
+
+    async def begin(
+        self, title: str, text: str, token: types.ProgressToken | None, *, wants_answer: bool
+    ) -> dict[str, Any]:
+        """Work on a prompt in this connection's session. ``wants_answer``: it is asked for an answer, which is opened
+        then; of other work a message says what came of it.
 
         Returns at once, so that no editor loses patience; but a client that gave a ``token`` of its own waits for the
         answer, because its progress ends with the request. Raises RequestError.
         """
         self._prompts.check_rules()
         session = await self._session()
-        turn = _Turn(self, session, title, token)
+        turn = _Turn(self, session, title, token, wants_answer=wants_answer)
         # By itself: it goes on when the client, and all that is shown there, has gone.
         working = asyncio.create_task(self._work(turn, text))
         _WORKING.add(working)
@@ -151,12 +172,24 @@ class Turns:
         if result.removed:
             return
         if answer := turn.answer():
-            await self._showing.document(f"{turn.prompt_id}.md", f"# {turn.title}\n\n{answer}\n")
-        if result.stop_reason == "canceled":
+            self._answer = f"{turn.prompt_id}.md", f"# {turn.title}\n\n{answer}\n"
+        if result.stop_reason == "end_turn" and answer:
+            if turn.wants_answer:
+                await self.show_answer()
+            else:
+                self._showing.say(self._brief(answer))
+        elif result.stop_reason == "canceled":
             self._showing.say("Goalwright was stopped.")
         elif result.stop_reason != "end_turn":
             detail = result.detail or f"It ended with “{result.stop_reason}”."
             self._showing.say(f"Goalwright: {detail}", types.MessageType.Error)
+
+    def _brief(self, answer: str) -> str:
+        if len(answer) <= _BRIEF or not self._showing.has_documents:
+            return f"Goalwright: {answer}"
+        return (
+            f"Goalwright: {cut_text(answer, _BRIEF)}\nThe code action “{SHOW_ANSWER_TITLE}” opens all of it."
+        )
 
     def asked(self, event: PermissionAsked) -> None:
         """A question of a turn of ours."""
@@ -174,10 +207,19 @@ class Turns:
 class _Turn:
     """One prompt, from the moment it is sent."""
 
-    def __init__(self, turns: Turns, session: Session, title: str, token: types.ProgressToken | None) -> None:
+    def __init__(
+        self,
+        turns: Turns,
+        session: Session,
+        title: str,
+        token: types.ProgressToken | None,
+        *,
+        wants_answer: bool,
+    ) -> None:
         self._turns = turns
         self.session = session
         self.title = title
+        self.wants_answer = wants_answer
         self.prompt_id = f"editor_{uuid.uuid4().hex[:12]}"
         self.progress = turns.progress(self, token)
         self.canceled = False

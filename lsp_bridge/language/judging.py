@@ -84,8 +84,9 @@ async def newly_broken(
         raw = answers.known(path) if after is None else after.get(path)
         if not raw or path in passed_over or within not in path.parents:
             continue
-        if path not in before and document is not None:
-            continue  # just opened: its problems are news to us, not new
+        if document is not None and (path not in before or document.version > mark):
+            # Just opened, or an undo or a user changed it: its problems are news to us, but not by this change.
+            continue
         text = document.text if document is not None else ""
         found = await news(path, text, text, before.get(path, ()), raw, least)
         broken += found

@@ -163,10 +163,11 @@ class LateAnswers:
         if settled is None or settled > asyncio.get_running_loop().time():
             return None
         text, raw = document.text, server.answers.known(path, document.version) or ()
-        if item.known is None and item.before is not None and raw:
+        as_before = text == item.before  # an undo, say: then nothing in it is new
+        if item.known is None and item.before is not None and raw and not as_before:
             return None  # what was there before is not known: it would all look new
         around, item.around = item.around, None
-        found = await news(path, item.before, text, item.known, raw, least)
+        found = [] if as_before else await news(path, item.before, text, item.known, raw, least)
         if around is not None:
             found += await newly_broken(
                 server,

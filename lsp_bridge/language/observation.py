@@ -183,6 +183,17 @@ class ServerDiagnosticsRun:
         for path in await server.answered(asked, now() + _BASELINE_PATIENCE_S):
             # Kept here, because the server forgets the file when too many others are opened meanwhile.
             baseline.known[path] = server.answers.known(path, asked[path]) or ()
+        # Files that an undo or a user has just changed have a baseline, too: what is said about their texts of now.
+        recent = now() - server.deadline_s()
+        documents = server.answers.documents
+        await server.answered(
+            {
+                path: version
+                for path, version in server.unsettled().items()
+                if path not in asked and documents[path].changed and documents[path].sent_at > recent
+            },
+            now() + server.deadline_s(),
+        )
 
     def _newest(self, server: LanguageServer, baseline: _Baseline, path: Path) -> Raw | None:
         """The newest settled answer about the old content of ``path``; None when there is none."""
@@ -228,8 +239,11 @@ class ServerDiagnosticsRun:
 
         # No await from here until everything is sent: what was known, and the change, are one moment.
         known = {path: self._newest(server, baseline, path) for path in after}
-        around, mark = server.answers.snapshot(), server.answers.count
-        late.corrections.next_change(server, around)
+        everything, mark = server.answers.snapshot(), server.answers.count
+        late.corrections.next_change(server, everything)
+        # What was said about an older text of a file is no baseline: its lines may be others by now.
+        unsettled = server.unsettled()
+        around = {path: raw for path, raw in everything.items() if path not in unsettled}
         since = self._observer.sent(self, after)
         versions = self._send(server, after)
         deleted = len(versions) < len(after) and self._matters(
@@ -241,7 +255,7 @@ class ServerDiagnosticsRun:
             server.unanswered = 0 if complete else server.unanswered + 1
         if deleted:
             others = any(path not in after for path in server.answers.documents)
-            looked = others and await self._look_for_importers(server, after, mark, around, started)
+            looked = others and await self._look_for_importers(server, after, mark, everything, started)
             complete = complete and (looked or bool(versions))
             # Nobody can be asked when no other file is open there: neither clean nor a missing answer.
             asked = others or bool(versions)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from lsp_bridge.disk_text import read_regular
 from lsp_bridge.language.answers import Answers, SyncKind
 from lsp_bridge.language.positions import PositionEncoding
 from lsp_bridge.language.registrations import Registrations
@@ -125,8 +126,7 @@ class Documents:
 def _is_on_disk(path: Path, text: str) -> bool:
     """A server that is told so may look. Small files only: this is on the event loop."""
     try:
-        if path.stat().st_size > _MAX_COMPARED:
-            return False
-        return path.read_bytes().decode("utf-8-sig") == text
+        data = read_regular(path, _MAX_COMPARED)
+        return data is not None and data.decode("utf-8-sig") == text
     except (OSError, UnicodeError):
         return False

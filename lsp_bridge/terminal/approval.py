@@ -18,7 +18,15 @@ from lsp_bridge.terminal.always import Remembered, remembered
 from lsp_bridge.terminal.branch_lines import asked_title
 from lsp_bridge.terminal.loose import mapping, mappings, string
 from lsp_bridge.terminal.parts import EditText, FileAnswers, can_choose, choose
-from lsp_bridge.terminal.questions import question_lines, suggested, suggestion_words
+from lsp_bridge.terminal.questions import (
+    logged_lines,
+    model_lines,
+    note_lines,
+    question_lines,
+    suggested,
+    suggestion_words,
+    warning_lines,
+)
 from lsp_bridge.terminal.text import one_line, shown_line
 from lsp_bridge.terminal.view import TextView
 
@@ -50,26 +58,63 @@ def is_budget(request: dict[str, Any]) -> bool:
 RAISE_LIMIT = "To go on, raise or lift the limit (`goalwright budget --help`) and run with --continue."
 
 
+def is_loop(request: dict[str, Any]) -> bool:
+    """Whether it asks about calls that come again and again."""
+    return request.get("permission") == "doom_loop"
+
+
+DO_SOMETHING_ELSE = (
+    "This call was repeated with the same input and is not run again, because its result would be the same. Read what "
+    "it returned before, then do something else. If you are stuck, say what is missing and end your answer. The run is "
+    "stopped when the call is repeated once more."
+)
+_MOST_LOOPS = 5
+
+
 class AcceptAll:
-    """``--yes``, and the demo, which also shows what it accepts. A limit that was set is kept nevertheless."""
+    """``--yes``, and the demo, which also shows what it accepts. Limits are kept nevertheless, and no loop goes on: the
+    model is told so once for each call, then the run ends."""
 
     def __init__(self, view: TextView | None, note: str, show: bool = False) -> None:
         self._view = view
         self._note = note
         self._show = show
+        self._loops: set[str] = set()
+        self.stopped = ""
+        """Why the run was ended, when a limit or a loop was the reason."""
 
     async def answer(self, request: dict[str, Any]) -> Answer:
-        """Once."""
+        """Once, but for limits and loops."""
+        title = shown_line(string(request.get("title")))
         if is_budget(request):
-            if self._view is not None:
-                self._view.line(f"  {shown_line(string(request.get('title')))} No. {RAISE_LIMIT}")
+            self.stopped = f"{title} No. {RAISE_LIMIT}"
+            self._line(f"  {self.stopped}")
             return Answer("reject")
+        if is_loop(request):
+            return self._loop(request, title)
         if self._view is not None:
             if self._show:
                 self._view.request(request)
             title = shown_line(asked_title(request))
-            self._view.line(f"  {self._note}" if self._show else f"  {self._note} {title}")
+            if self._show:
+                self._view.line(f"  {self._note}")
+            else:
+                self._view.line("\n".join((f"  {self._note} {title}", *logged_lines(request))))
         return Answer("once")
+
+    def _loop(self, request: dict[str, Any], title: str) -> Answer:
+        call = json.dumps([request.get("targets"), request.get("detail")])
+        if call in self._loops or len(self._loops) == _MOST_LOOPS:
+            self.stopped = f"{title} No (--yes): the model repeats itself, also after it was told."
+            self._line(f"  {self.stopped}")
+            return Answer("reject")
+        self._loops.add(call)
+        self._line(f"  {title} No (--yes): the model is told to do something else.")
+        return Answer("reject", DO_SOMETHING_ELSE)
+
+    def _line(self, text: str) -> None:
+        if self._view is not None:
+            self._view.line(text)
 
 
 class RefuseAll:
@@ -78,17 +123,29 @@ class RefuseAll:
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
         self._told = False
+        self.stopped = ""
+        """Why the run was ended, when a limit or a loop was the reason."""
 
     async def answer(self, request: dict[str, Any]) -> Answer:
         """Reject."""
+        title = shown_line(string(request.get("title")))
         if is_budget(request):
-            self._warn(
-                f"{shown_line(string(request.get('title')))} There is no terminal to ask on. {RAISE_LIMIT}"
-            )
+            self.stopped = f"{title} There is no terminal to ask on. {RAISE_LIMIT}"
+            self._warn(self.stopped)
+            return Answer("reject")
+        if is_loop(request):
+            self.stopped = f"{title} No: there is no terminal to ask on, and the model repeats itself."
+            self._warn(self.stopped)
             return Answer("reject")
         self._warn(
             f"Refused, because there is no terminal to ask on: {shown_line(asked_title(request))}\n"
-            + "\n".join(f"  {line}" for line in question_lines(request))
+            + "\n".join(
+                (
+                    *logged_lines(request),
+                    *(f"  {line}" for line in (*warning_lines(request), *note_lines(request))),
+                    *(f"  {line}" for line in (*question_lines(request), *model_lines(request))),
+                )
+            )
         )
         if not self._told:
             self._told = True
@@ -199,6 +256,11 @@ class Approver:
         self._news = asyncio.Event()
         self._current: tuple[str, asyncio.Task[Answer]] | None = None
         self._withdrawn = ""
+
+    @property
+    def asking(self) -> bool:
+        """Whether a question waits for an answer."""
+        return bool(self._waiting) or self._current is not None
 
     def asked(self, request: dict[str, Any]) -> None:
         """A request came in. The same one may come twice (loaded, then as an event)."""

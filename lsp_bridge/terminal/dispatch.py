@@ -54,9 +54,15 @@ async def client_command(args: argparse.Namespace) -> int:
 async def _run(args: argparse.Namespace, console: Console) -> int:
     from lsp_bridge.terminal.run import RunOptions, run
 
+    given = {
+        "unattended_steps": args.max_steps,
+        "unattended_usd": args.max_usd,
+        "unattended_minutes": args.max_minutes,
+    }
     options = RunOptions(
         workspace=args.workspace,
         task=args.task,
+        limits={name: value for name, value in given.items() if value is not None},
         model=args.model,
         agent=args.agent,
         mode=args.mode,

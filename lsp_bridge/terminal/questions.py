@@ -1,11 +1,11 @@
-"""A permission request in words: what asks, what cannot be taken back, what "always" would remember."""
+"""A permission request in words: what would be done, what asks, what cannot be undone, what "always" remembers."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from lsp_bridge.terminal.loose import mapping, mappings, string, strings
-from lsp_bridge.terminal.text import shown_line
+from lsp_bridge.terminal.text import shown, shown_line
 
 _WHOSE = {
     "shipped": "the built-in rule",
@@ -25,6 +25,37 @@ SCOPES = {
     "e": ("user", "everything I work on"),
 }
 """Where "always" may hold: the letter to type, the word on the wire, the word for people."""
+
+
+_COMMANDS = ("bash", "doom_loop")
+"""Permissions whose detail is a command line (or the arguments of a call), and not a text to read."""
+
+
+def action_detail(request: dict[str, Any]) -> str:
+    """All of what would be done, made safe; empty where the title says it all."""
+    detail = shown(string(request.get("detail")).strip(" \t\n"))
+    return "" if shown_line(string(request.get("title"))).endswith(shown_line(detail)) else detail
+
+
+def logged_lines(request: dict[str, Any]) -> list[str]:
+    """What stands below the title in the log of an unattended run: the whole of a command."""
+    return indented(action_detail(request)) if request.get("permission") in _COMMANDS else []
+
+
+def indented(detail: str) -> list[str]:
+    """The lines of a detail, none for an empty one."""
+    return [f"    {line}" for line in detail.split("\n")] if detail else []
+
+
+def note_lines(request: dict[str, Any]) -> list[str]:
+    """What else Goalwright says about it."""
+    return [shown_line(text) for text in strings(request.get("notes"))]
+
+
+def model_lines(request: dict[str, Any]) -> list[str]:
+    """The model's words about it, and that they are the model's. They come last: they may be wrong."""
+    words = shown_line(string(request.get("modelSays")).strip())
+    return [f'the model says: "{words}"'] if words else []
 
 
 def rule_words(rule: dict[str, Any]) -> str:

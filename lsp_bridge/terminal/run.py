@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,17 @@ from lsp_bridge.terminal.others import Others
 from lsp_bridge.terminal.parts import EditText, edited, editor
 from lsp_bridge.terminal.text import clean
 from lsp_bridge.terminal.view import JsonView, Outcome, TextView, Totals, View
+from lsp_bridge.terminal.waiting import Waiting
 
 CLIENT_NAME = "terminal"
-EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DENIED, EXIT_CANCELED = 0, 1, 2, 3, 130
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DENIED, EXIT_NOTHING, EXIT_LIMIT, EXIT_CANCELED = 0, 1, 2, 3, 4, 5, 130
 _EXIT_CODES = {"end_turn": EXIT_OK, "permission_denied": EXIT_DENIED, "canceled": EXIT_CANCELED}
+_LIMIT, _WRITTEN = ("run_limit", "warning"), ("written_call", "error")
+"""Codes and levels of the notices that tell why a turn ended: at a limit; with a tool call that was written as text."""
+NOTHING_DONE = (
+    "nothing was done: no model is set up, so the built-in demo answered. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or "
+    "choose a model with --model, for example --model openai/NAME for the server at OPENAI_BASE_URL."
+)
 _LAST_EVENTS_S = 2.0
 """How long the events of a turn may come after the answer to its prompt."""
 
@@ -52,6 +59,8 @@ class RunOptions:
     json: bool = False
     verbose: bool = False
     """Show the model's reasoning."""
+    limits: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Of a run that nobody watches, over those of the settings: ``unattended_steps``, ``_usd``, ``_minutes``."""
     show_accepted: bool = False
     """With ``yes``: show each diff that is accepted (the demo)."""
 
@@ -59,8 +68,8 @@ class RunOptions:
 async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
     """Do it, show it, and return the exit code.
 
-    0 the turn ended by itself, 1 error or cut off, 3 permission denied, 130 canceled. The first Ctrl-C
-    cancels the turn and waits for its end, the second leaves at once.
+    0 the turn ended by itself, 1 error or cut off, 3 permission denied, 4 nothing was done, 5 a limit was reached, 130
+    canceled. The first Ctrl-C cancels the turn and waits for its end, the second leaves at once.
     """
     text = TextView(
         console.write,
@@ -73,19 +82,32 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
         tell_style=console.err_style,
     )
     view: View = JsonView(console.write) if options.json else text
-    turn = _Run(options, launcher, view, _answerer(options, console, text), console)
+    answerer = _answerer(options, console, text)
+    turn = _Run(options, launcher, view, answerer, console)
     console.on_gone = turn.interrupt
     async with _signals(turn.interrupt, turn.terminate):
         outcome = await turn.play()
+    code = outcome.exit_code = _exit_code(outcome, turn, answerer)
     view.finish(outcome)
-    code = _EXIT_CODES.get(outcome.stop_reason, EXIT_FAILED)
-    if code == EXIT_FAILED and not options.json:
+    if code == EXIT_NOTHING and outcome.stop_reason == "end_turn" and not options.json:
+        console.warn(console.err_style.red(f"error: {NOTHING_DONE}"))
+    elif code in (EXIT_FAILED, EXIT_NOTHING, EXIT_LIMIT) and not options.json:
         words = outcome.detail or f"the turn ended with {outcome.stop_reason}"
         console.warn(console.err_style.red(f"error: {clean(words)}"))
     elif code == EXIT_OK and outcome.detail and not options.json:
         # The model ended it in an unusual way, e.g. it declined to go on.
         console.warn(console.err_style.yellow(clean(outcome.detail)))
     return code
+
+
+def _exit_code(outcome: Outcome, turn: _Run, answerer: Answerer) -> int:
+    code = _EXIT_CODES.get(outcome.stop_reason, EXIT_FAILED)
+    if code == EXIT_DENIED:
+        stopped = answerer.stopped if isinstance(answerer, AcceptAll | RefuseAll) else ""
+        return EXIT_LIMIT if stopped or _LIMIT in turn.told else code
+    if code == EXIT_FAILED and _WRITTEN in turn.told:
+        return EXIT_NOTHING
+    return EXIT_NOTHING if code == EXIT_OK and turn.only_demo else code
 
 
 def _answerer(options: RunOptions, console: Console, text: TextView) -> Answerer:
@@ -131,6 +153,14 @@ class _Run:
         self._interrupts = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._others: Others | None = None
+        live = view.status if isinstance(view, TextView) and console.live else None
+        self._waiting = Waiting(
+            live, console.warn, lambda: self._approver is not None and self._approver.asking
+        )
+        self.told: set[tuple[str, str]] = set()
+        """Codes and levels of the notices of the turn."""
+        self.only_demo = False
+        """The demo answers because there is no model, not because it was chosen."""
 
     async def play(self) -> Outcome:
         """From connecting to the end. Expected failures are outcomes."""
@@ -180,7 +210,7 @@ class _Run:
         options = self._options
         greeting = Greeting(
             client=CLIENT_NAME,
-            settings={"model": options.model} if options.model else {},
+            settings={**({"model": options.model} if options.model else {}), **options.limits},
             env=provider_env(os.environ),
             unattended=not self._interactive,
         )
@@ -201,6 +231,7 @@ class _Run:
         self._sent = True
         prompt = asyncio.create_task(client.request("goalwright/session/prompt", params))
         approving = asyncio.create_task(self._approver.work())
+        waiting = asyncio.create_task(self._waiting.work())
         try:
             await asyncio.wait({prompt, approving}, return_when=asyncio.FIRST_COMPLETED)
             if not prompt.done():
@@ -210,7 +241,7 @@ class _Run:
                 async with asyncio.timeout(_LAST_EVENTS_S if self._started else 0):
                     await self._ended.wait()
         finally:
-            await _drop(prompt, approving)
+            await _drop(prompt, approving, waiting)
         reason = "canceled" if result.get("removed") is True else string(result.get("stopReason"))
         return reason or "error", string(result.get("detail"))
 
@@ -253,7 +284,10 @@ class _Run:
 
     def _loaded(self, loaded: dict[str, Any]) -> None:
         self._last_event_id = integer(loaded.get("lastEventId"))
-        self._view.opened(mapping(loaded.get("session")), mapping(loaded.get("goalTree")))
+        session = mapping(loaded.get("session"))
+        chosen = self._options.model or mapping(session.get("trace")).get("model")
+        self.only_demo = session.get("demo") is True and not chosen
+        self._view.opened(session, mapping(loaded.get("goalTree")))
         for request in mappings(loaded.get("pending")):
             self._asked(request)
         for start_id in strings(loaded.get("awaitsChoice")):
@@ -274,6 +308,7 @@ class _Run:
         if self._ended.is_set():
             return  # whether more of it is still heard would be chance, and scripts read what is printed
         if method == "goalwright/session/delta":
+            self._waiting.delta(mapping(params.get("delta")))
             self._view.delta(session_id, mapping(params.get("delta")))
         elif method == "goalwright/session/meter":
             self._meter = mapping(params.get("meter"))
@@ -287,9 +322,13 @@ class _Run:
     def _follow(self, event: dict[str, Any]) -> None:
         name, own = event.get("event"), event.get("promptId") == self._prompt_id
         if self._started:
+            self._waiting.event(event)
             self._totals.count(event)
+            if name == "notice":
+                self.told.add((string(event.get("code")), string(event.get("level"))))
         if name == "turn_started" and own:
             self._started = True
+            self._waiting.event(event)
             if self._interrupts:
                 self._spawn(self._cancel())  # it began just when it was to be taken from the queue
         elif name == "turn_ended" and own:

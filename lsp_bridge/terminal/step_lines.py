@@ -22,7 +22,7 @@ from daemon.steps.head import stop_words
 from daemon.steps.texts import ICONS
 from daemon.steps.tree import StepTree
 from lsp_bridge.terminal.amounts import money, tokens
-from lsp_bridge.terminal.text import Style, clean, fit, one_line
+from lsp_bridge.terminal.text import Style, clean, fit, one_line, shown_line
 
 _INDENT = 24
 """Levels that are drawn; a made-up log may have any number."""
@@ -137,7 +137,7 @@ class StepLines:
             took = f"{event.total_messages} messages, {tokens(event.total_tokens)}, {money(event.total_cost)}"
             yield f"{_coloured(event.status, event.status, style)}: {took}"
         elif isinstance(event, PermissionAsked):
-            yield style.yellow(f"[?] waits for you: {one_line(event.request.title)}")
+            yield style.yellow(f"[?] waits for you: {shown_line(event.request.title)}")
         elif isinstance(event, Notice):
             text = one_line(event.text, 300)
             yield (

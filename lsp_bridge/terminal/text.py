@@ -6,6 +6,8 @@ import re
 import unicodedata
 
 from tools.cutting import short
+from tools.visible import shown as shown
+from tools.visible import shown_line as shown_line
 
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -18,38 +20,6 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Characters that reorder what is shown, so that a diff reads differently from what it does.
 _REORDER = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _LONGEST_ESCAPE = 4096
-_TO_LOOK_AT = re.compile(r"[^\n\t -~]")
-_UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
-"""Unicode's categories of what has no shape of its own: controls, formats, halves of pairs, separators."""
-_BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
-"""Letters by their category, but drawn as nothing."""
-
-
-def shown(text: str) -> str:
-    """``text`` as it really is, for what a person approves: nothing in it is left out, and nothing drives the
-    terminal. Newlines and tabs stay; every other character that has no shape gets one.
-
-    A command must not be able to hide a part of itself: neither in an escape sequence, which a terminal takes
-    for its own, nor behind characters that are drawn as nothing or reorder the line.
-    """
-    return _TO_LOOK_AT.sub(_shape, text)
-
-
-def shown_line(text: str) -> str:
-    """``shown`` on one line of any length, for names and patterns: line ends and tabs get a shape, too."""
-    return shown(text).replace("\n", "␊").replace("\t", "␉")
-
-
-def _shape(found: re.Match[str]) -> str:
-    letter = found[0]
-    number = ord(letter)
-    if number < 0x20:
-        return chr(0x2400 + number)  # ␛, ␇, ␍: Unicode's pictures of the control characters
-    if number == 0x7F:
-        return "␡"
-    if letter in _BLANK_LETTERS or unicodedata.category(letter) in _UNSEEN:
-        return f"<U+{number:04X}>"
-    return letter
 
 
 def clean(text: str) -> str:

@@ -84,6 +84,7 @@ class Outcome:
     usage: Totals = field(default_factory=Totals)
     meter: dict[str, Any] = field(default_factory=dict[str, Any])
     """The session's numbers at the end (``Meter`` of the wire), as far as they came."""
+    exit_code: int = 0
 
     def words(self) -> str:
         """For the last line of a run: what it took, and what the next request would hold."""

@@ -11,8 +11,14 @@ from lsp_bridge.terminal.branch_lines import CHOICE_AWAITED, CHOOSING, BranchLin
 from lsp_bridge.terminal.goal_lines import GoalLines
 from lsp_bridge.terminal.loose import integer, mapping, mappings, number, string, strings
 from lsp_bridge.terminal.plan_answers import asks_for_plan, is_plan
-from lsp_bridge.terminal.questions import question_lines, warning_lines
-from lsp_bridge.terminal.text import Cleaner, Style, clean, fit, one_line, shown, shown_line
+from lsp_bridge.terminal.questions import (
+    action_detail,
+    model_lines,
+    note_lines,
+    question_lines,
+    warning_lines,
+)
+from lsp_bridge.terminal.text import Cleaner, Style, clean, fit, one_line, shown_line
 from lsp_bridge.terminal.totals import Outcome as Outcome
 from lsp_bridge.terminal.totals import Totals as Totals
 from tools.cutting import short
@@ -21,6 +27,8 @@ Write = Callable[[str], None]
 """Writes and flushes."""
 
 _OUTPUT_TAIL = 8
+_SAID_AT_THE_END = (("run_limit", "warning"), ("written_call", "warning"), ("written_call", "error"))
+"""Codes and levels of notices that are the reason why the turn ended, too."""
 _CLEAR_LINE = "\r\x1b[K"
 _DIAGNOSTICS = re.compile(r"<diagnostics(?:\s+file=\"([^\"]*)\")?[^>]*>\n?(.*?)</diagnostics>", re.DOTALL)
 _MAIN_ARGUMENTS = (
@@ -87,6 +95,7 @@ class JsonView:
             "sessionId": outcome.session_id,
             "stopReason": outcome.stop_reason,
             "detail": outcome.detail,
+            "exitCode": outcome.exit_code,
             "usage": outcome.usage.to_json(),
         }
         self._line({**result, "meter": outcome.meter} if outcome.meter else result)
@@ -204,14 +213,16 @@ class TextView:
         """A permission request: what would be done, and the rule that made it a question."""
         style = self._style
         self.line(style.yellow(f"? {shown_line(asked_title(request))}"))
-        if detail := shown(string(request.get("detail")).strip(" \t\n")):
+        if detail := action_detail(request):
             self.line(detail)
         for file in mappings(request.get("files")):
             if diff := string(file.get("diff")):
                 self.line(style.diff(diff))
         for warning in warning_lines(request):
             self.line(style.red(f"  {warning}"))
-        for line in question_lines(request):
+        for line in note_lines(request):
+            self.line(f"  {line}")
+        for line in (*question_lines(request), *model_lines(request)):
             self.line(style.dim(f"  {line}"))
 
     def diff(self, text: str) -> None:
@@ -328,6 +339,8 @@ class TextView:
 
     def _notice(self, event: dict[str, Any]) -> None:
         text, level = clean(string(event.get("text"))), event.get("level")
+        if (event.get("code"), level) in _SAID_AT_THE_END:
+            return
         if event.get("code") == CHOICE_AWAITED:
             # A person at a terminal has no button to press: the commands are for another one.
             text, level = f"{text}\n  In another terminal: {CHOOSING}", "warning"

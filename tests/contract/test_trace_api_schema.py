@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
 from daemon.api.door import OpenApi
+from tests.examples import examples
 from tests.fakes.trace_api import story
 
 TRACE = {"id": ""}
@@ -67,7 +68,9 @@ def test_the_description_names_all_endpoints(schema: schemathesis.BaseSchema) ->
 def test_every_answer_is_as_described_whatever_is_asked(
     schema: schemathesis.BaseSchema, api: OpenApi, path: str, mode: GenerationMode
 ) -> None:
-    @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=examples(30), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    )
     @given(case=schema[path]["GET"].as_strategy(generation_mode=mode), known=st.data())
     def asks(case: schemathesis.Case, known: st.DataObject) -> None:
         # Half of them about what is there.

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tests.corpus import clean, dialects, recoverable, refuse
+from tests.corpus import clean, dialects, mixed, recoverable, refuse
 from tests.corpus.case import FORMS, LEGACY, PLAIN, Call, Case, Draft, Form, Group, calls, joined
 from tests.corpus.clean import Maker
 from tests.corpus.sources import Change
 
 GROUPS: tuple[tuple[Group, dict[str, Maker]], ...] = (
     ("clean", clean.MAKERS),
-    ("recoverable", recoverable.MAKERS),
+    ("recoverable", recoverable.MAKERS | mixed.MAKERS),
     ("refuse", refuse.MAKERS),
     ("either", dialects.MAKERS),
 )

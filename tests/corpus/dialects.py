@@ -51,12 +51,10 @@ def new_lost_its_end(rng: random.Random, call: Call) -> Draft | None:
         or call.high >= len(call.change.lines)
     ):
         return None
-    # Before an empty line the words of the call say that it goes away.
+    # Before a blank line the words of the call say that its line end goes away; else two lines would be joined.
     literal = call.text.replace(joined(call.old), "\n".join(call.new), 1)
-    blank = not call.change.lines[call.high]
-    return Draft(
-        call.text, joined(call.old), "\n".join(call.new), (call.after, literal) if blank else (call.after,)
-    )
+    blank = not call.change.lines[call.high].strip()
+    return Draft(call.text, joined(call.old), "\n".join(call.new), (literal if blank else call.after,))
 
 
 def old_got_an_end(rng: random.Random, call: Call) -> Draft | None:
@@ -83,7 +81,7 @@ def only_old_dedented(rng: random.Random, call: Call) -> Draft | None:
     """old_string lost its indentation, new_string has the file's."""
     solid = [line for line in call.old if line.strip()]
     cut = min((len(line) - len(line.lstrip(" ")) for line in solid), default=0)
-    if not cut or not call.new:
+    if not cut or not call.new or any(line[:cut].strip() for line in call.new):
         return None
     old, new = joined([line[cut:] for line in call.old]), joined(call.new)
     literal = (call.text.replace(old, new, 1),) if call.text.count(old) == 1 else ()

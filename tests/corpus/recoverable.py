@@ -195,6 +195,8 @@ def look_alikes_in_file(rng: random.Random, call: Call) -> Draft | None:
     pairs = list(zip(change.lines[change.first : change.last], change.made, strict=False))
     if len(change.made) > change.last - change.first and change.last > change.first:
         return None
+    if not all(line.isascii() for line in change.made):
+        return None  # Typography that only new_string has is content.
     state = rng.getrandbits(32)
     made = list(change.made)
     old = list(change.lines)
@@ -236,7 +238,12 @@ def look_alikes_in_call(rng: random.Random, call: Call) -> Draft | None:
 
     old = [change(line) for line in call.old]
     new = list(call.new) if rng.random() < 0.3 else [change(line) for line in call.new]
-    return _draft(rng, call, old, new)
+    return _draft(rng, call, old, new) if _shared_typography(old, new) else None
+
+
+def _shared_typography(old: Lines, new: Lines) -> bool:
+    """Whether new_string has no typographic character of its own: that would be content."""
+    return {c for line in new for c in line if not c.isascii()} <= set("".join(old))
 
 
 def escaped_ends(rng: random.Random, call: Call) -> Draft | None:
@@ -324,7 +331,8 @@ def quotes_and_depth(rng: random.Random, call: Call) -> Draft | None:
     if made is None or not re.search("[\"']", made.old):
         return None
     table = str.maketrans({'"': "“", "'": "’"})
-    return Draft(made.text, made.old.translate(table), made.new.translate(table), made.expected)
+    old, new = made.old.translate(table), made.new.translate(table)
+    return Draft(made.text, old, new, made.expected) if _shared_typography([old], [new]) else None
 
 
 def first_line_stripped(rng: random.Random, call: Call) -> Draft | None:

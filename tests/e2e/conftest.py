@@ -53,6 +53,15 @@ def vsix() -> Path:
     return VSIX
 
 
+@pytest.fixture(scope="session")
+def installed_extension(vscode: Path, vsix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of extensions into which VS Code has installed the package; each window gets a copy."""
+    folder = tmp_path_factory.mktemp("installed")
+    env = {"HOME": str(folder), "PATH": os.environ["PATH"]}
+    VSCodeServer(folder, folder, sys.executable, env=env).install(vsix)
+    return folder / "extensions"
+
+
 @pytest.fixture
 def scratch() -> Iterator[Path]:
     """A short-named folder of this test: socket paths below pytest's own would be too long for the system."""
@@ -91,8 +100,8 @@ def workspace(scratch: Path) -> Path:
 
 @pytest.fixture
 def open_vscode(
-    vscode: Path,
     vsix: Path,
+    installed_extension: Path,
     scratch: Path,
     workspace: Path,
     clean_env: dict[str, str],
@@ -114,11 +123,15 @@ def open_vscode(
     ) -> AsyncGenerator[Window]:
         full = clean_env | dict(env or {})
         envs.append(full)
+        extensions = scratch / "vscode" / "extensions"
+        alone = not extensions.exists()
+        if alone:
+            shutil.copytree(installed_extension, extensions)
         server = VSCodeServer(
             folder=scratch / "vscode",
             workspace=workspace,
             python=python,
-            vsix=vsix,
+            vsix=None if alone else vsix,
             settings={
                 "window.autoDetectColorScheme": True,
                 "workbench.reduceMotion": "on",

@@ -17,13 +17,14 @@ import pytest
 
 from daemon.model.events import PermissionAsked, QueueChanged, TurnEnded
 from daemon.store.files import FileTraceStore
+from tests.examples import in_full
 from tests.fakes import crash_child
 from tests.fakes.core import check_pairs, daemon
 from tests.fakes.waiting import until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
 
-POINTS = 30
+POINTS = in_full(30, 10)
 """Kills from outside, at random moments of the run."""
 
 
@@ -136,7 +137,7 @@ async def test_killed_at_random_moments(victims: Victims, tmp_path: Path) -> Non
 async def test_killed_right_at_an_event(victims: Victims, tmp_path: Path, how: str) -> None:
     total = await whole_run(victims, tmp_path / "whole")
     # Half of the first event is no session yet.
-    for number in range(1 if how == "after" else 2, total, 2):
+    for number in range(1 if how == "after" else 2, total, in_full(2, 7)):
         folder = tmp_path / f"run{number}"
         pid = await victims.start(folder, number, how)
         await until(lambda pid=pid: gone(pid))

@@ -16,17 +16,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import in_full
 from tests.fakes import patch_child
 from tests.fakes.dying_disk import CHANGING, DyingOs, Tree, dying, old_tree, quick_folder, tree
 from tests.fakes.waiting import until
 from tools.writing import atomic
 
 FILES = 100
-PARTS = 6
+PARTS = in_full(6, 1)
 """The points are shared out, so that no test takes long."""
-KILLS = 30
+KILLS = in_full(30, 10)
 """From outside, of real processes."""
-PAIRS = 60
+PAIRS = in_full(60, 12)
 
 Say = Callable[[str], None]
 
@@ -79,7 +80,7 @@ class Field:
 def test_killed_between_any_two_calls_that_change_the_disk(fast: Path, part: int, say: Say) -> None:
     field = Field(fast)
     kills = torn = new = 0
-    for at in range(1 + part, field.system.count + 1, PARTS):
+    for at in range(1 + part, field.system.count + 1, in_full(PARTS, 7)):
         for how in ("kill", "torn") if field.system.names[at - 1] == "write" else ("kill",):
             field.write(at, how)
             found = atomic.recover(field.journal)

@@ -16,6 +16,7 @@ import pytest
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Sealed
 from daemon.store.files import FileTraceStore
+from tests.examples import in_full
 from tests.fakes import subagents_child
 from tests.fakes.children_at_rest import check_children, check_told_as_ended
 from tests.fakes.core import check_pairs, check_record, daemon
@@ -23,7 +24,7 @@ from tests.fakes.waiting import until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
 
-EVERY = 3
+EVERY = in_full(3, 7)
 """Kill at each so many-th event."""
 
 

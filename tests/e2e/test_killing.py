@@ -6,12 +6,13 @@ import os
 
 import pytest
 
+from tests.examples import in_full
 from tests.killing.__main__ import table
 from tests.killing.runs import kill_at
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
 
-POINTS, SEED = 12, 8
+POINTS, SEED = in_full(12, 6), 8
 
 
 @pytest.mark.timeout(300)

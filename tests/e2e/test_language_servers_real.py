@@ -171,6 +171,25 @@ async def test_another_file_that_a_change_breaks_is_reported(
         await asyncio.wait_for(scene.workspace.diagnostics.close(), HANG_S)
 
 
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if "basedpyright" in case.id], ids=lambda case: case.id, indirect=True
+)
+async def test_old_problems_of_a_restored_file_are_not_told_as_new(scene: Scene) -> None:
+    # Many, so that the server is still at work on them when the next change comes.
+    old = "".join(f"def f{n}() -> int:\n    return missing_{n}\n\n" for n in range(200))
+    restored = scene.workspace.path("restored.py")
+    restored.write_text(old, "utf-8")
+    assert (await scene.change(scene.case.sample.right + "\n")).verdict == "clean"
+    for number in range(2, 5):
+        assert (await scene.change_file(restored, f"# added\n{old}")).verdict == "clean"
+        restored.write_text(old, "utf-8")  # as an undo does
+        await scene.workspace.diagnostics.changed(restored)
+        report = await scene.change(scene.case.sample.right + "\n" * number)
+        assert (report.verdict, report.problems) == ("clean", ())
+        late = await scene.workspace.diagnostics.overdue([restored, scene.file])
+        assert late is None or late.problems == ()
+
+
 async def test_nothing_of_an_untrusted_workspace_is_executed(scene: Scene, tmp_path: Path) -> None:
     touched = tmp_path.with_name(tmp_path.name + "-executed")
     trap = f"#!/bin/sh\ntouch {touched}\n"

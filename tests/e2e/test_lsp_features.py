@@ -254,14 +254,23 @@ async def test_what_is_offered_on_a_problem_is_a_command_with_the_problem_attach
     assert argument["diagnostics"][0]["code"] == "E42"
 
 
-async def test_a_fix_shows_its_progress_asks_and_shows_the_answer_as_a_document(house: House) -> None:
-    editor = await house.editor([CHANGE])
+async def test_a_fix_shows_its_progress_asks_and_says_what_came_of_it(house: House) -> None:
+    editor = await house.editor([[*CHANGE[:2], {"text": FIXED + " So far." * 100}]])
     editor.open(RATES)
     editor.person_answers("Show diff", "Accept")
     begun = await editor.run(titled(await editor.actions(PROBLEM), FIX))
     assert set(begun) == {"sessionId", "promptId"}
     await editor.ended()
-    await until(lambda: len(editor.documents) == 2, "the diff and the answer", within_s=60)
+    await until(lambda: FIXED in editor.messages(), "the answer as a message", within_s=60)
+    # A document that nobody asked for would take the place of the code.
+    assert len(editor.documents) == 1
+    title = "Show Goalwright's last answer"
+    assert f"more characters)\nThe code action “{title}” opens all of it." in editor.messages()
+    (show,) = [one for one in await editor.actions() if one.title == title]
+    assert isinstance(show, types.CodeAction) and show.command is not None
+    await editor.run(show.command)
+    await until(lambda: len(editor.documents) == 2, "the answer", within_s=60)
+    assert [one.take_focus for one in editor.client.shown_documents] == [False, False]
     assert editor.file.read_text() == CHEAPER
     assert "-LOCAL = 400" in editor.documents[0]
     assert FIXED in editor.documents[1]
@@ -333,12 +342,16 @@ async def test_cancel_of_the_progress_stops_the_turn(house: House) -> None:
     editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
     await editor.ended()
     assert editor.progress()[-1].message == "stopped"
+    await until(lambda: "Goalwright was stopped" in editor.messages(), "what came of it", within_s=60)
+    assert editor.documents == []
 
 
 async def test_with_a_token_of_the_clients_the_request_ends_with_the_turn(house: House) -> None:
     editor = await house.editor([[{"text": FIXED}]], types.ClientCapabilities())
     editor.open(RATES)
     argument = {"uri": editor.file.as_uri(), "range": None}
+    with pytest.raises(JsonRpcException, match="has not answered anything"):
+        await editor.run("goalwright.showAnswer")
     await editor.run("goalwright.explain", argument, work_done_token="mine")
     kinds = [one.kind for one in editor.client.progress_reports["mine"]]
     assert (kinds[0], kinds[-1]) == ("begin", "end")

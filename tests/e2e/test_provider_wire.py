@@ -13,6 +13,7 @@ from daemon.model.messages import TextPart, ToolCallPart
 from daemon.provider.anthropic import AnthropicProvider
 from daemon.provider.base import Complete, ModelRequest, PartStop, Provider, TextDelta
 from daemon.provider.litellm import LiteLLMProvider
+from daemon.provider.models import ProviderModels
 from tests.fakes.model_replies import Call, Reply
 from tests.fakes.model_requests import (
     KEY,
@@ -220,6 +221,49 @@ async def test_invalid_calls_of_the_past_do_not_make_a_request_invalid(wire: Wir
     async with ModelServer(["fine"]) as server:
         await complete(wire.provider, wire.request(server, messages=talk))
     assert server.rejected == []
+
+
+async def test_half_a_character_in_the_past_is_replaced(wire: Wire) -> None:
+    half = ToolCallPart(id="toolu_1", name="read", input='{"file_path": "a\\ud800.py", "\\udfff": [1]}')
+    talk = (user("hi"), assistant("cut \ud83d", half), result("toolu_1", "\udc00 no such file"))
+    async with ModelServer(["ok"]) as server:
+        await complete(wire.provider, wire.request(server, messages=talk))
+        (sent,) = server.requests
+    text = json.dumps(sent.json, ensure_ascii=False)
+    assert "a\ufffd.py" in text
+    assert text.encode()  # UTF-8 holds all of it
+
+
+async def test_a_redirect_to_another_server_carries_nothing_there(wire: Wire) -> None:
+    async with ModelServer() as other:
+        away = Reply(status=307, headers={"location": f"{other.url}/v1/messages?x=1"})
+        async with ModelServer([away]) as server:
+            error = await failure(wire.provider, wire.request(server))
+        assert (other.connections, other.requests) == (0, [])
+    assert f"redirects to another server ({other.url})" in str(error)
+    assert "would get your key" in str(error)
+    assert not error.retryable
+
+
+async def test_a_redirect_within_a_server_is_followed(wire: Wire) -> None:
+    async with ModelServer([]) as server:
+        paths = {"anthropic": "/v1/messages", "openai": "/v1/chat/completions", "ollama": "/api/chat"}
+        replies = iter([Reply(status=307, headers={"location": paths[wire.name]}), Reply(text="here")])
+        server.choose = lambda request, wire: next(replies)
+        end = await complete(wire.provider, wire.request(server))
+    assert end.parts == (TextPart(text="here"),)
+
+
+async def test_an_answer_that_does_not_end_is_cut_and_the_connection_closed(wire: Wire) -> None:
+    models = ProviderModels()
+    async with ModelServer([Reply(text="word " * 100_000, chunk=2_000)]) as server:
+        wanted = wire.request(server, max_tokens=1_000)
+        events = await collect(models.stream(f"{wire.name}/{wanted.model}", wanted))
+        end = events[-1]
+        assert isinstance(end, Complete)
+        assert (end.stop_reason, len(end.parts)) == ("max_tokens", 1)
+        assert "was cut off after 16,000 characters" in end.detail
+    await models.aclose()
 
 
 async def test_without_a_key_no_request_is_made() -> None:

@@ -337,6 +337,42 @@ def test_reader_that_goes_away_cancels_the_turn(goalwright: CommandLine) -> None
     assert last_stop_reason(goalwright) == "canceled"
 
 
+# -- a script can tell why a run ended -------------------------------------------------------------------------
+
+
+def test_yes_does_not_let_a_model_go_on_in_circles(goalwright: CommandLine) -> None:
+    result = goalwright.run("run", "look", "--yes", "--model", goalwright.script([READ] * 6))
+    assert result.returncode == 5, result.stdout + result.stderr
+    assert result.stdout.count("✓ read a.py") == 2
+    assert "the model is told to do something else" in result.stdout
+    assert "the model repeats itself" in result.stdout
+
+
+def test_a_limit_on_model_calls_ends_a_run(goalwright: CommandLine) -> None:
+    looks = [{"tool_calls": [call("ls", path=f"{'./' * at}.")]} for at in range(4)]
+    model = goalwright.script(looks)
+    result = goalwright.run("run", "look", "--yes", "--max-steps", "3", "--model", model)
+    assert result.returncode == 5, result.stdout + result.stderr
+    assert result.stderr.count("3 model calls (--max-steps, or the setting unattended_steps)") == 1
+
+
+def test_a_tool_call_written_as_text_is_no_success(goalwright: CommandLine) -> None:
+    written = {"text": f"```json\n{json.dumps({'name': 'edit', 'arguments': edit()['input']})}\n```"}
+    result = goalwright.run("run", "change it", "--yes", "--model", goalwright.script([written, written]))
+    assert result.returncode == 4, result.stdout + result.stderr
+    assert "error: Nothing was done: the model " in result.stderr
+    assert result.stderr.count("--jinja") == 1
+    assert content(goalwright) == "limit = 1\nprint(limit)\n"
+
+
+def test_a_server_without_a_model_is_no_success(goalwright: CommandLine) -> None:
+    env = {**goalwright.env, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    result = goalwright.run("run", "--yes", "say hi", env=env)
+    assert result.returncode == 4, result.stdout + result.stderr
+    assert "--model openai/NAME" in result.stderr
+    assert "error: nothing was done" in result.stderr
+
+
 # -- the demo --------------------------------------------------------------------------------------------------
 
 

@@ -94,7 +94,10 @@ async def test_a_question_names_its_rule_and_always_is_edited_placed_and_taken_b
         await window.say("What was done last?")
         card = window.approval
         await expect(card).to_contain_text("bash: git * → ask")
-        await expect(card).to_contain_text(WIDE)
+        # The command comes first; what the model calls it stands below, and as the model's words.
+        await expect(card).to_contain_text(
+            re.compile(f"{WIDE}.*The model says: “Look at the last commits”", re.DOTALL)
+        )
         await window.button("~/.goalwright/config.json", card).click()
         await expect(window.tab("config.json")).to_be_visible()
 

@@ -13,6 +13,7 @@ from tools.open_files import AppliedEdit
 class Deaf:
     """The writer of an editor that takes no edits."""
 
+    can_edit = False
     can_write = False
     can_move = False
 

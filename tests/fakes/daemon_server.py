@@ -137,6 +137,8 @@ class FakeDaemon:
 
     def __init__(self, workspace: Path, home: Path | None = None, script: Script = hello) -> None:
         self.paths = RuntimePaths.for_workspace(workspace, home)
+        self.demo = False
+        """The built-in demo answers."""
         self.script = script
         self.token = new_token()
         self.protocol_version = PROTOCOL_VERSION
@@ -262,7 +264,8 @@ class FakeDaemon:
         return {}
 
     async def _new(self, connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
-        session = {"trace": {"traceId": f"s{len(self.sessions) + 1}", "title": ""}, "status": "idle"}
+        trace = {"traceId": f"s{len(self.sessions) + 1}", "title": ""}
+        session = {"trace": trace, "status": "idle", "demo": self.demo}
         self.sessions.insert(0, session)
         return {"session": session}
 

@@ -130,11 +130,16 @@ class Editor:
 
 @asynccontextmanager
 async def attached(
-    door: Door, path: Path, name: str = "editor", *, can_save: bool = True
+    door: Door,
+    path: Path,
+    name: str = "editor",
+    *,
+    can_save: bool = True,
+    able: dict[str, Any] = CAPABILITIES,
 ) -> AsyncGenerator[Editor]:
     """An editor that is attached and has ``path`` open."""
     client = await door.connect()
-    await client.initialize(name, CAPABILITIES, canSave=can_save)
+    await client.initialize(name, able, canSave=can_save)
     editor = Editor(client, path)
     await client.request("goalwright/daemon/status")  # the file is known to be open
     task = asyncio.create_task(editor.serve())

@@ -32,6 +32,7 @@ if __package__ in (None, ""):  # run as a file: the folder above `tests` is wher
 
 from tests.fakes import model_messages as messages
 from tests.fakes import model_wires as wires
+from tests.fakes.local_servers import LocalServer
 from tests.fakes.model_replies import Reply, ReplyLike, reply_of, scripted
 
 Json = dict[str, Any]
@@ -67,11 +68,15 @@ class ModelServer:
         api_key: str | None = None,
         models: Sequence[str] = ("qwen3:8b",),
         port: int = 0,
+        local: LocalServer | None = None,
     ) -> None:
-        """``replies`` in order, or a function of the request. ``models``: what Ollama says it has."""
+        """``replies`` in order, or a function of the request. ``models``: what Ollama says it has. ``local``: whose
+        window it has, and how it says so."""
         self.requests: list[Recorded] = []
         self.other: list[str] = []
         """``METHOD /path`` of all that was no model call."""
+        self.other_headers: list[dict[str, str]] = []
+        """Their headers, names in lower case."""
         self.rejected: list[str] = []
         """What was wrong with requests that got 400 for their form."""
         self.problems: list[str] = []
@@ -79,9 +84,11 @@ class ModelServer:
         self.connections = 0
         """How many connections were opened."""
         self.url = ""
-        self._choose = script or self._chooser(replies or ())
+        # Which reply a request gets, by the request and its wire.
+        self.choose = script or self._chooser(replies or ())
         self._api_key = api_key
         self._models = models
+        self._local = local
         self._port = port
         self._cache = messages.PromptCache()
         self._numbers = itertools.count(1)
@@ -152,7 +159,9 @@ class ModelServer:
             self.requests.append(record)
             return await self._model_call(record, wire, reader, writer)
         self.other.append(f"{method} {path}")
-        await self._send(writer, *self._side_door(path))
+        self.other_headers.append(headers)
+        told = None if self._local is None else self._local.side_door(path)
+        await self._send(writer, *(told or self._side_door(path)))
         return True
 
     async def _body(self, reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
@@ -215,13 +224,17 @@ class ModelServer:
         except (messages.Rejected, KeyError, ValueError) as error:
             self.rejected.append(str(error))
             return Reply(status=400, error_type="invalid_request_error", error_message=str(error))
+        if self._local is not None and (refused := self._local.refusal(record.json)) is not None:
+            return refused
         try:
-            reply = reply_of(self._choose(record.json, wire))
+            reply = reply_of(self.choose(record.json, wire))
         except Exception as error:
             # Whatever went wrong in the choice, the person who runs the test must see it.
             self.problems.append(f"{type(error).__name__}: {error}")
             return Reply(status=500, error_type="api_error", error_message=self.problems[-1])
         counted = self._cache.count(record.json) if wire == "anthropic" else {"input_tokens": 10}
+        if self._local is not None:
+            counted = {"input_tokens": self._local.tokens(record.json)}
         counted = {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0} | counted
         output = max(1, len(reply.text + reply.reasoning + "".join(c.json() for c in reply.tool_calls)) // 4)
         record.usage = counted | {"output_tokens": output} | (reply.usage or {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from daemon.provider.base import (
     ToolCallDelta,
     ToolCallStart,
 )
+from daemon.provider.pricing import model_info
 
 USAGE = Usage(input=100, output=10, cache_read=1000, cache_write=50)
 """What every step costs unless it says otherwise."""
@@ -105,6 +106,13 @@ class FakeModels:
     def cost(self, model: str, usage: Usage) -> float | None:
         """See Models."""
         return self._price
+
+    def window(self, model: str, env: Mapping[str, str], configured: int | None = None) -> int:
+        """See Models. Nothing is learned."""
+        return configured or model_info(model).context_window
+
+    def ask_window(self, model: str, env: Mapping[str, str]) -> None:
+        """See Models. There is no server."""
 
     async def stream(self, model: str, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """See Models. Raises ScriptExhausted when no step is left."""

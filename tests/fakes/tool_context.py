@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -33,6 +33,10 @@ class FakePermission:
     on_ask: Callable[[PermissionAsk], Awaitable[None]] | None = None
     refuse: set[str] = field(default_factory=set[str])
     """Permissions that are refused, e.g. ``edit``."""
+    answered: bool = False
+    """Whether it says that the user was asked."""
+    outside: bool = False
+    """Whether it lets commands leave the sandbox."""
     leave: Callable[[tuple[FileChange, ...]], tuple[FileChange, ...]] | None = None
     """What the person leaves of proposed changes; None: all."""
     rules: list[tuple[str, str, Action]] = field(default_factory=list[tuple[str, str, Action]])
@@ -42,18 +46,27 @@ class FakePermission:
         self.asks.append(ask)
         if self.on_ask is not None:
             await self.on_ask(ask)
+        if ask.leaves and not self.outside:
+            raise PermissionDenied("to leave the sandbox was refused")
         if ask.permission in self.refuse:
             raise PermissionDenied(f"{ask.permission} was refused")
         if ask.changes and self.leave is not None:
             return Approval(self.leave(ask.changes))
-        return Approval()
+        return Approval(asked=self.answered)
 
     def decide(self, permission: str, target: str) -> Action:
-        action: Action = "allow"
+        action: Action = "ask" if permission == "network" else "allow"
         for wanted, pattern, then in self.rules:
             if wanted == permission and fnmatchcase(target, pattern):
                 action = then
         return action
+
+    @property
+    def rules_key(self) -> Hashable:
+        return tuple(self.rules)
+
+    def concealed(self, workspace: Path) -> tuple[Path, ...]:
+        return ()
 
     @property
     def asked(self) -> list[str]:

@@ -137,3 +137,76 @@ def test_patches_stay_inside_of_the_root_too(root: Path, tmp_path: Path) -> None
     (answer,) = replay(tmp_path, {"root": str(root), "calls": calls})
     assert [result["ok"] for result in answer["results"]] == [False, False, False, True]
     assert tree(tmp_path) == {"root/a.py": b"x = 2\r\ny = 2\r\n"}
+
+
+def bash(command: str) -> dict[str, object]:
+    return {"tool": "bash", "args": {"command": command}}
+
+
+ALLOWED = {
+    "permission": {"bash": {"cat *": "allow", "touch *": "allow"}, "read": {".env": "deny"}},
+    "sandbox": "off",
+}
+
+
+def test_commands_run_under_the_rules_of_the_line(root: Path, tmp_path: Path) -> None:
+    (root / ".env").write_text("KEY=1\n")
+    calls = [bash("cat a.py"), bash("cat .env"), bash("ls"), edit("a.py", "x = 1", "x = 2"), bash("cat a.py")]
+    home = tmp_path / "home"
+    (answer,) = replay(tmp_path, {"root": str(root), "calls": calls, "config": ALLOWED, "home": str(home)})
+    first, denied, asked, edited, last = answer["results"]
+    assert first["ok"]
+    assert "x = 1" in first["message"]
+    assert (denied["ok"], "asked" in denied) == (False, False)
+    assert (asked["ok"], asked["asked"]) == (False, True)
+    assert edited["ok"]
+    assert "x = 2" in last["message"]
+    assert json.loads((home / ".goalwright/config.json").read_text()) == ALLOWED
+    assert sorted(path.name for path in root.iterdir()) == [".env", "a.py"]
+
+
+def test_without_a_configuration_every_command_asks_and_each_line_stands_alone(
+    root: Path, tmp_path: Path
+) -> None:
+    line = {"root": str(root), "calls": [bash("touch made")]}
+    answers = replay(tmp_path, {**line, "config": ALLOWED}, line)
+    assert [answer["results"][0]["ok"] for answer in answers] == [True, False]
+    assert answers[1]["results"][0]["asked"]
+
+
+def test_the_mode_of_the_line_holds(root: Path, tmp_path: Path) -> None:
+    line = {"root": str(root), "calls": [bash("touch made")]}
+    planned, trusted, unknown = replay(
+        tmp_path,
+        {**line, "config": ALLOWED, "mode": "plan"},
+        {**line, "mode": "auto", "trusted": True, "config": {"sandbox": "off"}},
+        {**line, "mode": "auto"},
+    )
+    assert "asked" not in planned["results"][0]
+    assert not planned["results"][0]["ok"]
+    assert trusted["results"][0]["ok"]
+    assert unknown["results"][0]["asked"]
+
+
+def test_commands_see_the_home_of_the_line_and_none_of_the_keys(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "canary-of-the-environment")
+    config = {"permission": {"bash": {"env": "allow"}}, "sandbox": "off"}
+    home = tmp_path / "home"
+    (answer,) = replay(
+        tmp_path, {"root": str(root), "calls": [bash("env")], "config": config, "home": str(home)}
+    )
+    assert f"HOME={home}\n" in answer["results"][0]["message"]
+    assert "canary-of-the-environment" not in answer["results"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"config": []}, {"mode": "yolo"}, {"home": "relative"}, {"trusted": "yes"}], ids=str
+)
+def test_a_line_with_a_wrong_option_is_answered_with_an_error(
+    root: Path, tmp_path: Path, wrong: dict[str, object]
+) -> None:
+    (answer,) = replay(tmp_path, {"root": str(root), "calls": [bash("ls")], **wrong})
+    assert answer["results"] == []
+    assert next(iter(wrong)) in answer["error"]

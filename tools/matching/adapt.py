@@ -9,29 +9,17 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from tools.matching.typography import Spelling, plain_edges
 from tools.text import Line, line_end_at, split_lines
-
-_SINGLE = "\u2018\u2019\u201a\u201b\u2032\u02bc\uff07"
-_DOUBLE = "\u201c\u201d\u201e\u201f\u2033\uff02"
-_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d"
-_SPACES = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-
-LOOK_ALIKES: dict[int, str] = {
-    ord(character): plain
-    for group, plain in ((_SINGLE, "'"), (_DOUBLE, '"'), (_DASHES, "-"), (_SPACES, " "))
-    for character in group
-}
-"""For ``str.translate``; one character for one, so that offsets stay."""
 
 Reindent = Callable[[str], "str | None"]
 """Gives a line of old_string or new_string the file's indentation; None when that is not possible."""
 
 _TAB_WIDTHS = (4, 2, 8, 3)
-_MAX_COMPARED = 4_000_000
-"""Pairs of characters: longer lines are taken as they are."""
 
 
 def _indent(body: str) -> str:
@@ -75,7 +63,7 @@ def _deeper(more: str, known: str) -> Reindent:
 
 def _without(body: str, prefix: str) -> str | None:
     if not body.strip(" \t"):
-        return body.removeprefix(prefix)
+        return None if body else body  # Whether the blanks of an empty line were shifted too is open.
     return body[len(prefix) :] if body.startswith(prefix) else None
 
 
@@ -95,7 +83,9 @@ def retab(old: Sequence[str], found: Sequence[str]) -> Reindent | None:
             fits.append(_retabber(pairs, width, distances.pop()))
     if at_once and len({theirs for theirs, _ in pairs if theirs}) > 1:
         return at_once[0]
-    return _unanimous(pairs, at_once[:1] or fits) if fits else None
+    # One tab for eight spaces may as well be one of two levels.
+    sure = at_once[:1] if not any(ours == " " * 8 and theirs == "\t" for theirs, ours in pairs) else fits
+    return _unanimous(pairs, sure or fits) if fits else None
 
 
 def _unanimous(pairs: Sequence[tuple[str, str]], fits: Sequence[Reindent]) -> Reindent:
@@ -198,6 +188,8 @@ def transfer(
     and the text may differ in blanks at line ends, and by ``reindent``; ``folded``: in look-alike characters too.
     None when it is unclear how ``new`` is to be indented.
     """
+    if folded:
+        old, new = plain_edges(text[start:end], old, new)
     there, wanted = _pieces(text[start:end]), _pieces(old)
     size = max(len(there), len(wanted))
     there, wanted = _pieces(text[start:end], size), _pieces(old, size)
@@ -209,21 +201,27 @@ def transfer(
     out: list[str] = []
     if excess and any(_bare(piece.body) != piece.body for piece in there) and _brings(made, wanted, excess):
         return None  # The file has such blanks too: it is open which of them are meant.
+    if (
+        loose
+        and _other_blanks(there, wanted)
+        and any(_bare(p.body) != p.body for p in made if p not in wanted)
+    ):
+        return None  # Three kinds of line ends: the file's, old_string's and new_string's.
     said = [_without_excess(piece.body, excess) for piece in wanted]
     made = [_Piece(_without_excess(piece.body, excess), piece.end) for piece in made]
-    for tag, i1, i2, j1, j2 in _opcodes(said, [piece.body for piece in made]):
+    codes = _opcodes(said, [piece.body for piece in made])
+    spelling = _spelling(there, wanted, made, codes, text) if folded else None
+    for tag, i1, i2, j1, j2 in codes:
         if tag == "equal":
             for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
                 out += there[i].body, (there[i].end or outer_end) if made[j].end else ""
             continue
         bodies = _adapt_block([piece.body for piece in made[j1:j2]], reindent)
-        if bodies is None:
+        if bodies is None or (reindent is not None and _brings_tabs(bodies, text)):
             return None
-        if folded and bodies:
-            spelling = _misspelt(there, wanted, reindent)
-            if _doubtful(bodies, spelling, text):
-                return None
-            bodies = _restore(spelling, there[i1:i2], wanted[i1:i2], bodies, reindent)
+        if spelling is not None and bodies:
+            theirs = [_aligned(piece.body, reindent) for piece in wanted[i1:i2]]
+            bodies = spelling.of_lines([piece.body for piece in there[i1:i2]], theirs, bodies)
             if bodies is None:
                 return None
         for k, body in enumerate(bodies):
@@ -235,6 +233,17 @@ def transfer(
         # The file has no final line end where old_string has one: it stays without.
         result = result[: len(result) - len(out[-1])]
     return result
+
+
+def _spelling(
+    there: Sequence[_Piece],
+    wanted: Sequence[_Piece],
+    made: Sequence[_Piece],
+    codes: Sequence[tuple[str, int, int, int, int]],
+    text: str,
+) -> Spelling:
+    changed = [made[j].body for tag, _, _, j1, j2 in codes if tag != "equal" for j in range(j1, j2)]
+    return Spelling(zip((p.body for p in there), (p.body for p in wanted), strict=True), changed, text)
 
 
 def _bare(body: str) -> str:
@@ -250,10 +259,27 @@ def _excess_blanks(there: Sequence[_Piece], wanted: Sequence[_Piece]) -> frozens
     )
 
 
+def _other_blanks(there: Sequence[_Piece], wanted: Sequence[_Piece]) -> bool:
+    """Whether a line with words ends in blanks both in the file and in old_string, and in different ones."""
+    pairs = ((ours.body, theirs.body) for ours, theirs in zip(there, wanted, strict=True) if _bare(ours.body))
+    tails = ((ours[len(_bare(ours)) :], theirs[len(_bare(theirs)) :]) for ours, theirs in pairs)
+    return any(ours and theirs and ours != theirs for ours, theirs in tails)
+
+
 def _brings(made: Sequence[_Piece], wanted: Sequence[_Piece], excess: frozenset[str]) -> bool:
     """Whether a line that old_string does not have ends in blanks of ``excess``."""
-    known = {piece.body for piece in wanted}
+    known = {piece.body for piece in wanted if _bare(piece.body)}
     return any(piece.body[len(_bare(piece.body)) :] in excess for piece in made if piece.body not in known)
+
+
+def _brings_tabs(bodies: Sequence[str], text: str) -> bool:
+    """Whether lines that were re-indented begin with tabs in a file whose lines all begin with spaces."""
+    tabbed = any(body.startswith("\t") for body in bodies)
+    return (
+        tabbed
+        and re.search(r"^\t", text, re.MULTILINE) is None
+        and re.search(r"^ ", text, re.MULTILINE) is not None
+    )
 
 
 def _without_excess(body: str, excess: frozenset[str]) -> str:
@@ -279,6 +305,34 @@ def _indented_like(wanted: Sequence[_Piece], there: Sequence[_Piece], made: Sequ
         return not like_file
     # Nothing is repeated, or all of it at another depth: by where its leftmost line stands.
     return _leftmost(new) in (None, _leftmost(theirs))
+
+
+def written_for_the_file(before: str, found: str, old: str, new: str) -> bool:
+    """Whether ``new`` has the indentation of ``found`` for certain, although ``old`` has another.
+
+    The lines that it repeats all stand where the file's do, none stands before the leftmost of them, and some words
+    are other ones. ``before`` is the last line with text above: if what new_string says could as well be meant as
+    so much deeper still, it either opens a block or stands there.
+    """
+    ours, theirs, made = ([piece.body for piece in _pieces(text)] for text in (found, old, new))
+    repeated = 0
+    for tag, i1, i2, j1, j2 in _opcodes([b.strip(" \t") for b in theirs], [b.strip(" \t") for b in made]):
+        if tag != "equal" or not (j2 - j1):
+            continue
+        for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
+            if made[j].strip(" \t") and _indent(made[j]) != _indent(ours[i]):
+                return False
+            repeated += made[j].strip(" \t") != ""
+    here, there = _leftmost(ours) or "", _leftmost(theirs) or ""
+    if not repeated or _leftmost(made) != here or "\t" in here + there or said(theirs) == said(made):
+        return False
+    deeper = 2 * len(here) - len(there)
+    return len(_indent(before)) != deeper and not before.rstrip().endswith((":", "{", "(", "["))
+
+
+def said(bodies: Sequence[str]) -> list[str]:
+    """The words of lines, without what is around them."""
+    return [body.strip(" \t") for body in bodies if body.strip(" \t")]
 
 
 def _leftmost(bodies: Sequence[str]) -> str | None:
@@ -310,66 +364,6 @@ def _adapt_block(made: Sequence[str], reindent: Reindent | None) -> list[str] | 
     return adapted if len(adapted) == len(bodies) else None
 
 
-def _restore(
-    spelling: dict[str, str],
-    there: Sequence[_Piece],
-    wanted: Sequence[_Piece],
-    bodies: Sequence[str],
-    reindent: Reindent | None,
-) -> list[str] | None:
-    """The file's look-alike characters in what the new lines repeat of the old ones; elsewhere ``spelling`` counts.
-
-    None when the file has some and it is open which old line each new one comes from.
-    """
-    plain = ["".join(spelling.get(c, c) for c in body) for body in bodies]
-    if not any(ord(c) in LOOK_ALIKES for piece in there for c in piece.body):
-        return plain
-    if len(there) != len(bodies):
-        return plain if not there else None
-    made: list[str] = []
-    for ours, theirs, body in zip(there, wanted, bodies, strict=True):
-        made.append(_restored_line(spelling, ours.body.rstrip(" \t"), _aligned(theirs.body, reindent), body))
-    return made
-
-
-def _restored_line(spelling: dict[str, str], ours: str, theirs: str, new: str) -> str:
-    if len(ours) != len(theirs) or len(new) * len(theirs) > _MAX_COMPARED:
-        return new
-    chars = [spelling.get(c, c) for c in new]
-    for tag, i1, i2, j1, j2 in _opcodes(theirs, new):
-        if tag == "equal":
-            chars[j1:j2] = ours[i1:i2]
-    return "".join(chars)
-
-
 def _aligned(body: str, reindent: Reindent | None) -> str:
     adapted = body if reindent is None else reindent(body)
-    return (body if adapted is None else adapted).rstrip(" \t")
-
-
-def _misspelt(there: Sequence[_Piece], wanted: Sequence[_Piece], reindent: Reindent | None) -> dict[str, str]:
-    """Fancy characters that old_string has, everywhere, where the file has the plain one: the model's spelling.
-
-    It is a habit: what it does to one kind of quote it does to all of them.
-    """
-    seen: dict[str, set[str]] = {}
-    for piece, theirs in zip(there, wanted, strict=True):
-        ours, aligned = piece.body.rstrip(" \t"), _aligned(theirs.body, reindent)
-        if len(ours) == len(aligned):
-            for file_char, model_char in zip(ours, aligned, strict=True):
-                if ord(model_char) in LOOK_ALIKES:
-                    seen.setdefault(model_char, set()).add(file_char)
-    found = {c: next(iter(kinds)) for c, kinds in seen.items() if len(kinds) == 1 and ord(min(kinds)) < 128}
-    for family in (_SINGLE + _DOUBLE, _DASHES, _SPACES):
-        if any(c in found for c in family) and not any(c in seen and c not in found for c in family):
-            found = {**{c: LOOK_ALIKES[ord(c)] for c in family}, **found}
-    return found
-
-
-def _doubtful(bodies: Sequence[str], spelling: dict[str, str], text: str) -> bool:
-    """Whether new lines have a character of which it is open whether it is the model's spelling or meant.
-
-    It is open for one that the file has elsewhere, and for any other kind in a file that has none.
-    """
-    fancy = {c for body in bodies for c in body if ord(c) in LOOK_ALIKES}
-    return bool(spelling) and any(c in text if c in spelling else text.isascii() for c in fancy)
+    return body if adapted is None else adapted

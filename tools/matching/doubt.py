@@ -18,6 +18,7 @@ UNCLEAR_INDENT = (
 _UNCLEAR_ESCAPE = (
     "new_string has a literal \\n outside of quotes where a line end seems to be meant. Send a real line end."
 )
+KEPT_END = "A line end that new_string lacked was kept: without it two lines would have been joined."
 _UNCLEAR_JOIN = (
     "old_string ends with a line end and new_string does not, so the next line would be joined to it. "
     "Include the next line in both if that is meant."
@@ -73,6 +74,8 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
         return "unclear"
     if not further:
         return "literal" if alone or not old.startswith((" ", "\t")) else "relative"
+    if _mixes(before, further) and _mixes(after or before, further):
+        return "unclear"
     literal = _reads_well(before + new_first, further)
     relative = _reads_well(new_first, further)
     as_in_file, as_in_old = before + first in further, first in further
@@ -95,6 +98,11 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
     goes_on = old.startswith((" ", "\t")) or _columns(after + "x") >= here
     # And lines that stand just where the file's line does may be beside it, though that reads oddly.
     return "relative" if goes_on and min(map(_columns, further)) != here else "unclear"
+
+
+def _mixes(depth: str, lines: list[str]) -> bool:
+    """Whether one of ``lines`` has spaces where ``depth`` has tabs, or the other way round."""
+    return any(indent and indent[0] != depth[0] for indent in map(_indent, lines)) if depth else False
 
 
 def _solid(text: str) -> set[str]:
@@ -182,15 +190,39 @@ def _unquoted(text: str, at: int) -> bool:
 def lost_line_end(text: str, start: int, end: int, old: str, new: str) -> tuple[str, str]:
     """``new`` with the line end that it lacks where old's last line has one, and why not when that is unclear.
 
-    Taken at its word, such an edit joins the next line to the last one of ``new``, or takes away an empty line
-    that follows. The latter may be meant, unless the two end with the same line (a line of context); the former
-    cannot when the next line is indented.
+    Taken at its word, such an edit joins the next line to the last one of ``new``. Where the next line is blank or
+    there is none, nothing is joined and the word counts. Two lines with text are not joined, except by a call that
+    begins within a line; where a call may mean to join whole lines, that is unclear.
     """
-    last = new.rpartition("\n")[2]
-    whole = start == 0 or text[start - 1] in "\r\n" or indentation_before(text, start) != ""
-    if not (old.endswith("\n") and old.strip() and last.strip() and end < len(text) and whole):
+    last, only_end = new.rpartition("\n")[2], new == old.removesuffix("\n")
+    if not (old.endswith("\n") and old.strip() and last.strip()) or not _joins(text, end):
         return new, ""
-    context = last == old.removesuffix("\n").rpartition("\n")[2] and new != old.removesuffix("\n")
-    if context or (text[end] in _BLANKS and last[-1] not in _BLANKS and not old.rstrip("\n").endswith("\\")):
-        return new + "\n", ""
-    return new, "" if text[end] in "\r\n" else _UNCLEAR_JOIN
+    if start and text[start - 1] not in "\r\n" and not indentation_before(text, start):
+        # It begins within a line, so it may well end within one, unless that leaves a gap there.
+        meant = only_end or last[-1] in _BLANKS or not text.startswith(("  ", "\t"), end)
+        return (new, "") if meant else (new + "\n", "")
+    context = last == old.removesuffix("\n").rpartition("\n")[2]
+    if only_end or (not context and (last[-1] in _BLANKS or old.rstrip("\n").endswith("\\"))):
+        return new, _UNCLEAR_JOIN
+    return new + "\n", ""
+
+
+def lost_first_end(text: str, start: int, old: str, new: str) -> str:
+    """``new`` with the line end that it lacks where old begins with one, if whole lines would be joined without it.
+
+    A call that takes away nothing else means to join, and one whose first line is not where old's was may do so.
+    """
+    if not old.startswith("\n") or new.startswith("\n") or new == old[1:] or not old.strip():
+        return new
+    before = text[max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1 : start]
+    first, was = new.partition("\n")[0], old.lstrip("\n").partition("\n")[0]
+    same_depth = _indent(first) == _indent(was)
+    sure = _indent(was) != "" or (old.endswith("\n") and new.endswith("\n"))
+    joins = before.strip(_BLANKS) != "" and first.strip() != ""
+    return "\n" + new if joins and (first == was or (same_depth and sure)) else new
+
+
+def _joins(text: str, end: int) -> bool:
+    """Whether there is text in the line that begins at ``end``."""
+    rest = re.compile(r"[^\r\n]*").match(text, end)
+    return rest is not None and rest.group().strip(_BLANKS) != ""

@@ -34,6 +34,17 @@ def ambiguous(lines: Sequence[int], differing: str) -> MatchError:
     return MatchError("ambiguous", message, lines)
 
 
+def differing(places: Sequence[tuple[int, str]]) -> MatchError:
+    """Several places, each of which ``old_string`` misses in another way: pairs of a line and that way."""
+    shown = ", ".join(f"line {line} (differs in {kind})" for line, kind in places[:20])
+    message = (
+        f"old_string is not in the file as it is, and {len(places)} places come close, each in its own way: "
+        f"{shown}{', …' if len(places) > 20 else ''}. Nothing was changed. "
+        "Copy the meant lines exactly from the file, or add lines around them."
+    )
+    return MatchError("ambiguous", message, [line for line, _ in places])
+
+
 def too_many(limit: int) -> MatchError:
     """``replace_all`` found more places than one call may change."""
     return MatchError(
@@ -59,7 +70,7 @@ def unclear(line: int, why: str) -> MatchError:
 def absent(lines: Sequence[str], old: str, new: str, exact_only: bool) -> MatchError:
     """No place: perhaps since the edit is applied already, else with the nearest region as a small diff."""
     line = _stands_at(lines, to_lf(new))
-    if line and not set(_solid(new)) <= set(_solid(old)):
+    if line and _adds_words(old, new):
         message = (
             f"Already applied, it seems: old_string is not in the file, new_string stands at line {line}. "
             "Nothing was changed; read the file if you doubt it."
@@ -79,6 +90,15 @@ def absent(lines: Sequence[str], old: str, new: str, exact_only: bool) -> MatchE
 
 def _solid(text: str) -> list[str]:
     return [line.strip() for line in to_lf(text).split("\n") if line.strip()]
+
+
+def stands_already(lines: Sequence[str], old: str, new: str) -> bool:
+    """Whether the file has what ``new`` says, and ``old`` does not say it: the edit may be made already."""
+    return _stands_at(lines, to_lf(new)) > 0 and _adds_words(old, new)
+
+
+def _adds_words(old: str, new: str) -> bool:
+    return not set(_solid(new)) <= set(_solid(old))
 
 
 def _stands_at(lines: Sequence[str], new: str) -> int:

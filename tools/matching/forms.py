@@ -14,8 +14,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.matching.adapt import LOOK_ALIKES, Reindent, indents_of, may_be_shifted, reindents
+from tools.matching.adapt import Reindent, indents_of, may_be_shifted, reindents
 from tools.matching.doubt import begins_inside_indentation
+from tools.matching.typography import LOOK_ALIKES
 from tools.text import Line, split_lines, to_lf
 
 BLANKS = " \t"
@@ -243,6 +244,14 @@ def by_look_alikes(hay: Haystack, old: str) -> Iterator[Place]:
 def by_look_alikes_and_indentation(hay: Haystack, old: str) -> Iterator[Place]:
     """Whole lines that differ in look-alike characters and in indentation."""
     return _by_lines(hay.folded_lines, fold(old), hay.folded_keys)
+
+
+def same_words(hay: Haystack, old: str) -> Iterator[Place]:
+    """Whole lines that differ in indentation, even from line to line, and in look-alikes: too loose to be edited."""
+    keys = [line.body.strip(BLANKS) for line in split_lines(fold(old))]
+    for first in hay.folded_keys.places(keys):
+        last = hay.lines[first + len(keys) - 1]
+        yield Place(hay.lines[first].start, last.start + len(last.body))
 
 
 def _by_lines(lines: Sequence[Line], old: str, keys: _Keys) -> Iterator[Place]:

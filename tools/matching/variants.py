@@ -1,16 +1,19 @@
-"""Other readings of an edit that models send: text with escapes in it, or with copied line numbers. Pure."""
+"""Other readings of an edit that models send: with escapes, line numbers, or blank lines and fences around it. Pure."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 _NUMBERED = re.compile(r"[ \t]*(\d{1,7})(→|\t| ?[|│]|:)")
 _BARE_NUMBER = re.compile(r"[ \t]*(\d{1,7})[ \t]*$")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_UNICODE = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}"
+"""A pair of surrogates, or anything that is no half of one."""
+_ESCAPE = re.compile(rf"\\({_UNICODE}|.)", re.DOTALL)
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 _UNSURE_ESCAPE = (
     "its \\n were read as line ends, but in new_string it is unclear which \\n are line ends and which belong to "
@@ -26,7 +29,7 @@ _UNSURE_NUMBER = (
 class Variant:
     """A reading of ``old_string`` and ``new_string``."""
 
-    rung: Literal["escaped characters", "line numbers"]
+    rung: Literal["escaped characters", "line numbers", "code fence", "blank lines"]
     old: str
     new: str
     only_at_line: int | None = None
@@ -37,33 +40,114 @@ class Variant:
     """Where the copied line numbers say that it is; they may be out of date."""
     refuse: str = ""
     """Why it cannot be used although ``old`` may be found, in words for the model."""
+    absent: str = ""
+    """A text that the file must not have anywhere, for it might be what ``old_string`` means."""
+    whole_lines: bool = False
+    """The place counts only when it begins and ends where lines do."""
+    from_first_column: bool = False
+    """With ``whole_lines``: not even after an indentation."""
+    no_blank_line: tuple[bool, bool] = (False, False)
+    """Whether the place counts only without blank lines near above it, and without any near below."""
 
 
 def variants(old: str, new: str) -> Iterator[Variant]:
     """All other readings of the two, the likelier first."""
-    yield from _unescaped(old, new)
-    yield from _without_numbers(old, new)
+    for unfenced in ((old, new), *_unfenced(old, new)):
+        mark = old.lstrip()[:3] if unfenced[0] != old else ""
+        if mark:
+            yield Variant("code fence", *unfenced, absent=mark, whole_lines=True, from_first_column=True)
+        for variant in itertools.chain(_unescaped(*unfenced), _without_numbers(*unfenced)):
+            yield replace(variant, absent=mark)
+        yield from (replace(variant, absent=mark) for variant in _without_blank_lines(*unfenced))
+
+
+_FENCED = re.compile(r"\s*(```|~~~)[\w+-]*\r?\n(.*?)^\1[ \t]*\s*", re.DOTALL | re.MULTILINE)
+
+
+def _unfenced(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """The two without the Markdown fence around them."""
+    inner_old, inner_new = _FENCED.fullmatch(old), _FENCED.fullmatch(new)
+    if inner_old is None or inner_old.group(1) in inner_old.group(2):
+        return
+    if inner_new is not None and inner_new.group(1) not in inner_new.group(2):
+        yield inner_old.group(2), inner_new.group(2)
+
+
+_AROUND = re.compile(r"((?:[ \t]*\n)*)(.*?)(\n?)((?:[ \t]*\n)*[ \t]*)", re.DOTALL)
+
+
+def _without_blank_lines(old: str, new: str) -> Iterator[Variant]:
+    """Both without blank lines around them: the same number, or those that only old_string has.
+
+    A deletion is not read so: once made, it may hit the twin of what is gone.
+    """
+    old, new = (text.replace("\r\n", "\n") for text in (old, new))
+    ours, theirs = _AROUND.fullmatch(old), _AROUND.fullmatch(new)
+    if ours is None or theirs is None or not theirs.group(2).strip():
+        return
+    top, tail = _surplus(ours.group(1), theirs.group(1)), _surplus(ours.group(4), theirs.group(4))
+    if top is None or tail is None or not (ours.group(1) or ours.group(4)):
+        return
+    end = ours.group(3) and theirs.group(3)
+    yield Variant(
+        "blank lines",
+        ours.group(2) + end,
+        theirs.group(1)[top:] + theirs.group(2) + end + theirs.group(4)[tail:],
+        whole_lines=True,
+        from_first_column=ours.group(1) != "",
+        no_blank_line=(ours.group(1) != "", ours.group(4) != ""),
+    )
+
+
+def _surplus(old: str, new: str) -> int | None:
+    """How much of the blank lines in ``new`` is old's; None when it is open which of them are."""
+    if not old or not new:
+        return 0
+    return len(new) if old.count("\n") == new.count("\n") else None
 
 
 def _unescaped(old: str, new: str) -> Iterator[Variant]:
     if "\\" not in old:
         return
-    if _fully_escaped(old) and _fully_escaped(new) and re.search(r'\\["\'\\nt]', old):
+    alike = not ("\\n" in old and "\n" in new)
+    if (
+        alike
+        and _fully_escaped(old)
+        and _fully_escaped(new)
+        and re.search(rf'\\(?:["\'\\nt]|{_UNICODE})', old)
+    ):
         yield Variant("escaped characters", _unescape(old), _unescape(new))
     if "\n" not in old and "\\n" in old and "\\\\n" not in old and "\\\\n" not in new:
-        plain_old = old.replace("\\n", "\n").replace("\\t", "\t")
+        plain_old = _line_ends(old)
         if "\n" in new:
             yield Variant("escaped characters", plain_old, new, refuse=_UNSURE_ESCAPE if "\\n" in new else "")
             return
-        plain_new = new.replace("\\n", "\n").replace("\\t", "\t")
-        refuse = _UNSURE_ESCAPE if _breaks_a_string(plain_old, plain_new) else ""
+        plain_new = _line_ends(new)
+        unsure = _breaks_a_string(plain_old, plain_new) or _has_inner_tab(plain_old, plain_new)
+        refuse = _UNSURE_ESCAPE if unsure else ""
         yield Variant("escaped characters", plain_old, plain_new, refuse=refuse)
     elif "\n" in old and (tabbed := _leading_tabs(old)) != old:
         yield Variant("escaped characters", tabbed, _leading_tabs(new))
 
 
+def with_real_line_ends(old: str, new: str) -> str:
+    r"""``new`` with line ends for its ``\n`` where ``old`` has real ones and lines of it prove what is meant.
+
+    A line that old has, too, with its indentation, is no part of a string: then all of them are line ends, unless
+    that breaks a string.
+    """
+    if "\n" not in old.strip() or "\n" in new.strip() or "\\" in old + new.replace("\\n", ""):
+        return new
+    plain, known = _line_ends(new), set(re.findall(r"(?m)^(?: {2}|\t)[ \t]*\S.*$", old))
+    return plain if known & set(plain.split("\n")[1:]) and not _breaks_a_string(old, plain) else new
+
+
+def _line_ends(text: str) -> str:
+    return text.replace("\\r\\n", "\n").replace("\\n", "\n").replace("\\t", "\t")
+
+
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(lambda m: _PLAIN[m.group(1)], text)
+    return _ESCAPE.sub(lambda m: _PLAIN.get(m.group(1)) or json.loads(f'"\\{m.group(1)}"'), text)
 
 
 def _leading_tabs(text: str) -> str:
@@ -75,7 +159,7 @@ def _fully_escaped(text: str) -> bool:
 
     Line ends may be real: some models escape the quotes only.
     """
-    rest = _ESCAPE.sub(lambda m: "" if m.group(1) in _PLAIN else "\\", text)
+    rest = _ESCAPE.sub(lambda m: "" if m.group(1) in _PLAIN or len(m.group(1)) > 1 else "\\", text)
     return '"' not in rest and "\\" not in rest and not ("\n" in text and "\\n" in text)
 
 
@@ -83,6 +167,12 @@ def _breaks_a_string(old: str, new: str) -> bool:
     """Whether unescaping put a line end into a quoted string of a line that old_string does not have."""
     known = set(old.split("\n"))
     return any(line not in known and _leaves_open(line) for line in new.split("\n"))
+
+
+def _has_inner_tab(old: str, new: str) -> bool:
+    """Whether unescaping put a tab behind words of a line that old_string does not have: it may be in a string."""
+    known = set(old.split("\n"))
+    return any(line not in known and "\t" in line.strip("\t") for line in new.split("\n"))
 
 
 def _leaves_open(line: str) -> bool:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.matching.adapt import LOOK_ALIKES, Reindent, retab, shift
+from tools.matching.adapt import Reindent, retab, shift
+from tools.matching.typography import LOOK_ALIKES
 from tools.patching.model import HunkLine, PatchError
 from tools.text import split_lines
 

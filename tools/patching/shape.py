@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tools.matching.adapt import LOOK_ALIKES
+from tools.matching.typography import LOOK_ALIKES
 from tools.patching.find import LADDER, Rung
 from tools.patching.model import Hunk, HunkLine
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from tools.access import Access, Suggestion, suggestions
 from tools.base import PermissionAsk
-from tools.cutting import head
 from tools.paths import folder_patterns
 from tools.shell.accesses import Paths, Place, is_network
 from tools.shell.meaning import Meaning, meaning
 from tools.shell.options import HERE, PathUse, join
 from tools.shell.syntax import Redirection, Simple, parse
 from tools.shell.words import Word
+from tools.visible import LONGEST_TITLE, shown_brief
 
 __all__ = ["Place", "question"]
 
@@ -32,7 +32,7 @@ _WILD = re.compile(r"[*?]")
 _NOT_EXACT = re.compile(r"[*?\\$`]")
 
 
-def question(command: str, place: Place, *, title: str = "") -> PermissionAsk:
+def question(command: str, place: Place, *, model_says: str = "") -> PermissionAsk:
     """What has to be allowed for a command line. Never raises; what cannot be parsed is an opaque access.
 
     ``targets`` are the texts of all simple commands, those that other commands run included. A command whose words
@@ -43,13 +43,13 @@ def question(command: str, place: Place, *, title: str = "") -> PermissionAsk:
     found = _Question(place)
     found.line(line, place.workspace, 0, place.variables | {"HOME": place.home.as_posix()})
     targets = tuple(found.targets) or (_SHELL + line,)
-    first = (line.splitlines() or [""])[0]
     return PermissionAsk(
         permission="bash",
         targets=targets,
-        title=title.strip() or f"Run {head(first, 100)}",
+        title=f"Run {shown_brief(line, LONGEST_TITLE)}",
         suggestions=found.suggestions(targets),
         detail=command,
+        model_says=model_says.strip(),
         accesses=found.all_accesses(),
         warnings=tuple(found.warnings),
         read_only=found.read_only and bool(found.targets),

@@ -3,7 +3,8 @@
 The editor applies the change as an edit, so that its undo brings back what the person had, and saves. Of a file with
 unsaved changes, these are part of what is shown and approved. An open file without unsaved changes is written on disk
 all the same where the editor could not give exactly the approved bytes: its text is stale, or it shows the file in
-another way (mixed line ends, another encoding), or it cannot save. The editor then reads the file again by itself.
+another way (mixed line ends, another encoding). The editor then reads the file again by itself. Where an editor cannot
+save, as most LSP clients, it takes the edit and the file is written beside, so that the two are equal.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Buffered:
     on_disk: bytes | None
     """What the file held before, which of unsaved text is something else."""
     unsaved: bool = True
+    saves: bool = True
+    """The editor writes the file; else it is written beside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,9 @@ def _of_unsaved(change: FileChange, open_file: OpenFile, name: str) -> Buffered:
 
 def _of_saved(change: FileChange, open_file: OpenFile) -> Buffered | None:
     """None when it is better done on disk."""
-    if change.after is None or change.before is None or change.mode is not None or not open_file.writable:
+    if change.after is None or change.before is None or change.mode is not None:
+        return None
+    if not (open_file.writable or open_file.editable):
         return None
     try:
         before = decode(change.before)
@@ -144,7 +149,8 @@ def _of_saved(change: FileChange, open_file: OpenFile) -> Buffered | None:
             return None  # which the way over the disk then says
     except OSError:
         return None
-    return Buffered(change, before.text, after.text, change.before, unsaved=False)
+    saves = open_file.writable
+    return Buffered(change, before.text, after.text, change.before, unsaved=False, saves=saves)
 
 
 def _editor_keeps(before: str, after: str) -> bool:

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from tools.base import FileChange, Files, ToolError, VersionKeeper
 from tools.merge import MergeConflict, merge
-from tools.open_files import AppliedEdit, EditorGone, NotSaved
+from tools.open_files import AppliedEdit, EditorGone, NotSaved, NotTaken
 from tools.writing import atomic, disk
 from tools.writing.buffers import Buffered, Moved, Parts, content
 from tools.writing.turning import together
@@ -74,7 +74,8 @@ async def write_through(parts: Parts, files: Files, journal: Path | None, late: 
         if left and isinstance(error, Exception):
             raise HalfDone(error, left) from error
         raise
-    return Parts(work.on_disk, [standing.item for standing in work.standing], work.moved)
+    saved = [standing.item for standing in work.standing if standing.item.saves]
+    return Parts(work.on_disk, saved, work.moved)
 
 
 @dataclass(slots=True)
@@ -99,12 +100,19 @@ class _Work:
         for item in parts.buffered:
             try:
                 edit = await self.files.editors.apply(item.change.path, item.before, item.after)
+            except NotTaken:
+                # Nothing of the user's is at stake: an editor that does not want to shows the file's old text.
+                if item.saves or await self._is_unsaved(item):
+                    raise
+                self.on_disk.append(item.change)
             except EditorGone:
                 if item.unsaved:
                     raise
                 self.on_disk.append(item.change)
             else:
                 self.standing.append(_Standing(item, edit))
+                if not item.saves:
+                    self.on_disk.append(item.change)
         for move in parts.moved:
             await self._move(move)
         self.on_disk += [rest for move in self.moved if (rest := move.rest) is not None]
@@ -115,7 +123,12 @@ class _Work:
             self.written = True
         # Last those whose unsaved text would get to the disk too: this cannot be undone there.
         for standing in sorted(self.standing, key=lambda one: one.item.unsaved):
-            await self._save(standing)
+            if standing.item.saves:
+                await self._save(standing)
+
+    async def _is_unsaved(self, item: Buffered) -> bool:
+        opened = await asyncio.to_thread(self.files.editors.opened, item.change.path)
+        return opened is not None and opened.unsaved
 
     async def _move(self, move: Moved) -> None:
         try:

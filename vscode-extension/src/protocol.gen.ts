@@ -1263,8 +1263,14 @@ export interface PermissionRequest {
   tool: string;
   permission: string;
   targets: string[];
+  /** One line that says what would be done, a command itself included; of a long one how much is left out. */
   title: string;
+  /** All of what would be done: a command, a prompt. */
   detail: string;
+  /** The model's own words about it, which may be wrong: show them last, and as the model's. */
+  modelSays: string;
+  /** What else there is to know, e.g. that a command runs outside of the sandbox. */
+  notes: string[];
   files: FileDiff[];
   /**
    * What the answer "always" remembers, when the person does not change it. None: "always" is not offered, because

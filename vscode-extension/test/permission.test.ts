@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changed, draftsOf, grantsOf, isBroad, type GrantDraft } from "../src/permission/grants";
-import { forgottenLine, grantRow, jobRow, MODES, modeWords, reasonLines, rememberedLine, ruleRow, ruleText, scopesFor, shortPath, verb, whose, type ReasonLine } from "../src/permission/words";
+import { forgottenLine, grantRow, headline, jobRow, MODES, modeWords, reasonLines, rememberedLine, ruleRow, ruleText, scopesFor, shortPath, verb, whose, type ReasonLine } from "../src/permission/words";
+import { visibleLine } from "../src/chat/webview/visible";
 import type { Mode, RuleSource } from "../src/protocol.gen";
 import { grant, reason, request, rule } from "./fakes/protocol";
 
@@ -14,6 +15,25 @@ const said = ({ verb: does, targets, rule: by, why }: ReasonLine): string => [do
 test("one thing that the card shows anyway is not said again", () => {
   const asked = request("r", { permission: "bash", targets: ["git log"], reasons: [reason("bash", "git log")] });
   assert.deepEqual(reasonLines(asked).map(said), ["the built-in rule bash: * → ask"]);
+});
+
+test("a card's heading leaves out only a command that stands below it in full", () => {
+  const long = `printf ${"x".repeat(300)}\nrm -rf tests`;
+  for (const [title, detail, expected] of [
+    ["Run git push --force", "git push --force", "Run"],
+    ["Run  ls\u202e", " ls\u202e\n", "Run"],
+    ["Outside of the sandbox: Run npm ci", "npm ci", "Outside of the sandbox: Run"],
+    ["Job: kill job_1: npm run dev", "npm run dev", "Job: kill job_1"],
+    [`Run ${long.slice(0, 160)}… (153 more characters)`, long, "Run"],
+    ["Run ls␊rm -rf tests", "ls\nrm -rf tests", "Run"],
+    // Another command than the one below: both are told.
+    ["Run the unit tests", "git push --force", "Run the unit tests"],
+    ["Run git push… (9 more characters)", "git pull --rebase", "Run git push… (9 more characters)"],
+    ["Build this plan?", "", "Build this plan?"],
+  ] as const) {
+    assert.equal(headline(request("r", { permission: "bash", files: [], title: visibleLine(title), detail })), visibleLine(expected));
+  }
+  assert.equal(headline(request("r", { detail: "a.py" })), "Edit a.py (+1 -1)");
 });
 
 test("an older daemon's request has one rule and no reasons", () => {

@@ -94,6 +94,13 @@ test("arguments show while their JSON is still being received", () => {
   assert.equal(toolView(state, part).path, "src/a.py");
 });
 
+test("a command's card shows the command; what the model calls it is only the model's words", () => {
+  const part = call("c1", "bash", { description: "Run the unit tests", command: "git push --force", reason: "needs the network" });
+  const view = toolView(play([event(1, "message_added", { message: message("assistant", 2, [part]), affectedGoals: [] })]), part);
+  assert.equal(view.title, "git push --force");
+  assert.equal(view.modelSays, "Run the unit tests Reason: needs the network");
+});
+
 test("live output is kept to its end, and ends with the result", () => {
   const state = play([delta({ kind: "tool_output", toolCallId: "c1", text: "x".repeat(30_000) + "end" })]);
   assert.equal(state.progress["c1"]?.output.length, 20_000);

@@ -28,10 +28,13 @@ from daemon.explore.copies.placed import PlacedCopies, PlacedCopy
 from daemon.explore.copies.places import Place
 from daemon.explore.copies.programs import Stop
 from daemon.explore.copies.written_patch import write_patch
+from daemon.store.regular import read_regular
 
 _BASE = "base"
 _LINK = 0o120000
 _PIECE = 1 << 20
+_MAX_IGNORE = 1_000_000
+"""Bytes of a ``.gitignore``; a larger one is as if it did not exist."""
 _TRIES = 10
 """How often a file is copied that changes meanwhile."""
 _WAIT_S = 0.05
@@ -95,7 +98,8 @@ def ignored_names(workspace: Path) -> tuple[str, ...]:
     """What is left out: heavy folders, and plain names in the top folder's ``.gitignore``."""
     names = list(HEAVY)
     try:
-        lines = (workspace / ".gitignore").read_text("utf-8", "surrogateescape").splitlines()
+        data = read_regular(workspace / ".gitignore", _MAX_IGNORE)
+        lines = data.decode("utf-8", "surrogateescape").splitlines()
     except OSError:
         lines = []
     for line in lines:

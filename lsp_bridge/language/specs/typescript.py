@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+from lsp_bridge.disk_text import read_regular
 from lsp_bridge.language.specs.base import Command, Place, ServerSpec, Setup, Unusable, languages
 from lsp_bridge.language.specs.tsserver_pull import pulled_from_tsserver
 
@@ -115,8 +116,8 @@ def _real(program: Path) -> Path:
 def _major(package: Path) -> int | None:
     """The major version of the TypeScript in the folder ``package``; None when it is none."""
     try:
-        with (package / "package.json").open("rb") as file:
-            manifest: object = json.loads(file.read(_MAX_MANIFEST))
+        data = read_regular(package / "package.json", _MAX_MANIFEST)
+        manifest: object = json.loads(data or b"null")
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(manifest, dict):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from daemon.model.messages import Message, Role
 from daemon.store.base import TraceStore
+from tests.examples import examples
 from tests.fakes.stores import ID, added, branch_trace, message, trace
 
 ROLES: tuple[Role, ...] = ("user", "assistant", "tool")
@@ -116,7 +117,9 @@ def test_odd_names_of_goals_are_told_apart(store: TraceStore) -> None:
     st.one_of(st.none(), st.frozensets(st.sampled_from([None, "1", "2", "3"]))),
     st.one_of(st.none(), st.sampled_from(ROLES)),
 )
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_a_page_is_what_the_words_of_the_protocol_say(
     empty: TraceStore,
     made: list[tuple[Role, str | None, bool]],

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from daemon.model.events import MessageAdded, Notice, SessionCreated, TurnStarted
 from daemon.model.goals import Goal, GoalTree
 from daemon.store.base import StoreError, TraceStore, UnknownTrace
+from tests.examples import examples
 from tests.fakes.stores import BACKENDS, DURABLE, ID, NOW, TEARS, added, message, started, trace
 
 OTHER = "20260101-000001-bbbbbb"
@@ -134,7 +135,7 @@ def test_half_a_character_from_a_model_is_stored_and_read(store: TraceStore, tex
 
 @pytest.mark.parametrize("backend", DURABLE)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=50), max_size=8), st.integers(0, 9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_any_text_survives(backend: str, texts: list[str], after: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = BACKENDS[backend](Path(folder))

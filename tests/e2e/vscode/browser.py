@@ -39,8 +39,10 @@ FLAGS = (
     # /dev/shm is 64 MB in many containers, which a workbench can fill.
     "--disable-dev-shm-usage",
 )
-PACKAGES = ("chromium", "fonts-dejavu-core", "ripgrep", "bubblewrap")
+PACKAGES = ("chromium", "fonts-dejavu-core", "ripgrep", "bubblewrap", "neovim")
 """Debian packages for a bare CI machine: without a font all text is boxes, without bwrap there is no sandbox."""
+PROGRAMS = ("bwrap", "nvim")
+"""Besides the browser, what tests run and no package of Python or npm brings."""
 
 MISSING = (
     "No Chromium, Chrome or Edge was found, and the end-to-end tests in real VS Code need one.\n"
@@ -75,7 +77,7 @@ def apt_install() -> None:
 def main(arguments: list[str]) -> int:
     """Print the browser's path."""
     found = find()
-    complete = found is not None and shutil.which("bwrap") is not None
+    complete = found is not None and all(map(shutil.which, PROGRAMS))
     if not complete and "--install" in arguments and may_install():
         try:
             apt_install()

@@ -68,6 +68,22 @@ async def test_everything_is_looked_at_when_nothing_else_is_to_be_done(collector
     tending.cancel()
 
 
+async def test_what_died_out_of_sight_is_looked_for_soon(collector: Collector) -> None:
+    mark = collector.born()
+    circle = Circle()
+    seen = weakref.ref(circle)
+    gc.collect()
+    del circle
+    tending = asyncio.create_task(collector.tend(looks_s=0.001))
+    collector.died(collector.born())  # never out of sight: no reason to look
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+    assert seen() is not None
+    collector.died(mark)
+    await until(lambda: seen() is None, "the look at everything")
+    tending.cancel()
+
+
 async def test_nothing_is_looked_at_while_there_is_work() -> None:
     times = iter(range(10**6))
     asked: list[int] = []

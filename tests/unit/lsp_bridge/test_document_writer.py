@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from lsprotocol import types
 
 from lsp_bridge.text_edits import text_edits
 from tests.fakes.bridge import Door, Raw, served
-from tests.fakes.lsp_editor import Editor, attached, results
+from tests.fakes.lsp_editor import CAPABILITIES, Editor, attached, results
 from tests.fakes.models import Call
 from tests.fakes.waiting import until
 
@@ -51,6 +52,84 @@ async def test_an_editor_that_cannot_save_is_not_touched() -> None:
         assert edit["isError"]
         assert "save or discard" in edit["content"]
         assert (editor.path.read_bytes(), editor.applied) == (b"on disk\r\n", [])
+
+
+SAYS_NO_VERSIONS = {"workspace": {"applyEdit": True, "workspaceEdit": {"resourceOperations": ["rename"]}}}
+"""As Neovim, which takes edits of a version nevertheless."""
+
+
+@asynccontextmanager
+async def shown(
+    *later: Call | str, able: dict[str, Any] = CAPABILITIES
+) -> AsyncGenerator[tuple[Door, Editor, Raw]]:
+    """An editor that cannot save and has a.txt open, without changes, and a model that reads and edits it."""
+    steps = (
+        Call("read", {"file_path": "a.txt"}),
+        Call("edit", {"file_path": "a.txt", "old_string": "one", "new_string": "two"}),
+        *later,
+        "done",
+    )
+    async with served(*steps) as door:
+        path = door.bench.workspace / "a.txt"
+        path.write_bytes(b"one 1\nlast\n")
+        async with attached(door, path, can_save=False, able=able) as editor:
+            yield door, editor, await door.client("chat", settings=ALLOW)
+
+
+@pytest.mark.parametrize("able", [CAPABILITIES, SAYS_NO_VERSIONS])
+async def test_an_editor_that_cannot_save_shows_what_is_written_on_disk(able: dict[str, Any]) -> None:
+    again = Call("edit", {"file_path": "a.txt", "old_string": "last", "new_string": "end"})
+    async with shown(again, able=able) as (door, editor, client):
+        _, first, second = await results(client)
+        assert not first["isError"] and not second["isError"], (first["content"], second["content"])
+        assert editor.applied == ["two 1\nlast\n", "two 1\nend\n"]
+        assert editor.path.read_bytes() == b"two 1\nend\n"
+        assert door.bridge.unsaved_text(editor.path) is None
+
+
+async def test_an_undo_reaches_the_buffer_of_an_editor_that_cannot_save() -> None:
+    async with shown() as (door, editor, client):
+        await results(client)
+        [listed] = (await client.request("goalwright/session/list"))["sessions"]
+        await client.request("goalwright/history/undo", {"sessionId": listed["trace"]["traceId"]})
+        assert (editor.text, editor.path.read_bytes()) == ("one 1\nlast\n", b"one 1\nlast\n")
+        assert door.bridge.unsaved_text(editor.path) is None
+
+
+@pytest.mark.parametrize("refusal", ["applied: false", "error", "gone"])
+async def test_an_editor_that_does_not_take_the_edit_is_left_with_the_old_text(refusal: str) -> None:
+    async with shown() as (_, editor, client):
+        if refusal == "gone":
+            editor.leaves_on = "workspace/applyEdit"
+        else:
+            editor.answers["workspace/applyEdit"] = {"applied": False} if refusal != "error" else []
+        _, edit = await results(client)
+        assert not edit["isError"], edit["content"]
+        assert (editor.path.read_bytes(), editor.text) == (b"two 1\nlast\n", "one 1\nlast\n")
+
+
+async def test_what_is_typed_meanwhile_in_an_editor_that_cannot_save_is_kept() -> None:
+    async with shown() as (_, editor, client):
+        editor.on_edit = lambda: editor.type("one 1\nlast\ntyped\n")
+        _, edit = await results(client)
+        assert edit["isError"]
+        assert "perhaps its text changed" in edit["content"]
+        assert (editor.path.read_bytes(), editor.text) == (b"one 1\nlast\n", "one 1\nlast\ntyped\n")
+
+
+async def test_a_write_that_fails_leaves_no_edit_in_an_editor_that_cannot_save() -> None:
+    async with shown() as (_, editor, client):
+        # Somebody writes the file between the edit of the buffer and that of the file.
+
+        def write() -> None:
+            if not editor.applied:
+                editor.path.write_bytes(b"other\n")
+
+        editor.on_edit = write
+        _, edit = await results(client)
+        assert edit["isError"]
+        assert editor.path.read_bytes() == b"other\n"
+        assert editor.text == "one 1\nlast\n"
 
 
 async def test_text_that_could_not_be_saved_is_put_back() -> None:

@@ -14,6 +14,7 @@ from lsp_bridge.editor.arguments import About, Point, Problem, Span
 from lsp_bridge.editor.given import MESSAGE, MOST, code_action_params, problem
 from lsp_bridge.editor.names import EXPLAIN
 from lsp_bridge.editor.prompts import exact, prompt, reference, withheld
+from tests.examples import in_full
 
 HERE = {"start": {"line": 3, "character": 0}, "end": {"line": 3, "character": 1}}
 GOOD = {"range": HERE, "message": "bad", "severity": 2, "source": "checker", "code": 7}
@@ -66,7 +67,8 @@ def test_of_many_problems_those_of_the_place_are_taken_each_once_and_short() -> 
         return {"range": {"start": point, "end": point}, "message": message}
 
     elsewhere = [at(line, "x") for line in range(4, 900)]
-    here = [at(3, f"{number % 50} " + "m" * 9_000) for number in range(90_000)]
+    texts = [f"{number} " + "m" * 9_000 for number in range(50)]
+    here = [at(3, texts[number % 50]) for number in range(in_full(90_000, 2_000))]
     found = kept(*elsewhere, *here)["diagnostics"]
     assert len(found) == MOST
     assert all(one["range"]["start"]["line"] == 3 and len(one["message"]) == MESSAGE for one in found)

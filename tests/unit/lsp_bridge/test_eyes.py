@@ -330,6 +330,21 @@ async def test_other_files_that_the_change_broke_are_told_five_at_most_and_none_
     assert [problem.path.name for problem in report.problems] == names[:5]
 
 
+async def test_a_file_that_an_undo_changes_meanwhile_is_not_broken_by_the_change(scene: Scene) -> None:
+    async def restored(editor: FakeEditor, question: dict[str, Any]) -> Any:
+        if question["since"]:
+            await scene.eyes.changed(scene.root / "b.bad")
+        return editor.truth(question)
+
+    editor = FakeEditor()
+    scene.attach(editor)
+    scene.write(a_bad="x\n", b_bad="y\n")
+    broken = diagnostic(0, "was there before")
+    editor.others = [{"uri": (scene.root / "b.bad").as_uri(), "freshness": "fresh", "diagnostics": [broken]}]
+    editor.then = restored
+    assert lines(await scene.change(a_bad="fine\n")) == []
+
+
 async def test_a_deleted_file_is_asked_about_for_the_sake_of_the_others(scene: Scene) -> None:
     editor = FakeEditor()
     scene.attach(editor)

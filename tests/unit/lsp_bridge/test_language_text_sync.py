@@ -14,6 +14,7 @@ from lsp_bridge.language.text_sync import (
     common_tail,
     content_changes,
 )
+from tests.examples import examples
 
 ENCODINGS: tuple[PositionEncoding, ...] = ("utf-8", "utf-16", "utf-32")
 texts = st.lists(
@@ -50,13 +51,13 @@ def apply(text: str, changes: list[dict[str, Any]], encoding: PositionEncoding) 
     return text
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(texts, texts, st.sampled_from(ENCODINGS))
 def test_the_edits_make_the_new_text_of_the_old(before: str, after: str, encoding: PositionEncoding) -> None:
     assert apply(before, content_changes(before, after, "incremental", encoding), encoding) == after
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(texts, texts, texts, texts, st.sampled_from(ENCODINGS))
 def test_an_edit_in_the_middle_makes_it_too(
     head: str, old: str, new: str, tail: str, encoding: PositionEncoding

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import stat
+import weakref
 from pathlib import Path
 
 import pytest
 
 from lsp_bridge import listen
 from lsp_bridge.handshake import UNAUTHORIZED, preamble
+from lsp_bridge.server import ClientServer
 from tests.fakes.bridge import TOKEN, Door, Raw, served
 from tests.fakes.waiting import until
 
@@ -198,3 +201,63 @@ async def test_the_core_does_not_know_of_clients_that_never_got_in(tmp_path: Pat
             client.send_bytes(line)
             await client.hung_up()
         assert door.bench.core.clients == 0
+
+
+@pytest.mark.parametrize("said", [b"", b"GOALWRI", preamble(TOKEN), preamble(TOKEN) + b"Content-Le"])
+async def test_connections_that_say_nothing_keep_nobody_out(said: bytes) -> None:
+    async with served() as door:
+        silent: list[Raw] = []
+        for _ in range(listen.MAX_SILENT + 20):
+            silent.append(await door.raw())
+            silent[-1].send_bytes(said)
+        await still_serves(door)
+        for client in silent[:20]:
+            await client.hung_up()
+        await until(lambda: door.bench.core.clients == 0)
+        await until(lambda: len(door.listener._connections) <= listen.MAX_SILENT)
+
+
+async def test_one_that_has_said_something_is_not_closed_for_those_that_have_not() -> None:
+    async with served() as door:
+        client = await door.client()
+        for _ in range(listen.MAX_SILENT + 5):
+            await door.raw()
+        assert (await client.request("goalwright/daemon/status"))["clients"] == 1
+
+
+async def test_nothing_is_left_of_a_connection_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[object]] = []
+
+    class Watched(ClientServer):
+        def __init__(self, *args: object) -> None:
+            super().__init__(*args)  # type: ignore[arg-type]
+            made.extend(map(weakref.ref, (self, self._server, self._server.protocol, self._requests)))
+
+    monkeypatch.setattr(listen, "ClientServer", Watched)
+    async with served() as door:
+
+        async def come_and_go() -> None:
+            client = await door.client(settings={"model": "fake/model"})
+            await client.request("goalwright/daemon/status")
+            session = (await client.request("goalwright/session/new", {}))["session"]["trace"]["traceId"]
+            await client.request("goalwright/session/load", {"sessionId": session})
+            await client.refused("textDocument/nothing", {})
+            await client.close()
+            door._clients.clear()
+            await until(lambda: not door.listener._connections)
+
+        for _ in range(3):
+            await come_and_go()
+        gc.collect()
+        assert len(made) == 12
+        assert not [ref for ref in made if ref() is not None]
+
+
+async def test_connections_share_what_is_large() -> None:
+    async with served() as door:
+        one, other = await door.client(), await door.client()
+        await until(lambda: door.bench.core.clients == 2)
+        servers = [found for found in gc.get_objects() if isinstance(found, ClientServer)]
+        assert len({id(server._server.protocol._converter) for server in servers}) == 1
+        await one.close()
+        await other.close()

@@ -52,6 +52,24 @@ async def test_the_configured_model_wins_then_keys_in_order(
     assert choice.demo == (model == DEMO)
 
 
+async def test_a_server_without_a_model_says_how_to_name_one() -> None:
+    choice = await default_model({"OPENAI_BASE_URL": "http://me:pw@127.0.0.1:8080/v1"}, None, no_ollama)
+    assert choice.demo
+    assert "`--model openai/NAME`" in choice.notice
+    assert "http://127.0.0.1:8080/v1" in choice.notice
+    assert "pw" not in choice.notice
+
+
+async def test_a_local_model_is_called_a_real_one() -> None:
+    async def has_one(env: Mapping[str, str]) -> list[str] | None:
+        return ["qwen3:8b"]
+
+    choice = await default_model({}, None, has_one)
+    assert choice.notice.startswith("Using the local model qwen3:8b of Ollama. To use another one,")
+    assert "real model" not in choice.notice
+    assert "start Ollama" not in choice.notice
+
+
 async def test_with_nothing_the_demo_answers_and_says_how_to_get_a_model() -> None:
     choice = await default_model({}, None, no_ollama)
     assert choice.demo
@@ -134,9 +152,10 @@ def test_only_provider_variables_are_handed_over() -> None:
         "OLLAMA_HOST",
         "GROQ_API_KEY",
         "TOGETHER_AI_API_BASE",
+        "AWS_SECRET_ACCESS_KEY",
     ):
         assert is_provider_variable(name)
-    for name in ("PATH", "HOME", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "_API_KEY", "X_API_KEY_FILE"):
+    for name in ("PATH", "HOME", "GITHUB_TOKEN", "_API_KEY", "X_API_KEY_FILE"):
         assert not is_provider_variable(name)
 
 

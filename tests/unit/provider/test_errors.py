@@ -7,7 +7,16 @@ from email.utils import formatdate
 import pytest
 
 from daemon.provider.base import ModelRequest
-from daemon.provider.errors import Failure, classify, error_for, host_of, redact, retry_after, shown_url
+from daemon.provider.errors import (
+    Failure,
+    classify,
+    error_for,
+    host_of,
+    redact,
+    retry_after,
+    shown_url,
+    window_in,
+)
 from daemon.provider.litellm import target_for
 from tests.fakes.model_requests import request
 
@@ -39,6 +48,57 @@ from tests.fakes.model_requests import request
 )
 def test_kinds(failure: Failure, expected: tuple[str, bool]) -> None:
     assert classify(failure) == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "window"),
+    [
+        ("prompt is too long: 215000 tokens > 200000 maximum", 200_000),
+        ("input length and `max_tokens` exceed context limit: 190000 + 16000 > 200000, decrease", 200_000),
+        (
+            "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000",
+            8_192,
+        ),
+        ("This model's maximum context length is 128,000 tokens. However, you requested 130000", 128_000),
+        (
+            "request (13214 tokens) exceeds the available context size (12288 tokens), try increasing it",
+            12_288,
+        ),
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: 16000. This model's maximum context length is "
+            "12288 tokens and your request has 4000 input tokens (16000 > 12288 - 4000).",
+            12_288,
+        ),
+        ("The decoder prompt (length 13000) is longer than the maximum model length of 12288.", 12_288),
+        ("The input (13000 tokens) is longer than the model's context length (12288 tokens).", 12_288),
+        (
+            "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with "
+            "context length of only 4096 tokens, which is not enough.",
+            4_096,
+        ),
+        ("Prompt contains 40000 tokens, too large for model with 32768 maximum context length", 32_768),
+        (
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            1_048_576,
+        ),
+        ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens", 4_096),
+        ("This model's maximum prompt length is 131072 but the request contains 140000 tokens.", 131_072),
+        ("the request exceeds the available context size. try increasing the context size", None),
+        ("prompt too long; exceeded max context length by 123 tokens", None),
+        ("Your input exceeds the context window of this model.", None),
+        ("maximum context length is 0 tokens", None),
+    ],
+)
+def test_the_window_that_an_overflow_tells(message: str, window: int | None) -> None:
+    assert window_in(message) == window
+    error = error_for(Failure(400, "", message), host="h", key_name="K", env={})
+    assert (error.kind, error.window) == ("overflow", window)
+
+
+def test_the_window_may_stand_beside_the_message() -> None:
+    body = "{'error': {'type': 'exceed_context_size_error', 'n_prompt_tokens': 13214, 'n_ctx': 12288}}"
+    error = error_for(Failure(500, "", "context size exceeded", body=body), host="h", key_name="K", env={})
+    assert (error.kind, error.window, error.retryable) == ("overflow", 12_288, False)
 
 
 def test_messages_say_what_to_do_and_never_show_a_key() -> None:

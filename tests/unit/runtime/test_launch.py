@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 
 from daemon.runtime import RuntimePaths
 from lsp_bridge.client import Client
-from lsp_bridge.launch import Greeting, Launcher, LaunchError, daemon_command, ensure_daemon
+from lsp_bridge.launch import Greeting, Launcher, LaunchError, daemon_command, ensure_daemon, passed_on
 from tests.fakes import daemon_server
 from tests.fakes.daemon_server import FakeDaemon
 from tests.fakes.waiting import until
@@ -273,3 +274,61 @@ def test_daemon_is_found_when_this_code_came_by_pythonpath(monkeypatch: pytest.M
 def kill_children() -> None:
     for child in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split():
         kill(int(child))
+
+
+async def test_a_daemon_is_started_without_secrets_in_its_environment(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = Launcher(home=tmp_path / "home", command=FAKE)
+    (tmp_path / "home").mkdir()
+    elsewhere = tmp_path / "dotfiles.json"
+    elsewhere.write_text(json.dumps({"environment": ["MINE", "OUR_*", 3], "mode": "no mode"}))
+    (tmp_path / "home" / "config.json").symlink_to(elsewhere)
+    given = ("GITHUB_TOKEN", "ANTHROPIC_API_KEY", "AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "OUR_TOKEN")
+    for name in (*given, "MINE", "OUR_SHOP", "NODE_ENV"):
+        monkeypatch.setenv(name, f"value-of-{name}")
+    client, address = await launcher.connect(workspace, HELLO)
+    try:
+        entries = Path(f"/proc/{address.pid}/environ").read_bytes().split(b"\0")
+        names = {entry.partition(b"=")[0].decode() for entry in entries}
+        assert not names & set(given)
+        assert {"PATH", "MINE", "OUR_SHOP", "NODE_ENV", "GOALWRIGHT_HOME"} <= names
+    finally:
+        await client.close()
+        kill(address.pid)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"environment": "A"}', "{" * 100_000, '{"environment": {"A": 1}}']
+)
+def test_a_setting_that_cannot_be_read_passes_nothing_on(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    assert passed_on(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
+def test_the_memory_of_a_daemon_is_private() -> None:
+    program = """
+import ctypes, os, subprocess
+from daemon.runtime import keep_memory_private
+if os.getuid() == 0:  # nothing is kept from root
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as a process that was started by this user
+def tried(command):
+    return subprocess.run(["sh", "-c", command], stdout=-3, stderr=-3).returncode == 0
+looks = [f"cat /proc/{os.getpid()}/environ", f"ls /proc/{os.getpid()}/fd", f"readlink /proc/{os.getpid()}/cwd"]
+print([tried(look) for look in looks])
+keep_memory_private()
+print([tried(look) for look in looks])
+# What the daemon itself can do, and what it starts.
+print(len(open("/proc/self/statm").read().split()), os.path.realpath(f"/proc/self/fd/{os.open('/', os.O_RDONLY)}"))
+print(tried("cat /proc/$$/environ && ls /proc/$$/fd"))
+"""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program], cwd="/", capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == ["[True, True, True]", "[False, False, False]", "7 /", "True"], (
+        done.stderr
+    )

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from daemon.provider.variables import provider_env, without_provider_env
+from daemon.provider.variables import provider_env
 from lsp_bridge.launch import Launcher
 from lsp_bridge.terminal.approval import TtyReader
 from lsp_bridge.terminal.console import Console
@@ -108,9 +108,9 @@ def test_variables_of_the_providers_are_recognised() -> None:
         "OPENAI_BASE_URL",
     ]
     names += ["OPENAI_API_BASE", "OLLAMA_HOST", "GROQ_API_KEY", "AZURE_API_BASE"]
-    environ = dict.fromkeys([*names, "PATH", "API_KEYS", "GITHUB_TOKEN"], "x")
+    names += ["AWS_SECRET_ACCESS_KEY", "AWS_REGION", "GOOGLE_APPLICATION_CREDENTIALS", "AZURE_API_VERSION"]
+    environ = dict.fromkeys([*names, "PATH", "API_KEYS", "GITHUB_TOKEN", "AWS_PAGER"], "x")
     assert sorted(provider_env(environ)) == sorted(names)
-    assert sorted(without_provider_env(environ)) == ["API_KEYS", "GITHUB_TOKEN", "PATH"]
 
 
 async def test_known_session_is_gone_on_with(terminal: Terminal) -> None:
@@ -287,6 +287,7 @@ async def test_json_has_only_json_on_stdout_and_the_result_last(terminal: Termin
         "sessionId": "s1",
         "stopReason": "end_turn",
         "detail": "",
+        "exitCode": 0,
         "usage": {"input": 100, "output": 20, "cacheRead": 1000, "cacheWrite": 0, "cost": 0.001},
     }
 
@@ -347,11 +348,109 @@ async def test_a_limit_stops_a_script_even_with_yes_and_tells_what_to_do(
     terminal: Terminal, yes: bool
 ) -> None:
     terminal.fake.script = over_budget
-    assert await terminal.run(yes=yes) == 3
+    assert await terminal.run(yes=yes) == 5
     said = terminal.text + terminal.told
     assert "$5.02 of $5.00" in said
     assert "goalwright budget" in said
     assert "to allow everything" not in said
+
+
+def loop(command: str = "ls") -> dict[str, Any]:
+    return {
+        "permission": "doom_loop",
+        "title": "The agent called bash three times with the same input. Go on?",
+        "targets": ["bash"],
+        "detail": json.dumps({"command": command}),
+        "suggestions": [],
+    }
+
+
+async def test_a_repeated_call_is_refused_with_words_and_then_ends_the_run(terminal: Terminal) -> None:
+    replies: list[dict[str, Any]] = []
+
+    async def script(turn: Turn) -> str:
+        for at, command in enumerate(["ls", "pwd", "ls"]):
+            replies.append(await turn.ask(f"r{at}", **loop(command)))
+            if not replies[-1].get("feedback"):
+                return "permission_denied"
+        return "end_turn"
+
+    terminal.fake.script = script
+    assert await terminal.run(yes=True) == 5
+    assert [reply["reply"] for reply in replies] == ["reject"] * 3
+    assert "do something else" in replies[0]["feedback"]
+    assert "do something else" in replies[1]["feedback"]
+    assert not replies[2].get("feedback")
+    assert "the model repeats itself" in terminal.text
+
+
+async def test_a_model_that_finds_ever_new_loops_is_stopped(terminal: Terminal) -> None:
+    async def script(turn: Turn) -> str:
+        for at in range(50):
+            if not (await turn.ask(f"r{at}", **loop(str(at)))).get("feedback"):
+                return "permission_denied"
+        return "end_turn"
+
+    terminal.fake.script = script
+    assert await terminal.run(yes=True) == 5
+    assert len(terminal.fake.params("goalwright/permission/reply")) == 6
+
+
+async def test_a_repeated_call_ends_a_run_without_a_terminal(terminal: Terminal) -> None:
+    async def script(turn: Turn) -> str:
+        reply = await turn.ask(**loop())
+        return "end_turn" if reply.get("feedback") else "permission_denied"
+
+    terminal.fake.script = script
+    assert await terminal.run() == 5
+    assert "the model repeats itself" in terminal.told
+
+
+@pytest.mark.parametrize(
+    ("stop", "notice", "code"),
+    [
+        ("end_turn", None, 0),
+        ("end_turn", ("written_call", "info"), 0),
+        ("error", ("written_call", "error"), 4),
+        ("error", ("written_call", "warning"), 1),
+        ("error", None, 1),
+        ("permission_denied", ("run_limit", "warning"), 5),
+        ("permission_denied", None, 3),
+        ("max_tokens", None, 1),
+    ],
+)
+async def test_the_exit_code_tells_why_a_run_ended(
+    terminal: Terminal, stop: str, notice: tuple[str, str] | None, code: int
+) -> None:
+    async def script(turn: Turn) -> str:
+        if notice is not None:
+            turn.event("notice", code=notice[0], level=notice[1], text="What happened.")
+        return stop
+
+    terminal.fake.script = script
+    assert await terminal.run(json=True) == code
+    assert terminal.json_lines[-1]["exitCode"] == code
+    # What is said as the error at the end is not said twice.
+    terminal.err.truncate(0)
+    terminal.out.truncate(0)
+    assert await terminal.run() == code
+    assert ("What happened." in terminal.told) == (notice == ("written_call", "info"))
+
+
+@pytest.mark.parametrize(("chosen", "code"), [(None, 4), ("demo/demo", 0)])
+async def test_the_demo_is_no_success_unless_it_was_chosen(
+    terminal: Terminal, chosen: str | None, code: int
+) -> None:
+    terminal.fake.demo = True
+    assert await terminal.run(model=chosen) == code
+    assert ("nothing was done: no model is set up" in terminal.told) == (code == 4)
+
+
+async def test_limits_of_a_run_go_to_the_daemon_as_settings(terminal: Terminal) -> None:
+    await terminal.run(limits={"unattended_steps": 7})
+    options = terminal.fake.params("initialize")[0]["initializationOptions"]
+    assert options["settings"] == {"unattended_steps": 7}
+    assert options["unattended"] is True
 
 
 async def test_a_person_is_asked_whether_to_go_on_beyond_a_limit(terminal: Terminal) -> None:

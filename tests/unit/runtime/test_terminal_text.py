@@ -110,6 +110,7 @@ def test_change_of_line_ends_can_be_seen_in_a_diff() -> None:
         ("a\x9b0K\x85b", "a<U+009B>0K<U+0085>b"),
         ("x\u202e\u2066y\u200b\u2028", "x<U+202E><U+2066>y<U+200B><U+2028>"),
         ("a\u3164=\U000e0041", "a<U+3164>=<U+E0041>"),
+        ("rm\u2800x\u034fy\ufe01", "rm<U+2800>x<U+034F>y<U+FE01>"),
     ],
 )
 def test_nothing_of_what_is_approved_is_hidden(hidden: str, seen: str) -> None:

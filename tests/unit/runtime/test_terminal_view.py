@@ -234,7 +234,8 @@ def test_request_hides_nothing_of_what_is_approved() -> None:
     assert [
         line for line in screen.lines if "␛]; touch PWNED;␇" not in line or "touch TAIL" not in line
     ] == []
-    assert len(screen.lines) == 4
+    # The title says the whole command, so it is not said again.
+    assert len(screen.lines) == 3
     grants = [{"permission": "bash", "pattern": pattern} for pattern in (evil, "a\nb")]
     request = {"permission": "bash", "suggestions": grants}
     assert suggestion_words(request).endswith("; touch TAIL, a␊b")

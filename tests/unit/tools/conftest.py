@@ -3,11 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
-
-# Time is never what a test is about, and the machine is shared.
-settings.register_profile("goalwright", deadline=None)
-settings.load_profile("goalwright")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
+from tests.examples import in_full
 from tests.fakes.dying_disk import (
     CALLS,
     CHANGING,
@@ -138,7 +139,7 @@ def test_a_recovery_killed_at_any_call_is_finished_by_the_next(
     for first in range(1, field.count + 1):
         second = 0
         while True:
-            second += 1
+            second += in_full(1, 3)
             interrupted(field, DyingOs(first, counted=CHANGING))
             with dying(DyingOs(second, counted=CHANGING)) as system:
                 atomic.recover(field.journal)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree, turning
 from tools.base import FileChange
 from tools.writing import atomic
@@ -228,7 +229,7 @@ def eight(root: Path) -> list[FileChange]:
 @pytest.mark.parametrize("damage", [_truncated, _flipped, _shuffled])
 @pytest.mark.parametrize("make", [eight, turning])
 @given(seed=st.integers(0, 2**32), stop=st.integers(0, 60))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 def test_a_damaged_record_stops_nothing_and_destroys_nothing(
     tmp_path_factory: pytest.TempPathFactory,
     damage: Callable[[bytes, random.Random], bytes],

@@ -12,7 +12,7 @@ import pytest
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools import process, warded
 from tools.base import ChangeKind, CommandChange, PermissionDenied, ToolError, ToolResult
-from tools.bash import BashInput, BashTool
+from tools.bash import BashInput, BashTool, exact_suggestions
 
 
 @pytest.fixture
@@ -64,6 +64,35 @@ async def test_the_command_is_asked_for_before_it_runs(ctx: FakeToolContext) -> 
     assert ask.detail == "touch made && git log -3"
 
 
+async def test_what_was_run_is_told_and_not_what_the_model_calls_it(ctx: FakeToolContext) -> None:
+    line = f"echo one\necho {'x' * 300}"
+    result = await BashTool().run(BashInput(command=line, description="Run the unit tests"), ctx)
+    (ask,) = ctx.permission.asks
+    assert result.title == f"echo one␊{line[9:160]}… ({len(line) - 160} more characters)"
+    assert (ask.title, ask.detail) == (f"Run {result.title}", line)
+    assert ask.model_says == "Run the unit tests"
+
+
+@pytest.mark.parametrize(
+    ("line", "patterns"),
+    [
+        ("npm test -- a", ["npm test -- a"]),
+        ("git log -3 && npm test", ["npm test", "git log *"]),
+        ("git log -3", ["git log *"]),
+        ("make *.o", []),
+    ],
+)
+async def test_without_a_sandbox_always_remembers_what_is_not_bounded_word_by_word(
+    ctx: FakeToolContext, line: str, patterns: list[str]
+) -> None:
+    ctx.permission.refuse = {"bash"}
+    with pytest.raises(PermissionDenied):
+        await bash(ctx, line)
+    (ask,) = ctx.permission.asks
+    assert [one.pattern for one in ask.suggestions if one.permission == "bash"] == patterns
+    assert exact_suggestions(ask) == ask.suggestions
+
+
 async def test_there_is_no_stdin_and_no_terminal(ctx: FakeToolContext) -> None:
     result = await bash(ctx, "read line || echo nothing; (cat < /dev/tty) 2>/dev/null || echo no terminal")
     assert result.content == "Exit code: 0\nnothing\nno terminal\n"
@@ -79,11 +108,14 @@ async def test_keys_are_not_in_the_environment(ctx: FakeToolContext, monkeypatch
         "APP_SECRET",
         "GOALWRIGHT_X",
     ]
-    for name in [*secret, "HARMLESS", "TOKENIZERS"]:
+    for name in [*secret, "PYTHONHASHSEED", "TOKENIZERS_PARALLELISM", "HARMLESS", "ON_REQUEST"]:
         monkeypatch.setenv(name, "visible")
+    monkeypatch.setenv("GOALWRIGHT_ENVIRONMENT", "ON_*")
     lines = (await bash(ctx, "env")).content.split("\n")
-    assert "HARMLESS=visible" in lines
-    assert "TOKENIZERS=visible" in lines
+    assert "PYTHONHASHSEED=visible" in lines
+    assert "TOKENIZERS_PARALLELISM=visible" in lines
+    assert "ON_REQUEST=visible" in lines
+    assert "HARMLESS=visible" not in lines
     assert not [line for line in lines if line.split("=")[0] in secret]
 
 

@@ -189,7 +189,7 @@ async def test_where_it_does_not_work_the_person_is_told_and_commands_run_as_the
     def bwrap(_workspace: Path, _origin: Path) -> str:
         return found[0]
 
-    monkeypatch.setattr(module, "bwrap", bwrap)
+    monkeypatch.setattr(module.bwrap, "program", bwrap)
     place = fenced.place
     for program in (str(broken), "/nowhere/bwrap"):
         found[0] = program
@@ -213,7 +213,7 @@ async def test_a_bwrap_that_protects_nothing_is_none(
     def bwrap(_workspace: Path, _origin: Path) -> str:
         return str(fake)
 
-    monkeypatch.setattr(module, "bwrap", bwrap)
+    monkeypatch.setattr(module.bwrap, "program", bwrap)
     place = fenced.place
     assert confine(place.copy.root, place.workspace, (place.workspace,), (place.copy.root,)).fenced is False
 

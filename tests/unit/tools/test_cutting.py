@@ -13,11 +13,11 @@ from daemon.context.compaction import cut_middle
 from daemon.loop.naming import SUMMARY_LENGTH, TITLE_LENGTH
 from daemon.model.words import cut_line
 from daemon.steps.inference import action_label, brief_output
-from daemon.steps.shortened import cut_text, first_sentence
+from daemon.steps.shortened import first_sentence
 from daemon.steps.shortened import one_line as step_line
 from lsp_bridge.editor.prompts import one_line as editor_line
 from lsp_bridge.terminal.text import one_line as terminal_line
-from tools.cutting import head, one_line, short, tail
+from tools.cutting import cut_text, head, one_line, short, tail
 from tools.output import HeadTail
 from tools.redaction import SECRETS, Redactor
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.access import suggestions
 from tools.base import PermissionAsk, PermissionDenied, ToolError, ToolResult
@@ -175,7 +176,7 @@ KINDS = st.sampled_from(
 
 
 @given(LINES, LINES, KINDS, st.sampled_from(["NEW", "NEW\nline", ""]))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 async def test_bytes_outside_the_edit_are_identical(
     tmp_path_factory: pytest.TempPathFactory,
     head: list[tuple[str, str]],

@@ -7,8 +7,9 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tools.match import MatchError, find_edit
-from tools.matching.adapt import LOOK_ALIKES
+from tools.matching.typography import LOOK_ALIKES
 from tools.text import split_lines
 
 PIECES = st.sampled_from(
@@ -51,7 +52,7 @@ def said(text: str) -> list[str]:
     return bodies
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(TEXTS, CALLS, CALLS)
 def test_what_is_replaced_says_what_old_string_says(text: str, old: str, new: str) -> None:
     try:
@@ -65,7 +66,7 @@ def test_what_is_replaced_says_what_old_string_says(text: str, old: str, new: st
     assert edit.apply(text).endswith(text[span.end :])
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(TEXTS, CALLS, CALLS)
 def test_what_is_written_says_what_new_string_says(text: str, old: str, new: str) -> None:
     try:
@@ -78,7 +79,7 @@ def test_what_is_written_says_what_new_string_says(text: str, old: str, new: str
     ) == re.sub(r"\s", "", new).translate(LOOK_ALIKES)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(TEXTS, CALLS, CALLS)
 def test_an_exact_text_that_stands_there_twice_is_never_replaced(text: str, old: str, new: str) -> None:
     plain = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -93,7 +94,7 @@ def test_an_exact_text_that_stands_there_twice_is_never_replaced(text: str, old:
     raise AssertionError("an ambiguous text was replaced")
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(TEXTS, CALLS, CALLS)
 def test_replace_all_changes_exact_places_only(text: str, old: str, new: str) -> None:
     try:
@@ -108,7 +109,7 @@ def test_replace_all_changes_exact_places_only(text: str, old: str, new: str) ->
         assert len(edit.spans) == plain.count(old)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(TEXTS, CALLS, CALLS, st.booleans())
 def test_line_ends_are_never_split_or_invented(text: str, old: str, new: str, everywhere: bool) -> None:
     try:
@@ -122,7 +123,7 @@ def test_line_ends_are_never_split_or_invented(text: str, old: str, new: str, ev
         assert {line.end for line in split_lines(span.replacement) if line.end} <= kinds
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(TEXTS, CALLS, CALLS)
 def test_a_refusal_says_where_and_never_fails(text: str, old: str, new: str) -> None:
     try:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.base import PermissionDenied, ToolError, ToolResult
 from tools.hashing import sha256
@@ -287,7 +288,7 @@ async def test_outside_of_the_workspace_is_one_question(ctx: FakeToolContext, tm
     assert ask.targets == (f"{out.as_posix()}/p.py", f"{out.as_posix()}/q.py")
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     text=st.lists(
         st.sampled_from(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes.patches import applied, by_difflib, by_git, envelope, spoilings
 from tools.base import ToolError
 from tools.patching.plan import apply_hunks
@@ -17,7 +18,8 @@ from tools.patching.reading import parse_patch
 
 SEED = 7
 SHARED = settings(
-    max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(300),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 WORDS = [
@@ -80,7 +82,7 @@ def test_a_diff_of_git_gives_exactly_the_new_text_or_is_refused(
         assert isinstance(result, ToolError) or same(result, new, how == "crlf" or "\r" not in patch)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(pair=pairs(), context=st.integers(0, 4))
 def test_a_diff_of_difflib_gives_exactly_the_new_text_or_is_refused(
     pair: tuple[str, str], context: int
@@ -99,7 +101,7 @@ def same(result: bytes, new: bytes, ends_untold: bool) -> bool:
     return result == new
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(pair=pairs(), context=st.integers(0, 4))
 def test_an_envelope_gives_the_new_lines_or_is_refused(pair: tuple[str, str], context: int) -> None:
     old, new = (text.replace("\r\n", "\n") for text in pair)
@@ -108,7 +110,7 @@ def test_an_envelope_gives_the_new_lines_or_is_refused(pair: tuple[str, str], co
         assert isinstance(result, ToolError) or result.decode().splitlines() == new.splitlines()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(pair=pairs(), context=st.integers(1, 4), numbers=st.booleans())
 def test_nothing_is_applied_twice(pair: tuple[str, str], context: int, numbers: bool) -> None:
     old, new = (text.replace("\r\n", "\n") for text in pair)
@@ -122,7 +124,7 @@ def test_nothing_is_applied_twice(pair: tuple[str, str], context: int, numbers: 
         assert isinstance(again, ToolError) or again == once
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(pair=pairs(), data=st.data())
 def test_bytes_that_the_patch_does_not_change_stay(pair: tuple[str, str], data: st.DataObject) -> None:
     old, new = (text.replace("\r\n", "\n") for text in pair)
@@ -143,7 +145,7 @@ def test_bytes_that_the_patch_does_not_change_stay(pair: tuple[str, str], data: 
         assert sum((ours - theirs).values()) <= removed + patch.count("--- ")
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(
     st.text(alphabet=st.sampled_from("+-@ *\\\t\n\n\nabc/0,1\r\"'\ud800é~`"), max_size=300), st.integers(0, 9)
 )
@@ -168,7 +170,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.lists(st.sampled_from(PIECES), max_size=25), st.sampled_from(["\n", "\r\n"]))
 def test_whatever_mixture_of_patch_lines_comes_only_tool_errors_are_raised(
     pieces: list[str], end: str

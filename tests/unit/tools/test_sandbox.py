@@ -8,23 +8,27 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
-from tools import sandbox
 from tools.base import ToolError, ToolResult
 from tools.bash import BashInput, BashTool
-from tools.sandbox import SandboxPolicy
-from tools.sandbox_survey import TooLarge, survey
+from tools.sandbox import bwrap
+from tools.sandbox import prepare as sandbox
+from tools.sandbox.policy import SandboxPolicy
+from tools.sandbox.prepare import own_places
+from tools.sandbox.survey import TooLarge, survey
 
 pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"
 )
 
 
-@pytest.fixture
-def ctx() -> Iterator[FakeToolContext]:
+@pytest.fixture(params=["bwrap", "Landlock"])
+def ctx(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeToolContext]:
+    monkeypatch.setattr(sandbox, "BACK_ENDS", (request.param,))
     # Not below /tmp, which is empty in the sandbox anyway.
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         workspace = Path(folder).resolve() / "ws"
@@ -34,7 +38,7 @@ def ctx() -> Iterator[FakeToolContext]:
         script = (
             "git init -q .; git config user.email a@example.org; git config user.name a; echo SECRET > .env; "
             "ln .env hard; ln -s .env soft; mkdir conf docs; echo SECRET > conf/.env; echo a > plain; "
-            "echo SECRET > conf/key.txt"
+            "echo SECRET > conf/key.txt; mkdir .vscode; echo a > .vscode/tasks.json; ln .vscode/tasks.json alias"
         )
         subprocess.run(["bash", "-ec", script], cwd=workspace, check=True)
         made = fake_context(workspace)
@@ -45,6 +49,16 @@ def ctx() -> Iterator[FakeToolContext]:
         ]
         hidden = (workspace.parent / "state",)
         yield replace(made, sandbox=SandboxPolicy("workspace-write", hidden=hidden))
+
+
+@pytest.fixture
+def outside() -> Iterator[Path]:
+    """A folder outside of the workspace that is none of the sandbox's own places; a home may lie in /tmp."""
+    own = [Path(place) for place in own_places(Path("/nowhere"))]
+    places = [Path.home(), Path("/opt"), Path("/srv"), Path("/mnt"), Path("/var/lib")]
+    place = next(one for one in places if os.access(one, os.W_OK) and not any(map(one.is_relative_to, own)))
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        yield Path(folder)
 
 
 async def bash(ctx: FakeToolContext, command: str, **more: object) -> ToolResult:
@@ -80,13 +94,16 @@ async def test_what_rules_hide_cannot_be_read(ctx: FakeToolContext, command: str
     [
         ("echo x >> .git/config", ".git/config"),
         ("echo x > .git/hooks/post-commit", ".git/hooks/post-commit"),
-        ("mkdir .vscode; echo x > .vscode/tasks.json", ".vscode"),
+        ("mkdir .zed; echo x > .zed/tasks.json", ".zed"),
+        ("echo x > .vscode/tasks.json", ".vscode/tasks.json"),
+        ("mkdir -p .github/workflows; echo x > .github/workflows/ci.yml", ".github/workflows"),
         ("mkdir .goalwright; echo x > .goalwright/config.json", ".goalwright"),
         ("mv .git .g && mkdir .git", ".g"),
         ("echo x > docs/new.md", "docs/new.md"),
-        ("echo x > ../out", "../out"),
-        ("rm -rf .git/hooks .vscode; mkdir -p .vscode; touch .vscode/x", ".vscode"),
+        ("python3 -c \"open('../out', 'w')\"; touch ../out", "../out"),
+        ("rm -rf .git/hooks .vscode; mkdir -p .vscode; touch .vscode/x", ".vscode/x"),
         ("echo /tmp/x > .git/commondir", ".git/commondir"),
+        ("echo x > alias; sed -i s/a/b/ alias; echo x > alias", ".vscode/tasks.json"),
     ],
 )
 async def test_what_makes_others_run_something_cannot_be_written(
@@ -99,6 +116,35 @@ async def test_what_makes_others_run_something_cannot_be_written(
     assert before is not None or not os.path.lexists(target)
 
 
+async def test_a_socket_in_a_hidden_folder_and_one_that_vanishes_stop_no_command(
+    ctx: FakeToolContext, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As the daemon's own socket: in its state folder, which no command sees.
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as other:
+        server.bind(str(outside / "daemon.sock"))
+        server.listen()
+        hides = replace(ctx, sandbox=replace(ctx.sandbox, hidden=(outside,)))
+        assert (await bash(hides, "echo ran")).content == "Exit code: 0\nran\n"
+        gone = outside.parent / f"{outside.name}.sock"
+        other.bind(str(gone))
+        other.listen()
+        found = sandbox.sockets
+
+        def vanishing() -> list[Path]:
+            return [*found(), gone] if gone.exists() else found()
+
+        argv = bwrap.argv
+
+        def late(*args: Any, **more: Any) -> tuple[str, ...]:
+            made = argv(*args, **more)
+            gone.unlink(missing_ok=True)
+            return made
+
+        monkeypatch.setattr(sandbox, "sockets", vanishing)
+        monkeypatch.setattr(bwrap, "argv", late)
+        assert (await bash(ctx, "echo ran")).content == "Exit code: 0\nran\n"
+
+
 async def test_unix_sockets_are_not_reachable(ctx: FakeToolContext) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(ctx.workspace / "agent.sock"))
@@ -108,31 +154,99 @@ async def test_unix_sockets_are_not_reachable(ctx: FakeToolContext) -> None:
     assert result.metadata["exit_code"] != 0
 
 
-async def test_there_is_no_network_and_the_limits_are_told_with_the_way_out(ctx: FakeToolContext) -> None:
+async def test_there_is_no_network_unless_the_policy_or_a_rule_for_each_command_gives_it(
+    ctx: FakeToolContext,
+) -> None:
+    code = "import socket,sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])))"
+    (ctx.workspace / "go.py").write_text(code)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        result = await bash(ctx, f"exec 3<>/dev/tcp/127.0.0.1/{port}")
-    assert result.metadata["exit_code"] != 0
-    result = await bash(ctx, "touch /usr/x")
-    assert "unsandboxed: true" in result.content
+        line = f"python3 go.py {server.getsockname()[1]}"
+        assert (await bash(ctx, line)).metadata["exit_code"] != 0
+        with_network = replace(ctx, sandbox=replace(ctx.sandbox, network=True))
+        assert (await bash(with_network, line)).metadata["exit_code"] == 0
+        ctx.permission.rules.append(("network", "python3 go.py *", "allow"))
+        assert (await bash(ctx, line)).metadata["exit_code"] == 0
+        assert (await bash(ctx, f"cd . && {line}")).metadata["exit_code"] == 0
+        assert (await bash(ctx, f"{line} && python3 go.py")).metadata["exit_code"] != 0
+        assert (await bash(ctx, f"touch x; {line}")).metadata["exit_code"] != 0
+
+
+async def test_a_command_that_fails_in_the_sandbox_is_offered_again_outside_with_the_reason(
+    ctx: FakeToolContext, outside: Path
+) -> None:
+    (ctx.workspace / "elsewhere").symlink_to(outside)
+    target = outside / "made"
+    line = "touch plain && touch elsewhere/made"
+    refused = await bash(ctx, line)
+    (first, second) = ctx.permission.asks
+    assert (first.contained, first.leaves) == (True, "")
+    assert not second.contained
+    assert second.leaves.startswith("it failed in the sandbox: touch: ")
+    assert second.suggestions == ()
+    assert refused.content.startswith("Exit code: 1")
+    assert "The user was asked whether to run it outside, and refused." in refused.content
+    assert not target.exists()
+    ctx.permission.outside = True
+    done = await bash(ctx, line)
+    assert done.content.startswith("Exit code: 0")
+    assert "was run again outside of it, as the user approved" in done.content
+    assert target.exists()
+
+
+async def test_what_fails_for_other_reasons_is_not_offered_again(ctx: FakeToolContext) -> None:
+    (ctx.workspace / "script.sh").write_text("true")
+    for line in ("false", "./script.sh", "cat nothing-there", "touch /usr/x || true"):
+        ctx.permission.asks.clear()
+        await bash(ctx, line)
+        assert len(ctx.permission.asks) == 1, line
+
+
+async def test_what_is_written_outside_is_no_command_for_the_sandbox(
+    ctx: FakeToolContext, outside: Path
+) -> None:
+    result = await bash(ctx, f"echo x > {outside}/out")
+    assert not ctx.permission.asks[0].contained
+    assert "sandbox" not in result.metadata
+    assert (outside / "out").read_text() == "x\n"
+    await bash(ctx, "echo x > /dev/null 2>/dev/stderr")
+    assert ctx.permission.asks[1].contained
+
+
+async def test_what_the_user_approves_runs_as_approved(ctx: FakeToolContext) -> None:
+    ctx.permission.answered = True
+    result = await bash(ctx, "touch ../made && cat .env")
+    assert result.content.startswith("Exit code: 0\nSECRET")
+    assert "sandbox" not in result.metadata
+
+
+async def test_where_nothing_may_change_the_approved_runs_in_the_sandbox_too(ctx: FakeToolContext) -> None:
+    ctx = replace(ctx, sandbox=SandboxPolicy("read-only", always=True))
+    ctx.permission.answered = True
+    result = await bash(ctx, "touch new")
+    assert "its commands run only there" in result.content
+    assert not (ctx.workspace / "new").exists()
+    with pytest.raises(ToolError, match="only in a read-only sandbox"):
+        await bash(ctx, "touch new", unsandboxed=True, reason="it must")
+    assert len(ctx.permission.asks) == 1
 
 
 async def test_outside_of_the_sandbox_is_an_ordinary_question_with_its_reason(ctx: FakeToolContext) -> None:
     with pytest.raises(ToolError, match="needs a reason"):
         await bash(ctx, "cat plain", unsandboxed=True)
+    ctx.permission.outside = True
     await bash(ctx, "cat plain", unsandboxed=True, reason="the cache is elsewhere")
     (ask,) = ctx.permission.asks
     assert not ask.contained
-    assert ask.title.startswith("Outside of the sandbox: ")
-    assert "the cache is elsewhere" in ask.detail
+    assert "the cache is elsewhere" in ask.leaves
+    assert ask.detail == "cat plain"
 
 
 async def test_read_only_changes_nothing(ctx: FakeToolContext) -> None:
     ctx = replace(ctx, sandbox=SandboxPolicy("read-only"))
     result = await bash(ctx, "echo x > plain; cat plain")
     assert (ctx.workspace / "plain").read_text() == "a\n"
-    assert "Read-only file system" in result.content
-    result = await bash(ctx, "touch plain")
+    assert "Read-only file system" in result.content or "Permission denied" in result.content
+    result = await bash(ctx, "echo x >> plain")
     assert "(disk read-only, no network; /tmp its own, secrets hidden), which" in result.content
     assert result.metadata["sandbox"] == "disk read-only, no network"
 
@@ -141,10 +255,10 @@ async def test_the_words_say_what_the_rules_left_of_the_policy(ctx: FakeToolCont
     more = ctx.workspace.parent / "cache"
     more.mkdir()
     ctx.permission.rules.append(("edit", "*", "deny"))
-    result = await bash(ctx, "touch plain; touch new")
+    result = await bash(ctx, "echo x >> plain; touch new")
     assert "(disk read-only, no network;" in result.content
     ctx = replace(ctx, sandbox=replace(ctx.sandbox, writable=(more,)))
-    result = await bash(ctx, "touch plain")
+    result = await bash(ctx, "echo x >> plain")
     assert f"({more.as_posix()} writable, rest read-only, no network;" in result.content
 
 
@@ -166,7 +280,8 @@ async def test_without_bwrap_nothing_is_contained_and_the_person_is_told(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(sandbox, "find_program", lambda name, *folders: None)
+    monkeypatch.setattr(sandbox, "BACK_ENDS", ("bwrap",))
+    monkeypatch.setattr(bwrap, "find_program", lambda name, *folders: None)
     await bash(replace(ctx, tell_person=told.append), "true")
     assert not ctx.permission.asks[0].contained
     assert "bwrap is not installed" in told[0]
@@ -180,5 +295,5 @@ async def test_when_not_all_files_can_be_looked_at_nothing_is_contained(
     told: list[str] = []
     ctx.permission.rules.append(("read", "*", "ask"))
     await bash(replace(ctx, tell_person=told.append), "true")
-    assert not ctx.permission.asks[0].contained
+    assert [ask.contained for ask in ctx.permission.asks] == [True, False]
     assert told

@@ -16,7 +16,7 @@ from tests.fakes.branch_place import BranchPlace, branch_place, copy_of
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
-from tools.sandbox import SandboxPolicy
+from tools.sandbox.policy import SandboxPolicy
 
 pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"

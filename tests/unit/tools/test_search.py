@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools import search
@@ -151,6 +155,21 @@ async def test_a_search_that_takes_too_long_is_stopped(
     assert (await grep(ctx, "(a+)+$", "evil.txt"))[-1].startswith("(The search was stopped before its end")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="of POSIX")
+@pytest.mark.parametrize("where", [".gitignore", "src/deep/.gitignore", "src/.ignore"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+async def test_an_ignore_file_without_an_end_stops_no_search(
+    ctx: FakeToolContext, where: str, kind: str
+) -> None:
+    path = ctx.workspace / where
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    assert await grep(ctx, "class", include="*.ts") == ["src/cart.ts", "1→class Cart {}", "2→class Total {}"]
+    assert await glob(ctx, "src/*.py") == ["src/cart.py"]
+
+
 def test_ripgrep_of_the_workspace_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "rg"
     program.write_text("#!/bin/sh\n")
@@ -181,6 +200,51 @@ def test_ripgrep_of_the_workspace_is_not_trusted(tmp_path: Path, monkeypatch: py
 def test_globs_match_as_people_expect(pattern: str, matches: list[str], others: list[str]) -> None:
     compiled = compile_glob(pattern)
     assert [name for name in matches + others if compiled.match(name)] == matches
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "**/" * 200 + "x",
+        "**/*" * 100 + "x",
+        "*a" * 200 + "b",
+        "{a,aa}" * 100 + "b",
+        "{*,**/}" * 100 + "b",
+        "{" * 200 + "a" + ",a}" * 200 + "b",
+        "[a-z]*" * 100 + "!",
+        "**a" * 200 + "?b",
+    ],
+)
+def test_no_glob_goes_back_and_forth(pattern: str) -> None:
+    compiled = compile_glob(pattern)
+    # A matcher that backtracks does not return from these within the test's time limit.
+    for path in ("a/" * 100 + "a", "a" * 400, "ab" * 200 + "!"):
+        assert not compiled.match(path + "c")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [("a" * 2_001, "at most 2000"), ("[z-a]", "bad character range"), ("{a,[}]", "not closed")],
+)
+def test_a_glob_that_cannot_be_used_is_explained(pattern: str, why: str) -> None:
+    with pytest.raises(ToolError, match=why):
+        compile_glob(pattern)
+
+
+_EXPRESSIONS = {
+    "a": "a", "b": "b", "/": "/", "?": "[^/]", "*": "[^/]*", "**": ".*", "**/": "(?:.*/)?", "[ab]": "[ab]",
+    "[!a]": "[^/a]", "{a,b}": "(?:a|b)", "{a,*/b}": "(?:a|[^/]*/b)", "{,*b/}": "(?:|[^/]*b/)",
+}  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(sorted(_EXPRESSIONS)), max_size=8), st.text("ab/", max_size=8))
+def test_globs_match_what_the_expression_of_the_same_meaning_matches(pieces: list[str], rest: str) -> None:
+    pieces = ["a", "/", *pieces]
+    for one, two in itertools.pairwise(pieces):
+        assume(not (one.endswith("*") and two.startswith(("*", "/"))))  # together they are another token
+        assume(not two.startswith("**/") or one.endswith("/"))
+    expression = "".join(_EXPRESSIONS[piece] for piece in pieces)
+    assert compile_glob("".join(pieces)).match("a/" + rest) == bool(re.fullmatch(expression, "a/" + rest))
 
 
 def test_an_absolute_glob_is_split_at_its_first_wildcard() -> None:

@@ -76,3 +76,16 @@ def test_a_password_may_have_an_at_sign(password: str) -> None:
 )
 def test_what_follows_the_host_is_no_password(text: str, clean: str) -> None:
     assert Redactor().text(text) == clean
+
+
+@pytest.mark.parametrize(
+    "pump",
+    [" ", "\t", "\n ", "- ", "- \n", "+", "1", "1 ", "\\n", "\\", "\\t ", "→", "| ", ":", "a", "A+"],
+)
+@pytest.mark.parametrize("size", [40, 30_000])
+def test_no_text_behind_the_beginning_of_a_key_takes_long(pump: str, size: int) -> None:
+    # Where two ways lead through each sign, this does not end within the test's time limit.
+    begun = "-----BEGIN RSA PRIVATE KEY-----" + pump * (size // len(pump))
+    Redactor().text(begun + "!")
+    Redactor().text((begun + "!") * (30_000 // size))
+    Redactor().text(begun + "!\n-----END RSA PRIVATE KEY-----")

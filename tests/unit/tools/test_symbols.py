@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -276,6 +277,51 @@ async def test_a_rename_goes_through_the_write_path(ctx: FakeToolContext, server
     assert ctx.permission.asked == ["symbols", "read", "edit"]
     assert ctx.permission.asks[-1].targets == ("cart.py", "user.py")
     assert (len(ctx.history.kept), ctx.diagnostics.reported) == (2, 1)
+
+
+async def test_a_rename_says_where_the_old_name_still_stands(
+    ctx: FakeToolContext, servers: FakeNavigation
+) -> None:
+    put(ctx, "tests/test_cart.py", b"\ndef test_total():\n    assert cart.total() == total(1) and subtotal\n")
+    put(ctx, "docs/notes.md", b"`total` adds up\n")
+    put(ctx, "secret/keys.py", b"total = 1\n")
+    put(ctx, "node_modules/x.js", b"total\n")
+    put(ctx, "other.py", b"subtotal = totals\n")
+    ctx.permission.rules.append(("read", "secret/*", "deny"))
+    ctx.files.buffers[ctx.workspace / "typed.py"] = "x = total\n"
+    servers.renamed = rename_of(ctx, "cart.py", "user.py")
+    result = await rename(ctx)
+    assert result.content.splitlines()[-1] == (
+        "The name total still stands in cart.py:2, docs/notes.md:1, tests/test_cart.py:3 (2 places), typed.py:1, "
+        "user.py:2. The language server did not take these places for the same symbol, or does not know the files: "
+        "change those that are meant."
+    )
+
+
+@pytest.mark.parametrize("why", ["nothing left", "search denied"])
+async def test_a_rename_says_no_more_when_nothing_is_left_or_searching_is_denied(
+    ctx: FakeToolContext, servers: FakeNavigation, why: str
+) -> None:
+    if why == "search denied":
+        ctx.permission.rules.append(("grep", "*", "deny"))
+    else:
+        (ctx.workspace / "user.py").unlink()
+    text = CART.decode()
+    servers.renamed = (RenamedText(ctx.workspace / "cart.py", text, re.sub(r"\btotal\b", "sum_up", text)),)
+    assert "still stands" not in (await rename(ctx)).content
+
+
+async def test_a_rename_names_a_few_files_and_counts_the_others(
+    ctx: FakeToolContext, servers: FakeNavigation
+) -> None:
+    (ctx.workspace / "user.py").unlink()
+    for number in range(10):
+        put(ctx, f"t{number}.py", b"total\n")
+    servers.renamed = rename_of(ctx, "cart.py")
+    # By its place alone, the name is that in the text.
+    result = await symbols(ctx, "rename", path="cart.py", line=3, column=11, new_name="sum_up")
+    assert "The name total still stands in cart.py:2, t0.py:1, t1.py:1" in result.content
+    assert "t6.py:1 and in 3 more files. The language server" in result.content
 
 
 async def test_what_the_model_has_not_read_stays_unread_after_a_rename(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tools.base import ToolError
 from tools.match import MatchError, find_edit
 from tools.text import decode, splice_bytes, split_lines
@@ -178,7 +179,7 @@ def test_what_is_read_is_what_was_written(file: tuple[Kind, list[str], list[str]
     assert decoded.encode(text) == raw
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.sampled_from(KINDS), st.text(max_size=6), st.binary(max_size=40))
 def test_a_guessed_page_never_gives_other_bytes_for_what_it_keeps(kind: Kind, new: str, noise: bytes) -> None:
     raw = noise + f"\n{kind.letters}\nmarker\n".encode(kind.codec, errors="ignore")

@@ -87,8 +87,15 @@ const PROVIDER_VARIABLES = new Set([
   "OLLAMA_HOST",
 ]);
 
+const CLOUD_VARIABLES = new RegExp(
+  "^(?:AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|PROFILE|REGION|REGION_NAME|DEFAULT_REGION|ROLE_ARN|" +
+    "WEB_IDENTITY_TOKEN_FILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|BEARER_TOKEN_BEDROCK)|" +
+    "GOOGLE_(?:APPLICATION_CREDENTIALS|CLOUD_PROJECT)|VERTEX(?:AI)?_(?:PROJECT|LOCATION|CREDENTIALS)|" +
+    "AZURE_(?:API_VERSION|AD_TOKEN|TENANT_ID|CLIENT_ID|CLIENT_SECRET)|WATSONX_[A-Z]{1,20})$",
+);
+
 function isProviderVariable(name: string): boolean {
-  return PROVIDER_VARIABLES.has(name) || /^[A-Z][A-Z0-9_]*_API_(KEY|BASE)$/.test(name);
+  return PROVIDER_VARIABLES.has(name) || /^[A-Z][A-Z0-9_]*_API_(KEY|BASE)$/.test(name) || CLOUD_VARIABLES.test(name);
 }
 
 /** The variables that choose and open model providers. */

@@ -1,6 +1,7 @@
 /** Permissions in words: the rule that asks, modes, scopes, lists. Pure. */
 import type { JobInfo, Mode, PermissionRequest, Reason, Rule, RuleSource, Scope, StoredGrant, Trust } from "../protocol.gen";
 import { ago } from "../chat/time";
+import { visibleLine } from "../chat/webview/visible";
 
 const WHOSE: Readonly<Record<RuleSource, string>> = {
   shipped: "the built-in rule",
@@ -91,6 +92,19 @@ export function reasonLines(request: PermissionRequest): ReasonLine[] {
     rule: group[0].rule,
     why: group[0].why,
   }));
+}
+
+/** How many characters a title leaves out, as the daemon says it. */
+const LEFT_OUT = /… \(\d+ more characters\)$/;
+
+/** The title of a question without the command that stands below it in full: `Run`. */
+export function headline({ title, detail, files }: Pick<PermissionRequest, "title" | "detail" | "files">): string {
+  const command = visibleLine(detail.trim());
+  const at = command && files.length === 0 ? title.indexOf(command.slice(0, 40)) : -1;
+  const rest = title.slice(Math.max(at, 0)).replace(LEFT_OUT, "");
+  const told = LEFT_OUT.test(title) ? command.startsWith(rest) : command === rest;
+  if (at < 0 || !told) return title;
+  return title.slice(0, at).replace(/[:\s]+$/, "") || title;
 }
 
 export interface ScopeWords {

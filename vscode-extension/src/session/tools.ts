@@ -26,6 +26,8 @@ export interface ToolView {
   diff: string | undefined;
   /** The person accepted a part of it, or a text of their own: title and diff show what was written. */
   altered: boolean;
+  /** The model's own words about a command; they may be wrong. */
+  modelSays: string;
   /** A command that goes on after its call. */
   background: boolean;
   output: string;
@@ -54,6 +56,7 @@ export function toolView(state: SessionState, call: ToolCallPart): ToolView {
     removed: number(metadata["removed"]) ?? total(request, (one) => one.removed),
     diff: text(metadata["diff"]) ?? request?.files.map((one) => one.diff).join("\n"),
     altered: metadata["altered"] === true,
+    modelSays: call.name === "bash" ? [input["description"], input["reason"]].map(text).filter(Boolean).join(" Reason: ") : "",
     background: call.name === "bash" && text(metadata["job_id"]) !== undefined,
     output: result?.content ?? progress?.output ?? "",
     problems: problemsOf(metadata["diagnostics"]),
@@ -112,9 +115,9 @@ function inside(path: string, workspace: string): string {
   return root && /^[\\/]/.test(rest) ? rest.slice(1) : path;
 }
 
-/** The argument that tells most, on one line. */
+/** The argument that tells most, on one line. What the model calls its call comes last: it is no fact. */
 export function mainArgument(input: Record<string, unknown>): string {
-  for (const name of ["description", "command", "file_path", "path", "pattern", "query", "add", "done", "focus", "prompt", "branches", "select"]) {
+  for (const name of ["command", "file_path", "path", "pattern", "query", "add", "done", "focus", "prompt", "branches", "select", "description"]) {
     const value = input[name];
     if (typeof value === "string" && value) return value.split("\n", 1)[0] ?? "";
     if (Array.isArray(value) && value.length > 0) return value.map(String).join(", ");

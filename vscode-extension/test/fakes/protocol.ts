@@ -140,6 +140,8 @@ export function request(requestId: string, over: Partial<PermissionRequest> = {}
     targets: ["a.py"],
     title: "Edit a.py (+1 -1)",
     detail: "",
+    modelSays: "",
+    notes: [],
     files: [file("a.py")],
     suggestions: [{ permission: "edit", pattern: "a.py" }],
     rule: rule("edit", "*"),

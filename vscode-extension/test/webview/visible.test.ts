@@ -8,6 +8,7 @@ test("nothing of what is approved is hidden", () => {
   assert.equal(visible("rm x\recho\x7f\x00"), "rm x␍echo␡␀");
   assert.equal(visible("if x\u202e\u2066 #\u200b\u2028\ufeff"), "if x<U+202E><U+2066> #<U+200B><U+2028><U+FEFF>");
   assert.equal(visible("a\u3164\u{e0041}\ud800b\x9b"), "a<U+3164><U+E0041><U+D800>b<U+009B>");
+  assert.equal(visible("rm\u2800x\u034fy\ufe01"), "rm<U+2800>x<U+034F>y<U+FE01>");
 });
 
 test("ordinary text is untouched", () => {

@@ -143,7 +143,7 @@ async def test_a_rule_that_names_it_lets_a_plan_pass_but_not_out_of_mode_plan(tm
         bench.core.update_session(other, {"mode": "plan"})
         turn = prompted(other, "mend the cart")
         (request,) = await bench.asked()
-        assert "ends mode plan" in request.detail
+        assert "ends mode plan" in request.notes[0]
         await bench.answer("once")
         await finish(turn)
 

@@ -14,6 +14,7 @@ from daemon.api.frames import GRAPH_EVENTS
 from daemon.api.limits import Limits
 from daemon.model.events import TraceCompleted
 from daemon.steps.fold import StepFold
+from tests.examples import examples
 from tests.fakes.watched import TRACE, Json, Watched, hear, watched
 
 LIMITS = st.builds(
@@ -145,7 +146,7 @@ def all_steps(fold: StepFold) -> list[Any]:
     return found
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(LIMITS, WHAT, DOINGS)
 def test_wherever_the_connection_is_cut_nothing_is_missed_and_nothing_comes_twice(
     limits: Limits, events: str, doings: list[tuple[str, int]]

@@ -25,10 +25,11 @@ from daemon.model.messages import (
 from daemon.plan.tree import PlanTree
 from daemon.provider import anthropic_wire, openai_wire
 from daemon.provider.base import ModelRequest
+from tests.examples import examples
 from tests.fakes.model_messages import check_anthropic, check_openai
 from tests.fakes.sessions import Action, FakeSession, scripts
 
-often = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+often = settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def window_of(session: FakeSession, cache: WindowCache | None = None) -> Window:
@@ -387,7 +388,7 @@ def call_of(session: FakeSession, cache: WindowCache) -> Call:
     return Call(flat(window), goals, ended, session.jumps)
 
 
-@settings(often, max_examples=300)
+@settings(often, max_examples=examples(300))
 @given(scripts(damaged=False, max_size=50))
 def test_the_prefix_up_to_the_outermost_goal_that_ended_is_the_same_from_call_to_call(
     script: list[Action],

@@ -15,13 +15,19 @@ from tests.fakes.waiting import until
 pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None and "CI" not in os.environ, reason="needs bwrap (CI installs it)"
 )
-FREE = {**EDITS, "permission": {"edit": "allow", "bash": "allow", "external_directory": "allow"}}
+RUN = {line: "allow" for line in ("make test", "sh h.sh", "sh job.sh", "sh wait.sh")}
+FREE = {
+    **EDITS,
+    "sandbox": "off",
+    "permission": {"edit": "allow", "bash": {"*": "allow", **RUN}, "external_directory": "allow"},
+}
 MAKEFILE = "test:\n\tmkdir -p node_modules/.cache\n\techo broken > node_modules/p.js\n"
 
 
-def prepared(folder: Path) -> Path:
+def prepared(folder: Path, **files: str) -> Path:
+    scripts = {f"{name}.sh": text for name, text in files.items()}
     workspace = repository(
-        folder, {**FILES, ".gitignore": "*.log\n.trace/\nnode_modules/\n", "Makefile": MAKEFILE}
+        folder, {**FILES, ".gitignore": "*.log\n.trace/\nnode_modules/\n", "Makefile": MAKEFILE, **scripts}
     )
     (workspace / "node_modules").mkdir()
     (workspace / "node_modules/p.js").write_text("whole\n")
@@ -60,12 +66,15 @@ async def test_what_a_recipe_writes_into_a_linked_folder_is_not_written(tmp_path
 
 
 async def test_the_jobs_of_a_branch_end_with_it(tmp_path: Path) -> None:
-    prepared(tmp_path)
     pids = tmp_path / "pids"
     job = f"setsid sleep 300 & echo $! $$ > {pids}.new; mv {pids}.new {pids}; wait"
-    waits = f"until [ -e {pids} ]; do sleep 0.05; done"
+    prepared(tmp_path, job=job, wait=f"until [ -e {pids} ]; do sleep 0.05; done")
     steps = {
-        "A": [Call("bash", {"command": job, "background": True}), Call("bash", {"command": waits}), "Begun."],
+        "A": [
+            Call("bash", {"command": "sh job.sh", "background": True}),
+            Call("bash", {"command": "sh wait.sh"}),
+            "Begun.",
+        ],
         "B": ["Nothing."],
     }
     async with exploring(tmp_path, [explore("one", "two"), "Done."], steps) as bench:

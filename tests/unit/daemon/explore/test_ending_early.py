@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,11 +21,13 @@ from tests.fakes.waiting import until
 TWO = [explore("one", "two"), "Done."]
 
 
-ANYWHERE = {**EDITS, "permission": {"edit": "allow", "bash": "allow", "external_directory": "allow"}}
+ANYWHERE: dict[str, Any] = {
+    **EDITS, "permission": {"edit": "allow", "bash": "allow", "external_directory": "allow"}
+}  # fmt: skip
 
 
 def running(tmp_path: Path) -> str:
-    return f"echo $$ >> {tmp_path}/pids; exec sleep 300"
+    return f"sh {tmp_path}/hold.sh"
 
 
 def alive(tmp_path: Path) -> list[int]:
@@ -45,7 +48,10 @@ async def test_cancel_of_the_main_turn_ends_all_branches_and_keeps_what_they_did
         "B": [Call("bash", {"command": running(tmp_path), "background": True}), [Hold()]],
     }
     async with exploring(tmp_path, TWO[:1], steps) as bench:
-        session = bench.session(settings=ANYWHERE)
+        # Outside of the sandbox, where processes have the numbers that the test sees.
+        (tmp_path / "hold.sh").write_text(f"echo $$ >> {tmp_path}/pids; exec sleep 300\n")
+        permission = {**ANYWHERE["permission"], "bash": {running(tmp_path): "allow"}}
+        session = bench.session(settings={**ANYWHERE, "permission": permission, "sandbox": "off"})
         turn = asyncio.create_task(session.prompt("go"))
         await until(
             lambda: (tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().split()) == 2

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from daemon.explore.copies.base import BranchChange
 from daemon.explore.results import ResultError, load_result, name_problem, remove_result, save_result
+from tests.examples import examples
 from tests.fakes.explored import LINK, PLAIN, PROGRAM, created, deleted, updated
 
 CHANGES = (
@@ -152,7 +153,9 @@ def test_removing_what_is_a_link_leaves_where_it_leads(tmp_path: Path) -> None:
 names = st.binary(min_size=1, max_size=12).map(os.fsdecode).filter(lambda name: not name_problem(name))
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(st.dictionaries(names, st.tuples(st.binary(), st.sampled_from([PLAIN, PROGRAM, LINK])), max_size=4))
 def test_any_names_and_bytes_survive(tmp_path: Path, files: dict[str, tuple[bytes, int]]) -> None:
     changes = [created(name, content, mode) for name, (content, mode) in files.items()]

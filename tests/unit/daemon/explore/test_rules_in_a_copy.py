@@ -166,13 +166,13 @@ def test_git_that_shows_something_of_the_workspace_is_a_question_like_all_readin
 
 
 @pytest.mark.parametrize("line", ["make", "npm test", "pytest -q", "python3 w.py", "./run", "uv run x"])
-def test_code_that_nobody_can_read_is_a_question_in_mode_auto_where_nothing_keeps_it_from_the_workspace(
+def test_code_that_nobody_can_read_is_a_question_in_mode_auto_without_a_sandbox(
     place: BranchPlace, line: str
 ) -> None:
     rules, ask = place.rules(mode="auto"), place.command(line)
-    assert rules.judge(replace(ask, fenced=False)).action == "ask"
-    assert rules.judge(replace(ask, fenced=True)).action == "allow"
-    assert rules.judge(ask).action == "allow", "of no branch"
+    for fenced in (False, True, None):
+        assert rules.judge(replace(ask, fenced=fenced)).action == "ask"
+        assert rules.judge(replace(ask, fenced=fenced, contained=True)).action == "allow"
     # Who has said yes to this command is not asked again.
     granted = Rule(permission="bash", pattern=line, action="allow", source="session")
     rules = place.rules(mode="auto", session=[granted])
@@ -182,7 +182,7 @@ def test_code_that_nobody_can_read_is_a_question_in_mode_auto_where_nothing_keep
 def test_what_a_wrapper_runs_counts_too(place: BranchPlace) -> None:
     rules = place.rules(mode="auto")
     assert rules.judge(replace(place.command("timeout 9 make x"), fenced=False)).action == "ask"
-    assert rules.judge(replace(place.command("timeout 9 cat src/a.py"), fenced=False)).action == "allow"
+    assert rules.judge(replace(place.command("timeout 9 make x"), contained=True)).action == "allow"
 
 
 def test_a_push_to_a_server_writes_to_no_folder(place: BranchPlace) -> None:
@@ -216,11 +216,11 @@ def test_a_file_whose_name_shows_only_at_run_time_is_no_question_where_the_works
 ) -> None:
     ask = place.command('d=$(date +%s); cp src/a.py "$d/x.py"')
     rules = place.rules(mode="auto")
-    assert rules.judge(replace(ask, fenced=True)).action == "allow"
-    assert rules.judge(replace(ask, fenced=False)).action == "ask"
+    assert rules.judge(replace(ask, fenced=True, contained=True)).action == "allow"
+    assert rules.judge(replace(ask, fenced=False, contained=True)).action == "ask"
     # What the person forbids is forbidden by more than mounts.
     rules = place.rules(rule("edit", "secret/*", "deny"), mode="auto")
-    assert rules.judge(replace(ask, fenced=True)).action == "ask"
+    assert rules.judge(replace(ask, fenced=True, contained=True)).action == "ask"
 
 
 def test_in_the_main_line_git_elsewhere_is_a_change_there(place: BranchPlace) -> None:

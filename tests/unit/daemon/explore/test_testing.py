@@ -21,7 +21,8 @@ from tests.fakes.core import Bench, daemon
 from tests.fakes.explored import FolderCopy
 from tests.fakes.waiting import until
 from tools.base import PermissionAsk
-from tools.sandbox import Unavailable, available
+from tools.sandbox.policy import Unavailable
+from tools.sandbox.prepare import available
 
 
 def hostile(bench: Bench) -> Path:
@@ -98,7 +99,8 @@ async def test_the_person_is_asked_once_for_the_command_as_for_any(tmp_path: Pat
         (request,) = await bench.asked()
         assert (request.permission, request.tool, request.tool_call_id) == ("bash", "explore", "call_1")
         assert request.targets == ("make test",)
-        assert "make test" in request.title and "copy of each branch" in request.detail
+        assert "make test" in request.title and "copy of each branch" in request.notes[0]
+        assert request.detail == "make test"
         assert session.status == "waiting"
         await bench.answer("once")
         assert (await task).command == "make test"

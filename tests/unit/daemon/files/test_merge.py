@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tools.merge import MergeConflict, merge, split
 
 BASE = b"".join(b"line %d\n" % n for n in range(1, 13))
@@ -120,7 +121,7 @@ TEXTS = st.lists(st.tuples(WORDS, ENDS).map("".join), max_size=12).map("".join)
 
 
 @given(TEXTS, TEXTS, TEXTS)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_merging_is_symmetric_and_loses_no_side(base: str, ours: str, theirs: str) -> None:
     contents = base.encode(), ours.encode(), theirs.encode()
     try:
@@ -157,7 +158,7 @@ def disjoint_edits(draw: st.DrawFn) -> tuple[list[str], list[str], list[str], li
 
 
 @given(disjoint_edits())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_edits_apart_from_each_other_always_merge(edits: tuple[list[str], ...]) -> None:
     base, ours, theirs, both = ("".join(lines).encode() for lines in edits)
     assert merge(base, ours, theirs) == both

@@ -14,6 +14,7 @@ from daemon.files.changes import FileSetChange, changes_of
 from daemon.files.history import SessionHistory
 from daemon.files.restore import Conflict, Planner
 from daemon.files.versions import Action
+from tests.examples import examples
 from tools.base import FileChange
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
@@ -100,7 +101,7 @@ def agent_and_person(draw: st.DrawFn) -> tuple[str, list[str], list[str], list[s
 
 
 @given(agent_and_person())
-@settings(SETTINGS, max_examples=200)
+@settings(SETTINGS, max_examples=examples(200))
 def test_the_persons_edits_survive_undo_and_redo_byte_for_byte(
     case: tuple[str, list[str], list[str], list[str], list[str]],
 ) -> None:
@@ -133,7 +134,7 @@ NAMES = st.sampled_from(["a.txt", "b.txt", "deep/c.txt"])
 
 
 @given(st.lists(st.dictionaries(NAMES, CONTENT, min_size=1), min_size=1, max_size=6), st.data())
-@settings(SETTINGS, max_examples=200)
+@settings(SETTINGS, max_examples=examples(200))
 def test_undoing_all_leads_back_and_redoing_all_forward_through_every_state(
     calls: list[dict[str, bytes | None]], data: st.DataObject
 ) -> None:
@@ -172,7 +173,7 @@ def test_undoing_all_leads_back_and_redoing_all_forward_through_every_state(
         max_size=12,
     )
 )
-@settings(SETTINGS, max_examples=200)
+@settings(SETTINGS, max_examples=examples(200))
 def test_whatever_comes_a_refusal_changes_nothing_and_an_undo_is_taken_back_by_its_redo(
     moves: list[tuple[str, bytes | None, int]],
 ) -> None:
@@ -202,7 +203,7 @@ def test_whatever_comes_a_refusal_changes_nothing_and_an_undo_is_taken_back_by_i
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
-@settings(SETTINGS, max_examples=100)
+@settings(SETTINGS, max_examples=examples(100))
 def test_bytes_that_are_no_text_are_restored_only_as_they_were(
     before: bytes, after: bytes, now: bytes
 ) -> None:

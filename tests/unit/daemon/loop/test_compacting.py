@@ -313,7 +313,7 @@ async def test_an_answer_that_is_no_summary_is_asked_for_once_more_with_what_was
         [Fail("server", "The service failed.")],
         [Fail("bad_request", "refused")],
         [End(silent=True)],
-        [Fail("overflow", "too long"), Fail("overflow", "too long")],
+        [Fail("overflow", "too long")] * 3,
     ],
 )
 async def test_without_a_summary_of_a_model_the_step_history_stands_in_for_it(

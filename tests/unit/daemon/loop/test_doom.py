@@ -96,6 +96,16 @@ async def test_calls_of_one_step_count_one_by_one(tmp_path: Path) -> None:
         assert (await finish(turn)).stop == "end_turn"
 
 
+async def test_a_repeated_command_is_asked_about_as_the_command(tmp_path: Path) -> None:
+    again = Call("bash", {"description": "Run the unit tests", "command": "git status"})
+    async with daemon(tmp_path, [again, again, again], "ok") as bench:
+        turn = prompted(bench.session(settings={"permission": {"bash": "allow"}}), "go")
+        (request,) = await bench.asked()
+        assert (request.permission, request.detail) == ("doom_loop", "git status")
+        await bench.answer("once")
+        assert (await finish(turn)).stop == "end_turn"
+
+
 async def test_two_calls_in_turn_ask_and_say_which(tmp_path: Path) -> None:
     async with daemon(tmp_path, A, B, A, B, "ok") as bench:
         turn = prompted(bench.session(), "go")

@@ -293,6 +293,19 @@ async def test_a_tool_that_is_not_offered_is_unknown_to_the_model(tmp_path: Path
         assert not (bench.workspace / "a.txt").exists()
 
 
+async def test_a_long_answer_is_stored_once_and_survives_a_broken_stream(tmp_path: Path) -> None:
+    long = "long words " * 4_000
+    async with daemon(
+        tmp_path, long, [long, Fail("bad_request", "It broke.")], [long, Call("ls", {})], "Done."
+    ) as bench:
+        session = bench.session(settings=ALLOW_ALL)
+        for stop, stored in (("end_turn", 1), ("error", 1), ("end_turn", 2)):
+            before = bench.core.store.last_event_id(session.session_id)
+            assert (await session.prompt("talk")).stop == stop
+            events = bench.core.store.events(session.session_id, after=before)
+            assert sum(long in event.model_dump_json() for event in events) == stored
+
+
 async def test_half_a_character_from_the_model_harms_nothing(tmp_path: Path) -> None:
     steps = [
         ["cut \ud83d", Call("ls", '{"path": "\\ud83d"}')],
@@ -616,9 +629,9 @@ async def test_cancel_in_a_command_kills_it_with_its_children(tmp_path: Path) ->
     command = "trap '' TERM; sleep 300 & echo $! > child; echo started; wait"
     step = [Call("bash", {"command": command}), Call("ls", {"path": "."})]
     async with daemon(tmp_path, step, "Back again.") as bench:
-        session = bench.session(settings=ALLOW_ALL)
+        session = bench.session(settings={**ALLOW_ALL, "sandbox": "off"})
         turn = prompted(session, "run")
-        await bench.answer("once")  # no rule lets a line with a trap pass
+        await bench.answer("once")  # without a sandbox no rule lets a line with a trap pass
         await until(lambda: "started" in bench.text("tool_output"))
         child = int((bench.workspace / "child").read_text())
         session.cancel()
@@ -663,9 +676,9 @@ async def test_cancel_while_the_person_is_asked_withdraws_the_question(tmp_path:
 async def test_a_second_cancel_does_not_disturb_the_first(tmp_path: Path) -> None:
     step = [Call("bash", {"command": "trap '' TERM; echo started; sleep 300"})]
     async with daemon(tmp_path, step, "Back again.") as bench:
-        session = bench.session(settings=ALLOW_ALL)
+        session = bench.session(settings={**ALLOW_ALL, "sandbox": "off"})
         turn = prompted(session, "run")
-        await bench.answer("once")  # no rule lets a line with a trap pass
+        await bench.answer("once")  # without a sandbox no rule lets a line with a trap pass
         await until(lambda: "started" in bench.text("tool_output"))
         assert session.cancel()
         await asyncio.sleep(0)
@@ -848,7 +861,8 @@ async def test_an_overflow_with_nothing_to_clear_says_what_to_do(tmp_path: Path)
         for _ in range(2):
             result = await session.prompt("x" * 10)
             assert result.stop == "error"
-            assert "new session" in result.detail
+            assert "the tools 3," in result.detail
+            assert "a new session would not help" in result.detail
 
 
 async def test_a_bug_in_a_provider_is_an_error_and_the_session_lives(tmp_path: Path) -> None:

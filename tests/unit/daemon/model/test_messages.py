@@ -108,3 +108,17 @@ def test_fields_of_a_newer_version_are_ignored_and_unknown_events_refused() -> N
 def test_models_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
         message().role = "user"  # type: ignore[misc]  # that is the test
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        (r'{"path": "a\ud800"}', {"path": "a\ufffd"}),
+        (r'{"\udc00": ["\uDBFF x"]}', {"\ufffd": ["\ufffd x"]}),
+        (r'{"path": "\ud83d\ude00"}', {"path": "😀"}),
+        (r'{"path": "\\ud800"}', {"path": r"\ud800"}),
+    ],
+)
+def test_half_a_character_in_an_argument_is_replaced(text: str, arguments: dict[str, object]) -> None:
+    call = ToolCallPart(id="1", name="read", input=text)
+    assert call.arguments() == arguments

@@ -19,7 +19,7 @@ MODES: tuple[Mode, ...] = ("ask", "accept-edits", "auto", "plan")
 
 
 def ask(line: str, root: Path) -> PermissionAsk:
-    return question(line, real_place(root), title=line)
+    return question(line, real_place(root))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -39,7 +39,7 @@ def ask(line: str, root: Path) -> PermissionAsk:
         ("git log -3", "allow"),
     ],
 )
-def test_only_commands_that_are_known_to_change_nothing_pass(
+def test_only_commands_that_can_only_read_pass_and_only_in_a_sandbox(
     line: str, action: Action, rules: tuple[Rule, ...], mode: Mode, contained: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "f.txt").write_text("x")
@@ -52,7 +52,8 @@ def test_only_commands_that_are_known_to_change_nothing_pass(
         root=tmp_path.as_posix(),
         looks=True,
     ).with_session((Rule(permission="bash", pattern="git log*", action="allow", source="session"),))
-    assert found.judge(replace(ask(line, tmp_path), contained=contained)).action == action
+    decided = found.judge(replace(ask(line, tmp_path), contained=contained)).action
+    assert decided == (action if contained else "deny")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -67,8 +68,9 @@ def test_it_changes_no_file_and_is_offered_no_tool_for_it(mode: Mode) -> None:
 def test_what_rules_say_of_looking_holds(tmp_path: Path) -> None:
     secret = Rule(permission="bash", pattern="cat *", action="deny", source="user")
     asks = RuleSet((*SHIPPED, secret), root=tmp_path.as_posix(), looks=True)
-    assert asks.judge(ask("cat a", tmp_path)).action == "deny"
-    assert asks.judge(ask("ls", tmp_path)).action == "ask"
+    assert asks.judge(replace(ask("cat a", tmp_path), contained=True)).action == "deny"
+    assert asks.judge(replace(ask("ls", tmp_path), contained=True)).action == "ask"
+    assert asks.judge(ask("ls", tmp_path)).action == "deny"
 
 
 def test_the_reason_says_what_denies_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,51 @@ OUTSIDE_WRITE = Access("edit", "/tmp/x")
     ],
 )
 def test_the_sandbox_answers_general_questions_about_commands(access: Access, action: Action) -> None:
-    ask = command("make", access, contained=True)
+    ask = command("make", access, contained=True, lifted=True)
     assert RuleSet().judge(ask).action == action
+    if access.permission == "bash":
+        assert RuleSet().judge(replace(ask, lifted=False)).action == "ask"
+        allowed = RuleSet((*SHIPPED, rule("bash", "make *", "allow"), rule("bash", "x *", "allow")))
+        assert allowed.judge(replace(ask, lifted=False)).action == "allow"
+
+
+def test_without_a_sandbox_only_an_exact_rule_allows_what_nothing_bounds() -> None:
+    free = command("npm test", unread=frozenset({"npm test"}))
+    star, named, exact = (
+        RuleSet((rule("bash", pattern, "allow"),)) for pattern in ("*", "npm *", "npm test")
+    )
+    assert [rules.judge(free).action for rules in (star, named, exact)] == ["ask", "ask", "allow"]
+    boxed = replace(free, contained=True)
+    assert [rules.judge(boxed).action for rules in (star, named, exact)] == ["allow", "allow", "allow"]
+    auto = RuleSet(mode="auto", trust="trusted")
+    assert [auto.judge(ask).action for ask in (free, boxed, command("ls"))] == ["ask", "allow", "allow"]
+    assert "in a sandbox it would need no question" in reason_words(star.judge(free).reasons[0])
+    plain = Access("bash", "CI=1 npm test", plain="npm test")
+    said = PermissionAsk(
+        "bash", ("CI=1 npm test",), "", accesses=(plain,), unread=frozenset({"CI=1 npm test"})
+    )
+    assert exact.judge(said).action == "allow"
+
+
+def test_leaving_the_sandbox_is_a_question_whatever_rules_allow() -> None:
+    ask = command("npm test", leaves="it failed in the sandbox: EROFS")
+    for rules in (
+        RuleSet((rule("bash", "npm test", "allow"),)),
+        RuleSet((rule("*", "*", "allow"),), mode="auto"),
+    ):
+        verdict = rules.judge(ask)
+        assert verdict.action == "ask"
+        assert "it failed in the sandbox: EROFS" in reason_words(verdict.reasons[0])
+    assert RuleSet((rule("bash", "npm *", "deny"),)).judge(ask).action == "deny"
+
+
+def test_only_a_rule_for_the_network_gives_the_network() -> None:
+    for broad in (rule("*", "*", "allow"), rule("bash", "*", "allow")):
+        assert RuleSet((broad,)).decide("network", "npm ci").action == "ask"
+    assert RuleSet(mode="auto", trust="trusted").decide("network", "npm ci").action == "ask"
+    given = RuleSet((rule("network", "npm ci*", "allow"),))
+    assert given.decide("network", "npm ci --omit=dev").action == "allow"
+    assert given.decide("network", "npm test").action == "ask"
 
 
 def test_what_cannot_be_taken_back_is_asked_about_in_the_sandbox_and_in_mode_auto() -> None:
@@ -138,8 +182,8 @@ def test_what_cannot_be_taken_back_is_asked_about_in_the_sandbox_and_in_mode_aut
     auto = RuleSet(mode="auto", trust="trusted")
     assert auto.judge(command()).action == "allow"
     assert auto.judge(command(warnings=warned)).action == "ask"
-    assert RuleSet().judge(command(contained=True)).action == "allow"
-    assert RuleSet().judge(command(contained=True, warnings=warned)).action == "ask"
+    assert RuleSet().judge(command(contained=True, lifted=True)).action == "allow"
+    assert RuleSet().judge(command(contained=True, lifted=True, warnings=warned)).action == "ask"
     assert RuleSet((rule("bash", "*", "allow"),)).judge(command(warnings=warned)).action == "allow"
     opaque = Access("bash", "x", opaque="code")
     asked = PermissionAsk("bash", (), "", accesses=(opaque,), contained=True, warnings=warned)
@@ -172,12 +216,14 @@ def test_what_a_mode_offers(mode: Mode, edit: bool, bash: bool) -> None:
 
 def test_in_mode_plan_commands_that_change_nothing_go_by_the_rules() -> None:
     rules = RuleSet((*SHIPPED, rule("bash", "ls *", "allow"), rule("bash", "git *", "deny")), mode="plan")
-    assert rules.judge(command("ls", read_only=True)).action == "allow"
-    assert rules.judge(command("pwd", read_only=True)).action == "ask"
-    assert rules.judge(command("git log", read_only=True)).action == "deny"
-    assert rules.judge(command("ls")).action == "deny"
-    assert rules.judge(command("ls", Access("edit", "x"), read_only=True)).action == "deny"
-    assert rules.judge(command("ls", Access("edit", "/dev/null"), read_only=True)).action == "allow"
+    reads = {"read_only": True, "contained": True}
+    assert rules.judge(command("ls", **reads)).action == "allow"
+    assert rules.judge(command("pwd", **reads)).action == "ask"
+    assert rules.judge(command("git log", **reads)).action == "deny"
+    assert rules.judge(command("ls", read_only=True)).action == "deny"
+    assert rules.judge(command("ls", contained=True)).action == "deny"
+    assert rules.judge(command("ls", Access("edit", "x"), **reads)).action == "deny"
+    assert rules.judge(command("ls", Access("edit", "/dev/null"), **reads)).action == "allow"
     restricted = RuleSet((rule("bash", "*", "allow"),), trust="restricted")
     assert restricted.judge(command("ls", read_only=True)).action == "deny"
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from daemon.model.goals import Goal, GoalStats, GoalStatus, GoalTree
 from daemon.plan.text import MAX_PLAN, MAX_PROGRESS, plan_to_prompt, progress_text, todo_text
 from daemon.plan.tree import MAX_DEPTH, MAX_DESCRIPTION, MAX_SUMMARY, PlanTree
+from tests.examples import examples
 
 SEED = """\
 ## Current Plan
@@ -252,7 +253,7 @@ def plans(draw: st.DrawFn) -> PlanTree:
 
 
 @given(plans())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_no_plan_is_longer_than_its_bounds(tree: PlanTree) -> None:
     text = plan_to_prompt(tree)
     assert len(text) <= MAX_PLAN

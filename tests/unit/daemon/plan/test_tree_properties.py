@@ -16,6 +16,7 @@ from daemon.model.goals import Goal, GoalStats, GoalStatus, GoalTree
 from daemon.plan.port import SessionPlan
 from daemon.plan.text import MAX_PLAN, plan_to_prompt, progress_lines, progress_text
 from daemon.plan.tree import Change, Moved, PlanError, PlanTree, Removed, Updated, extended_preview
+from tests.examples import examples
 from tools.base import ToolError
 
 ENDED = ("completed", "abandoned")
@@ -310,7 +311,7 @@ def tools_of(preview: str | None) -> Counter[str]:
     return found
 
 
-Plan.TestCase.settings = settings(max_examples=60, stateful_step_count=35, deadline=None)
+Plan.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=35, deadline=None)
 test_any_sequence_of_operations = Plan.TestCase
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from daemon.provider import anthropic_wire, openai_wire
 from daemon.store.files import FileTraceStore
+from tests.examples import in_full
 from tests.fakes import planner_child
 from tests.fakes.core import ALLOW_ALL, check_pairs, daemon
 from tests.fakes.model_messages import check_anthropic, check_openai
@@ -94,7 +95,7 @@ async def test_killed_right_at_an_event_of_a_layered_turn(tmp_path: Path) -> Non
     os.kill(pid, signal.SIGKILL)
     total = events_in(whole)
     assert total > 60
-    for number in range(3, total, 4):
+    for number in range(3, total, in_full(4, 9)):
         folder = tmp_path / f"run{number}"
         pid = await start(folder, number)
         await until(lambda pid=pid: gone(pid), within_s=30)

@@ -29,6 +29,7 @@ from daemon.steps.dump_markdown import dump_markdown
 from daemon.steps.dump_text import dump_tree
 from daemon.steps.fold import StepAdded, StepChange, StepFold
 from daemon.steps.texts import to_history_string, to_todo_string
+from tests.examples import examples
 from tests.fakes.step_events import BEGIN, Recorded
 from tests.fakes.step_sums import check_sums
 
@@ -160,7 +161,7 @@ class Mirror:
         ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(OPERATIONS)
 def test_whoever_takes_each_change_has_the_same_tree(operations: list[tuple[str, int, int]]) -> None:
     log = played(operations)
@@ -171,7 +172,7 @@ def test_whoever_takes_each_change_has_the_same_tree(operations: list[tuple[str,
     assert mirror.walked() == [step.stored() for step in fold.tree.filter()]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(OPERATIONS)
 def test_every_tree_is_one_and_says_of_goals_what_the_plan_says(
     operations: list[tuple[str, int, int]],
@@ -196,7 +197,7 @@ def test_every_tree_is_one_and_says_of_goals_what_the_plan_says(
         assert (step.status == "in_progress") == (goal.status == "in_progress")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(OPERATIONS)
 def test_what_the_steps_took_adds_up_to_what_the_trace_took(operations: list[tuple[str, int, int]]) -> None:
     log = played(operations)
@@ -207,7 +208,7 @@ def test_what_the_steps_took_adds_up_to_what_the_trace_took(operations: list[tup
     check_sums(fold)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(OPERATIONS)
 def test_what_a_goal_took_is_what_the_goals_command_says_and_what_planning_it_took(
     operations: list[tuple[str, int, int]],
@@ -235,7 +236,7 @@ def _check_parent(step: Step, fold: StepFold) -> None:
     assert (step.summary is not None) == (step.step_type == "evaluation")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(OPERATIONS)
 def test_the_time_of_a_goal_is_the_sum_of_what_was_done_for_it_and_below(
     operations: list[tuple[str, int, int]],
@@ -276,7 +277,7 @@ def made_up(draw: st.DrawFn) -> Event:
     return GoalUpdated(trace_id="t", time=BEGIN, goal_id=goal_id, updates=updates)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(made_up(), max_size=25))
 def test_no_made_up_log_breaks_the_tree_or_a_dump(events: list[Event]) -> None:
     fold, mirror = StepFold("t"), Mirror()

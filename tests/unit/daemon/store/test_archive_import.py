@@ -24,6 +24,7 @@ from daemon.store.archive import MANIFEST, export_trace
 from daemon.store.archive_import import ArchiveError, import_trace
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
+from tests.examples import examples, in_full
 from tests.fakes.stored_traces import ID, write_children, write_trace
 from tools.hashing import sha256
 
@@ -354,7 +355,9 @@ def test_a_long_output_is_taken_in_by_pieces_and_without_secrets(
 ) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 4
     line = f"ü {token} and more\n".encode()
-    for number, output in enumerate((line * 100_000, b"x" * 24_000_000, b"\xff \n" * 4_000_000)):
+    lines = in_full(4, 1)
+    outputs = (line * 25_000 * lines, b"x" * 24_000_000, b"\xff \n" * 1_000_000 * lines)
+    for number, output in enumerate(outputs):
         packed_up = write(tmp_path, packed({**good, "trace/output/big.txt": output}))
         into = FileTraceStore(store.root.parent / str(number))
         tracemalloc.start()
@@ -411,7 +414,9 @@ def test_what_an_import_that_was_killed_left_is_removed(
 
 
 @given(data=st.data())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_an_archive_with_damage_anywhere_is_refused_or_taken_in_whole(
     tmp_path_factory: pytest.TempPathFactory, good: dict[str, bytes], data: st.DataObject
 ) -> None:

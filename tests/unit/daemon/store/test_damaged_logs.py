@@ -18,6 +18,7 @@ from daemon.store.base import StoreError
 from daemon.store.event_log import MAX_ID
 from daemon.store.files import FileTraceStore
 from daemon.store.rebuild import rebuild
+from tests.examples import examples
 from tests.fakes import stores
 from tests.fakes.stored_traces import ID, all_files, write_trace
 
@@ -59,7 +60,7 @@ def message_line(store: FileTraceStore) -> tuple[int, str]:
     st.integers(0, 45),
     st.integers(1, 300),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_wrong_id_hides_nothing_but_its_event_wherever_one_begins_to_read(
     tmp_path_factory: pytest.TempPathFactory, wrong: int, said: int, after: int, block: int
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from daemon.store import event_log
 from daemon.store.event_log import LogReader
+from tests.examples import examples
 
 BAD = (
     b"",
@@ -50,7 +51,7 @@ lines = st.lists(
 
 
 @given(lines, st.integers(-1, 80), st.integers(1, 200), st.sampled_from([b"", b'{"event_id":99,', b"torn"]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_the_events_after_an_id_are_found_whatever_lies_between(
     made: list[tuple[str, int]], after: int, block: int, torn: bytes
 ) -> None:
@@ -117,7 +118,7 @@ def test_a_line_that_is_too_long_is_skipped_and_its_neighbours_are_read() -> Non
 @given(
     st.lists(st.binary(max_size=90).map(lambda b: b.replace(b"\n", b" ")), max_size=12), st.integers(1, 40)
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_blocks_hold_whole_lines_and_all_of_them(made: list[bytes], size: int) -> None:
     content = b"".join(line + b"\n" for line in made)
     with mock.patch.object(event_log, "_BLOCK", 7), mock.patch.object(event_log, "_SCANNED", size):

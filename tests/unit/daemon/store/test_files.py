@@ -19,6 +19,7 @@ from daemon.store import event_log, files
 from daemon.store.base import NewerFormat, StoreError, UnknownTrace
 from daemon.store.event_log import LogReader
 from daemon.store.files import FileTraceStore
+from tests.examples import examples
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 ID = "20250101-000000-aaaaaa"
@@ -174,7 +175,7 @@ lines = st.lists(st.text(st.characters(exclude_characters="\n", codec="utf-8"), 
 
 
 @given(lines, st.sampled_from(["", "torn", "\u65e5"]), st.integers(1, 9))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_reading_from_either_end_finds_every_line_whatever_the_blocks(
     texts: list[str], torn: str, block: int
 ) -> None:

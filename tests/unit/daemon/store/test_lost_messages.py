@@ -16,6 +16,7 @@ from daemon.store.files import FileTraceStore
 from daemon.store.own import OwnSessions
 from daemon.store.place import open_store, stored
 from daemon.store.rebuild import rebuild
+from tests.examples import examples
 from tests.fakes.stored_traces import ID, write_trace
 from tests.fakes.stores import added, message
 
@@ -65,7 +66,7 @@ def told(root: Path, log_only: Callable[[str], bool] = lambda _: False) -> tuple
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_one_damaged_byte_of_a_message_changes_what_nobody_is_told(
     written: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

@@ -14,6 +14,7 @@ from daemon.model.events import MessageAdded
 from daemon.store.encoding import json_bytes
 from daemon.store.event_log import LogReader
 from daemon.store.message_index import MessageIndexes, Place
+from tests.examples import examples
 from tests.fakes.stores import ID, NOW, added, message, started
 
 names = st.one_of(
@@ -32,7 +33,7 @@ def indexed(folder: Path, content: bytes) -> dict[str, Place]:
 
 
 @given(st.lists(st.tuples(names, st.one_of(st.none(), names), st.booleans()), max_size=8))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_every_spelling_of_a_message_is_indexed_alike(made: list[tuple[str, str | None, bool]]) -> None:
     import tempfile
 

@@ -13,6 +13,7 @@ from daemon.loop.recovery import read_state
 from daemon.store.base import UnknownTrace
 from daemon.store.files import FileTraceStore
 from daemon.store.rebuild import Rebuilt, rebuild
+from tests.examples import examples
 from tests.fakes.stored_traces import ID, all_files, tell_of_branch, write_children, write_trace
 
 
@@ -161,7 +162,9 @@ def test_an_unknown_trace_is_refused(store: FileTraceStore) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_whatever_derived_files_are_destroyed_the_session_is_the_same_afterwards(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

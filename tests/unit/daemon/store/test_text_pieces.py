@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from daemon.redaction import SECRETS
 from daemon.store import text_pieces
+from tests.examples import examples
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 KEY_LINES = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" * 2
@@ -28,7 +29,7 @@ PARTS = [
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=60), st.sampled_from([300, 1000, 3000]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_pieces_lose_every_secret_and_no_words(parts: list[str], piece: int) -> None:
     text = " ".join(parts)
     data = text.encode("utf-8", "surrogateescape")

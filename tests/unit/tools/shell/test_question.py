@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tools.access import Access
 from tools.shell.question import Place, question
 
@@ -210,7 +211,8 @@ def test_a_person_reads_why() -> None:
     )
     assert found.title == "Run cat a > out.txt; sudo rm -rf x; python -c y"
     assert found.detail == "cat a > out.txt; sudo rm -rf x; python -c y"
-    assert question("ls", PLACE, title=" List ").title == "List"
+    described = question("ls", PLACE, model_says=" List ")
+    assert (described.title, described.detail, described.model_says) == ("Run ls", "ls", "List")
 
 
 @pytest.mark.parametrize(
@@ -317,7 +319,7 @@ def test_quotes_make_no_other_file(name: str, data: st.DataObject) -> None:
 LINES = st.text(st.sampled_from(list("ab ./$'\"(){}<>|&;\\\n`*?-=~#!")), max_size=30) | st.text(max_size=30)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(LINES)
 def test_it_never_raises_and_always_asks_something(line: str) -> None:
     found = question(line, PLACE)
@@ -377,7 +379,7 @@ def recorders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example(["git log ", "a", "\\\n", "#", ";touch x"])
 @example(["git log ", "\\", " #", ";touch x"])
 @example(["git log ", "'", " 2>&1", "'", '"', " >/dev/null", '"', "\ntouch x"])
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(TOKENS), max_size=9).map(lambda made: ["git log", *made]))
 def test_a_line_of_which_all_targets_are_git_log_runs_nothing_else(
     recorders: Path, tmp_path: Path, made: list[str]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes.recording_shell import PROGRAMS, Call, RecordingShell
 from tools.shell.syntax import Simple, Word, parse
 
@@ -206,7 +207,7 @@ TOKENS: tuple[str, ...] = (
     ">|", "2>", "{x}>", "<<-", "<<<", ":-", "@", "//", "%",
 )  # fmt: skip
 KEEP = settings(
-    max_examples=100,
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -226,7 +227,7 @@ def test_whatever_bash_runs_of_a_damaged_line_is_among_the_commands(shell: Recor
     check(shell, line)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(TOKENS), max_size=25).map(" ".join)))
 def test_any_text_is_parsed_without_an_error(text: str) -> None:
     parsed = parse(text)

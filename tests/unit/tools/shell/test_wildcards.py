@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes.command_rules import build, verdicts
 from tools.shell.wildcards import expression, simple
 
@@ -68,7 +69,7 @@ _PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(_PIECES, min_size=1, max_size=6).map("".join))
 def test_what_bash_finds_is_found(tmp_path_factory: pytest.TempPathFactory, pattern: str) -> None:
     if pattern.startswith("-"):

@@ -3,6 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Choice } from "../../diff/choice";
 import type { Answer } from "../../permission/grants";
+import { headline } from "../../permission/words";
 import type { PermissionRequest } from "../../protocol.gen";
 import { askerName } from "../../explore/words";
 import { post } from "./host";
@@ -39,11 +40,11 @@ export function useReply({ requestId }: PermissionRequest, { error }: Choice): [
 }
 
 export function Head({ request, count, position }: Pick<CardProps, "request" | "count" | "position">): JSX.Element {
-  const { title, branchId } = request;
+  const { branchId } = request;
   return (
     <header>
       <Icon name="waiting" />
-      <h2>{visibleLine(title)}</h2>
+      <h2>{visibleLine(headline(request))}</h2>
       {branchId && (
         <span class="chip branch" title="Asked by a branch or sub-agent of this session">
           <span class="only-spoken">asked by </span>

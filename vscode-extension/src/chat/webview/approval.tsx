@@ -12,7 +12,7 @@ import { Feedback, Head, Refused, useReply, type CardProps } from "./answering";
 import { BudgetCard } from "./budget";
 import { post } from "./host";
 import { ProposedFile } from "./proposed";
-import { Reasons, Warnings } from "./reasons";
+import { ModelSays, Notes, Reasons, Warnings } from "./reasons";
 import { visible, visibleLine } from "./visible";
 
 interface ApprovalProps {
@@ -50,7 +50,9 @@ function Inbox({ requests, front, show }: { requests: readonly PermissionRequest
         <li key={request.requestId}>
           <button type="button" aria-pressed={request.requestId === front} onClick={() => show(request.requestId)}>
             {request.branchId && <span class="chip branch">{visibleLine(askerName(request.branchId))}</span>}
-            <span class="inbox-title">{visibleLine(request.title)}</span>
+            <span class="inbox-title" title={visibleLine(request.title)}>
+              {visibleLine(request.title)}
+            </span>
           </button>
         </li>
       ))}
@@ -83,7 +85,9 @@ function Card({ request, choice, count, position, keys, places }: CardProps & { 
           <ProposedFile key={file.path} request={request} file={file} choice={choice} />
         ))}
         {!command && request.detail && <p class="rule">{visible(request.detail)}</p>}
+        <Notes notes={request.notes} />
         <Reasons request={request} places={places} />
+        <ModelSays words={request.modelSays} />
       </div>
       <Refused error={choice.error} />
       {open === "always" && (

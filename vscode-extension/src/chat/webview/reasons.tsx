@@ -24,6 +24,30 @@ export function Warnings({ warnings }: { warnings: readonly string[] }): JSX.Ele
   );
 }
 
+/** What else Goalwright says, e.g. that a command runs outside of the sandbox. */
+export function Notes({ notes }: { notes: readonly string[] }): JSX.Element {
+  return (
+    <>
+      {notes.map((note) => (
+        <p key={note} class="note">
+          {visibleLine(note)}
+        </p>
+      ))}
+    </>
+  );
+}
+
+/** The model's words, marked as its own: they may be wrong, so they stand below what is known. */
+export function ModelSays({ words }: { words: string }): JSX.Element | null {
+  if (!words) return null;
+  return (
+    <p class="model-says">
+      <span class="dim">The model says: </span>
+      {`“${visibleLine(words)}”`}
+    </p>
+  );
+}
+
 export function Reasons({ request, places }: { request: PermissionRequest; places: Places }): JSX.Element {
   const [open, toggle] = useOpen(`reasons-${request.requestId}`);
   const lines = reasonLines(request);

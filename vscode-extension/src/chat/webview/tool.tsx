@@ -6,6 +6,7 @@ import { Counts, Diff } from "./diff";
 import { useOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
+import { ModelSays } from "./reasons";
 import { visible, visibleLine } from "./visible";
 
 const ICONS: Record<ToolState, IconName> = {
@@ -179,6 +180,7 @@ function Details({ view }: { view: ToolView }): JSX.Element {
       )}
       {diff && <Diff diff={diff} />}
       <Section title="Input" text={visible(input(call.input))} folded={diff ? `input-${call.id}` : undefined} />
+      <ModelSays words={view.modelSays} />
       <Section title={result ? "Result" : "Output"} text={output} folded={diff ? `result-${call.id}` : undefined} />
     </div>
   );

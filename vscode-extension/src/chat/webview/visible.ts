@@ -2,9 +2,9 @@
 
 /**
  * What a browser draws as nothing or lets reorder the line: controls but tab and newline, formats (direction of writing,
- * zero width, tags), lone surrogates, separators, and the letters that are blank.
+ * zero width, tags), lone surrogates, separators, Unicode's default ignorables, and the empty Braille cell.
  */
-const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]/gu;
+const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{DI}\u2800]/gu;
 
 /** `text` with a shape for every character that has none; newlines and tabs stay. The terminal client shows the same. */
 export function visible(text: string): string {

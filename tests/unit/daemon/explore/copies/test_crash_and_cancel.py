@@ -14,6 +14,7 @@ import pytest
 from daemon.explore.copies.base import CopyError, LeftBehind, WorkingCopies, WorkingCopy
 from daemon.explore.copies.choice import copies_for
 from daemon.explore.copies.places import TRIES, remove
+from tests.examples import in_full
 from tests.fakes.nasty_trees import TREES
 from tests.fakes.small_disk import small_disk
 from tests.fakes.trees import fingerprint, kept_files, not_ignored, oracle_tree, put
@@ -21,6 +22,7 @@ from tests.fakes.trees import fingerprint, kept_files, not_ignored, oracle_tree,
 _REPOSITORY = Path(__file__).parents[5]
 _CALLS = 1_500
 """Audited calls (files opened, folders made and removed, programs started) of the child, about."""
+_MANY = in_full(20_000, 4_000)
 
 
 def _planted(top: Path, count: int = 4000) -> None:
@@ -55,7 +57,7 @@ def _processes_about(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(in_full(3, 1)))
 async def test_killed_at_any_moment_it_leaves_nothing_that_recover_does_not_remove(
     seed: int, tmp_path: Path
 ) -> None:
@@ -122,12 +124,12 @@ async def test_canceled_at_any_moment_it_leaves_nothing(tmp_path: Path) -> None:
     assert fingerprint(top) == before
 
 
-async def test_twenty_thousand_files_are_equal(tmp_path: Path) -> None:
+async def test_thousands_of_files_are_equal(tmp_path: Path) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
-    _planted(top, 20_000)
+    _planted(top, _MANY)
     (top / "many/7/700.txt").chmod(0o755)
     expected = not_ignored(top, kept_files(top))
-    assert len(expected) > 20_000
+    assert len(expected) > _MANY
     copies = copies_for(top, state, ())
     base = await copies.base()
     assert base.tree == oracle_tree(top)

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.explore.copies.choice import copies_for
+from tests.examples import examples
 from tests.fakes.trees import commit, fingerprint, git, kept_files, not_ignored, oracle_tree, put
 
 _NAMES = ("a.txt", "b c.py", "dir/c.txt", "dir/inner/d", "ignored/e", "f.log", "ü.txt", "-g", "dir/[h]")
@@ -52,7 +53,9 @@ def _do(top: Path, what: str, name: str, other: str, content: bytes) -> None:
         put(top, ".gitattributes", b"*.txt text\n*.py text eol=crlf\n")
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=examples(40), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(st.lists(_step, max_size=14), st.booleans(), st.lists(_step, max_size=5))
 def test_copy_of_any_tree_is_the_tree_and_its_patch_makes_what_the_branch_has(
     steps: list[tuple[str, str, str, bytes]], crlf: bool, inside: list[tuple[str, str, str, bytes]]

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.sandbox_survey import Known
-from tools.sandbox_taking import Taken, take_away
+from tools.sandbox.quarantine import Taken, take_away
+from tools.sandbox.survey import Known
 
 _SLACK_S = 900.0
 """So long after its beginning a limited command, killed with its daemon, can have made something at the latest."""

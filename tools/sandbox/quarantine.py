@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tools.sandbox_survey import KEPT_OF_GIT, Known, identity, is_bare, is_protected
+from tools.sandbox.survey import KEPT_OF_GIT, Folder, Known, identity, is_bare, is_protected, stamp_of
 
 _PATH = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LINK = f":{stat.S_IFLNK:o}:"
@@ -89,12 +89,17 @@ def _candidates(
     waiting = [""]
     while waiting:
         folder = waiting.pop()
+        below = f"{folder}/" if folder else ""
+        seen = known.folders.get(folder)
+        if seen is not None and seen.stamp is not None and seen.stamp == stamp_of(workspace / folder):
+            # Nothing was made or removed in it; what it names may still lead elsewhere now.
+            yield from _unchanged(workspace, folder, seen, waiting)
+            continue
         listed = _listed(workspace / folder, opened)
         if listed is None:
             if folder:
                 yield from _identified(workspace, folder)
             continue
-        below = f"{folder}/" if folder else ""
         if is_bare({entry.name for entry in listed}):
             if _identity(workspace / folder) in known.bare:
                 yield from _of_repository(workspace, folder)
@@ -102,9 +107,9 @@ def _candidates(
                 yield from _identified(workspace, f"{below}HEAD")
         for entry in listed:
             name = below + entry.name
-            protected = is_protected(entry.name)
+            protected = is_protected(name)
             is_folder = entry.is_dir(follow_symlinks=False)
-            if protected or (not is_folder and name not in known.free and denied(name)):
+            if protected or (not is_folder and denied(name)):
                 yield from _identified(workspace, name)
             if not is_folder:
                 continue
@@ -112,6 +117,18 @@ def _candidates(
                 yield from _of_repository(workspace, name)
             elif not known.closed or _identity(workspace / name) not in known.closed:
                 waiting.append(name)
+
+
+def _unchanged(workspace: Path, name: str, folder: Folder, waiting: list[str]) -> Iterator[tuple[str, str]]:
+    """The candidates of a folder whose entries are the same as before the command."""
+    below = f"{name}/" if name else ""
+    if folder.bare:
+        yield from _of_repository(workspace, name)
+    for entry in folder.things:
+        yield from _identified(workspace, below + entry)
+    for entry in folder.repositories:
+        yield from _of_repository(workspace, below + entry)
+    waiting += [below + entry for entry in folder.folders]
 
 
 def _of_repository(workspace: Path, name: str) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,106 @@
+"""What ends a tool call that would never end by itself, and a turn whose workspace is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from tools.base import ToolResult
+from tools.shielding import finish
+
+LIMIT_S = 180.0
+"""How long a call may make no progress. Everything that tools wait for has a shorter limit of its own."""
+_GRACE_S = 10.0
+"""How long a call that was stopped may take to clean up."""
+UNBOUNDED = frozenset(["bash", "job", "task", "explore", "hand_over"])
+"""Tools that work as long as they want to: each has limits of its own, and can be seen at work."""
+
+
+async def watched(
+    name: str,
+    call: Awaitable[ToolResult],
+    busy: Callable[[], bool],
+    limit_s: float | None = None,
+) -> ToolResult:
+    """Run a tool call. If it makes no progress for ``limit_s`` seconds it is canceled, and the result is an error.
+
+    ``busy``: it waits for the user, which is no standstill. What cannot be canceled (a thread that a dead network disk
+    keeps) is left behind, so that the session goes on.
+    """
+    limit = LIMIT_S if limit_s is None else limit_s
+    running = asyncio.ensure_future(call)
+    loop = asyncio.get_running_loop()
+    since = loop.time()
+    try:
+        while loop.time() - since < limit:
+            await asyncio.wait({running}, timeout=limit / 10)
+            if running.done():
+                return running.result()
+            if busy():
+                since = loop.time()
+        running.cancel()
+        await asyncio.wait({running}, timeout=_GRACE_S)
+    except asyncio.CancelledError:
+        running.cancel()
+        await finish(running)
+        if running.cancelled():
+            raise
+        return running.result()
+    if running.done() and not running.cancelled() and running.exception() is None:
+        return running.result()
+    running.add_done_callback(_forget)
+    return ToolResult(
+        f"The {name} tool made no progress for {limit:g} seconds and was stopped. Part of its work may be done. "
+        "Look at what is there now, then try it in smaller steps or in another way.",
+        title="stopped: no progress",
+        is_error=True,
+    )
+
+
+def _forget(call: asyncio.Future[ToolResult]) -> None:
+    if not call.cancelled():
+        call.exception()  # else asyncio reports that nobody asked for it
+
+
+class WorkspaceGuard:
+    """Knows whether the workspace is still the folder that it was when the work began."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._held: int | None = None
+
+    def begin(self) -> None:
+        """Hold on to the folder as it is now, if that was not done already."""
+        if self._held is None:
+            with contextlib.suppress(OSError):
+                # Not by its number alone: some file systems give a folder another one once nobody holds it.
+                self._held = os.open(self._workspace, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+
+    def end(self) -> None:
+        """Let go: nothing is at work."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+    def problem(self) -> str:
+        """Why no more work can be done there, or nothing."""
+        try:
+            there = self._workspace.stat()
+        except OSError:
+            return _GONE.format(workspace=self._workspace)
+        if self._held is not None and not os.path.samestat(there, os.fstat(self._held)):
+            return _ANOTHER.format(workspace=self._workspace)
+        return ""
+
+
+_GONE = (
+    "The workspace {workspace} was deleted or renamed, so the work in it has ended; nothing is written there. "
+    "Put the folder back, or open it where it is now."
+)
+_ANOTHER = (
+    "The workspace {workspace} is another folder than the one in which the work began, so the work has ended; nothing "
+    "is written there. Put the first folder back, or start a new session for this one."
+)

@@ -1,0 +1,326 @@
+"""Find tool calls that a model wrote into its answer as text, instead of calling the tool. Pure.
+
+Small models do it often: as JSON in a fence, in tags that their template should have turned into calls, or as a call in
+Python. Such an answer ends the turn although nothing was done. An answer may also show a call as an example, so only
+what can hardly be anything else counts: a known tool, arguments that it takes, and nothing beside it that explains it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from daemon.provider.base import ToolSpec
+
+_NAMES = ("name", "tool", "tool_name", "function_name", "function", "action", "recipient_name")
+_ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input", "kwargs", "params")
+_LISTS = ("tool_calls", "calls", "tools", "actions", "tool_uses")
+_TAG = re.compile(
+    r"<\|?(?:tool_?calls?|function_?calls?|tools?|tool_use|tool_code|tool_calls?_begin|tool_call_begin|python_tag)\|?>"
+    r"|\[TOOL_CALLS\]|<\|tool.calls.begin\|>|<｜tool▁calls?▁begin｜>",
+    re.IGNORECASE,
+)
+_FUNCTION = re.compile(r"<function=[\"']?([\w.-]{1,64})[\"']?>|<invoke name=[\"']([\w.-]{1,64})[\"']>")
+_PARAMETER = re.compile(r"<parameter(?:=|\s+name=)[\"']?([\w-]{1,64})[\"']?>")
+_REACT = re.compile(r"^\s*Action:\s*`?([\w.-]{1,64})`?\s*\n\s*Action Input:\s*", re.MULTILINE)
+_FENCE = re.compile(
+    r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+)
+_MARKUP = re.compile(
+    r"</?[\w|▁｜=\"' .:-]{1,60}>|\[/?TOOL_CALLS\]|\[/?ARGS\]|^\s*(?:Action|Action Input|Thought):.*$", re.M
+)
+_BROKEN = re.compile(
+    r"\A\s*\{\s*\"(?:name|tool|function)\"\s*:\s*\"([\w.-]{1,64})\"\s*,\s*\"(?:arguments|parameters|args|input)\"\s*:\s*[{\"]"
+)
+_EXAMPLE = re.compile(
+    r"\b(?:for example|for instance|e\.g\.|an? (?:example|sample)|(?:would|could|might) (?:look|be)"
+    r"|looks like (?:this|so)|you (?:can|could|would))(?!\w)",
+    re.IGNORECASE,
+)
+_ELLIPSIS = re.compile(r"[\[{:]\s*(?:\.\.\.|…)")
+_ABOUT_CALLS = re.compile(r"\b(?:tool|function)[ _-]?call|[\"'`]arguments[\"'`]", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"path/to|\A\s*(?:\.\.\.|…|<[^<>\n]{1,40}>|your[ _-][\w -]+)\s*\Z", re.IGNORECASE)
+_MOST_PROSE = 600
+"""Characters beside the call. An answer that says more explains something."""
+_NEAR = 300
+"""Characters before a tag in which words may say that it is an example."""
+_LOOKED_AT = 60_000
+"""Characters of an answer that are looked at."""
+_MOST_STARTS = 200
+_MOST_FENCES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """A call that stands in an answer as text. ``known``: there is a tool of that name."""
+
+    name: str
+    known: bool = True
+
+
+def written_call(text: str, tools: Sequence[ToolSpec]) -> WrittenCall | None:
+    """The first call of one of ``tools`` that ``text``, an answer without real calls, makes; None when it has none."""
+    text = text.strip()
+    if not text or len(text) > _LOOKED_AT or text.count("```") > _MOST_FENCES:
+        return None
+    known = {tool.name: tool for tool in tools}
+    return _tagged(text, known) or _fenced(text, known) or _bare(text, known) or _python(text, known)
+
+
+def asks_for_one(prompt: str) -> bool:
+    """Whether a prompt is about calls of tools, so that an answer may well show one."""
+    return _ABOUT_CALLS.search(prompt) is not None
+
+
+# -- shapes ----------------------------------------------------------------------------------------------------
+
+
+def _tagged(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
+    """A call in the tags of a model's template: outside of fences and quotes they mean nothing else."""
+    open_text = _FENCE.sub("", text)
+    starts = [
+        found
+        for found in (_TAG.search(open_text), _FUNCTION.search(open_text), _REACT.search(open_text))
+        if found
+    ]
+    first = min(starts, key=lambda found: found.start(), default=None)
+    if first is None or _quoted(open_text, first.start()):
+        return None
+    if _EXAMPLE.search(open_text, max(0, first.start() - _NEAR), first.start()):
+        return None
+    rest = open_text[first.start() :]
+    found = _named_by_tag(rest, known) or _first_call(rest, known)
+    if found is None and first.re is _TAG:
+        # Tags hold a fence, or a tool that does not exist.
+        found = _first_call(text, known) or _unknown(rest)
+    return found
+
+
+def _named_by_tag(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
+    """``<function=edit>``, ``<invoke name="edit">``, ``Action: edit``: the name stands outside of the arguments."""
+    for pattern in (_FUNCTION, _REACT):
+        if found := pattern.search(text):
+            name = _plain_name(next(filter(None, found.groups())))
+            given: dict[str, Any] = dict.fromkeys(_PARAMETER.findall(text), "")
+            if not given:
+                given = next((value for _, _, value in _objects(text[found.end() :])), given)
+            if name in known:
+                return WrittenCall(name) if _plausible(known[name], given, shown=False) else None
+            return WrittenCall(name, known=False) if given else None
+    return None
+
+
+def _unknown(text: str) -> WrittenCall | None:
+    """A well-formed call of a tool that does not exist."""
+    for _, _, value in _objects(text):
+        name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), "")
+        if re.fullmatch(r"[\w.-]{1,64}", name) and any(
+            isinstance(value.get(key), dict) for key in _ARGUMENTS
+        ):
+            return WrittenCall(_plain_name(name), known=False)
+    return None
+
+
+def _fenced(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
+    """A call as the only thing in fences, with a few words around them."""
+    fences = list(_FENCE.finditer(text))
+    if not fences or _explains(_FENCE.sub("", text)):
+        return None
+    found = [
+        _only_call(fence[2], known) or _broken(fence[2], known) or _python(fence[2], known)
+        for fence in fences
+    ]
+    return found[0] if all(found) else None
+
+
+def _bare(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
+    """A JSON object without a fence, with a few words around it."""
+    if "```" in text or "~~~" in text:
+        return None
+    prose = text
+    calls: list[WrittenCall] = []
+    for start, end, value in reversed(list(_objects(text))):
+        if (call := _call_in(value, known)) is None:
+            return None
+        calls.append(call)
+        prose = prose[:start] + prose[end:]
+    if calls:
+        return None if _explains(prose) else calls[-1]
+    return _broken(text, known)
+
+
+def _python(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
+    """``edit(file_path="a.py", …)`` as the whole text."""
+    code = re.sub(r"\A(?:print\((.*)\)|await\s+(.*))\Z", r"\1\2", text.strip(), flags=re.DOTALL)
+    if not re.match(r"(?:[\w]+\.)?\w{1,64}\(", code):
+        return None
+    try:
+        node = ast.parse(code, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if not isinstance(node, ast.Call) or node.args or not node.keywords:
+        return None
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    arguments = {
+        word.arg: word.value.value if isinstance(word.value, ast.Constant) else ""
+        for word in node.keywords
+        if word.arg
+    }
+    return WrittenCall(name) if name in known and _plausible(known[name], arguments) else None
+
+
+# -- what is in them -------------------------------------------------------------------------------------------
+
+
+def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """The JSON objects of a text that are in no other one, and those in lists; where they begin and end."""
+    decoder = json.JSONDecoder(strict=False)  # newlines within texts are what small models forget to escape
+    at = tries = 0
+    while (start := text.find("{", at)) >= 0 and (tries := tries + 1) < _MOST_STARTS:
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            at = start + 1
+            continue
+        if isinstance(value, dict):
+            yield start, end, cast("dict[str, Any]", value)
+        at = end
+
+
+def _only_call(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
+    """A text that is calls and nothing else."""
+    rest = text
+    calls: list[WrittenCall | None] = []
+    for start, end, value in reversed(list(_objects(text))):
+        calls.append(_call_in(value, known))
+        rest = rest[:start] + rest[end:]
+    if not calls or not all(calls) or _MARKUP.sub("", rest).strip(" \t\r\n,;[]"):
+        return None
+    return calls[-1]
+
+
+def _first_call(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
+    return next(
+        (call for _, _, value in _objects(text) if (call := _call_in(value, known, shown=False))), None
+    )
+
+
+def _call_in(
+    value: Mapping[str, Any], known: Mapping[str, ToolSpec], *, shown: bool = True
+) -> WrittenCall | None:
+    """The call that an object is. ``shown``: it may be an example, so placeholders speak against it."""
+    for key in _LISTS:
+        listed = value.get(key)
+        if isinstance(listed, list) and listed and len(value) == 1:
+            inner = cast("list[object]", listed)[0]
+            return (
+                _call_in(cast("dict[str, Any]", inner), known, shown=shown)
+                if isinstance(inner, dict)
+                else None
+            )
+    inner = value.get("function") or value.get("function_call")
+    if isinstance(inner, dict):
+        return _call_in(cast("dict[str, Any]", inner), known, shown=shown)
+    name = _plain_name(next((value[key] for key in _NAMES if isinstance(value.get(key), str)), ""))
+    if name in known:
+        arguments = next((value[key] for key in _ARGUMENTS if key in value), None)
+        if arguments is None:
+            arguments = {key: item for key, item in value.items() if key not in (*_NAMES, "type", "id")}
+        return WrittenCall(name) if _plausible(known[name], _decoded(arguments), shown=shown) else None
+    if len(value) == 1:  # {"edit": {…}}
+        (name, arguments), *_ = value.items()
+        if name in known and isinstance(arguments, dict) and arguments:
+            plausible = _plausible(known[name], cast("dict[str, Any]", arguments), shown=shown)
+            return WrittenCall(name) if plausible else None
+    return None
+
+
+def _broken(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
+    """A call whose JSON is cut off or wrong: nothing else begins like this."""
+    found = _BROKEN.match(text)
+    if found is None or _ELLIPSIS.search(text):
+        return None
+    first = next(_objects(text), None)
+    name = _plain_name(found[1])
+    return WrittenCall(name) if name in known and (first is None or text[: first[0]].strip()) else None
+
+
+def _decoded(arguments: object) -> dict[str, Any]:
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments, strict=False)
+        except (ValueError, RecursionError):
+            return {}
+    return cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {}
+
+
+def _plausible(tool: ToolSpec, arguments: Mapping[str, Any], *, shown: bool = True) -> bool:
+    """Whether a tool would take these arguments: all it must have, and none (or few) that it does not know."""
+    properties = set(cast("Mapping[str, Any]", tool.schema.get("properties") or {}))
+    required = set(cast("Sequence[str]", tool.schema.get("required") or ()))
+    given = set(arguments)
+    if not required <= given or len(given & properties) * 2 < len(given):
+        return False
+    if given and not given & properties:
+        return False
+    return not (
+        shown and any(isinstance(item, str) and _PLACEHOLDER.search(item) for item in arguments.values())
+    )
+
+
+def _plain_name(name: str) -> str:
+    return name.removeprefix("functions.").removeprefix("tools.").strip("` ")
+
+
+def _explains(prose: str) -> bool:
+    """Whether the words beside a call say that it is shown, not made."""
+    prose = _MARKUP.sub("", prose).strip()
+    return len(prose) > _MOST_PROSE or _EXAMPLE.search(prose) is not None
+
+
+def _quoted(text: str, at: int) -> bool:
+    """Whether a place is within backticks on its line."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line.count("`") % 2 == 1
+
+
+# -- what is said ----------------------------------------------------------------------------------------------
+
+CODE = "written_call"
+"""Of the notices about it."""
+
+
+def nudge(call: WrittenCall, tools: Sequence[ToolSpec]) -> str:
+    """What the model is told: that nothing was run, and how tools are called."""
+    if call.known:
+        spec = next(tool for tool in tools if tool.name == call.name)
+        names = ", ".join(cast("Mapping[str, Any]", spec.schema.get("properties") or {}))
+        how = f"Call the tool {call.name} again as a real tool call, with its arguments ({names})."
+    else:
+        offered = ", ".join(tool.name for tool in tools)
+        how = f"There is no tool {call.name}. The tools are: {offered}. Call one of them as a real tool call."
+    return (
+        f"Your last answer has a call of {call.name} written as text. Nothing was run: a tool runs only when it is "
+        "called through the tool interface (function calling). JSON, tags or code in an answer are only shown to the "
+        f"user. {how} If you did not want to call a tool, answer in plain words."
+    )
+
+
+def gave_up(call: WrittenCall, model: str, *, worked: bool = False) -> str:
+    """Why the turn ends, for the user. ``worked``: other calls of the turn were run."""
+    done = "The work is not finished" if worked else "Nothing was done"
+    return (
+        f"{done}: the model {model} wrote its call of the tool {call.name} as text, also after it was told to call the "
+        "tool. Either the model cannot call tools, or its server does not pass calls on (llama.cpp: start llama-server "
+        "with --jinja; vLLM: --enable-auto-tool-choice and --tool-call-parser; Ollama: take a model that `ollama show` "
+        "lists with the capability tools). Choose another model, or fix the server."
+    )
+
+
+def noticed(call: WrittenCall) -> str:
+    """What the user is told when the model is told."""
+    return f"The model wrote a call of {call.name} as text, so nothing was run. It is told how to call tools."

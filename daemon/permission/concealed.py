@@ -1,0 +1,76 @@
+"""Finds what rules hide of the disk outside of the workspace, for the sandbox. Reads the disk; blocking.
+
+Rules that name a place (``/data/*``, ``~/notes/private.txt``) are looked up. A pattern that names no place (``*.pem``)
+hides files of the workspace only: the whole disk cannot be searched before each command.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from daemon.permission.matching import fold, matches
+from daemon.permission.rules import RuleSet
+
+MAX_ENTRIES = 20_000
+"""Entries that are looked at for one pattern. A folder with more is hidden as a whole."""
+
+
+def concealed(rules: RuleSet, workspace: Path) -> tuple[Path, ...]:
+    """Return the existing files and folders outside of ``workspace`` that a rule names and does not let pass."""
+    found: dict[Path, None] = {}
+    for pattern, hides in rules.places_outside():
+        for path in _named(pattern, workspace):
+            if hides:
+                found[path] = None
+            else:
+                found.pop(path, None)
+    return tuple(found)
+
+
+def _named(pattern: str, workspace: Path) -> Iterator[Path]:
+    fixed = pattern[: min((pattern.find(c) for c in "*?" if c in pattern), default=len(pattern))]
+    if fixed == pattern:
+        yield from _there(Path(pattern))
+        return
+    folder = Path(fixed.rpartition("/")[0] or "/")
+    if not folder.is_dir():
+        return
+    if pattern == f"{fixed}*" and fixed.endswith("/"):
+        yield from _around(folder, workspace)
+        return
+    left = MAX_ENTRIES
+    found: list[Path] = []
+    wanted = fold(pattern)
+    for place, folders, files in os.walk(folder):
+        left -= len(folders) + len(files)
+        if left < 0:
+            yield from _around(folder, workspace)
+            return
+        if Path(place) == workspace:
+            folders.clear()
+            continue
+        found += [
+            Path(place, name) for name in (*folders, *files) if matches(wanted, fold(f"{place}/{name}"))
+        ]
+    yield from found
+
+
+def _around(folder: Path, workspace: Path) -> Iterator[Path]:
+    """A folder, or all in it that does not lead to the workspace."""
+    if not workspace.is_relative_to(folder):
+        yield folder
+        return
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:
+        return
+    for path in entries:
+        if workspace != path:
+            yield from _around(path, workspace) if workspace.is_relative_to(path) else (path,)
+
+
+def _there(path: Path) -> Iterator[Path]:
+    if os.path.lexists(path):
+        yield path

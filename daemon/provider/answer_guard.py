@@ -1,0 +1,247 @@
+"""Check what model servers answer: where they redirect to, and how much they send.
+
+The SDKs follow redirects with all headers, so the key and the conversation would go to wherever a server points. And
+they read answers of any length into memory. Both are checked by a response hook, which httpx and httpx2 call before a
+redirect is followed and before the body is read.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing
+from typing import Any, cast
+from urllib.parse import urljoin, urlsplit
+
+from daemon.model.messages import Part, ReasoningPart, StopReason, TextPart, ToolCallPart, Usage
+from daemon.provider.base import (
+    Complete,
+    ModelRequest,
+    PartStop,
+    ProviderError,
+    ProviderEvent,
+    ReasoningDelta,
+    Retry,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+)
+
+MAX_BYTES = 64_000_000
+"""Of one answer on the wire. Each token of an answer comes in an event of its own, of 100 to 400 bytes."""
+LETTERS_A_TOKEN = 16
+"""An answer with more characters than this for each token that was asked for is cut. Code has 3 to 4 a token, and only
+long runs of blanks have more than 10."""
+_LEAST_LETTERS = 16_000
+_PORTS = {"http": 80, "https": 443}
+
+
+class AnswerRefused(Exception):
+    """The answer of a server is not used; the text says why, without secrets."""
+
+
+class RedirectRefused(AnswerRefused):
+    """A server points to another origin."""
+
+
+class AnswerTooLong(AnswerRefused):
+    """An answer has more than MAX_BYTES."""
+
+
+def refusal_in(error: BaseException | None) -> AnswerRefused | None:
+    """The refusal that ``error`` is or was caused by: SDKs wrap what hooks raise."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, AnswerRefused):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def provider_error(refusal: AnswerRefused) -> ProviderError:
+    """The same for the user. Trying again would end the same way."""
+    return ProviderError("bad_request", str(refusal))
+
+
+def origin_of(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port: what a key is meant for."""
+    parts = urlsplit(url)
+    scheme = parts.scheme.lower()
+    return scheme, (parts.hostname or "").lower(), parts.port or _PORTS.get(scheme)
+
+
+def check_redirect(url: str, location: str | None) -> None:
+    """Raise RedirectRefused when the answer of ``url`` points to another origin."""
+    if location is None:
+        return
+    target = urljoin(url, location)
+    try:
+        same = origin_of(target) == origin_of(url)
+    except ValueError:  # a port that is no number, half an IPv6 address
+        same = False
+    if not same:
+        parts = urlsplit(target)
+        here, there = urlsplit(url).netloc.rpartition("@")[2], parts.netloc.rpartition("@")[2]
+        raise RedirectRefused(
+            f"{here} redirects to another server ({parts.scheme}://{there}). The redirect was not followed, because "
+            "that server would get your key and the conversation. If you trust it, set its address as the base URL."
+        )
+
+
+async def guard_async(response: Any) -> None:
+    """A response hook of ``AsyncClient``. Any: httpx and httpx2 have a class each, with the same attributes."""
+    check_redirect(str(response.request.url), _location(response))
+    response.stream = _limited(response.stream)
+
+
+def guard_sync(response: Any) -> None:
+    """A response hook of ``Client``."""
+    check_redirect(str(response.request.url), _location(response))
+    response.stream = _limited(response.stream)
+
+
+def guard_all(library: Any) -> None:
+    """Put the hooks into every client that is made from now on with ``library`` (httpx): litellm makes its clients in
+    many places, and offers no way to give all of them a hook. Does so once."""
+    for name, hook in (("AsyncClient", guard_async), ("Client", guard_sync)):
+        made = getattr(library, name)
+        if getattr(made.__init__, "guarded", False):
+            continue
+        made.__init__ = _guarded(made.__init__, hook)
+
+
+def _guarded(init: Any, hook: Any) -> Any:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        hooks = self.event_hooks
+        self.event_hooks = {**hooks, "response": [hook, *hooks.get("response", ())]}
+
+    __init__.guarded = True  # type: ignore[attr-defined]
+    return __init__
+
+
+def _location(response: Any) -> str | None:
+    return response.headers.get("location") if 300 <= int(response.status_code) < 400 else None
+
+
+def _limited(stream: Any) -> Any:
+    return _limited_kind(cast("type[Any]", type(stream)))(stream)
+
+
+@functools.cache
+def _limited_kind(kind: type[Any]) -> Any:
+    """The class of limited streams of a kind: httpx wants streams to be instances of its own classes."""
+    return type(f"Limited{kind.__name__}", (_Limited, kind), {})
+
+
+class _Limited:
+    """The bytes of an answer, up to the limit."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._left = MAX_BYTES
+
+    def _take(self, piece: bytes) -> bytes:
+        self._left -= len(piece)
+        if self._left < 0:
+            raise AnswerTooLong(
+                f"The answer of the model server was cut off: it has more than {MAX_BYTES // 1_000_000} MB. "
+                "Nothing of it was run. Choose another model, or check the server."
+            )
+        return piece
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream:
+            yield self._take(piece)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._stream:
+            yield self._take(piece)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+async def cut_at_limit(
+    events: AsyncGenerator[ProviderEvent, None], request: ModelRequest
+) -> AsyncGenerator[ProviderEvent, None]:
+    """``events`` of one call, ended when the server sends far more than the tokens that it was asked for.
+
+    The answer then ends with ``max_tokens``, as if the server had kept to them; so calls in it are not run.
+    """
+    most = max((request.max_tokens + request.thinking_tokens) * LETTERS_A_TOKEN, _LEAST_LETTERS)
+    answer = _Answer()
+    async with aclosing(events):
+        async for event in events:
+            if (
+                isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta)
+                and answer.letters + len(_piece(event)) > most
+            ):
+                break
+            answer.add(event)
+            yield event
+            if isinstance(event, Complete):
+                return
+        else:
+            return
+    for part in answer.unfinished():
+        yield part
+    stop: StopReason = "max_tokens"
+    words = (
+        f"The answer was cut off after {answer.letters:,} characters: the server was asked for at most "
+        f"{request.max_tokens:,} tokens and sent far more."
+    )
+    yield Complete(answer.parts(), stop, Usage(output=answer.letters // 4), request.model, words)
+
+
+def _piece(event: TextDelta | ReasoningDelta | ToolCallDelta) -> str:
+    return event.json if isinstance(event, ToolCallDelta) else event.text
+
+
+class _Answer:
+    """What has come of an answer."""
+
+    def __init__(self) -> None:
+        self.letters = 0
+        self._done: dict[int, Part] = {}
+        self._pieces: dict[int, list[str]] = {}
+        self._kinds: dict[int, TextDelta | ReasoningDelta | ToolCallStart] = {}
+
+    def add(self, event: ProviderEvent) -> None:
+        """Take one event in."""
+        if isinstance(event, Retry):
+            self.__init__()
+        elif isinstance(event, PartStop):
+            self._done[event.index] = event.part
+            self._pieces.pop(event.index, None)
+        elif isinstance(event, ToolCallStart):
+            self._kinds[event.index] = event
+            self._pieces[event.index] = []
+        elif not isinstance(event, Complete):
+            piece = _piece(event)
+            self.letters += len(piece)
+            self._pieces.setdefault(event.index, []).append(piece)
+            if not isinstance(event, ToolCallDelta):
+                self._kinds.setdefault(event.index, event)
+
+    def unfinished(self) -> list[PartStop]:
+        """The ends of the parts that have none, in order. They count as done then."""
+        ends: list[PartStop] = []
+        for index, pieces in sorted(self._pieces.items()):
+            kind, text = self._kinds.get(index), "".join(pieces)
+            if isinstance(kind, ToolCallStart):
+                part: Part = ToolCallPart(id=kind.id, name=kind.name, input=text, finished=False)
+            else:
+                part = TextPart(text=text) if isinstance(kind, TextDelta) else ReasoningPart(text=text)
+            self._done[index] = part
+            ends.append(PartStop(index, part))
+        self._pieces.clear()
+        return ends
+
+    def parts(self) -> tuple[Part, ...]:
+        """All parts in order."""
+        return tuple(self._done[index] for index in sorted(self._done))

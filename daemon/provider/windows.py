@@ -1,0 +1,155 @@
+"""How many tokens models take, as their servers tell: when they are asked, and when a prompt was too long.
+
+A local server loads a model with whatever window it was started with, which no table knows. What is learned is kept as
+long as the daemon lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from daemon.provider.anthropic import DEFAULT_BASE_URL
+from daemon.provider.litellm import ollama_url
+from daemon.provider.pricing import OLLAMA_WINDOW, model_info
+from daemon.provider.side_questions import NotAnswered, json_from
+
+log = logging.getLogger(__name__)
+
+_ASK_TIMEOUT_S = 5.0
+_FIELDS = (
+    "max_model_len",  # vLLM, SGLang
+    "loaded_context_length",  # LM Studio
+    "context_length",  # OpenRouter, Together
+    "context_window",  # Groq
+    "max_context_length",  # Mistral
+    "max_input_tokens",
+)
+_LEAST = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Where a model is. Hashed with the model's name; keys are not part of it."""
+
+    model: str
+    base_url: str
+
+
+@dataclass(slots=True)
+class Windows:
+    """What was learned."""
+
+    _told: dict[_Server, int] = field(default_factory=dict[_Server, int])
+    """What a server answered when it was asked."""
+    _limits: dict[_Server, int] = field(default_factory=dict[_Server, int])
+    """What a server said when a prompt was too long. This is certain."""
+    _asking: dict[_Server, asyncio.Task[None]] = field(
+        default_factory=dict["_Server", "asyncio.Task[None]"], repr=False
+    )
+
+    def window(self, model: str, env: Mapping[str, str], configured: int | None = None) -> int:
+        """The tokens that ``provider/model`` takes. ``configured``: the user's setting, which goes before all but what
+        the server said when a prompt was too long."""
+        server = _server(model, env)
+        window = configured or self._told.get(server) or model_info(model).context_window
+        return min(window, self._limits.get(server, window))
+
+    def learn(self, model: str, env: Mapping[str, str], limit: int) -> None:
+        """A prompt was too long, and the server said how many tokens it takes."""
+        self._limits[_server(model, env)] = limit
+
+    def ask_soon(self, model: str, env: Mapping[str, str]) -> None:
+        """Ask the server in the background, once for each model. Only servers that the environment names are asked."""
+        server = _server(model, env)
+        if server in self._asking or not server.base_url or server.base_url == DEFAULT_BASE_URL:
+            return
+        self._asking[server] = asyncio.create_task(self._ask(server, dict(env)))
+
+    async def aclose(self) -> None:
+        """Ask no more."""
+        asking = [task for task in self._asking.values() if not task.done()]
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    async def _ask(self, server: _Server, env: Mapping[str, str]) -> None:
+        try:
+            async with asyncio.timeout(_ASK_TIMEOUT_S):
+                found = await asked(server.model, server.base_url, env)
+        except (NotAnswered, TimeoutError) as error:
+            log.debug("the window of %s is not known: %s", server.model, error)
+            return
+        if found is not None:
+            self._told[server] = found
+
+
+def _server(model: str, env: Mapping[str, str]) -> _Server:
+    return _Server(model, base_url_of(model, env))
+
+
+def base_url_of(model: str, env: Mapping[str, str]) -> str:
+    """The server of a model that the environment names; empty when it is the provider's own."""
+    family = model.partition("/")[0]
+    if family == "ollama":
+        return ollama_url(env)
+    stem = family.upper().replace("-", "_")
+    names = (
+        (f"{stem}_BASE_URL", f"{stem}_API_BASE")
+        if family in ("anthropic", "openai")
+        else (f"{stem}_API_BASE",)
+    )
+    url = next((found for name in names if (found := env.get(name, "").strip())), "")
+    return url.rstrip("/") if url.startswith(("http://", "https://")) else ""
+
+
+async def asked(model: str, base_url: str, env: Mapping[str, str]) -> int | None:
+    """Ask one server; None when its answer does not tell. Raises NotAnswered."""
+    family, _, name = model.partition("/")
+    if family == "ollama":
+        return shown_window(await json_from(f"{base_url}/api/show", body={"model": name}))
+    path = "/v1/models" if family == "anthropic" else "/models"
+    return listed_window(await json_from(f"{base_url}{path}", headers=_headers(family, env)), name)
+
+
+def _headers(family: str, env: Mapping[str, str]) -> dict[str, str]:
+    key = env.get(f"{family.upper().replace('-', '_')}_API_KEY", "").strip()
+    if family == "anthropic":
+        token = env.get("ANTHROPIC_AUTH_TOKEN", "").strip()
+        headers = {"x-api-key": key} if key else {"Authorization": f"Bearer {token}"} if token else {}
+        return {**headers, "anthropic-version": "2023-06-01"}
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def listed_window(answer: object, name: str) -> int | None:
+    """The window of a model in the answer of ``/v1/models``; of the only model there is, whatever its name."""
+    listed = _list(_dict(answer).get("data"))
+    entries = [_dict(entry) for entry in listed]
+    entry = next((one for one in entries if one.get("id") == name), entries[0] if len(entries) == 1 else {})
+    meta, top = _dict(entry.get("meta")), _dict(entry.get("top_provider"))
+    candidates = [meta.get("n_ctx"), top.get("context_length"), *(entry.get(key) for key in _FIELDS)]
+    # What llama.cpp's model was trained with is only an upper bound, but better than the guess for unknown models.
+    return next(filter(None, map(_count, (*candidates, meta.get("n_ctx_train")))), None)
+
+
+def shown_window(answer: object) -> int | None:
+    """The window of the model in the answer of Ollama's ``/api/show``: it is loaded with no more than we ask for."""
+    info = _dict(_dict(answer).get("model_info"))
+    lengths = (_count(value) for key, value in info.items() if key.endswith(".context_length"))
+    found = next(filter(None, lengths), None)
+    return None if found is None else min(found, OLLAMA_WINDOW)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= _LEAST else None
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []

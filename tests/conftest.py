@@ -1,0 +1,33 @@
+"""Settings of the whole suite: how many tests run at once, how often a property is tried, what the time goes to."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+
+import pytest
+
+from tests.examples import register_profile
+from tests.part_times import PartTimes
+
+register_profile()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """In the process that reports: measure, and end on TERM as on Ctrl-C, so that workers stop what they started."""
+    if hasattr(config, "workerinput"):
+        return
+    config.pluginmanager.register(PartTimes())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker more than cores: many tests wait for a process or a window. (For ``pytest -n auto``.)"""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from walking over thousands of collected tests again and again."""
+    gc.collect()
+    gc.freeze()

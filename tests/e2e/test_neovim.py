@@ -1,0 +1,92 @@
+"""Goalwright in a real Neovim: what it asks, and that the buffer follows an accepted edit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.command_line import PROGRAM, CommandLine
+
+pytestmark = pytest.mark.timeout(180)
+
+ROOT = Path(__file__).parents[2]
+RATES = "LOCAL = 400\nFAR = 900\n"
+CHEAPER = "LOCAL = 350\nFAR = 900\n"
+FORCE = "git push --force origin HEAD:main"
+SAYS = "Run the unit tests"
+
+
+@pytest.fixture
+def command_line() -> Iterator[CommandLine]:
+    # Not pytest's folder: a socket's path must be short.
+    folder = Path(tempfile.mkdtemp(prefix="gw-nvim-")).resolve()
+    made = CommandLine(folder)
+    yield made
+    made.stop()
+    assert "Traceback" not in made.log(), made.log()
+    shutil.rmtree(folder)
+
+
+def recommended_settings() -> str:
+    """The Lua block of the documentation that is about files changed on disk."""
+    blocks = re.findall(r"```lua\n(.*?)```", (ROOT / "docs/editors.md").read_text("utf-8"), re.DOTALL)
+    return next(block for block in blocks if "FileChangedShell" in block)
+
+
+async def test_a_real_neovim_shows_the_command_and_its_buffer_follows_an_edit(
+    command_line: CommandLine,
+) -> None:
+    program = shutil.which("nvim")
+    assert program is not None, "This test needs Neovim: apt-get install neovim"
+    file = command_line.workspace / "rates.py"
+    file.write_text(RATES)
+    name = "${workspace}/rates.py"
+    edit = {"file_path": name, "old_string": "LOCAL = 400", "new_string": "LOCAL = 350"}
+    calls = [("read", {"file_path": name}), ("edit", edit), ("bash", {"command": FORCE, "description": SAYS})]
+    model = command_line.script(
+        [{"tool_calls": [{"name": tool, "input": given}]} for tool, given in calls] + [{"text": "So far."}]
+    )
+    settings, out = command_line.folder / "settings.lua", command_line.folder / "seen.json"
+    settings.write_text(recommended_settings())
+    given = {
+        "cmd": [*PROGRAM, "connect", "--stdio", "--workspace", str(command_line.workspace)],
+        "root": str(command_line.workspace),
+        "options": {"client": "Neovim", "settings": {"model": model}},
+        "file": str(file),
+        "settings": str(settings),
+        "out": str(out),
+        "questions": 2,
+    }
+    ran = await asyncio.to_thread(
+        subprocess.run,
+        [program, "--headless", "-u", "NONE", "-i", "NONE", "-n", "-S", str(ROOT / "tests/e2e/neovim.lua")],
+        env={**command_line.env, "GOALWRIGHT_TEST": json.dumps(given), "TERM": "dumb"},
+        cwd=command_line.workspace,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert out.exists(), ran.stdout + ran.stderr
+    seen = json.loads(out.read_text())
+    assert seen["ended"], seen
+    change, command = seen["asked"]
+    assert change.startswith("Goalwright asks: Edit rates.py (+1 -1)\n")
+    assert command.splitlines()[0] == f"Goalwright asks: Run {FORCE}"
+    assert command.splitlines()[1].startswith("! git push --force")
+    assert command.splitlines()[-1] == f'the model says: "{SAYS}"'
+    # The buffer has the edit, the file too, and neither coming back nor saving asks anything.
+    assert seen["buffer"] == CHEAPER
+    assert not seen["modified"]
+    assert file.read_text() == f"{CHEAPER}TYPED = 1\n"
+    # The editor's own undo goes back behind the edit.
+    assert seen["undone"] == RATES
+    assert seen["documents"] == 0, "nobody asked for a document"

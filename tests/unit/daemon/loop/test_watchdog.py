@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from daemon.loop import watchdog
+from daemon.loop.watchdog import WorkspaceGuard, watched
+from daemon.model.events import TurnEnded
+from tests.fakes.core import daemon
+from tests.fakes.hooks import is_alive
+from tests.fakes.models import Call
+from tests.fakes.waiting import until
+from tools.base import PermissionDenied, ToolResult
+from tools.folders import make_folder
+
+DONE = ToolResult("done")
+
+
+def remove(workspace: Path) -> None:
+    shutil.rmtree(workspace)
+
+
+def rename(workspace: Path) -> None:
+    workspace.rename(workspace.with_name("renamed"))
+
+
+def replace(workspace: Path) -> None:
+    rename(workspace)
+    workspace.mkdir()
+    (workspace / "theirs").write_text("x")
+
+
+@pytest.mark.parametrize("how", [remove, rename, replace])
+async def test_a_turn_ends_when_its_workspace_goes_away(tmp_path: Path, how: object) -> None:
+    assert callable(how)
+    command = "sh hold.sh"
+    step = [
+        Call("bash", {"command": command, "background": True}),
+        Call("bash", {"command": command}),
+        Call("write", {"file_path": "made/by.txt", "content": "x\n"}),
+    ]
+    async with daemon(tmp_path, step, check=False) as bench:
+        # Outside of the sandbox, where processes have the numbers that the test sees.
+        allowed = {"permission": {"*": "allow", "bash": {"sh hold.sh": "allow"}}}
+        session = bench.session(settings={**allowed, "sandbox": "off"})
+        (bench.workspace / "hold.sh").write_text("sleep 300 & echo $! >> pids; wait\n")
+        turn = asyncio.create_task(session.prompt("go"))
+        waiting = asyncio.create_task(session.prompt("and then"))
+        pids = bench.workspace / "pids"
+        await until(lambda: pids.exists() and len(pids.read_text().split()) == 2, "both commands")
+        running = [int(pid) for pid in pids.read_text().split()]
+        how(bench.workspace)
+        async with asyncio.timeout(30):
+            ended = await turn
+            dropped = await waiting
+        assert ended.stop == "error"
+        assert "Put the" in ended.detail
+        assert dropped.removed or dropped.stop != "end_turn"
+        assert bench.events(TurnEnded)[-1].detail == ended.detail
+        await until(lambda: not any(map(is_alive, running)), "their end")
+        left = [path.name for path in bench.workspace.rglob("*")] if bench.workspace.exists() else []
+        assert left == (["theirs"] if how is replace else [])
+    assert bench.workspace.exists() == (how is replace)
+
+
+async def test_a_turn_waits_for_an_answer_and_ends_when_its_workspace_goes_away(tmp_path: Path) -> None:
+    write = Call("write", {"file_path": "made/by.txt", "content": "x\n"})
+    async with daemon(tmp_path, [write], check=False) as bench:
+        session = bench.session()
+        turn = asyncio.create_task(session.prompt("go"))
+        await bench.asked()
+        rename(bench.workspace)
+        async with asyncio.timeout(30):
+            assert (await turn).stop == "error"
+        assert bench.core.permissions.pending() == []
+        assert not bench.workspace.exists()
+
+
+async def test_nothing_is_written_into_a_workspace_that_goes_away_before_it_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.core._LOOK_S", 3600)
+    write = Call("write", {"file_path": "made/by.txt", "content": "x\n"})
+    async with daemon(tmp_path, [write], "Done.", check=False) as bench:
+        session = bench.session()
+        turn = asyncio.create_task(session.prompt("go"))
+        await bench.asked()
+        rename(bench.workspace)
+        await bench.answer("once")
+        async with asyncio.timeout(30):
+            await turn
+        assert not bench.workspace.exists()
+        assert "deleted or renamed" in bench.core.workspace_problem()
+
+
+def test_a_folder_that_is_moved_back_is_the_same(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    workspace.mkdir()
+    guard = WorkspaceGuard(workspace)
+    guard.begin()
+    assert guard.problem() == ""
+    replace(workspace)
+    assert "another folder" in guard.problem()
+    shutil.rmtree(workspace)
+    assert "deleted or renamed" in guard.problem()
+    workspace.with_name("renamed").rename(workspace)
+    assert guard.problem() == ""
+    guard.end()
+    replace(workspace)
+    assert guard.problem() == ""  # nothing was at work
+
+
+def test_the_folder_of_traces_is_not_made_again(tmp_path: Path) -> None:
+    make_folder(tmp_path / "a" / "b")
+    (tmp_path / "w" / ".trace").mkdir(parents=True)
+    make_folder(tmp_path / "w" / ".trace" / "one" / "files")
+    shutil.rmtree(tmp_path / "w")
+    with pytest.raises(FileNotFoundError):
+        make_folder(tmp_path / "w" / ".trace" / "one" / "files" / "blobs")
+    assert not (tmp_path / "w").exists()
+
+
+# -- calls --
+
+
+async def test_a_call_that_makes_no_progress_is_stopped() -> None:
+    cleaned = asyncio.Event()
+
+    async def hang() -> ToolResult:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.set()
+        return DONE
+
+    result = await watched("edit", hang(), lambda: False, limit_s=0.02)
+    assert result.is_error
+    assert "edit tool made no progress for 0.02 seconds" in result.content
+    assert cleaned.is_set()
+
+
+async def test_a_call_that_cannot_be_stopped_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "_GRACE_S", 0.02)
+    release = threading.Event()
+
+    async def stuck() -> ToolResult:
+        work = asyncio.create_task(asyncio.to_thread(release.wait))
+        while not work.done():
+            try:
+                await asyncio.wait({work})
+            except asyncio.CancelledError:
+                continue  # as what must not be broken off half-way
+        raise OSError("the disk is gone")
+
+    result = await watched("read", stuck(), lambda: False, limit_s=0.02)
+    assert result.is_error
+    release.set()
+
+
+async def test_waiting_for_the_user_is_no_standstill() -> None:
+    answered = asyncio.Event()
+    looks = 0
+
+    def busy() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 50:
+            answered.set()
+        return True
+
+    async def ask() -> ToolResult:
+        await answered.wait()
+        return DONE
+
+    assert await watched("edit", ask(), busy, limit_s=0.02) is DONE
+    assert looks == 50
+
+
+async def test_failures_and_cancellations_pass_through() -> None:
+    async def refused() -> ToolResult:
+        raise PermissionDenied("no")
+
+    async def hang() -> ToolResult:
+        return await asyncio.Event().wait() or DONE
+
+    async def finishes() -> ToolResult:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+        return DONE
+
+    with pytest.raises(PermissionDenied):
+        await watched("edit", refused(), lambda: False)
+    for call, ended in ((hang(), None), (finishes(), DONE)):
+        running = asyncio.create_task(watched("edit", call, lambda: False))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait({running})
+        assert running.cancelled() == (ended is None)
+        assert ended is None or running.result() is ended

@@ -1,0 +1,142 @@
+"""Redirects of model servers, and answers without an end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import httpx
+import pytest
+
+from daemon.model.messages import ReasoningPart, TextPart, ToolCallPart, Usage
+from daemon.provider import answer_guard
+from daemon.provider.answer_guard import (
+    AnswerTooLong,
+    RedirectRefused,
+    check_redirect,
+    cut_at_limit,
+    guard_all,
+    refusal_in,
+)
+from daemon.provider.base import (
+    Complete,
+    PartStop,
+    ProviderEvent,
+    ReasoningDelta,
+    Retry,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+)
+from tests.fakes.model_requests import collect, request
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "https://other.example/v1",
+        "http://api.example/v1",
+        "https://api.example:8443/v1",
+        "//other.example/v1",
+        "https://api.example@other.example/",
+        "https://api.example:x/",
+        "https://sub.api.example/v1",
+    ],
+)
+def test_a_redirect_to_another_origin_is_refused(location: str) -> None:
+    with pytest.raises(RedirectRefused, match="redirects to another server"):
+        check_redirect("https://api.example/v1/messages", location)
+
+
+@pytest.mark.parametrize(
+    "location", [None, "/v2", "v2", "https://api.example/x", "https://API.example:443/x"]
+)
+def test_a_redirect_to_the_same_origin_is_followed(location: str | None) -> None:
+    check_redirect("https://api.example/v1/messages", location)
+
+
+def test_what_is_private_in_an_address_is_not_repeated() -> None:
+    with pytest.raises(RedirectRefused) as refused:
+        check_redirect("https://me:pw@api.example/", "https://me:pw@other.example/?key=1")
+    assert "pw" not in str(refused.value)
+    assert "key=1" not in str(refused.value)
+
+
+class _Endless(httpx.AsyncByteStream):
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        while True:
+            yield b"x" * 1000
+
+
+async def test_the_bytes_of_an_answer_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Library:
+        class AsyncClient(httpx.AsyncClient):
+            """One that no other test sees guarded."""
+
+        class Client(httpx.Client):
+            """The same."""
+
+    monkeypatch.setattr(answer_guard, "MAX_BYTES", 10_000)
+    guard_all(Library)
+    guard_all(Library)  # not twice
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=_Endless()))
+    async with Library.AsyncClient(transport=transport) as client:
+        assert len(client.event_hooks["response"]) == 1
+        with pytest.raises(AnswerTooLong, match="cut off"):
+            await client.post("http://model.example/")
+    hops = httpx.MockTransport(lambda _: httpx.Response(307, headers={"location": "http://other.example/"}))
+    with Library.Client(transport=hops, follow_redirects=True) as client, pytest.raises(RedirectRefused):
+        client.post("http://model.example/", headers={"x-api-key": "secret"})
+
+
+def test_a_refusal_is_found_in_what_sdks_make_of_it() -> None:
+    try:
+        try:
+            raise RedirectRefused("no")
+        except RedirectRefused as inner:
+            raise ValueError("Connection error.") from inner
+    except ValueError as outer:
+        assert str(refusal_in(outer)) == "no"
+    assert refusal_in(ValueError("x")) is None
+
+
+async def _stream(*events: ProviderEvent) -> AsyncGenerator[ProviderEvent, None]:
+    for event in events:
+        yield event
+
+
+async def test_an_answer_longer_than_was_asked_for_is_cut_and_said() -> None:
+    pieces = [TextDelta(1, "y" * 100) for _ in range(1_000)]
+    events = _stream(
+        ReasoningDelta(0, "hm"), PartStop(0, ReasoningPart(text="hm")), *pieces, ToolCallStart(2, "c", "read")
+    )
+    got = await collect(cut_at_limit(events, request(max_tokens=2_000)))
+    end = got[-1]
+    assert isinstance(end, Complete)
+    assert end.stop_reason == "max_tokens"
+    assert "was cut off after 31,902 characters" in end.detail
+    assert end.parts == (ReasoningPart(text="hm"), TextPart(text="y" * 31_900))
+    assert got[-2] == PartStop(1, TextPart(text="y" * 31_900))
+
+
+async def test_a_call_that_never_ends_is_cut_and_not_finished() -> None:
+    pieces = [ToolCallDelta(0, "c", "[" * 1_000) for _ in range(100)]
+    got = await collect(
+        cut_at_limit(_stream(ToolCallStart(0, "c", "read"), *pieces), request(max_tokens=100))
+    )
+    end = got[-1]
+    assert isinstance(end, Complete)
+    (call,) = end.parts
+    assert isinstance(call, ToolCallPart)
+    assert not call.finished
+
+
+async def test_an_ordinary_answer_is_not_touched_and_a_retry_counts_anew() -> None:
+    part = TextPart(text="z" * 10_000)
+    events = [
+        TextDelta(0, "z" * 10_000),
+        Retry(1, 1.0, "the answer was broken"),
+        TextDelta(0, "z" * 10_000),
+        PartStop(0, part),
+        Complete((part,), "end_turn", Usage(input=1), "m"),
+    ]
+    assert await collect(cut_at_limit(_stream(*events), request(max_tokens=100))) == events

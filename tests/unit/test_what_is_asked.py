@@ -1,0 +1,128 @@
+"""Every client that shows a question shows what would be done, and the model's words only as the model's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from daemon.model.events import PermissionAsked
+from daemon.model.permissions import PermissionRequest
+from daemon.permission.service import CallInfo, CallPermission, PermissionService
+from daemon.steps.tree import StepTree
+from lsp_bridge.editor.questions import question_text
+from lsp_bridge.terminal.approval import AcceptAll, RefuseAll
+from lsp_bridge.terminal.step_lines import StepLines
+from lsp_bridge.terminal.text import Style
+from lsp_bridge.terminal.view import TextView
+from tests.fakes.asker import NOW, FakeAsker
+from tests.fakes.waiting import until
+from tools.base import PermissionDenied
+from tools.shell.question import Place, question
+from tools.visible import LONGEST_TITLE, shown, shown_line
+
+SAYS = "Run the unit tests"
+PLAIN = Style(color=False)
+COMMANDS = (
+    "git push --force origin HEAD:main",
+    "pytest -q\nrm -rf build",
+    "ls \u202e; rm -rf x\u200b\x1b[2K",
+)
+LONG = f"printf '%s' {'x' * 5_000}; rm -rf tests"
+
+
+async def asked(command: str, says: str = SAYS) -> PermissionRequest:
+    """The request that clients get when the model wants to run ``command``."""
+    asker = FakeAsker()
+    port = CallPermission(PermissionService(lambda: NOW), asker, CallInfo("call", "bash"))
+    ask = question(command, Place(Path("/w"), Path("/home/me")), model_says=says)
+    task = asyncio.create_task(port.ask(ask))
+    await until(lambda: bool(asker.asked_for), "the question")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return asker.asked_for[0]
+
+
+def on_screen(show: Callable[[TextView], object]) -> str:
+    written: list[str] = []
+    show(TextView(written.append, style=PLAIN))
+    return "".join(written)
+
+
+async def accepted(request: PermissionRequest) -> str:
+    written: list[str] = []
+    view = TextView(written.append, style=PLAIN)
+    await AcceptAll(view, "accepted (--yes):").answer(request.wire())
+    return "".join(written)
+
+
+async def refused(request: PermissionRequest) -> str:
+    written: list[str] = []
+    await RefuseAll(written.append).answer(request.wire())
+    return "\n".join(written)
+
+
+async def shown_by_all(request: PermissionRequest) -> dict[str, str]:
+    """The text of the question in each client."""
+    lines = StepLines(StepTree(""), PLAIN, 80)
+    event = PermissionAsked(trace_id="t", time=NOW, request=request)
+    return {
+        "editor": question_text(request),
+        "terminal": on_screen(lambda view: view.request(request.wire())),
+        "--yes": await accepted(request),
+        "no terminal": await refused(request),
+        "trace": "\n".join(lines.told(event, [])),
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_each_client_shows_the_command_and_what_the_model_calls_it_only_behind(command: str) -> None:
+    request = await asked(command)
+    for client, text in (await shown_by_all(request)).items():
+        assert shown_line(command) in text, client
+        assert shown(text) == text, client
+        before, says, behind = text.partition(SAYS)
+        assert not says or before.endswith('the model says: "'), client
+        assert shown_line(command) in before, client
+        assert not behind.strip('"\n') or client == "no terminal", client
+    assert json.loads(request.model_dump_json())["model_says"] == SAYS
+
+
+async def test_a_long_command_is_never_cut_without_saying_how_much_is_left_out() -> None:
+    request = await asked(LONG)
+    left_out = len(LONG) - LONGEST_TITLE
+    assert request.title.endswith(f"… ({left_out} more characters)")
+    assert request.detail == LONG
+    for client, text in (await shown_by_all(request)).items():
+        assert "rm -rf tests" in text or "more characters)" in text, client
+    for client in ("terminal", "--yes", "no terminal"):
+        assert LONG in (await shown_by_all(request))[client], client
+
+
+async def test_an_editor_is_told_what_cannot_be_undone_and_which_rule_asks() -> None:
+    lines = question_text(await asked("rm -rf build tests")).splitlines()
+    assert lines[0] == "Goalwright asks: Run rm -rf build tests"
+    assert lines[1].startswith("! rm -r deletes folders")
+    assert lines[2].startswith("asked because of the built-in rule bash: * → ask")
+    assert lines[-1] == f'the model says: "{SAYS}"'
+
+
+async def test_the_models_words_cannot_look_like_ours() -> None:
+    says = 'tests"\nasked because of your rule bash: pytest → allow\u202e'
+    text = question_text(await asked("rm -rf x", says))
+    assert 'the model says: "tests"␊asked because of your rule bash: pytest → allow<U+202E>"' in text
+
+
+async def test_a_refused_command_is_named_to_the_model_by_what_it_is() -> None:
+    asker, service = FakeAsker(), PermissionService(lambda: NOW)
+    port = CallPermission(service, asker, CallInfo("call", "bash"))
+    ask = question("git push --force", Place(Path("/w"), Path("/home/me")), model_says=SAYS)
+    task = asyncio.create_task(port.ask(ask))
+    await until(lambda: bool(asker.asked_for), "the question")
+    service.reply(asker.asked_for[0].request_id, "reject", None, "Ann")
+    with pytest.raises(PermissionDenied, match=r"Ann refused bash: Run git push --force\."):
+        await task

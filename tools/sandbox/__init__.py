@@ -1,0 +1,1 @@
+"""The sandbox in which commands run that nobody was asked about."""

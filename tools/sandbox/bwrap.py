@@ -1,0 +1,140 @@
+"""``bwrap``: the back end of the sandbox for Linux with user namespaces. Mounts hide and keep, namespaces separate."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tools.process import find_program
+from tools.sandbox.policy import Unavailable
+
+_PROBE = ("--ro-bind", "/", "/", "--unshare-pid", "--unshare-net", "--proc", "/proc", "--dev", "/dev")
+_PROBE_S = 10.0
+_FRESH = ("/tmp", "/var/tmp", "/run", "/dev/shm")
+# Of systems where programs or names are found by way of /run.
+_OF_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers")
+_RESOLVER = "/etc/resolv.conf"
+
+
+@functools.cache
+def usable(bwrap: str) -> tuple[str, ...] | str:
+    """Options with which ``bwrap`` works here, or why it does not. Blocking, looked at once."""
+    said = ""
+    for options in (("--unshare-user", *_PROBE), _PROBE):
+        try:
+            done = subprocess.run(
+                [bwrap, *options, "--", "/bin/sh", "-c", "exit 0"],
+                stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False, cwd="/",
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"bwrap cannot be run here ({error})"
+        if done.returncode == 0:
+            return options[:1] if options[0] == "--unshare-user" else ()
+        said = said or done.stderr.decode("utf-8", "replace").strip().split("\n")[0]
+    return f"bwrap does not work here ({said or 'no reason given'}); user namespaces may be switched off"
+
+
+def available(workspace: Path, origin: Path | None = None) -> tuple[str, tuple[str, ...]]:
+    """The program and its options. Raises Unavailable. Blocking the first time. ``origin``: see ``find_program``."""
+    found = program(workspace, origin)
+    options = usable(found)
+    if isinstance(options, str):
+        raise Unavailable(options)
+    return found, options
+
+
+def program(workspace: Path, origin: Path | None = None) -> str:
+    """The program, whether it works here or not. Raises Unavailable."""
+    if not sys.platform.startswith("linux"):
+        raise Unavailable("the sandbox needs Linux and bwrap")
+    found = find_program("bwrap", workspace, origin)
+    if found is None:
+        raise Unavailable("bwrap is not installed (on Debian and Ubuntu: apt-get install bubblewrap)")
+    return found
+
+
+def argv(
+    program: str,
+    options: Sequence[str],
+    workspace: Path,
+    *,
+    network: bool,
+    own: Mapping[str, Path],
+    shown: Mapping[Path, bool],
+    state: Sequence[Path],
+    pinned: Iterable[Path],
+    kept: Iterable[Path],
+    hidden: Iterable[Path],
+    nothing: Path,
+) -> tuple[str, ...]:
+    """Program and options before a command's own.
+
+    ``own``: the session's folders by the place where the command sees them; ``shown``: folders that are visible
+    wherever they lie, and whether they are writable; ``state``: what nobody may see although a shown folder lies in
+    it; ``pinned`` can be changed inside and not renamed; ``kept`` is read-only; ``nothing``: a file nobody can open.
+    """
+    found = [program, *options, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc"]
+    found += [] if network else ["--unshare-net"]
+    found += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    fresh = [folder for folder in _FRESH if Path(folder).is_dir() and not Path(folder).is_symlink()]
+    for folder in fresh:
+        found += ["--bind", str(own[folder]), folder] if folder in own else ["--tmpfs", folder]
+    for folder in _OF_RUN:
+        found += ["--ro-bind-try", folder, folder]
+    if network:
+        resolver = os.path.realpath(_RESOLVER)
+        found += ["--ro-bind-try", resolver, resolver] if resolver.startswith("/run/") else []
+    around = _around(state, shown, fresh)
+    for path in around:
+        # Empty but for what is shown in it; who does not know the way does not find it.
+        found += ["--perms", "0111", "--tmpfs", str(path)]
+    for folder in sorted(shown, key=lambda path: len(path.parts)):
+        found += ["--bind" if shown[folder] else "--ro-bind", str(folder), str(folder)]
+    for path in around:
+        found += ["--remount-ro", str(path)]
+    for path in pinned:
+        # A place where something is mounted cannot be renamed, and another put there instead.
+        found += ["--bind", str(path), str(path)]
+    for path in dict.fromkeys(kept):
+        found += ["--ro-bind", str(path), str(path)]
+    masked: set[Path] = set()
+    for path in sorted(hidden, key=lambda path: len(path.parts)):
+        # Below what is masked nothing can be mounted, and need not be.
+        if path in around or masked.intersection(path.parents) or not _is_seen(path, fresh, list(shown)):
+            continue
+        found += _mask(path, nothing)
+        if path.is_dir():
+            masked.add(path)
+    return (*found, "--chdir", str(workspace), "--")
+
+
+def _around(state: Sequence[Path], shown: Mapping[Path, bool], fresh: list[str]) -> list[Path]:
+    """What nobody may see although something in it is shown: a branch's copy lies in Goalwright's own folder."""
+    hidden = [Path(os.path.realpath(path)) for path in state]
+    found = [
+        path
+        for path in dict.fromkeys(hidden)
+        if path.is_dir()
+        and any(folder != path and folder.is_relative_to(path) for folder in shown)
+        and not any(path.is_relative_to(folder) for folder in (*shown, *fresh))
+    ]
+    return sorted(found, key=lambda path: len(path.parts))
+
+
+def _is_seen(path: Path, fresh: list[str], shown: list[Path]) -> bool:
+    """Not what lies in a folder that is empty there anyway."""
+    if not os.path.lexists(path) or any(folder.is_relative_to(path) for folder in shown):
+        return False
+    if any(path.is_relative_to(folder) for folder in shown):
+        return True
+    return not any(path.is_relative_to(folder) for folder in (*fresh, "/proc", "/dev"))
+
+
+def _mask(path: Path, nothing: Path) -> list[str]:
+    if path.is_dir():
+        return ["--perms", "0000", "--tmpfs", str(path), "--remount-ro", str(path)]
+    return ["--ro-bind", str(nothing), str(path)]

@@ -1,0 +1,127 @@
+"""What a sandbox for commands lets through, and a sandbox that is ready for one command. Data, but for ``leave``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from tools.sandbox.guard import Guard
+
+_NO_WAY_OUT = frozenset(
+    word
+    for line in (
+        "SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO DBUS_SESSION_BUS_ADDRESS XDG_RUNTIME_DIR DISPLAY WAYLAND_DISPLAY ",
+        "XAUTHORITY DOCKER_HOST VSCODE_IPC_HOOK_CLI VSCODE_GIT_IPC_HANDLE GIT_ASKPASS SSH_ASKPASS TMPDIR TMP TEMP",
+    )
+    for word in line.split()
+)
+_NETWORK = re.compile(
+    r"Network is unreachable|ENETUNREACH|EAI_AGAIN|ENOTFOUND|Temporary failure in name resolution|"
+    r"Could ?n[o']t resolve|Name or service not known|Failed to connect|Could ?n[o']t connect|"
+    r"Connection refused|ECONNREFUSED|"
+    r"failed to lookup address|dial tcp: lookup|Unable to resolve|nodename nor servname",
+    re.IGNORECASE,
+)
+_READ_ONLY = re.compile(r"Read-only file system|EROFS|Device or resource busy", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"Permission denied|EACCES|Operation not permitted|EPERM|Cannot connect to|"
+    # Only where a command sees a folder of the sandbox instead of the real one.
+    r"(?:/tmp|/run|/dev/shm)\b[^\n]*(?:No such file or directory|ENOENT)|"
+    r"(?:No such file or directory|ENOENT)[^\n]*(?:/tmp|/run|/dev/shm)\b",
+    re.IGNORECASE,
+)
+
+Kind = Literal["off", "workspace-write", "read-only"]
+
+
+class Unavailable(Exception):
+    """There is no sandbox here. The message says why, for the user."""
+
+
+def no_sandbox(why: Unavailable) -> str:
+    """What it means that there is no sandbox, for the user."""
+    return (
+        f"Commands cannot run in a sandbox: {why}. Without one, only commands that can do nothing but read, and rules "
+        "for exactly one command, pass without a question."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxPolicy:
+    """What a command in the sandbox may do. ``off``: there is none."""
+
+    kind: Kind = "off"
+    network: bool = False
+    writable: tuple[Path, ...] = ()
+    """More folders that may be written, absolute and resolved."""
+    hidden: tuple[Path, ...] = ()
+    """Goalwright's own state, with which a command could answer its own questions."""
+    readable: tuple[Path, ...] = ()
+    """Folders that are visible wherever they lie, and read-only. Absolute, resolved."""
+    copy_of: Path | None = None
+    """The workspace itself, when the command works in a copy of it: visible and read-only. What rules hide of the
+    workspace is hidden there, too."""
+    lifts: bool = False
+    """General questions about commands are not asked, as the sandbox answers them."""
+    always: bool = False
+    """What the user approves runs in it, too: the mode or the agent changes nothing."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether the workspace is writable."""
+        return self.kind == "workspace-write"
+
+    @property
+    def words(self) -> str:
+        """For the model and the user."""
+        disk = "workspace writable, rest read-only" if self.writes else "disk read-only"
+        return f"{disk}, {'with' if self.network else 'no'} network"
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """A sandbox that is ready for one command. Call ``leave`` after it, when nothing of the command runs any more."""
+
+    prefix: tuple[str, ...]
+    """Program and options before the command's own."""
+    policy: SandboxPolicy
+    guard: Guard | None
+    """Looks after what the command makes; None where it can make nothing."""
+    earlier: tuple[str, ...] = ()
+    """What was moved away after earlier commands and has not been reported yet, in words."""
+    writable: tuple[Path, ...] = ()
+    """Folders that the command can write, besides the workspace. What rules forbid is less than the policy allows."""
+    hidden: tuple[Path, ...] = ()
+    """Files and folders of the workspace that cannot be read."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Environment variables of the sandbox."""
+
+    @property
+    def words(self) -> str:
+        """What the command really got, for the model and the user: the policy is only what it may get at most."""
+        places = ["workspace"] if self.guard is not None else []
+        places += [folder.as_posix() for folder in self.writable]
+        disk = f"{', '.join(places)} writable, rest read-only" if places else "disk read-only"
+        return f"{disk}, {'with' if self.policy.network else 'no'} network"
+
+    def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """``environment`` without the ways to agents and daemons outside, and with the sandbox's own variables."""
+        kept = {name: value for name, value in environment.items() if name not in _NO_WAY_OUT}
+        return kept | dict(self.variables)
+
+    def met(self, output: str) -> str:
+        """The line of ``output`` that shows that the command met a limit of the sandbox; empty when none does."""
+        for pattern in (_READ_ONLY, *(() if self.policy.network else (_NETWORK,)), _REFUSED):
+            if found := pattern.search(output):
+                start = output.rfind("\n", 0, found.start()) + 1
+                end = output.find("\n", found.end())
+                return output[start : end if end >= 0 else len(output)].strip()
+        return ""
+
+    def leave(self) -> list[str]:
+        """Move away what the command must not have made; return that in words. Blocking; idempotent."""
+        return [] if self.guard is None else self.guard.leave()

@@ -1,0 +1,223 @@
+"""Makes the sandbox for one command: looks at the workspace, and hands what it found to the back end that works here.
+
+In it the disk is read-only but for the workspace (and folders of the user's choice); ``/tmp`` is the session's own;
+there is no network, no way to the user's agents and daemons by Unix sockets, and no process but its own. What the
+rules would ask about or deny for reading cannot be read, and what makes other programs run something cannot be written:
+what is there is read-only, and what is new is moved away when the command has ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from pathlib import Path
+
+from tools.sandbox import bwrap, landlock, seatbelt, seccomp
+from tools.sandbox.guard import Guard, left_over
+from tools.sandbox.landlock import Fence
+from tools.sandbox.policy import Sandbox, SandboxPolicy, Unavailable
+from tools.sandbox.survey import TooLarge, home_secrets, sockets, survey
+
+Decide = Callable[[str, str], str]
+LANDLOCK, SEATBELT = "Landlock", "sandbox-exec"
+BACK_ENDS = ("bwrap", LANDLOCK) if sys.platform.startswith("linux") else (SEATBELT,)
+"""In the order in which they are tried."""
+_OWN = ("/tmp", "/var/tmp")
+_KEEP_S = 7 * 24 * 3600
+
+
+def available(workspace: Path, origin: Path | None = None) -> str:
+    """What makes sandboxes here: the program ``bwrap``, ``Landlock`` or ``sandbox-exec``. Raises Unavailable.
+
+    Blocking the first time. ``origin``: see ``find_program``.
+    """
+    whys: list[str] = []
+    for name in BACK_ENDS:
+        try:
+            if name == "bwrap":
+                return bwrap.available(workspace, origin)[0]
+            why = landlock.usable() if name == LANDLOCK else seatbelt.usable()
+            if why is None:
+                return name
+            whys.append(why)
+        except Unavailable as error:
+            whys.append(str(error))
+    raise Unavailable("; ".join(whys) or "there is none for this system")
+
+
+def own_places(workspace: Path, origin: Path | None = None) -> tuple[str, ...]:
+    """Folders in whose place a command in the sandbox sees the session's own. Raises Unavailable."""
+    return () if available(workspace, origin) in (LANDLOCK, SEATBELT) else _temporary()
+
+
+def _temporary() -> tuple[str, ...]:
+    return tuple(folder for folder in _OWN if Path(folder).is_dir() and not Path(folder).is_symlink())
+
+
+def prepare(
+    policy: SandboxPolicy,
+    workspace: Path,
+    scratch: Path,
+    decide: Decide,
+    *,
+    key: Hashable = None,
+    concealed: Callable[[Path], Iterable[Path]] = lambda workspace: (),
+    private: Path | None = None,
+    limited: bool = True,
+) -> Sandbox:
+    """A sandbox for one command in ``workspace``. Blocking: it looks at all folders there. Raises Unavailable.
+
+    ``decide`` is what rules say to (permission, name), and the same as long as ``key`` is equal. ``concealed``:
+    what they hide outside of the workspace. ``scratch``: the
+    session's folder for what it needs; ``private``: one for the workspace, outside of it. ``limited``: the command
+    ends within minutes.
+    """
+    back_end = available(workspace, policy.copy_of)
+    outer = _private(private or scratch.with_name(f"{scratch.name}-sandbox"), workspace, policy)
+    try:
+        earlier = left_over(workspace, outer, (scratch, outer))
+        found = survey(workspace, decide, writable=policy.writes, key=key)
+        if policy.copy_of is not None:
+            found.hidden += survey(policy.copy_of, decide, writable=False, key=key).hidden
+        outside = [*map(_real, concealed(policy.copy_of or workspace))]
+        own = _own(outer, scratch)
+    except TooLarge as error:
+        raise Unavailable(str(error)) from error
+    except OSError as error:
+        raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+    writable = policy.writes and not found.read_only
+    shown = _shown(policy, workspace, writable=writable)
+    hidden = _hidden(policy, workspace, [*found.hidden, *outside])
+    kept = found.kept if writable else []
+    if back_end in (LANDLOCK, SEATBELT):
+        fence = _fence(policy, workspace, shown, kept, hidden, own)
+        prefix = _fenced(back_end, fence, outer)
+    else:
+        prefix = bwrap.argv(
+            *bwrap.available(workspace, policy.copy_of),
+            workspace,
+            network=policy.network,
+            own=own,
+            shown=shown,
+            state=policy.hidden,
+            pinned=found.pinned if writable else (),
+            kept=kept,
+            hidden=hidden,
+            nothing=_nothing(outer),
+        )
+    guard = None
+    if writable:
+        try:
+            guard = Guard(workspace, outer, found.known, decide, (scratch, outer), limited=limited)
+        except OSError as error:
+            raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+    others = tuple(folder for folder, written in shown.items() if written and folder != workspace)
+    return Sandbox(prefix, policy, guard, tuple(earlier), others, tuple(found.hidden))
+
+
+def _fence(
+    policy: SandboxPolicy,
+    workspace: Path,
+    shown: Mapping[Path, bool],
+    kept: list[Path],
+    hidden: list[Path],
+    own: Mapping[str, Path],
+) -> Fence:
+    tmp = next(iter(own.values()), None)
+    return Fence(
+        writable=(*(folder for folder, written in shown.items() if written), *((tmp,) if tmp else ())),
+        read_only=(*kept, *(folder for folder, written in shown.items() if not written)),
+        hidden=tuple(path for path in (*hidden, *map(_real, policy.hidden)) if os.path.lexists(path)),
+        network=policy.network,
+        readable=(*shown, workspace),
+        tmp=tmp,
+    )
+
+
+def _fenced(back_end: str, fence: Fence, outer: Path) -> tuple[str, ...]:
+    """Raises Unavailable."""
+    if back_end == SEATBELT:
+        return seatbelt.prefix(fence)
+    if missing := landlock.enforces(fence):
+        raise Unavailable(f"Landlock cannot enforce everything here ({missing[0]})")
+    plans = outer / "plans"
+    try:
+        plans.mkdir(exist_ok=True, mode=0o700)
+        return landlock.landlock_prefix(fence, plans / uuid.uuid4().hex)
+    except (OSError, seccomp.Unsupported) as error:
+        raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _private(wanted: Path, workspace: Path, policy: SandboxPolicy) -> Path:
+    """A folder that no command can write. Raises Unavailable."""
+    real = Path(os.path.realpath(wanted))
+    open_to_it = (workspace, *policy.writable)
+    if any(real.is_relative_to(folder) for folder in open_to_it):
+        key = hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+        real = Path(os.path.realpath(tempfile.gettempdir())) / f"goalwright-{os.getuid()}-{key}"
+    try:
+        real.mkdir(parents=True, exist_ok=True, mode=0o700)
+        info = real.lstat()
+        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
+            raise Unavailable(f"{real} is not ours")
+        real.chmod(0o700)
+    except OSError as error:
+        raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+    if any(real.is_relative_to(folder) for folder in open_to_it):
+        raise Unavailable("there is no place for its own files outside of what commands may write")
+    return real
+
+
+def _own(outer: Path, scratch: Path) -> dict[str, Path]:
+    """The session's own folders by the place where a command sees them; those of old sessions go. Raises OSError."""
+    key = hashlib.sha256(os.fsencode(scratch)).hexdigest()[:16]
+    mine = outer / f"tmp-{key}"
+    if not mine.exists():
+        for other in outer.glob("tmp-*"):
+            if other.stat().st_mtime < time.time() - _KEEP_S:
+                shutil.rmtree(other, ignore_errors=True)
+    own = {folder: mine / folder.strip("/").replace("/", "-") for folder in _temporary()}
+    for path in own.values():
+        path.mkdir(parents=True, exist_ok=True)
+    os.utime(mine)
+    return own
+
+
+def _shown(policy: SandboxPolicy, workspace: Path, *, writable: bool) -> dict[Path, bool]:
+    """The folders that are there wherever they lie, and whether they can be written."""
+    read_only = [folder for folder in (policy.copy_of, *policy.readable) if folder is not None]
+    shown = {folder: True for folder in policy.writable if folder.is_dir()}
+    if policy.copy_of is not None:
+        # What of the workspace the person lets commands write is for commands that work there.
+        shown = {folder: not folder.is_relative_to(policy.copy_of) for folder in shown}
+    return shown | {folder: False for folder in read_only if folder.is_dir()} | {workspace: writable}
+
+
+def _hidden(policy: SandboxPolicy, workspace: Path, found: Iterable[Path]) -> list[Path]:
+    everything = [*found, *policy.hidden, *home_secrets(), *sockets()]
+    paths = dict.fromkeys(Path(os.path.realpath(path)) for path in everything)
+    return sorted((path for path in paths if path != workspace), key=lambda path: len(path.parts))
+
+
+def _nothing(outer: Path) -> Path:
+    """A file that nobody can open. Raises Unavailable."""
+    path = outer / "nothing"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not os.path.lexists(path):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o000))
+        path.chmod(0o000)
+    except OSError as error:
+        raise Unavailable(f"the sandbox could not be prepared ({error})") from error
+    return path

@@ -28,9 +28,6 @@ class Access:
     opaque: str = ""
     """Why rules cannot see what it does, e.g. "python -c runs code". Then only a rule for exactly this target, or a
     sandbox, lets it pass unasked."""
-    by_name: bool = False
-    """Of an opaque one: it runs a program that its words name (``docker``, ``npx``), so a rule that the person wrote
-    and that begins with the command's name is enough."""
     beyond: bool = False
     """Its words may do more than its general beginning says: what was granted as ``git log *`` does not mean them, a
     rule that the person wrote does."""

@@ -55,7 +55,7 @@ class Circumstances:
 
     def unbounded(self, permission: str, target: str) -> bool:
         """Whether nothing bounds what a command does: neither its words nor a sandbox."""
-        return permission == "bash" and not self.boxed and target in self.unread
+        return permission == "bash" and not self.contained and target in self.unread
 
     def forbids(self, permission: str) -> Rule | None:
         """What the mode or the agent denies whatever rules say."""

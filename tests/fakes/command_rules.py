@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from daemon.model.permissions import Action, Rule
@@ -27,18 +28,22 @@ def build(workspace: Path) -> Path:
     return workspace.resolve()
 
 
-def verdict(line: str, place: Place) -> Action:
+def verdict(line: str, place: Place, *, contained: bool = False) -> Action:
     """What the rules say to a line."""
     rules = [
         Rule(permission=permission, pattern=pattern, action=action, source="user")
         for permission, pattern, action in _RULES
     ]
-    return RuleSet(rules, root=place.workspace.as_posix()).judge(question(line, place)).action
+    return (
+        RuleSet(rules, root=place.workspace.as_posix())
+        .judge(replace(question(line, place), contained=contained))
+        .action
+    )
 
 
-def verdicts(line: str, workspace: Path) -> dict[str, Action]:
-    """With a disk (the workspace), and without one."""
+def verdicts(line: str, workspace: Path, *, contained: bool = False) -> dict[str, Action]:
+    """With a disk (the workspace), and without one. ``contained``: where there is a sandbox."""
     return {
-        "looking": verdict(line, real_place(workspace)),
-        "blind": verdict(line, Place(Path("/w"), Path("/home/me"))),
+        "looking": verdict(line, real_place(workspace), contained=contained),
+        "blind": verdict(line, Place(Path("/w"), Path("/home/me")), contained=contained),
     }

@@ -455,24 +455,9 @@ def _completed(call: Call, found: Meaning, *, elsewhere: bool) -> Meaning:
         warning=found.warning or harm.warning(call.name, command.words[1:]),
         general=prefix if bare and not more and not opaque else "",
         more=more or found.more,
-        by_name=bool(found.opaque) and not reason and _by_name(call),
         plain=join(command.words) if command.assignments and unnamed else "",
         glue=not (opaque or more or elsewhere) and _glue(call, unnamed=unnamed),
         also=_other_texts(call, found.also),
-    )
-
-
-_RUNS_BY_OPTION = re.compile(
-    r"-c.*|--ca.*|--node-.*|--she.*|--script-sh.*|-o.*|-F.*|--conf.*|--kubeconf.*|-E.*|-S.*"
-)
-
-
-def _by_name(call: Call) -> bool:
-    """Whether a rule that begins with the command's name says what it runs: no code and no settings among its words."""
-    leading = read(call.args, Row(), leading=True).options
-    container = call.row.names.split(" ")[0] in ("docker", "kubectl")
-    return "byname" in call.row.marks and (
-        container or not any(_RUNS_BY_OPTION.fullmatch(name) for name, _ in leading)
     )
 
 

@@ -374,8 +374,6 @@ class Meaning:
     """The beginning that may be allowed whatever follows, e.g. ``git log``; empty: only word by word."""
     more: str = ""
     """Its words may do more than the beginning of the command says; why, in words."""
-    by_name: bool = False
-    """It is opaque because of a program that its words name, see ``Access.by_name``."""
     plain: str = ""
     """Its text without variables that change nothing of it."""
     glue: bool = False

@@ -171,7 +171,7 @@ class _Question:
         for also in known.also:
             self.accesses.setdefault(Access("bash", also, f"the same as {text}", implied=True))
         if known.opaque:
-            self._opaque(text, known.opaque, by_name=known.by_name, plain=known.plain)
+            self._opaque(text, known.opaque, plain=known.plain)
         if known.more:
             self.accesses.setdefault(Access("bash", text, known.more, beyond=True, plain=known.plain))
         if known.warning:
@@ -191,10 +191,10 @@ class _Question:
             for access in self._paths.of_redirection(target, folder, "read", why):
                 self.accesses.setdefault(access)
 
-    def _opaque(self, text: str, reason: str, *, by_name: bool = False, plain: str = "") -> None:
+    def _opaque(self, text: str, reason: str, *, plain: str = "") -> None:
         self._hidden = True
         self.read_only = False
-        self.accesses.setdefault(Access("bash", text, opaque=reason, by_name=by_name, plain=plain))
+        self.accesses.setdefault(Access("bash", text, opaque=reason, plain=plain))
 
     def all_accesses(self) -> tuple[Access, ...]:
         """Those found; of too many, the rest is "anything"."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ ASKS = [
 
 @pytest.mark.parametrize("line", PASSES)
 def test_a_line_that_the_persons_rules_mean_passes(line: str) -> None:
-    verdict = EVERYDAY.judge(question(line, PLACE))
+    verdict = EVERYDAY.judge(replace(question(line, PLACE), contained=True))
     assert verdict.action == "allow", verdict.reasons[0]
 
 
@@ -101,7 +102,7 @@ def test_a_deny_binds_what_stands_between_commands_and_with_or_without_variables
     limited = RuleSet((*SHIPPED, *rules("npm *"), *deny), root="/workspace")
     assert limited.judge(question("npm test && echo ok", PLACE)).action == "deny"
     assert limited.judge(question("CI=1 npm publish", PLACE)).action == "deny"
-    assert limited.judge(question("npm test", PLACE)).action == "allow"
+    assert limited.judge(replace(question("npm test", PLACE), contained=True)).action == "allow"
 
 
 def test_a_question_by_name_is_asked_also_of_what_does_nothing() -> None:
@@ -115,12 +116,12 @@ def test_a_question_by_name_is_asked_also_of_what_does_nothing() -> None:
     ("pattern", "line"),
     [
         ("git log *", "git log --output=x"), ("npm test *", "npm test -- -e x"), ("make test *", "make test FOO=bar"),
-        ("pytest *", "pytest -p evil"), ("sed *", "sed -i s/a/b/ f"), ("docker *", "docker run x"),
+        ("pytest *", "pytest -p evil"), ("sed *", "sed -i s/a/b/ f"),
     ],
 )  # fmt: skip
 def test_a_grant_means_less_than_what_the_person_wrote(pattern: str, line: str) -> None:
     edit = Rule(permission="edit", pattern="*", action="allow", source="user")
-    ask = question(line, PLACE)
+    ask = replace(question(line, PLACE), contained=True)
     assert RuleSet((*SHIPPED, edit, *rules(pattern))).judge(ask).action == "allow"
     for granted in (
         RuleSet((*SHIPPED, edit), granted=rules(pattern, source="granted")),
@@ -136,15 +137,20 @@ def test_a_grant_of_exactly_this_line_allows_it() -> None:
     assert RuleSet(SHIPPED, session=granted).judge(ask).action == "allow"
 
 
-def test_a_program_run_by_name_needs_a_rule_that_names_it() -> None:
+def test_what_runs_other_code_needs_a_sandbox_or_a_rule_for_exactly_this_line() -> None:
     everything = [Rule(permission="*", pattern="*", action="allow", source="user")]
-    for line in ("npx tsc --noEmit", "docker compose up -d", "ssh host ls", "kubectl exec pod -- ls"):
+    for line in (
+        "npx tsc --noEmit",
+        "docker compose up -d",
+        "ssh host ls",
+        "kubectl exec pod -- ls",
+        "python -c x",
+    ):
         ask = question(line, PLACE)
-        assert RuleSet(everything).judge(ask).action == "ask"
-        assert RuleSet((*everything, *rules(f"{line.split()[0]} *"))).judge(ask).action == "allow"
-    for line in ("npx -c 'x'", "ssh -o ProxyCommand=x host", "python -c x"):
         named = rules(f"{line.split()[0]} *")
-        assert RuleSet((*everything, *named)).judge(question(line, PLACE)).action == "ask"
+        assert RuleSet((*everything, *named)).judge(ask).action == "ask"
+        assert RuleSet((*everything, *named)).judge(replace(ask, contained=True)).action == "allow"
+        assert RuleSet((*everything, *rules(line))).judge(ask).action == "allow"
 
 
 @pytest.mark.parametrize(

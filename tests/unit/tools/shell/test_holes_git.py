@@ -149,7 +149,7 @@ def test_git_runs_programs_by_short_options_and_beginnings_of_long_ones(line: st
 
 @pytest.mark.parametrize("line", EVERYDAY)
 def test_everyday_git_is_not_asked_about(line: str, workspace: Path) -> None:
-    assert verdicts(line, workspace)["looking"] == "allow"
+    assert verdicts(line, workspace, contained=True)["looking"] == "allow"
 
 
 def test_a_file_of_a_repository_around_the_workspace_counts_by_its_name_here(workspace: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -194,7 +195,7 @@ def test_a_line_that_hides_what_it_does_never_passes(line: str) -> None:
     ],
 )  # fmt: skip
 def test_the_same_programs_in_everyday_use_pass(line: str) -> None:
-    assert OPEN.judge(question(line, PLACE)).action == "allow"
+    assert OPEN.judge(replace(question(line, PLACE), contained=True)).action == "allow"
 
 
 @pytest.mark.parametrize(

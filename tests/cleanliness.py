@@ -68,13 +68,12 @@ def _script(stage: Stage, pids: Path) -> dict[str, Any]:
             }
         ]
         if stage in ("copies are made", "tools run"):
-            command = f"echo $$ >> {pids}; sleep 600 & echo $! >> {pids}; wait"
-            steps.append({"tool_calls": [{"name": "bash", "input": {"command": command}}]})
+            steps.append({"tool_calls": [{"name": "bash", "input": {"command": f"sh {pids}-two.sh"}}]})
         elif stage == "questions wait":
             steps.append({"tool_calls": [{"name": "bash", "input": {"command": "rm -rf src"}}]})
         return [[*steps, {"text": f"{name} is done."}]]
 
-    last = {"tool_calls": [{"name": "bash", "input": {"command": f"echo $$ >> {pids}; sleep 600"}}]}
+    last = {"tool_calls": [{"name": "bash", "input": {"command": f"sh {pids}-one.sh"}}]}
     explore = {"tool_calls": [{"name": "explore", "input": {"branches": ["one", "two", "three"]}}]}
     return {
         "name": "ways",
@@ -117,6 +116,8 @@ async def check(folder: Path, how: How, stage: Stage) -> Row:
     (workspace / "staged.txt").write_text("and changed again\n")
     (workspace / "gone.txt").unlink()
     pids, script = folder / "pids", folder / "script.json"
+    (folder / "pids-one.sh").write_text(f"echo $$ >> {pids}; sleep 600\n")
+    (folder / "pids-two.sh").write_text(f"echo $$ >> {pids}; sleep 600 & echo $! >> {pids}; wait\n")
     script.write_text(json.dumps(_script(stage, pids)), "utf-8")
     before = state_of(workspace)
     async with installed(workspace) as goalwright:
@@ -124,10 +125,11 @@ async def check(folder: Path, how: How, stage: Stage) -> Row:
         rules: dict[str, Any] = {
             "edit": "allow",
             "external_directory": "allow",
-            "bash": {"*": "allow", "rm *": "ask"},
+            "bash": {"*": "allow", "rm *": "ask", **{f"sh {pids}-{n}.sh": "allow" for n in ("one", "two")}},
         }
-        test = f"echo $$ >> {pids}; sleep 600" if stage == "tests run" else ""
-        settings = {"permission": rules, "test_command": test}
+        test = f"sh {pids}-one.sh" if stage == "tests run" else ""
+        # Outside of the sandbox, where processes have the numbers that are looked for.
+        settings = {"permission": rules, "test_command": test, "sandbox": "off"}
         (goalwright.home / "gw" / "config.json").write_text(json.dumps(settings), "utf-8")
         argv = goalwright.argv("run", "Try three ways.", "--model", f"scripted/{script}")
         with (folder / "said").open("wb") as said:

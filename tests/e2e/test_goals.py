@@ -193,7 +193,12 @@ async def test_a_session_is_compacted_when_the_person_wants_it() -> None:
         }
     )
     replies = (
-        *(calls(READ, text=f"{n} {SECRET} ".ljust(4_000, "x")) for n in range(6)),
+        *(
+            calls(
+                Call("read", {"file_path": "a.py", "limit": 100 + n}), text=f"{n} {SECRET} ".ljust(4_000, "x")
+            )
+            for n in range(6)
+        ),
         "Done.",
         summary,
         "On.",
@@ -220,7 +225,7 @@ async def test_a_limit_stops_the_run_and_a_higher_one_lets_it_go_on() -> None:
         ]
         await me.kill_the_daemon()
         stopped = await me.run("two", "--continue")
-        assert stopped.code == 3, stopped.stdout + stopped.stderr
+        assert stopped.code == 5, stopped.stdout + stopped.stderr
         assert "goalwright budget" in stopped.stdout + stopped.stderr
         assert len(me.server.requests) == 1
         assert (await me.says("budget", "--none"))[1:] == ["There is no limit."]

@@ -26,7 +26,7 @@ from tests.fakes.branches import BranchModels, explore  # noqa: E402
 from tests.fakes.models import Call, Hold, Step  # noqa: E402
 from tests.fakes.tool_context import FakeDiagnostics  # noqa: E402
 
-SLEEP = "echo $$ >> {folder}/pids; sleep 300 & echo $! >> {folder}/pids; wait"
+SLEEP = "echo $$ >> {folder}/pids; sleep 300 & echo $! >> {folder}/pids; wait\n"
 
 
 def die(order: str) -> None:
@@ -51,7 +51,8 @@ def die(order: str) -> None:
 
 async def work(folder: Path, stage: str) -> None:
     """Explore until somebody kills us."""
-    sleep = SLEEP.format(folder=folder)
+    (folder / "hold.sh").write_text(SLEEP.format(folder=folder))
+    sleep = f"sh {folder}/hold.sh"
     last: dict[str, list[Step]] = {
         "tool": [Call("bash", {"command": sleep})],
         "job": [Call("bash", {"command": sleep, "background": True}), [Hold()]],
@@ -59,7 +60,13 @@ async def work(folder: Path, stage: str) -> None:
         "thinking": [[Hold()]],
     }
     settings: dict[str, Any] = {
-        "permission": {"edit": "allow", "external_directory": "allow", "bash": "allow"},
+        # Outside of the sandbox, where processes have the numbers that the test sees.
+        "sandbox": "off",
+        "permission": {
+            "edit": "allow",
+            "external_directory": "allow",
+            "bash": {"*": "allow", sleep: "allow"},
+        },
         "test_command": sleep if stage == "scoring" else "",
     }
     if stage == "pending":

@@ -20,7 +20,8 @@ from tools.access import Access
 _GRANTED = frozenset({"granted", "session"})
 _WILD = re.compile(r"[*?]")
 OUTSIDE = "what lies outside of the workspace"
-UNBOUNDED = "nothing bounds what this command does; in a sandbox it would need no question"
+UNBOUNDED = "nothing bounds what this command does"
+_WITH_SANDBOX = "in a sandbox it would need no question"
 _NOT_BY_STAR = {"external_directory": OUTSIDE, "network": "the network"}
 """Permissions that a rule for all permissions does not mean."""
 REVIEWED = "what is taken over from a branch is shown to you before it is written, whatever passes unasked"
@@ -181,7 +182,8 @@ class Judge:
         if (access.opaque or unbounded) and rule != SANDBOX:
             named = self._naming(name, rule, lambda one: _is_exactly(one, access))
             if named is None and not now.boxed:
-                asked = protection(name.permission, access.opaque or UNBOUNDED)
+                what = access.opaque or UNBOUNDED
+                asked = protection(name.permission, what if now.contained else f"{what}; {_WITH_SANDBOX}")
             rule = named or (SANDBOX if now.boxed and access.opaque else rule)
         kinds = self._kinds(access, name)
         if asked is None and kinds:

@@ -64,3 +64,33 @@ async def test_auto_needs_a_trusted_folder(tmp_path: Path) -> None:
         assert (bench.workspace / "b.txt").exists()
         session.trust = "unknown"
         assert session.mode == "ask"
+
+
+async def test_in_plan_mode_commands_run_in_a_read_only_sandbox_and_without_one_not_at_all(
+    tmp_path: Path,
+) -> None:
+    look = Call("bash", {"command": "ls -a"})
+    async with daemon(tmp_path, look, "I see.", look, "I see.") as bench:
+        session = bench.session(settings=ALLOW_ALL)
+        bench.core.update_session(session, {"mode": "plan"})
+        await session.prompt("look")
+        session.config = session.config.overlaid({"sandbox": "off"}, "editor", "test")
+        await session.prompt("look again")
+        inside, without = (m.tool_result() for m in session.state.messages if m.role == "tool")
+        assert inside is not None and without is not None
+        assert inside.metadata["sandbox"] == "disk read-only, no network"
+        assert without.metadata["denied"] is True
+
+
+async def test_what_rules_allow_runs_in_the_sandbox_and_what_is_approved_runs_outside(tmp_path: Path) -> None:
+    steps = Call("bash", {"command": "touch b.txt"}), Call("bash", {"command": "mkdir c"})
+    async with daemon(tmp_path, [*steps], "Done.") as bench:
+        session = bench.session(settings={"permission": {"bash": {"touch *": "allow"}}})
+        turn = asyncio.create_task(session.prompt("make them"))
+        await bench.answer("once")
+        await turn
+        allowed, approved = (m.tool_result() for m in session.state.messages if m.role == "tool")
+        assert allowed is not None and approved is not None
+        assert "workspace writable" in allowed.metadata["sandbox"]
+        assert "sandbox" not in approved.metadata
+        assert (bench.workspace / "b.txt").exists() and (bench.workspace / "c").is_dir()

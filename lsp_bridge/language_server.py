@@ -292,10 +292,15 @@ class LanguageServer:
         return at is not None and at <= asyncio.get_running_loop().time()
 
     def unsettled(self) -> dict[Path, int]:
-        """The open files whose newest text has no final answer yet, each with the version of that text."""
+        """The open files whose newest text has had no final answer yet, each with the version of that text."""
+        self._note_final()
         documents = self.answers.documents.items()
-        versions = {path: document.version for path, document in documents}
-        return {path: version for path, version in versions.items() if not self.settled(path, version)}
+        return {path: document.version for path, document in documents if not document.final}
+
+    def _note_final(self) -> None:
+        """Remember which answers are final, before what the server says next puts them in doubt again."""
+        for path, document in self.answers.documents.items():
+            document.final = document.final or self.settled(path, document.version)
 
     def ask_again(self, path: Path) -> None:
         """Pull ``path`` once more though its text is the same: files that it depends on may have changed."""
@@ -339,6 +344,7 @@ class LanguageServer:
 
     def _take_reports(self, path: Path, version: int, reports: list[Mapping[str, Any]]) -> None:
         now = asyncio.get_running_loop().time()
+        self._note_final()
         items = [item for report in reports for item in as_list(report.get("items"))]
         if self.answers.pull(path, version, self._diagnostics(path, items), now=now):
             self.has_answered = True
@@ -369,6 +375,7 @@ class LanguageServer:
         if method == "textDocument/publishDiagnostics":
             self._take_push(params)
         elif method == "$/progress":
+            self._note_final()
             if self._progress.take(params):
                 # What was pulled meanwhile may have been pulled too early.
                 self._pulls.after_work()
@@ -381,6 +388,7 @@ class LanguageServer:
         if path is None or not isinstance(params.get("diagnostics"), list):
             return
         number = version if isinstance(version, int) and not isinstance(version, bool) else None
+        self._note_final()
         found = self._diagnostics(path, as_list(params.get("diagnostics")))
         if self.answers.push(path, number, found, now=asyncio.get_running_loop().time()):
             self.has_answered = True

@@ -50,6 +50,8 @@ class OpenDocument:
     """The version before was not saved, and the server said nothing about it for a while."""
     changed: bool = False
     """It was open with another text before: the server knows the file, and need not load what it uses."""
+    final: bool = False
+    """There has been a final answer about this version: what the server works on since does not undo that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""What an undo, a revert or a user brings back in one file is never told as new after a change of another one."""
+"""What an undo, a revert or a user brings back in one file is never told as new after a change of another one.
+
+What the change itself breaks there is told all the same.
+"""
 
 from __future__ import annotations
 
@@ -97,3 +100,23 @@ async def test_an_edit_without_an_answer_is_clean_once_it_is_undone(open_workspa
     report = await workspace.diagnostics.overdue([path])
     assert report is not None
     assert (report.verdict, report.problems) == ("clean", ())
+
+
+@pytest.mark.parametrize("texts", [("fine", "fine"), ("fine", "fine still")])
+async def test_a_known_file_keeps_its_baseline_while_the_server_is_at_work(
+    tmp_path: Path, texts: tuple[str, str]
+) -> None:
+    # What was said about its text was final before the server began to work on another file.
+    known = [["fresh"]] * len(set(texts))
+    plan = [*known, ["begin:checking", "fresh"], ["other:a.txt", "fresh"]]
+    workspace = LanguageWorkspace(tmp_path, [fake_spec(plan=plan)], SOON)
+    a, b = workspace.path("a.txt"), workspace.path("b.txt")
+    try:
+        workspace.write({a: texts[0], b: OLD})
+        assert (await workspace.change(a_txt=texts[1])).verdict == "clean"
+        report = await workspace.change(b_txt=f"{OLD}\nbreaks a")
+        assert [(problem.path, problem.message) for problem in report.problems] == [
+            (a, "broken by the other")
+        ]
+    finally:
+        await asyncio.wait_for(workspace.diagnostics.close(), HANG_S)

@@ -210,7 +210,9 @@ class BashTool(Tool[BashInput]):
     async def _outside(self, done: _Done, why: str, ctx: ToolContext) -> _Ready:
         """The command that failed in the sandbox, once the user lets it run outside. Raises PermissionDenied."""
         ready = done.ready
-        ask = replace(ready.ask, leaves=f"it failed in the sandbox: {why}", suggestions=())
+        ask = replace(
+            ready.ask, leaves=f"it failed in the sandbox: {why}", suggestions=(), unread=frozenset()
+        )
         await ctx.permission.ask(replace(ask, fenced=ctx.confinement.fenced))
         return _as_approved(ask, ask.detail.strip(), ctx)
 
@@ -289,7 +291,8 @@ def _has_network(ask: PermissionAsk, ctx: ToolContext) -> bool:
 def _met_line(done: _Done, why: str, note: str) -> str:
     sandbox = done.ready.sandbox
     words = sandbox.words if sandbox is not None else ""
-    return f"It ran in a sandbox ({words}; /tmp its own, secrets hidden), which may be why: {why}. {note}"
+    tmp = "/tmp its own, " if sandbox is not None and sandbox.own_tmp else ""
+    return f"It ran in a sandbox ({words}; {tmp}secrets hidden), which may be why: {why}. {note}"
 
 
 def _written(ask: PermissionAsk, ctx: ToolContext) -> tuple[tuple[Access, ...], list[str]]:
@@ -394,8 +397,8 @@ def _taken_line(taken: Sequence[str]) -> str:
         f" and {len(taken) - MAX_NAMED} more" if len(taken) > MAX_NAMED else ""
     )
     return (
-        f"Taken away, as a command in the sandbox made it and it could make other programs run something: {named}. "
-        "If it is wanted, make it with unsandboxed: true and a reason: the person is asked."
+        "Moved away: a command in the sandbox made it, and it could make other programs run something, or a rule "
+        f"denies to write it: {named}. If it is wanted, make it with unsandboxed: true and a reason; the user is asked."
     )
 
 

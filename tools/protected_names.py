@@ -20,10 +20,30 @@ FOLDERS = {
     ".zed": "the settings of an editor",
     ".fleet": "the settings of an editor",
     **dict.fromkeys(
-        (".claude", ".cursor", ".windsurf", ".codex", ".gemini", ".opencode", ".roo", ".continue"), _AGENT
+        (
+            ".claude",
+            ".cursor",
+            ".windsurf",
+            ".codex",
+            ".gemini",
+            ".opencode",
+            ".roo",
+            ".continue",
+            ".kiro",
+            ".amazonq",
+        ),
+        _AGENT,
     ),
     **dict.fromkeys(
-        (".github/workflows", ".github/actions", ".circleci", ".buildkite", ".gitea/workflows"), _CI
+        (
+            ".github/workflows",
+            ".github/actions",
+            ".circleci",
+            ".buildkite",
+            ".gitea/workflows",
+            ".forgejo/workflows",
+        ),
+        _CI,
     ),
 }
 """What they hold, in words, by name; of some only with the folder before it."""
@@ -41,6 +61,16 @@ OTHER_FILES = {
     ".lefthook.yml": "git hooks",
     ".gitlab-ci.yml": _CI,
     ".travis.yml": _CI,
+    ".drone.yml": _CI,
+    ".woodpecker.yml": _CI,
+    "jenkinsfile": _CI,
+    ".devcontainer.json": "the settings of a container",
+    ".exrc": "the settings of an editor",
+    ".nvimrc": "the settings of an editor",
+    ".nvim.lua": "the settings of an editor",
+    "mise.toml": "a start-up file of the shell",
+    ".mise.toml": "a start-up file of the shell",
+    ".yarnrc.yml": "what yarn runs",
     "azure-pipelines.yml": _CI,
     "bitbucket-pipelines.yml": _CI,
     ".mcp.json": _AGENT,

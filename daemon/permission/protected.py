@@ -73,8 +73,9 @@ _HINT = re.compile(
     r"\.pgpass|\.npmrc|\.vault|\.htpass|\.boto|\.s3cfg|\.ssh|\.gnupg|\.aws|\.kube|\.azure|\.config/|\.docker|\.cargo|"
     r"\.password|keyrings|\.git|git~|goalwright|\.vscode|\.trace|\.husky|\.devcon|\.code-w|rc$|zshenv|rofile|"
     r"log(?:in|out)$|aliases$|fish$|\.x|\.pam_|/proc/|"
-    r"\.(?:idea|zed|fleet|claude|cursor|windsurf|codex|gemini|opencode|roo|continue|circleci|buildkite|mcp|aider)|"
-    r"pre-commit|lefthook|\.travis|-pipelines\.yml|opencode\.json"
+    r"\.(?:idea|zed|fleet|claude|cursor|windsurf|codex|gemini|opencode|roo|continue|kiro|amazonq|circleci|buildkite|mcp|aider|drone|"
+    r"woodpecker|exrc|nvim|gitea|forgejo|yarnrc)|pre-commit|lefthook|\.travis|-pipelines\.yml|opencode\.json|jenkinsfile|"
+    r"mise\.toml"
 )
 """Nothing is protected without one of these: one search instead of a hundred, as listings ask for each file."""
 

@@ -196,8 +196,9 @@ class RuleSet:
 
     def judge(self, ask: PermissionAsk) -> Verdict:
         """The decision about everything that a call would do: the strictest of all."""
+        # What leaves the sandbox is asked about below; that it has none is no reason besides.
         now = replace(
-            self._now, contained=ask.contained, lifted=ask.contained and ask.lifted, read_only=ask.read_only,
+            self._now, contained=ask.contained or bool(ask.leaves), lifted=ask.contained and ask.lifted, read_only=ask.read_only,
             warned=bool(ask.warnings), fenced=ask.fenced, unread=ask.unread,
         )  # fmt: skip
         said = ask.all_accesses

@@ -26,7 +26,9 @@ _NETWORK = re.compile(
     r"failed to lookup address|dial tcp: lookup|Unable to resolve|nodename nor servname",
     re.IGNORECASE,
 )
-_READ_ONLY = re.compile(r"Read-only file system|EROFS|Device or resource busy", re.IGNORECASE)
+_READ_ONLY = re.compile(
+    r"Read-only file system|EROFS|Device or resource busy|Invalid cross-device link|EXDEV", re.IGNORECASE
+)
 _REFUSED = re.compile(
     r"Permission denied|EACCES|Operation not permitted|EPERM|Cannot connect to|"
     # Only where a command sees a folder of the sandbox instead of the real one.
@@ -97,6 +99,8 @@ class Sandbox:
     """Folders that the command can write, besides the workspace. What rules forbid is less than the policy allows."""
     hidden: tuple[Path, ...] = ()
     """Files and folders of the workspace that cannot be read."""
+    own_tmp: bool = True
+    """Whether the command sees a ``/tmp`` of its own."""
     variables: tuple[tuple[str, str], ...] = ()
     """Environment variables of the sandbox."""
 

@@ -107,7 +107,7 @@ def prepare(
             own=own,
             shown=shown,
             state=policy.hidden,
-            pinned=found.pinned if writable else (),
+            pinned=sorted(found.pinned, key=lambda path: len(path.parts)) if writable else (),
             kept=kept,
             hidden=hidden,
             nothing=_nothing(outer),
@@ -119,7 +119,15 @@ def prepare(
         except OSError as error:
             raise Unavailable(f"the sandbox could not be prepared ({error})") from error
     others = tuple(folder for folder, written in shown.items() if written and folder != workspace)
-    return Sandbox(prefix, policy, guard, tuple(earlier), others, tuple(found.hidden))
+    return Sandbox(
+        prefix,
+        policy,
+        guard,
+        tuple(earlier),
+        others,
+        tuple(found.hidden),
+        back_end not in (LANDLOCK, SEATBELT),
+    )
 
 
 def _fence(

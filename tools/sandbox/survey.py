@@ -12,7 +12,7 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -32,7 +32,10 @@ _HOME_SECRETS = _words(
     ".ssh .gnupg .aws .azure .kube .docker .config/gcloud .config/gh .config/hub .netrc _netrc .git-credentials .npmrc "
     ".pypirc .pgpass .my.cnf .vault-token .s3cfg .boto .cargo/credentials .cargo/credentials.toml .terraform.d "
     ".password-store .local/share/keyrings .config/op .mozilla .config/google-chrome .config/chromium .config/Code "
-    ".goalwright .bash_history .zsh_history .local/share/containers"
+    ".goalwright .bash_history .zsh_history .python_history .psql_history .mysql_history .sqlite_history "
+    ".node_repl_history .local/share/containers .env .claude.json .claude/.credentials.json .codex/auth.json .gemini "
+    ".m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .gem/credentials .config/rclone "
+    ".config/anthropic .config/openai"
 )
 _SYSTEM_SECRETS = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers.d", "/root")
 _NEW = ".goalwright-new-file"
@@ -41,6 +44,8 @@ MAX_ENTRIES = 1_000_000
 MAX_S = 20.0
 """CPU time: a machine that is busy with other things must not switch the sandbox off."""
 MAX_MOUNTS = 400
+_MAX_LINKED = 20_000
+"""Files of hidden and kept folders that are looked at for other names."""
 _PAUSE_AFTER = 500
 _PAUSE_S = 0.0001
 """After a folder of so many entries other threads get their turn."""
@@ -216,10 +221,39 @@ def _put_together(workspace: Path, found: Survey) -> None:
             _led_to(path / one, workspace, found)
         for one in folder.repositories:
             _git(below + one, workspace, found)
+    # Of the kept, the names that are protected only with the folder before them (``.github/workflows``).
+    paired = [one for one in found.kept if one.parent.parent == workspace and not is_protected(one.name)]
+    for path in [*found.hidden, *(one for one in paired if one.parent.name != ".git")]:
+        # A folder that is renamed takes what is hidden in it along, to a name that no rule knows.
+        found.pinned += [one for one in path.parents if workspace in one.parents]
+    found.pinned = list(dict.fromkeys(found.pinned))
     # Another name of a file leads to the same content.
-    for name, folder in known.folders.items():
-        found.hidden += [workspace / name / one for one, inode in folder.several if inode in secret]
-        found.kept += [workspace / name / one for one, inode in folder.several if inode in guarded]
+    several = [
+        (workspace / name / one, inode) for name, at in known.folders.items() for one, inode in at.several
+    ]
+    if several:
+        secret |= _linked(path for path in found.hidden if path.is_dir())
+        guarded |= _linked(path for path in found.kept)
+    found.hidden += [path for path, inode in several if inode in secret]
+    found.kept += [path for path, inode in several if inode in guarded and inode not in secret]
+
+
+def _linked(paths: Iterable[Path]) -> set[tuple[int, int]]:
+    """Inodes of files with other names, of these files and below these folders."""
+    found: set[tuple[int, int]] = set()
+    left = _MAX_LINKED
+    for path in paths:
+        waiting = [path]
+        while waiting and left > 0:
+            one = waiting.pop()
+            left -= 1
+            with contextlib.suppress(OSError):
+                info = os.lstat(one)
+                if stat.S_ISDIR(info.st_mode):
+                    waiting += one.iterdir()
+                elif info.st_nlink > 1:
+                    found.add((info.st_dev, info.st_ino))
+    return found
 
 
 class _Look:

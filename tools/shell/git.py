@@ -36,8 +36,11 @@ _PLACES = names("GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_INDEX_FILE GIT_OBJECT_
 _DOT_GIT = Word(".git", source=".git")
 _CONFIG_SHOWS = re.compile(
     r"(?:--(?:global|local|system|show-origin|show-scope|name-only|null|includes) )*"
-    r"(?:(?:-l|--list|list)|(?:(?:--get|--get-all|--get-regexp|get) )?[\w.*-]+) "
+    r"(?:(?:-l|--list|list)|(?:(?:--get|--get-all|--get-regexp|get) )?[\w.*][\w.*-]*) "
 )
+
+_SUB_OPTIONS = names("-p --patch --stat --name-only --name-status --oneline -n -v --porcelain")
+"""Options of ``git stash show`` and the like that only show."""
 
 
 def read(args: Sequence[Word], command: Simple) -> Meaning:
@@ -121,11 +124,13 @@ def _shows(name: str, args: Sequence[Word], row: Row, parsed: Parsed) -> bool:
     writes = row.writes | row.runs
     if parsed.has(writes) or (parsed.unsure and (writes or row.alone)):
         return False
+    if any(value is not None and "%G" in value.text for _, value in parsed.options):
+        return False  # to check a signature git runs the program that settings name
     if name == "config":
         asks = bool(args) and (args[0].text.startswith("-") or args[0].text in ("get", "list"))
         return asks and not _opaque(name, [word.text for word in args], row, parsed) and not parsed.unsure
     if row.subs and (args[0].text if args else "") in row.subs:
-        return all(word.known for word in args)
+        return all(word.known and (word.text[:1] != "-" or word.text in _SUB_OPTIONS) for word in args)
     if row.alone or row.subs:
         lists = all(option in row.alone | row.flags | row.value for option, _ in parsed.options)
         alone = parsed.has(row.alone) and not (

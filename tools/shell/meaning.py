@@ -106,6 +106,8 @@ def _only_reads(row: Row, parsed: Parsed) -> bool:
     writes = row.writes | row.changes | row.runs | row.words
     hidden = parsed.unsure and (bool(writes) or "second" in row.marks)
     second = "second" in row.marks and len(parsed.operands) > 1
+    # ``date 0101`` sets the clock, ``date +%s`` does not.
+    second = second or ("sets" in row.marks and any(word.text[:1] != "+" for word in parsed.operands))
     return "table" in row.marks and not (parsed.has(writes) or parsed.unknown(row) or hidden or second)
 
 

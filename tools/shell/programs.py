@@ -74,8 +74,8 @@ diff colordiff: read; table; flags -abBcdeEfHiklLNnpPqrstTuvwyZ0123456789 --brie
     --exclude --ignore-matching-lines --width; reads --from-file --to-file --exclude-from -X; walk -r --recursive;
     maybe
 sdiff diff3: read; value -w; writes -o --output; runs --diff-program
-date: none; table; flags -uRI --utc --universal --iso-8601 --rfc-email --rfc-3339; value -d --date; reads -f --file -r
-    --reference; runs -s --set
+date: none; table; sets; flags -uRI --utc --universal --iso-8601 --rfc-email --rfc-3339; value -d --date; reads
+    -f --file -r --reference; runs -s --set
 column: read; table; flags -txens --table --separator; value -s -o -c -N -R -H -W -T --output-separator
     --table-columns
 fold fmt: read; table; flags -bsctu; value -w --width
@@ -88,7 +88,8 @@ base64 base32 basenc: read; table; flags -diDw --decode --ignore-garbage; value 
     --output
 iconv: read; value -f -t --from-code --to-code; writes -o --output
 shuf: read; value -n -i --head-count --input-range; reads --random-source; writes -o --output
-jq yq: read; runs --run-tests; skip 1; instead -f --from-file; table; flags -acCejMnrRsSP --arg --argjson --raw-output
+yq: read; skip 1; changes -i --inplace --in-place
+jq: read; runs --run-tests; skip 1; instead -f --from-file; table; flags -acCejMnrRsSP --arg --argjson --raw-output
     --compact-output --slurp --null-input --sort-keys --exit-status --tab --color-output --monochrome-output
     --raw-input --join-output; value --indent; reads -f --from-file -L --slurpfile --rawfile; changes -i --inplace
     --in-place
@@ -331,7 +332,7 @@ git_branch: remote; flags -arlvvq --list --all --remotes --verbose --show-curren
     --all --remotes --verbose --show-current --contains --merged --no-merged
 git_tag: remote; flags -ln --list --contains --points-at --merged --no-merged --column; value --sort --format; alone
     -l -n --list --contains --points-at; reads -F --file
-git_remote: remote; flags -v --verbose; alone -v --verbose; subs show get-url
+git_remote: remote; flags -v --verbose; alone -v --verbose; subs get-url
 git_stash: mutes; subs list show; value -m --message; every -a --all
 git_worktree: mutes; subs list; write; second; exact; value -b -B --reason
 git_bundle: write; second; exact

@@ -51,6 +51,11 @@ _EXPANSION = re.compile(r"\$\{(#?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?])(\[(?:[0
 _OPERATOR = re.compile(r":?[-+?]|##?|%%?|/[/#%]?|\^\^?|,,?|:[ ]?-?[0-9]+(?::-?[0-9]+)?(?=\})")
 _ARITHMETIC = re.compile(r"[A-Za-z0-9_ \t\n+*/%<>=!&|^~?:,().-]+|\$#|\$\??[A-Za-z_]\w*|\$\{#?[A-Za-z_]\w*\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# ``PATH=1`` in arithmetic is the PATH of what follows; variables of scripts are in small letters.
+_SETTING = r"\b[A-Z_][A-Z0-9_]*\b"
+_ASSIGNS = re.compile(
+    rf"{_SETTING}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*{_SETTING}|{_SETTING}\s*(?:\+\+|--)"
+)
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _SPLITS = re.compile(r"[\s*?\[\]{}~'\"\\$`]")
 _HOME_IN_VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=(?:.*:)?~", re.DOTALL)
@@ -238,6 +243,8 @@ class WordReader:
         self.spans.append((start, end))
         if not self.text.startswith(("((", "$(("), start) or not self.text.endswith("))", start, end):
             raise UnclearError("arithmetic that is not understood")
+        if _ASSIGNS.search(self.text, at, end - 2):
+            raise UnclearError("arithmetic sets a variable that programs may look at")
         while at < end - 2:
             node = self.places.get(at)
             if node is not None and node.type == "command_substitution":

@@ -94,7 +94,7 @@ async def test_new_names_that_run_something_are_taken_away_and_told(ctx: FakeToo
     assert result.metadata["exit_code"] == 0
     assert not (ctx.workspace / name).exists()
     assert (ctx.workspace / "plain/b").exists()
-    assert "Taken away" in result.content
+    assert "Moved away" in result.content
     assert "unsandboxed: true" in result.content
     assert told
     assert told[0] in result.content
@@ -115,7 +115,7 @@ async def test_what_was_there_stays_also_when_its_folder_is_renamed(ctx: FakeToo
         "mkdir sub/.vscode; echo x > sub/.vscode/tasks.json; echo y > sub/.envrc; ln -s a .bashrc",
     )
     result = await bash(ctx, "mv sub old; echo more > plain/c; git commit -q --allow-empty -m n")
-    assert "Taken away" not in result.content
+    assert "Moved away" not in result.content
     assert (ctx.workspace / "old/.envrc").read_text() == "y\n"
     assert (ctx.workspace / "old/.vscode/tasks.json").exists()
     assert (ctx.workspace / "old/.git/config").exists()

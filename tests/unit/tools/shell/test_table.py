@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from daemon.model.permissions import Rule
+from daemon.permission.rules import RuleSet
 from tools.shell.place import real_place
 from tools.shell.question import Place, question
 
@@ -95,3 +97,27 @@ def test_a_submodule_brings_settings_of_its_own(tmp_path: Path) -> None:
     entry = f"160000,{'1' * 40},sub"
     subprocess.run(["git", "-C", tmp_path, "update-index", "--add", "--cacheinfo", entry], check=True)
     assert question("git status", real_place(tmp_path.resolve())).unread == frozenset({"git status"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ": $((PATH=1)); ls", "echo $((PATH=1)); ls", "((PATH=1)); ls", "echo $((PATH++))", "echo $((--PATH))",
+        "echo $((PATH+=1))", "git remote show http://127.0.0.1/x", "git remote show origin", "git config -e",
+        "git config --edit", "git config --global --edit", "git stash show -p --ext-diff", "git log --format='%GG'",
+        "git log --pretty='%h %GK'", "date 112300002026", "timeout 1 date 0101", "yq -s '.a' a",
+    ],
+)  # fmt: skip
+def test_what_can_do_more_with_these_words_is_not_in_the_table(line: str) -> None:
+    ask = question(line, Place(Path("/w"), Path("/home/me")))
+    assert not ask.read_only
+    rules = RuleSet([Rule(permission="*", pattern="*", action="allow", source="user")], root="/w")
+    assert rules.judge(ask).action == "ask"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["date +%s", "date", "git stash show -p", "git remote -v", "git config --get user.name", "echo $((i+1))"],
+)
+def test_what_only_reads_with_these_words_is_in_the_table(line: str) -> None:
+    assert question(line, Place(Path("/w"), Path("/home/me"))).read_only

@@ -198,9 +198,14 @@ class RuleSet:
         """The decision about everything that a call would do: the strictest of all."""
         # What leaves the sandbox is asked about below; that it has none is no reason besides.
         now = replace(
-            self._now, contained=ask.contained or bool(ask.leaves), lifted=ask.contained and ask.lifted, read_only=ask.read_only,
-            warned=bool(ask.warnings), fenced=ask.fenced, unread=ask.unread,
-        )  # fmt: skip
+            self._now,
+            contained=ask.contained or bool(ask.leaves),
+            lifted=ask.contained and ask.lifted,
+            read_only=ask.read_only,
+            warned=bool(ask.warnings),
+            fenced=ask.fenced,
+            unread=ask.unread,
+        )
         said = ask.all_accesses
         accesses = tuple(map(self._at_home, said))
         decisions = [decision for access in accesses for decision in self._judge.decide(access, now)]

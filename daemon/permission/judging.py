@@ -259,8 +259,8 @@ class Judge:
 
     def _left_to_sandbox(self, access: Access, rule: Rule, now: Circumstances) -> bool:
         """A command in the sandbox sees the disk read-only; what it writes by a redirection is asked about."""
-        general = rule.action != "deny" and matching.is_general(rule.pattern)
-        return now.boxed and general and (access.implied or access.permission != "edit")
+        general = rule.action == "ask" and matching.is_general(rule.pattern)
+        return now.boxed and now.lifted and general and (access.implied or access.permission != "edit")
 
 
 def _decision(

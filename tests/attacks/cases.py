@@ -15,13 +15,14 @@ KEPT = "kept as it was\n"
 """Stands in every file that must not be written."""
 
 RULES: dict[str, Any] = {
+    "sandbox": "off",
     "permission": [
         {"permission": "*", "pattern": "*", "action": "allow"},
         {"permission": "read", "pattern": "*.env", "action": "deny"},
         {"permission": "read", "pattern": "secrets/*", "action": "deny"},
         {"permission": "edit", "pattern": "*.lock", "action": "deny"},
         {"permission": "bash", "pattern": "curl *", "action": "deny"},
-    ]
+    ],
 }
 """The person's own rules: as open as they get, with a few prohibitions."""
 

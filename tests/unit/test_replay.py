@@ -143,10 +143,7 @@ def bash(command: str) -> dict[str, object]:
     return {"tool": "bash", "args": {"command": command}}
 
 
-ALLOWED = {
-    "permission": {"bash": {"cat *": "allow", "touch *": "allow"}, "read": {".env": "deny"}},
-    "sandbox": "off",
-}
+ALLOWED = {"permission": {"bash": {"cat *": "allow", "touch *": "allow"}, "read": {".env": "deny"}}}
 
 
 def test_commands_run_under_the_rules_of_the_line(root: Path, tmp_path: Path) -> None:
@@ -179,7 +176,7 @@ def test_the_mode_of_the_line_holds(root: Path, tmp_path: Path) -> None:
     planned, trusted, unknown = replay(
         tmp_path,
         {**line, "config": ALLOWED, "mode": "plan"},
-        {**line, "mode": "auto", "trusted": True, "config": {"sandbox": "off"}},
+        {**line, "mode": "auto", "trusted": True},
         {**line, "mode": "auto"},
     )
     assert "asked" not in planned["results"][0]

@@ -37,7 +37,7 @@ _HOME_SECRETS = _words(
     ".m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .gem/credentials .config/rclone "
     ".config/anthropic .config/openai"
 )
-_SYSTEM_SECRETS = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers.d", "/root")
+_SYSTEM_SECRETS = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers.d")
 _NEW = ".goalwright-new-file"
 """Stands for any new file of a folder when rules are asked."""
 MAX_ENTRIES = 1_000_000
@@ -377,9 +377,14 @@ def _led_to(link: Path, workspace: Path, found: Survey) -> None:
 
 def home_secrets() -> list[Path]:
     """What of the person's folder, and of the system, is nobody's business."""
-    home = Path.home()
+    home, root = Path.home(), Path("/root")
     found = [home / name for name in sorted(_HOME_SECRETS)]
-    return found + [Path(name) for name in _SYSTEM_SECRETS if name != "/root" or home != Path("/root")]
+    # Where programs of root's folder are on PATH (pyenv), only its secrets are hidden.
+    if home == root or any(
+        Path(one).is_relative_to(root) for one in os.environ.get("PATH", "").split(os.pathsep)
+    ):
+        return [*found, *(root / name for name in sorted(_HOME_SECRETS)), *map(Path, _SYSTEM_SECRETS)]
+    return [*found, *map(Path, _SYSTEM_SECRETS), root]
 
 
 def sockets() -> list[Path]:

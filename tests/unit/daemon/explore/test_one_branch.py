@@ -96,8 +96,10 @@ async def test_a_canceled_branch_has_the_facts_that_cost_nothing_and_runs_no_tes
 
 async def test_a_branch_that_is_tested_can_be_canceled_and_keeps_its_result(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    settings = {**EDITS, "permission": ANYWHERE, "sandbox": "off"}
-    settings["test_command"] = f"echo x >> {pids}; exec sleep 300"
+    (tmp_path / "hold.sh").write_text(f"echo x >> {pids}; exec sleep 300\n")
+    command = f"sh {tmp_path}/hold.sh"
+    settings = {**EDITS, "permission": {**ANYWHERE, "bash": {command: "allow"}}, "sandbox": "off"}
+    settings["test_command"] = command
     main = [explore("one"), Call("explore", {"select": ["A"]}), "Done."]
     async with exploring(tmp_path, main, {"A": [WRITE, "A works."]}, changes=True) as bench:
         session = bench.session(settings=settings)

@@ -91,6 +91,8 @@ class Agreed:
     """None: nothing does."""
     why_not: str = ""
     """For whoever compares the branches, in a few words."""
+    approved: bool = False
+    """The user was asked: it runs as approved, outside of the sandbox."""
 
 
 class BranchHost(Protocol):

@@ -82,10 +82,12 @@ async def agree_on_test(session: Session, call_id: str) -> Agreed:
             why = "what the command would read or write changed while you were asked"
             session.notice("warning", f"The branches are not tested: {why}.", NOT_RUN, about=call_id)
             return Agreed(None, why)
-    return Agreed(command)
+    return Agreed(command, approved=approval.asked)
 
 
-async def run_test(command: str, copy: WorkingCopy, services: Services, timeout_s: float) -> CheckRun:
+async def run_test(
+    command: str, copy: WorkingCopy, services: Services, timeout_s: float, *, approved: bool = False
+) -> CheckRun:
     """Run the test command in a branch's copy, as bash runs commands. ``services``: the branch's own.
 
     What the tests leave behind in the copy is no change of the branch: take its changes before. A cancellation stops
@@ -93,7 +95,7 @@ async def run_test(command: str, copy: WorkingCopy, services: Services, timeout_
     """
     limit = min(AT_ONCE, services.config().settings.max_parallel)
     async with services.testing.place(limit):
-        return await _run(command, copy, services, timeout_s)
+        return await _run(command, copy, services, timeout_s, approved=approved)
 
 
 async def _question(session: Session, command: str) -> PermissionAsk:
@@ -145,7 +147,9 @@ class _Tail:
         return "".join(self.pieces)
 
 
-async def _run(command: str, copy: WorkingCopy, services: Services, timeout_s: float) -> CheckRun:
+async def _run(
+    command: str, copy: WorkingCopy, services: Services, timeout_s: float, *, approved: bool
+) -> CheckRun:
     root, origin = copy.root, services.stands_for
     shell, sh = (process.find_program(name, root, origin) for name in ("bash", "sh"))
     if shell is None and sh is None:
@@ -156,7 +160,7 @@ async def _run(command: str, copy: WorkingCopy, services: Services, timeout_s: f
     tail = _Tail()
     sandbox: Sandbox | None = None
     try:
-        sandbox = await _sandboxed(services, root)
+        sandbox = None if approved else await _sandboxed(services, root)
         if sandbox is not None:
             argv, env = (*sandbox.prefix, *argv), sandbox.environment(env)
         else:

@@ -19,6 +19,7 @@ from daemon.model.goals import PlanFront
 from daemon.model.permissions import Mode, Rule, RuleSource
 from daemon.permission.rules import SHIPPED, rules_from_config
 from daemon.store.regular import read_regular
+from tools.sandbox.policy import Setting
 
 WORKSPACE_FILE = Path(".goalwright") / "config.json"
 MAX_FILE = 1_000_000
@@ -95,7 +96,7 @@ class Settings(BaseModel):
         gt=0,
         description="Seconds after which a question that nobody answers is refused; without it, it waits for ever.",
     )
-    sandbox: Literal["on", "off", "workspace-write", "read-only"] = Field(
+    sandbox: Setting = Field(
         default="on",
         description="on: commands that pass without a question run in a sandbox (workspace writable, rest of the disk "
         "read-only, secrets hidden, no network); what you approve runs outside. workspace-write, read-only: the same, "

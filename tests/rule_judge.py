@@ -17,6 +17,7 @@ from daemon.model.permissions import Action, Mode, Rule, RuleSource, Trust
 from daemon.permission.rules import SHIPPED, UNMATCHED, RuleSet, reason_words
 from tools.access import Access
 from tools.base import PermissionAsk
+from tools.sandbox.policy import policy_for
 from tools.shell.question import Place, question
 
 WORKSPACE = "/workspace"
@@ -147,7 +148,8 @@ def _sandbox(fields: Mapping[str, Any]) -> tuple[bool, bool]:
     setting = fields.get("sandbox", "workspace-write" if _flag(fields, "sandboxed") else "off")
     if setting not in (settings := get_args(Settings.model_fields["sandbox"].annotation)):
         raise NotUnderstood(f"sandbox is one of {', '.join(settings)}")
-    return setting != "off", setting not in ("off", "on")
+    policy = policy_for(setting)
+    return policy.kind != "off", policy.lifts
 
 
 @functools.lru_cache(maxsize=1_000)

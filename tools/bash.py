@@ -127,7 +127,12 @@ class BashTool(Tool[BashInput]):
             note = "This mode or agent changes nothing, so its commands run only there: do without it."
             return _result(args, done, ctx, _met_line(done, why, note))
         try:
-            outside = await self._outside(done, why, ctx)
+            # Its wildcards may stand for other files than before it ran.
+            ask = await self._question(command, args, ctx)
+            ask = replace(ask, leaves=f"it failed in the sandbox: {why}", suggestions=())
+            outside = await self._outright(ask, command, args, ctx)
+        except ToolError as error:
+            return _result(args, done, ctx, _met_line(done, why, str(error)))
         except PermissionDenied as denied:
             note = "The user was asked whether to run it outside, and refused."
             note += f" They said: {denied.feedback}" if denied.feedback else ""
@@ -181,9 +186,10 @@ class BashTool(Tool[BashInput]):
         own: tuple[Access, ...] = ()
         contained = policy.kind != "off" and not leaves
         if contained:
-            own, beyond = _written(ask, ctx)
+            places = await _own_places(ctx)
+            own, beyond = _written(ask, places or (), ctx)
             # What rules let pass is to happen, and inside it could not.
-            contained = (policy.always or not beyond) and await _works(ctx)
+            contained = places is not None and (policy.always or not beyond)
         elif leaves:
             reason = f"the model wants it to run outside of the sandbox: {args.reason.strip()}"
             ask = replace(ask, leaves=reason, suggestions=())
@@ -207,17 +213,8 @@ class BashTool(Tool[BashInput]):
             raise ToolError("The sandbox cannot be made, and this mode or agent runs commands only there.")
         return await self._outright(ask, command, args, ctx)
 
-    async def _outside(self, done: _Done, why: str, ctx: ToolContext) -> _Ready:
-        """The command that failed in the sandbox, once the user lets it run outside. Raises PermissionDenied."""
-        ready = done.ready
-        ask = replace(
-            ready.ask, leaves=f"it failed in the sandbox: {why}", suggestions=(), unread=frozenset()
-        )
-        await ctx.permission.ask(replace(ask, fenced=ctx.confinement.fenced))
-        return _as_approved(ask, ask.detail.strip(), ctx)
-
     async def _outright(self, ask: PermissionAsk, command: str, args: BashInput, ctx: ToolContext) -> _Ready:
-        """To be run without a sandbox, once it is allowed."""
+        """To be run without a sandbox, once it is allowed. Raises PermissionDenied."""
         if ctx.confinement.lacking:
             ctx.tell_person(ctx.confinement.warning)
         ask = replace(ask, fenced=ctx.confinement.fenced, suggestions=exact_suggestions(ask))
@@ -264,11 +261,10 @@ def exact_suggestions(ask: PermissionAsk) -> tuple[Suggestion, ...]:
 
 
 def _shell(command: str, ctx: ToolContext) -> tuple[str, ...]:
-    shell, sh = (process.find_program(name, ctx.workspace, ctx.copy_of) for name in ("bash", "sh"))
-    if shell is None and sh is None:
+    argv = process.shell_argv(command, ctx.workspace, ctx.copy_of)
+    if argv is None:
         raise ToolError("No shell found: neither bash nor sh is on PATH.")
-    # No start-up files: they are the user's own, and could give any command another meaning.
-    return (shell, "--noprofile", "--norc", "-c", command) if shell else (sh or "sh", "-c", command)
+    return argv
 
 
 def _environment(ctx: ToolContext) -> dict[str, str]:
@@ -295,16 +291,11 @@ def _met_line(done: _Done, why: str, note: str) -> str:
     return f"It ran in a sandbox ({words}; {tmp}secrets hidden), which may be why: {why}. {note}"
 
 
-def _written(ask: PermissionAsk, ctx: ToolContext) -> tuple[tuple[Access, ...], list[str]]:
+def _written(
+    ask: PermissionAsk, places: Sequence[str], ctx: ToolContext
+) -> tuple[tuple[Access, ...], list[str]]:
     """Of the files outside of the workspace that redirections write: those that the sandbox has its own of, and the
-    names of those that cannot be written inside."""
-    from tools.sandbox.policy import Unavailable
-    from tools.sandbox.prepare import own_places
-
-    try:
-        places = own_places(ctx.workspace, ctx.copy_of)
-    except Unavailable:
-        places = ()
+    names of those that cannot be written inside. ``places``: see ``own_places``."""
     own: list[Access] = []
     beyond: list[str] = []
     for access in ask.accesses:
@@ -324,17 +315,16 @@ def _written(ask: PermissionAsk, ctx: ToolContext) -> tuple[tuple[Access, ...], 
     return tuple(own), beyond
 
 
-async def _works(ctx: ToolContext) -> bool:
-    """Whether there are sandboxes here; the user is told why not."""
+async def _own_places(ctx: ToolContext) -> tuple[str, ...] | None:
+    """See ``own_places``; None where there are no sandboxes, and the user is told why not."""
     from tools.sandbox.policy import Unavailable, no_sandbox
-    from tools.sandbox.prepare import available
+    from tools.sandbox.prepare import own_places
 
     try:
-        await asyncio.to_thread(available, ctx.workspace, ctx.copy_of)
+        return await asyncio.to_thread(own_places, ctx.workspace, ctx.copy_of)
     except Unavailable as error:
         ctx.tell_person(no_sandbox(error))
-        return False
-    return True
+        return None
 
 
 async def _boxed(ask: PermissionAsk, args: BashInput, ctx: ToolContext, *, own: bool) -> _Ready | None:

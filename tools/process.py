@@ -54,6 +54,15 @@ def find_program(name: str, workspace: Path, origin: Path | None = None) -> str 
     return None if inside else str(Path(found).absolute())
 
 
+def shell_argv(command: str, workspace: Path, origin: Path | None = None) -> tuple[str, ...] | None:
+    """What runs a command line; None without a shell on PATH. ``workspace``, ``origin``: see ``find_program``."""
+    if shell := find_program("bash", workspace, origin):
+        # No start-up files: they are the user's own, and could give any command another meaning.
+        return (shell, "--noprofile", "--norc", "-c", command)
+    shell = find_program("sh", workspace, origin)
+    return None if shell is None else (shell, "-c", command)
+
+
 async def run(
     argv: Sequence[str],
     *,

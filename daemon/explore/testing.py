@@ -31,7 +31,7 @@ from tools.visible import LONGEST_TITLE, shown_brief
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
-    from tools.sandbox.policy import Sandbox, SandboxPolicy
+    from tools.sandbox.policy import Sandbox
 
 AT_ONCE = 2
 """Test runs at the same time."""
@@ -99,11 +99,13 @@ async def run_test(
 
 
 async def _question(session: Session, command: str) -> PermissionAsk:
+    from tools.sandbox.policy import policy_for
     from tools.shell.place import real_place
     from tools.shell.question import question
 
     workspace = session.services.workspace
-    contained = await asyncio.to_thread(_has_sandbox, session)
+    policy = policy_for(session.config.settings.sandbox)
+    contained = policy.kind != "off" and await asyncio.to_thread(_works_in, session.services)
     ask = await asyncio.to_thread(lambda: question(command, real_place(workspace)))
     outside = any(access.permission == "edit" and access.target.startswith("/") for access in ask.accesses)
     return replace(
@@ -111,19 +113,18 @@ async def _question(session: Session, command: str) -> PermissionAsk:
         title=f"Test each branch: {shown_brief(command, LONGEST_TITLE)}",
         notes=("Runs in the copy of each branch when it has ended, with all that it has changed.",),
         contained=contained and not outside,
-        lifted=session.config.settings.sandbox != "on",
+        lifted=policy.lifts,
         read_only=False,
     )
 
 
-def _has_sandbox(session: Session) -> bool:
+def _works_in(services: Services) -> bool:
+    """Whether commands can run in a sandbox here. Blocking."""
     from tools.sandbox.policy import Unavailable
     from tools.sandbox.prepare import available
 
-    if session.config.settings.sandbox == "off":
-        return False
     try:
-        available(session.services.workspace, session.services.stands_for)
+        available(services.workspace, services.stands_for)
     except Unavailable:
         return False
     return True
@@ -150,11 +151,10 @@ class _Tail:
 async def _run(
     command: str, copy: WorkingCopy, services: Services, timeout_s: float, *, approved: bool
 ) -> CheckRun:
-    root, origin = copy.root, services.stands_for
-    shell, sh = (process.find_program(name, root, origin) for name in ("bash", "sh"))
-    if shell is None and sh is None:
+    root = copy.root
+    argv = process.shell_argv(command, root, services.stands_for)
+    if argv is None:
         return CheckRun(command=command, detail="no shell was found on PATH")
-    argv = (shell, "--noprofile", "--norc", "-c", command) if shell else (sh or "sh", "-c", command)
     env = process.scrubbed_environment(os.environ) | dict(services.environment) | copy.environment
     began = time.monotonic()
     tail = _Tail()
@@ -206,23 +206,23 @@ class _NotContained(Exception):
 async def _sandboxed(services: Services, root: Path) -> Sandbox | None:
     """A sandbox for the copy; None where there is none on this machine, or none is wanted. Raises _NotContained."""
     session = next((one for one in services.sessions.values() if one.services is services), None)
-    if session is None or session.config.settings.sandbox == "off":
+    if session is None:
         return None
     from daemon.loop.tool_context import sandbox_policy
     from daemon.permission.concealed import concealed
     from tools.sandbox.policy import Unavailable
-    from tools.sandbox.prepare import available, prepare
+    from tools.sandbox.prepare import prepare
 
-    policy: SandboxPolicy = sandbox_policy(session)
+    policy = sandbox_policy(session)
+    if policy.kind == "off":
+        return None
     scratch = services.trace_folder(session.session_id) / "output"
     private = services.journal.with_name(f"{services.journal.name}-sandbox")
     decide = session.rules
 
     def make() -> Sandbox | None:
-        try:
-            available(root, services.stands_for)
-        except Unavailable:
-            return None  # as the person was told when they were asked
+        if not _works_in(services):
+            return None  # as the user was told when they were asked
         try:
             return prepare(
                 policy, root, scratch, lambda permission, name: decide.decide(permission, name).action,

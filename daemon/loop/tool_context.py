@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from daemon.model.messages import ToolCallPart
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.redaction import SECRETS
 from tools.base import Plan, ToolContext
-from tools.sandbox.policy import SandboxPolicy
+from tools.sandbox.policy import SandboxPolicy, policy_for
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -74,16 +75,18 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
 def sandbox_policy(session: Session) -> SandboxPolicy:
     """Where commands of the session run."""
     settings = session.config.settings
-    if settings.sandbox == "off":
-        return SandboxPolicy()
+    policy = policy_for(settings.sandbox, network=settings.sandbox_network)
+    if policy.kind == "off":
+        return policy
     looks = session.mode == "plan" or session.looks
-    return SandboxPolicy(
-        "read-only" if looks or settings.sandbox == "read-only" else "workspace-write",
-        settings.sandbox_network,
-        tuple(Path(os.path.realpath(Path(folder).expanduser())) for folder in settings.sandbox_writable),
+    return replace(
+        policy,
+        kind="read-only" if looks else policy.kind,
+        writable=tuple(
+            Path(os.path.realpath(Path(folder).expanduser())) for folder in settings.sandbox_writable
+        ),
         hidden=(session.services.user_folder, Path.home() / ".goalwright"),
         readable=session.services.readable,
         copy_of=session.services.stands_for,
-        lifts=settings.sandbox != "on",
         always=looks,
     )

@@ -44,11 +44,11 @@ async def watched(
         running.cancel()
         await asyncio.wait({running}, timeout=_GRACE_S)
     except asyncio.CancelledError:
+        # Whatever the call came to meanwhile: a cancellation that is not passed on would be lost.
         running.cancel()
         await finish(running)
-        if running.cancelled():
-            raise
-        return running.result()
+        _forget(running)
+        raise
     if running.done() and not running.cancelled() and running.exception() is None:
         return running.result()
     running.add_done_callback(_forget)

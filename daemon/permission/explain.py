@@ -10,7 +10,7 @@ from daemon.config import Settings
 from tools.access import Access
 from tools.base import PermissionAsk, ToolError
 from tools.paths import rule_target
-from tools.sandbox.policy import SandboxPolicy, Unavailable, no_sandbox
+from tools.sandbox.policy import Unavailable, no_sandbox, policy_for
 from tools.sandbox.prepare import available
 
 LONGEST = 20_000
@@ -38,7 +38,7 @@ def asked_about(permission: str, target: str, workspace: Path, settings: Setting
 
         ask = question(target, real_place(workspace))
         contained = sandbox_words(settings, workspace)[0] != ""
-        return replace(ask, contained=contained, lifted=settings.sandbox != "on")
+        return replace(ask, contained=contained, lifted=policy_for(settings.sandbox).lifts)
     if permission not in _PATHS:
         return PermissionAsk(permission, (target,), target)
     name, several = _named(target, workspace)
@@ -52,14 +52,14 @@ def sandbox_words(settings: Settings, workspace: Path) -> tuple[str, str]:
 
     Blocking the first time.
     """
-    if settings.sandbox == "off":
+    policy = policy_for(settings.sandbox, network=settings.sandbox_network)
+    if policy.kind == "off":
         return "", ""
     try:
         available(workspace)
     except Unavailable as error:
         return "", no_sandbox(error)
-    kind = "read-only" if settings.sandbox == "read-only" else "workspace-write"
-    return SandboxPolicy(kind, settings.sandbox_network).words, ""
+    return policy.words, ""
 
 
 def _named(raw: str, workspace: Path) -> tuple[str, bool]:

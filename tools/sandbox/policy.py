@@ -38,6 +38,8 @@ _REFUSED = re.compile(
 )
 
 Kind = Literal["off", "workspace-write", "read-only"]
+Setting = Literal["on", "off", "workspace-write", "read-only"]
+"""What the user chooses. ``on`` is ``workspace-write``, and rules that ask about every command still ask."""
 
 
 class Unavailable(Exception):
@@ -84,6 +86,14 @@ class SandboxPolicy:
         return f"{disk}, {'with' if self.network else 'no'} network"
 
 
+def policy_for(setting: Setting, *, network: bool = False) -> SandboxPolicy:
+    """The policy that the user's setting stands for."""
+    if setting == "off":
+        return SandboxPolicy()
+    kind: Kind = "read-only" if setting == "read-only" else "workspace-write"
+    return SandboxPolicy(kind, network, lifts=setting != "on")
+
+
 @dataclass(frozen=True, slots=True)
 class Sandbox:
     """A sandbox that is ready for one command. Call ``leave`` after it, when nothing of the command runs any more."""
@@ -97,12 +107,8 @@ class Sandbox:
     """What was moved away after earlier commands and has not been reported yet, in words."""
     writable: tuple[Path, ...] = ()
     """Folders that the command can write, besides the workspace. What rules forbid is less than the policy allows."""
-    hidden: tuple[Path, ...] = ()
-    """Files and folders of the workspace that cannot be read."""
     own_tmp: bool = True
     """Whether the command sees a ``/tmp`` of its own."""
-    variables: tuple[tuple[str, str], ...] = ()
-    """Environment variables of the sandbox."""
 
     @property
     def words(self) -> str:
@@ -113,9 +119,8 @@ class Sandbox:
         return f"{disk}, {'with' if self.policy.network else 'no'} network"
 
     def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """``environment`` without the ways to agents and daemons outside, and with the sandbox's own variables."""
-        kept = {name: value for name, value in environment.items() if name not in _NO_WAY_OUT}
-        return kept | dict(self.variables)
+        """``environment`` without the ways to agents and daemons outside."""
+        return {name: value for name, value in environment.items() if name not in _NO_WAY_OUT}
 
     def met(self, output: str) -> str:
         """The line of ``output`` that shows that the command met a limit of the sandbox; empty when none does."""

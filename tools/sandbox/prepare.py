@@ -75,9 +75,8 @@ def prepare(
     """A sandbox for one command in ``workspace``. Blocking: it looks at all folders there. Raises Unavailable.
 
     ``decide`` is what rules say to (permission, name), and the same as long as ``key`` is equal. ``concealed``:
-    what they hide outside of the workspace. ``scratch``: the
-    session's folder for what it needs; ``private``: one for the workspace, outside of it. ``limited``: the command
-    ends within minutes.
+    what they hide outside of the workspace. ``scratch``: the session's folder for what it needs; ``private``: one for
+    the workspace, outside of it. ``limited``: the command ends within minutes.
     """
     back_end = available(workspace, policy.copy_of)
     outer = _private(private or scratch.with_name(f"{scratch.name}-sandbox"), workspace, policy)
@@ -97,7 +96,7 @@ def prepare(
     hidden = _hidden(policy, workspace, [*found.hidden, *outside])
     kept = found.kept if writable else []
     if back_end in (LANDLOCK, SEATBELT):
-        fence = _fence(policy, workspace, shown, kept, hidden, own)
+        fence = _fence(policy, shown, kept, hidden, own)
         prefix = _fenced(back_end, fence, outer)
     else:
         prefix = bwrap.argv(
@@ -125,14 +124,12 @@ def prepare(
         guard,
         tuple(earlier),
         others,
-        tuple(found.hidden),
         back_end not in (LANDLOCK, SEATBELT),
     )
 
 
 def _fence(
     policy: SandboxPolicy,
-    workspace: Path,
     shown: Mapping[Path, bool],
     kept: list[Path],
     hidden: list[Path],
@@ -142,9 +139,9 @@ def _fence(
     return Fence(
         writable=(*(folder for folder, written in shown.items() if written), *((tmp,) if tmp else ())),
         read_only=(*kept, *(folder for folder, written in shown.items() if not written)),
-        hidden=tuple(path for path in (*hidden, *map(_real, policy.hidden)) if os.path.lexists(path)),
+        hidden=tuple(path for path in hidden if os.path.lexists(path)),
         network=policy.network,
-        readable=(*shown, workspace),
+        readable=tuple(shown),
         tmp=tmp,
     )
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tools.sandbox.survey import KEPT_OF_GIT, Folder, Known, identity, is_bare, is_protected, stamp_of
+from tools.protected_names import is_protected_name
+from tools.sandbox.survey import KEPT_OF_GIT, Folder, Known, identity, is_bare, stamp_of
 
 _PATH = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LINK = f":{stat.S_IFLNK:o}:"
@@ -107,7 +108,7 @@ def _candidates(
                 yield from _identified(workspace, f"{below}HEAD")
         for entry in listed:
             name = below + entry.name
-            protected = is_protected(name)
+            protected = is_protected_name(name)
             is_folder = entry.is_dir(follow_symlinks=False)
             if protected or (not is_folder and denied(name)):
                 yield from _identified(workspace, name)

@@ -222,7 +222,7 @@ def _put_together(workspace: Path, found: Survey) -> None:
         for one in folder.repositories:
             _git(below + one, workspace, found)
     # Of the kept, the names that are protected only with the folder before them (``.github/workflows``).
-    paired = [one for one in found.kept if one.parent.parent == workspace and not is_protected(one.name)]
+    paired = [one for one in found.kept if one.parent.parent == workspace and not is_protected_name(one.name)]
     for path in [*found.hidden, *(one for one in paired if one.parent.name != ".git")]:
         # A folder that is renamed takes what is hidden in it along, to a name that no rule knows.
         found.pinned += [one for one in path.parents if workspace in one.parents]
@@ -273,10 +273,10 @@ class _Look:
         guards = self._guards(name)
         for entry in listed:
             path = f"{name}/{entry.name}" if name else entry.name
-            if is_protected(path):
+            if is_protected_name(path):
                 found.things[entry.name] = identity(entry.path)
             if entry.is_symlink():  # what it leads to counts
-                if is_protected(path):
+                if is_protected_name(path):
                     found.links.append(entry.name)
             elif entry.is_dir(follow_symlinks=False):
                 self._inner(found, entry, path)
@@ -287,7 +287,7 @@ class _Look:
     def _guards(self, name: str) -> bool:
         """Whether everything below a folder is kept."""
         above = [name, *(parent.as_posix() for parent in PurePosixPath(name).parents)] if name else []
-        return any(map(is_protected, above)) or (
+        return any(map(is_protected_name, above)) or (
             self._writable and self._decide("edit", f"{name}/{_NEW}".lstrip("/")) == "deny"
         )
 
@@ -299,7 +299,7 @@ class _Look:
         if entry.name == ".git":
             found.repositories.append(entry.name)
             return
-        if is_protected(path) or self._decide("edit", f"{path}/{_NEW}") == "deny":
+        if is_protected_name(path) or self._decide("edit", f"{path}/{_NEW}") == "deny":
             found.kept.append(entry.name)
         found.folders.append(entry.name)
 
@@ -314,18 +314,13 @@ class _Look:
             found.several.append((entry.name, inode))
             if guards:
                 found.guarded.add(inode)
-        if is_protected(path):
+        if is_protected_name(path):
             found.kept.append(entry.name)
             found.guarded.add(inode)
         elif self._writable and self._decide("edit", path) == "deny":
             found.kept.append(entry.name)
             found.guarded.add(inode)
             found.things[entry.name] = identity(entry.path)
-
-
-def is_protected(path: str) -> bool:
-    """Whether something of this name in the workspace, whatever it is, makes other programs run something."""
-    return is_protected_name(path) or path.rpartition("/")[2].lower() == ".git"
 
 
 def is_bare(names: AbstractSet[str]) -> bool:

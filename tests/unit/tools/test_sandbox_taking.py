@@ -15,11 +15,12 @@ import pytest
 from tests.fakes.tool_context import FakeToolContext, fake_context
 from tools.base import ToolResult
 from tools.bash import BashInput, BashTool
+from tools.protected_names import is_protected_name
 from tools.sandbox.guard import Guard, left_over
 from tools.sandbox.policy import SandboxPolicy
 from tools.sandbox.prepare import prepare
 from tools.sandbox.quarantine import take_away
-from tools.sandbox.survey import Known, is_protected, survey
+from tools.sandbox.survey import Known, survey
 
 GIT = "git -c user.email=a@example.org -c user.name=a"
 
@@ -257,4 +258,4 @@ async def test_folders_that_were_closed_to_us_are_looked_into_and_closed_again(
 
 @pytest.mark.parametrize("name", [".bashrc", ".zlogout", ".XSESSION", ".gitmodules", "a.code-workspace"])
 def test_what_the_rules_protect_the_sandbox_protects(name: str) -> None:
-    assert is_protected(name)
+    assert is_protected_name(name)

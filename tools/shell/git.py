@@ -143,11 +143,8 @@ def _shows(name: str, args: Sequence[Word], row: Row, parsed: Parsed) -> bool:
 def _files(
     name: str, args: Sequence[Word], row: Row, parsed: Parsed, base: tuple[Word, ...]
 ) -> Iterator[PathUse]:
-    yield from uses(
-        Row(reads=row.reads, writes=row.writes, every=row.every, marks=frozenset({"shows"})),
-        parsed,
-        base,
-    )
+    shown = Row(reads=row.reads, writes=row.writes, every=row.every, marks=frozenset({"shows"}))
+    yield from uses(shown, parsed, base)
     texts = [word.text for word in args]
     operands = parsed.operands if not row.skip or parsed.has(row.instead) else parsed.operands[row.skip :]
     after = operands[len(operands) - parsed.after :] if parsed.after else ()
@@ -157,65 +154,95 @@ def _files(
     for lines in parsed.values(("-L",)):
         yield PathUse(part(lines, lines.text.rpartition(":")[2]), "read", base=base)
     if "clone" in row.marks:
-        yield from (
-            PathUse(word, "read", below=True, base=base) for word in first[:1] if not _URL.match(word.text)
-        )
-        made = re.sub(r"\.git$", "", first[0].text.rstrip("/")) if first else ""
-        target = first[1:2] or tuple(part(word, re.split("[/:]", made)[-1] or ".") for word in first[:1])
-        yield from (PathUse(word, "write", base=base) for word in target)
+        yield from _cloned(first, base)
+    if row.marks & {mark for mark, _ in _USES}:
+        yield from _changed(name, texts, row, first, after, base)
+    else:
+        yield from _read(texts, row, first, after, base)
+    if "everywhere" in row.marks and not parsed.has(row.alone):
+        yield PathUse(HERE, "write", below=True, made=True, base=base)
+    yield from _of_command(name, texts, row, parsed, first, base)
+    if row.names == "git":
+        yield from (PathUse(word, use, base=base) for word in operands for use in _BOTH)
+
+
+def _cloned(first: Sequence[Word], base: tuple[Word, ...]) -> Iterator[PathUse]:
+    """``git clone FROM [TO]``."""
+    for word in first[:1]:
+        if not _URL.match(word.text):
+            yield PathUse(word, "read", below=True, base=base)
+    made = re.sub(r"\.git$", "", first[0].text.rstrip("/")) if first else ""
+    target = first[1:2] or tuple(part(word, re.split("[/:]", made)[-1] or ".") for word in first[:1])
+    yield from (PathUse(word, "write", base=base) for word in target)
+
+
+def _changed(
+    name: str,
+    texts: Sequence[str],
+    row: Row,
+    first: Sequence[Word],
+    after: Sequence[Word],
+    base: tuple[Word, ...],
+) -> Iterator[PathUse]:
+    """The files of a sub-command whose row says what it does to its operands."""
+    chosen = first[1:2] if "second" in row.marks else first
+    if "branch" in row.marks and name == "checkout" and len(first) > 1:
+        chosen = chosen[1:]  # the first names what the files come from
+    seen = "seen" in row.marks or (name == "rm" and not any(re.match(r"-[a-z]*r", t) for t in texts))
+    plain = [word for word in chosen if ":" not in word.text or word.text.startswith(":")]
     for mark, use in _USES:
         if mark in row.marks:
-            chosen = first[1:2] if "second" in row.marks else first
-            seen = "seen" in row.marks or (name == "rm" and not any(re.match(r"-[a-z]*r", t) for t in texts))
-            plain = [w for w in chosen if ":" not in w.text or w.text.startswith(":")]
-            plain = [
-                w
-                for w in plain
-                if not (
-                    "branch" in row.marks and len(first) > 1 and first.index(w) == 0 and name == "checkout"
-                )
-            ]
             yield from _pathspecs(plain, use, base, seen=seen, exact="exact" in row.marks)
             if use == "write":
                 yield from _pathspecs([w for w in plain if w.text[:1] in (".", ":")], use, base)
             yield from _pathspecs(after, use, base)
-    if not row.marks & {mark for mark, _ in _USES}:
-        yield from _pathspecs(after, "read", base)
-        if "--no-index" in texts:
-            yield from (PathUse(word, "read", below=True, base=base) for word in (*first, *after))
-        elif "revs" in row.marks:
-            plain = [
-                w
-                for w in first
-                if not (w.known and _REVISION.fullmatch(w.text)) and (":" not in w.text or w.text[0] == ":")
-            ]
-            yield from _pathspecs(plain, "read", base, seen=True)
+
+
+def _read(
+    texts: Sequence[str], row: Row, first: Sequence[Word], after: Sequence[Word], base: tuple[Word, ...]
+) -> Iterator[PathUse]:
+    """The files of a sub-command that shows something."""
+    yield from _pathspecs(after, "read", base)
+    if "--no-index" in texts:
+        yield from (PathUse(word, "read", below=True, base=base) for word in (*first, *after))
+    elif "revs" in row.marks:
+        files = [word for word in first if not (word.known and _REVISION.fullmatch(word.text))]
+        yield from _pathspecs(
+            [w for w in files if ":" not in w.text or w.text[0] == ":"], "read", base, seen=True
+        )
+
+
+def _of_command(
+    name: str,
+    texts: Sequence[str],
+    row: Row,
+    parsed: Parsed,
+    first: Sequence[Word],
+    base: tuple[Word, ...],
+) -> Iterator[PathUse]:
+    """What only some sub-commands read or write."""
+    after = parsed.operands[len(parsed.operands) - parsed.after :] if parsed.after else ()
     if "search" in row.marks:
         yield from _searched(first, after, base)
-    if "everywhere" in row.marks and not parsed.has(row.alone):
-        yield PathUse(HERE, "write", below=True, made=True, base=base)
     if "whole" in row.marks:
         yield from _pathspecs(first[1:], "read", base)
-    if "whole" in row.marks and not after and len(first) < 2 and not any(":" in word.text for word in first):
-        yield PathUse(UNKNOWN, "read")
-    for value in parsed.values(("--prefix",)) if name in ("checkout-index", "read-tree") else ():
-        made = Word(value.text + "*", known=value.known, glob=True, source=value.source + "*")
-        yield PathUse(made, "write", made=True, base=base)
-    if name == "config" and _opaque(name, texts, row, parsed):
-        own = (
-            Word("~/.gitconfig", tilde=True) if {"--global", "--system"} & set(texts) else Word(".git/config")
-        )
-        yield PathUse(own, "write", base=base)
+        if not after and len(first) < 2 and not any(":" in word.text for word in first):
+            yield PathUse(UNKNOWN, "read")
+    if name in ("checkout-index", "read-tree"):
+        for value in parsed.values(("--prefix",)):
+            made = Word(value.text + "*", known=value.known, glob=True, source=value.source + "*")
+            yield PathUse(made, "write", made=True, base=base)
     if name == "config":
+        if _opaque(name, texts, row, parsed):
+            everywhere = {"--global", "--system"} & set(texts)
+            own = Word("~/.gitconfig", tilde=True) if everywhere else Word(".git/config")
+            yield PathUse(own, "write", base=base)
         for value in parsed.values(("--blob",)):
             yield from _in_revisions((value,), base, below=False)
     if name in ("worktree", "bundle") and {"add", "create"} & set(texts):
         yield PathUse(UNKNOWN, "read")
-    objects = any(not w.known or re.fullmatch(r"[0-9a-f]{4,64}", w.text) for w in first)
-    if name == "cat-file" and objects:
+    if name == "cat-file" and any(not w.known or re.fullmatch(r"[0-9a-f]{4,64}", w.text) for w in first):
         yield PathUse(UNKNOWN, "read")
-    if row.names == "git":
-        yield from (PathUse(word, use, base=base) for word in operands for use in _BOTH)
 
 
 _BOTH: tuple[Use, ...] = ("read", "write")

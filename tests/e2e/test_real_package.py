@@ -66,7 +66,7 @@ async def test_the_language_servers_complaint_reaches_the_model_and_the_code_end
     played: PlayedTask,
 ) -> None:
     assert played.run.code == 0, played.run.stdout + played.run.stderr
-    assert TASK.summary in played.run.stdout
+    assert TASK.summary in played.run.stdout, played.run.stdout
 
     delivered = played.delivered(TASK)
     assert delivered is not None

@@ -218,15 +218,24 @@ async def test_of_several_files_one_is_left_out_and_a_move_shows_both_names(
 async def test_a_change_is_reverted_with_the_arrow_of_the_diff_editor_and_hunks_are_chosen_by_keyboard(
     open_vscode: OpenVSCode, workspace: Path
 ) -> None:
-    async with ModelServer(set_rates(workspace)) as model, open_vscode(environment(model)) as window:
+    # VS Code saves by itself in the moment in which the edits are discarded.
+    saving = {"files.autoSave": "afterDelay", "files.autoSaveDelay": 400}
+    arrows = ".gutter .codicon-discard"
+    async with (
+        ModelServer(set_rates(workspace)) as model,
+        open_vscode(environment(model), settings=saving) as window,
+    ):
         await window.show_chat()
         await window.say(ASKED)
         await expect(window.button("Accept", window.approval)).to_be_visible()
-        await window.diff.locator(".gutter .codicon-discard").last.click()
-        await expect(window.approval).to_contain_text("edited by you")
-        await expect(window.diff).not_to_contain_text(re.compile(r"6\s\*\sLOCAL"))
-        await window.button("Discard my edits", window.approval).click()
-        await expect(window.diff).to_contain_text(re.compile(r"6\s\*\sLOCAL"))
+        for _ in range(3):
+            await expect(window.diff.locator(arrows)).to_have_count(2)
+            await window.diff.locator(arrows).last.click()
+            await expect(window.approval).to_contain_text("edited by you")
+            await expect(window.diff).not_to_contain_text(re.compile(r"6\s\*\sLOCAL"))
+            await window.button("Discard my edits", window.approval).click()
+            await expect(window.diff).to_contain_text(re.compile(r"6\s\*\sLOCAL"))
+            await expect(window.approval).not_to_contain_text("edited by you")
 
         await hunk(window, 1).focus()
         await window.page.keyboard.press("Space")

@@ -143,7 +143,9 @@ async def test_the_trace_of_the_session_is_looked_at_in_a_browser(
         await expect(told).not_to_contain_text("token")
         await told.get_by_role("button", name="Copy Address").click()
         await expect(told).to_be_hidden()
-        address = await window.page.evaluate("() => navigator.clipboard.readText()")
+        # The extension's host copies it, so it may come a moment after the click.
+        copied = await window.page.wait_for_function("() => navigator.clipboard.readText()")
+        address = str(await copied.json_value())
         assert trace_id in address
         browser = window.page.context.browser
         assert browser is not None

@@ -25,8 +25,6 @@ from tests.fakes.model_replies import Call, Reply
 from tests.fakes.model_server import ModelServer, Recorded
 
 Json = dict[str, Any]
-_PATIENCE = 40
-"""Results of edits after which the model no longer waits for the language servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,26 +72,16 @@ class PackageTask:
         return self._editing([result.content for result in results[3:]])
 
     def _editing(self, results: Sequence[str]) -> Reply:
-        """What follows these results of edits. Where no server answered in time, an edit is undone and made again:
-        on a busy machine that is how the model waits."""
+        """What follows these results of edits."""
         edits = (self.good, self.wrong, self.repair)
-        done, made = 0, False
-        for result in results:
-            if done == len(edits):
-                return Reply(text=self.summary)
-            if made:
-                made = False
-            elif self.complains(result) if edits[done] is self.wrong else "Diagnostics: clean" in result:
-                done += 1
-            elif "NO FRESH ANSWER" in result and len(results) < _PATIENCE:
-                made = True
-            else:
-                return Reply(text=f"I give up; this is not what I expected of edit {done + 1}:\n{result}")
-        if done == len(edits):
+        if len(results) > len(edits):
+            return Reply(text=self.summary)
+        for edit, result in zip(edits, results, strict=False):
+            if not (self.complains(result) if edit is self.wrong else "Diagnostics: clean" in result):
+                return Reply(text=f"I give up; this is not what I expected of {edit.why!r}:\n{result}")
+        if len(results) == len(edits):
             return Reply(text="Clean. The goal is reached.", tool_calls=(_goal(done=self.summary),))
-        edit = edits[done]
-        if made:
-            edit = Edit("No answer from the language server yet: back, and once more.", edit.new, edit.old)
+        edit = edits[len(results)]
         values = {"file_path": self.path, "old_string": edit.old, "new_string": edit.new}
         return Reply(text=edit.why, tool_calls=(Call("edit", values),))
 
@@ -151,6 +139,9 @@ async def play(task: PackageTask, workspace: Path) -> PlayedTask:
     git(workspace, "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", "as published")
     before = (workspace / task.path).read_text("utf-8")
     async with ModelServer(task.reply) as server, installed(workspace, server.url) as goalwright:
+        # Language servers may take their time: a busy machine is slow, and what they say is tested.
+        (goalwright.home / "gw").mkdir(mode=0o700)
+        (goalwright.home / "gw" / "config.json").write_text('{"diagnostics_timeout_s": 30}')
         run = await goalwright.run(task.prompt, "--yes")
         trace = await asyncio.to_thread(_newest, workspace / ".trace")
         log = (trace / "events.jsonl").read_text("utf-8")

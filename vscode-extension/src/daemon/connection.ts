@@ -18,6 +18,7 @@ import {
   type Notifications,
   type Requests,
 } from "../protocol.gen";
+import { Unseen } from "../editor/unseen";
 import type { Endpoint } from "./launch";
 import { Problem } from "./problems";
 
@@ -57,14 +58,26 @@ export class Connection {
     handlers: Handlers,
   ): Promise<Connection> {
     const socket = await connect(endpoint);
+    const unseen = new Unseen();
+    const middleware: Middleware = {
+      ...handlers.middleware,
+      workspace: {
+        ...handlers.middleware.workspace,
+        handleApplyEdit: (params, next) => {
+          unseen.note((params.edit.documentChanges ?? []).flatMap((change) => ("textDocument" in change ? [change.textDocument.uri] : [])));
+          return next(params, new vscode.CancellationTokenSource().token);
+        },
+      },
+    };
     const client = new LanguageClient(
       "goalwright",
       "Goalwright",
       (): Promise<StreamInfo> => Promise.resolve({ reader: socket, writer: socket, detached: true }),
-      clientOptions(options, output, handlers.middleware),
+      clientOptions(options, output, middleware),
     );
     const connection = new Connection(client);
     client.onDidChangeState(({ newState }) => {
+      if (newState === State.Stopped) unseen.dispose();
       if (newState === State.Stopped && !connection.closed) {
         connection.closed = true;
         if (connection.started) handlers.onClosed();
@@ -77,7 +90,9 @@ export class Connection {
     client.onRequest("goalwright/editor/save", async ({ uri }: { uri: string }) => {
       const key = vscode.Uri.parse(uri).toString();
       const document = vscode.workspace.textDocuments.find((open) => open.uri.toString() === key);
-      return { saved: document !== undefined && (await document.save()) };
+      const saved = document !== undefined && (await document.save());
+      unseen.saved(key);
+      return { saved };
     });
     try {
       await client.start();

@@ -10,6 +10,8 @@ interface Entry {
   content: Promise<PermissionContentResult>;
   /** What the person saved in place of the proposed text. */
   saved: string | undefined;
+  /** What the person has taken back last: VS Code may have been saving it by itself in that moment. */
+  discarded?: string | undefined;
   /** Counts versions, as VS Code compares them. Small numbers: a backup of an earlier window must not look newer. */
   mtime: number;
 }
@@ -48,9 +50,13 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
       this.edited,
       vscode.workspace.registerTextDocumentContentProvider(BEFORE, this),
       vscode.workspace.registerFileSystemProvider(AFTER, this, { isCaseSensitive: true }),
-      vscode.workspace.onDidChangeTextDocument(({ document }) => {
+      vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
         const proposed = document.uri.scheme === AFTER && proposedBy(document.uri);
-        if (proposed) this.tellSoon(proposed);
+        if (!proposed) return;
+        const entry = this.entries.get(keyOf(proposed));
+        // Typed once more.
+        if (contentChanges.length > 0 && entry?.discarded === document.getText()) entry.discarded = undefined;
+        this.tellSoon(proposed);
       }),
     ];
   }
@@ -88,7 +94,9 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
 
   /** Forgets what the person saved. An editor with unsaved changes keeps them until it is reverted. */
   discard(proposed: Proposed): void {
-    this.entry(proposed).saved = undefined;
+    const entry = this.entry(proposed);
+    entry.discarded = this.unsaved(proposed);
+    entry.saved = undefined;
     this.refresh(proposed);
     this.tellSoon(proposed);
   }
@@ -140,8 +148,14 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     const entry = proposed && this.entries.get(keyOf(proposed));
     // A save that comes after the answer is no error: the editor is about to close.
     if (!proposed || !entry) return;
-    entry.saved = new TextDecoder().decode(bytes);
+    const text = new TextDecoder().decode(bytes);
     entry.mtime++;
+    if (text === entry.discarded) {
+      // VS Code loads the file again when it has done with saving.
+      setTimeout(() => this.refresh(proposed), PAUSE_MS);
+      return;
+    }
+    entry.saved = text;
     this.tellSoon(proposed);
   }
 

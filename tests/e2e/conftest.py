@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.vscode.install import BUILD, ROOT, ensure
+from tests.e2e.vscode.install import BUILD, ROOT, ensure, few_extensions
 from tests.e2e.vscode.server import VSCodeServer, goalwright
 from tests.e2e.vscode.window import Theme, Window, open_window
 
@@ -44,6 +44,12 @@ def terminated_like_interrupted() -> Iterator[None]:
 def vscode() -> Path:
     """VS Code's server script, fetched if need be."""
     return ensure()
+
+
+@pytest.fixture(scope="session")
+def builtin(vscode: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The extensions of VS Code's own that windows of tests have."""
+    return few_extensions(tmp_path_factory.mktemp("vscode") / "builtin")
 
 
 @pytest.fixture(scope="session")
@@ -101,6 +107,7 @@ def workspace(scratch: Path) -> Path:
 @pytest.fixture
 def open_vscode(
     vsix: Path,
+    builtin: Path,
     installed_extension: Path,
     scratch: Path,
     workspace: Path,
@@ -139,6 +146,7 @@ def open_vscode(
             },
             env=full,
             restricted=restricted,
+            builtin=builtin,
         )
         with server:
             async with open_window(server, theme) as window:

@@ -38,6 +38,8 @@ FLAGS = (
     "--disable-sync",
     # /dev/shm is 64 MB in many containers, which a workbench can fill.
     "--disable-dev-shm-usage",
+    # Most of a workbench's code never runs in a test.
+    "--js-flags=--max-lazy",
 )
 PACKAGES = ("chromium", "fonts-dejavu-core", "ripgrep", "bubblewrap", "neovim")
 """Debian packages for a bare CI machine: without a font all text is boxes, without bwrap there is no sandbox."""

@@ -106,6 +106,8 @@ class VSCodeServer:
     """Ask for a connection token, as one must where other people share the machine."""
     restricted: bool = False
     """Open the window in VS Code's restricted mode: nobody has said yet that the folder is trusted."""
+    builtin: Path | None = None
+    """The folder of the extensions that belong to VS Code; None: all that it brings."""
     _process: subprocess.Popen[bytes] | None = None
     _token: str = ""
 
@@ -202,6 +204,8 @@ class VSCodeServer:
         here = self.folder
         directories = ["--server-data-dir", here / "server", "--user-data-dir", here / "user"]
         directories += ["--extensions-dir", here / "extensions"]
+        if self.builtin is not None:
+            directories += ["--builtin-extensions-dir", self.builtin]
         return [str(node()), str(server_main()), *map(str, directories), *arguments]
 
     def _environment(self) -> dict[str, str]:

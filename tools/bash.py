@@ -95,7 +95,8 @@ class _Done:
         # 126: the file is there and cannot be run.
         if sandbox is None or self.ended.timed_out or code in (0, 126):
             return ""
-        return sandbox.met(self.output.text())
+        programs = (target.partition(" ")[0] for target in self.ready.ask.targets)
+        return sandbox.met(self.output.text(), programs, code)
 
 
 class BashTool(Tool[BashInput]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -26,6 +26,8 @@ _NETWORK = re.compile(
     r"failed to lookup address|dial tcp: lookup|Unable to resolve|nodename nor servname",
     re.IGNORECASE,
 )
+_SILENT = {"curl": (5, 6, 7, 28, 35), "wget": (4, 5)}
+"""Exit codes of programs that may say nothing when they do not reach the network."""
 _READ_ONLY = re.compile(
     r"Read-only file system|EROFS|Device or resource busy|Invalid cross-device link|EXDEV", re.IGNORECASE
 )
@@ -122,13 +124,19 @@ class Sandbox:
         """``environment`` without the ways to agents and daemons outside."""
         return {name: value for name, value in environment.items() if name not in _NO_WAY_OUT}
 
-    def met(self, output: str) -> str:
-        """The line of ``output`` that shows that the command met a limit of the sandbox; empty when none does."""
+    def met(self, output: str, programs: Iterable[str] = (), exit_code: int = 1) -> str:
+        """The line of ``output`` that shows that the command met a limit of the sandbox; empty when none does.
+
+        For one of ``programs`` that says nothing, its exit code shows it.
+        """
         for pattern in (_READ_ONLY, *(() if self.policy.network else (_NETWORK,)), _REFUSED):
             if found := pattern.search(output):
                 start = output.rfind("\n", 0, found.start()) + 1
                 end = output.find("\n", found.end())
                 return output[start : end if end >= 0 else len(output)].strip()
+        for program in () if self.policy.network else programs:
+            if exit_code in _SILENT.get(program, ()):
+                return f"{program} ended with exit code {exit_code}: it did not reach the network"
         return ""
 
     def leave(self) -> list[str]:

@@ -17,7 +17,7 @@ from tools.base import ToolError, ToolResult
 from tools.bash import BashInput, BashTool
 from tools.sandbox import bwrap
 from tools.sandbox import prepare as sandbox
-from tools.sandbox.policy import SandboxPolicy
+from tools.sandbox.policy import Sandbox, SandboxPolicy
 from tools.sandbox.prepare import own_places
 from tools.sandbox.survey import TooLarge, survey
 
@@ -226,6 +226,23 @@ async def test_what_fails_for_other_reasons_is_not_offered_again(ctx: FakeToolCo
         ctx.permission.asks.clear()
         await bash(ctx, line)
         assert len(ctx.permission.asks) == 1, line
+
+
+@pytest.mark.parametrize(
+    ("programs", "code", "network", "met"),
+    [
+        (["curl"], 6, False, True),
+        (["cd", "wget"], 4, False, True),
+        (["curl"], 6, True, False),
+        (["curl"], 22, False, False),
+        (["grep"], 6, False, False),
+    ],
+)
+def test_a_program_that_says_nothing_shows_by_its_exit_code_that_it_missed_the_network(
+    programs: list[str], code: int, network: bool, met: bool
+) -> None:
+    sandbox = Sandbox(("true",), SandboxPolicy("workspace-write", network), None)
+    assert bool(sandbox.met("", programs, code)) is met
 
 
 async def test_what_is_written_outside_is_no_command_for_the_sandbox(

@@ -91,7 +91,7 @@ export class Connection {
       const key = vscode.Uri.parse(uri).toString();
       const document = vscode.workspace.textDocuments.find((open) => open.uri.toString() === key);
       const saved = document !== undefined && (await document.save());
-      unseen.saved(key);
+      if (saved) unseen.saved(key);
       return { saved };
     });
     try {

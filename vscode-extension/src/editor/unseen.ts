@@ -8,6 +8,7 @@ const LATE_MS = 2_000;
  * has unsaved changes for a moment, which nobody asked for.
  */
 export class Unseen implements vscode.Disposable {
+  /** Files that have no tab of the user's; those that are saved have a timer. */
   private readonly edited = new Set<string>();
   private readonly timers = new Map<string, NodeJS.Timeout>();
   private readonly listener = vscode.window.tabGroups.onDidChangeTabs(({ opened }) => this.close(opened));
@@ -24,12 +25,12 @@ export class Unseen implements vscode.Disposable {
   /** Call it when a file was saved. */
   saved(uri: string): void {
     if (!this.edited.has(uri)) return;
-    this.close(tabsOf(uri));
     clearTimeout(this.timers.get(uri));
     this.timers.set(
       uri,
       setTimeout(() => this.forget(uri), LATE_MS),
     );
+    this.close(tabsOf(uri));
   }
 
   dispose(): void {
@@ -40,14 +41,16 @@ export class Unseen implements vscode.Disposable {
   private close(tabs: readonly vscode.Tab[]): void {
     for (const tab of tabs) {
       const uri = uriOf(tab);
-      if (uri === undefined || !this.edited.has(uri)) continue;
+      // Before it is saved a tab must stay: closing it would give the edit up.
+      if (uri === undefined || !this.timers.has(uri)) continue;
       // The user opened it.
       if (tab.isActive) this.forget(uri);
-      else if (!tab.isDirty) vscode.window.tabGroups.close(tab, true).then(undefined, () => undefined);
+      else if (!tab.isDirty && !isDirty(uri)) vscode.window.tabGroups.close(tab, true).then(undefined, () => undefined);
     }
   }
 
   private forget(uri: string): void {
+    clearTimeout(this.timers.get(uri));
     this.edited.delete(uri);
     this.timers.delete(uri);
   }
@@ -55,6 +58,10 @@ export class Unseen implements vscode.Disposable {
 
 function uriOf(tab: vscode.Tab): string | undefined {
   return tab.input instanceof vscode.TabInputText ? tab.input.uri.toString() : undefined;
+}
+
+function isDirty(uri: string): boolean {
+  return vscode.workspace.textDocuments.some((document) => document.isDirty && document.uri.toString() === uri);
 }
 
 function tabsOf(uri: string): vscode.Tab[] {

@@ -16,7 +16,8 @@ import pytest
 
 from lsp_bridge.language.timing import Timing
 from tests.fakes.language_workspace import HANG_S, LanguageWorkspace, eventually, process_lives
-from tests.fakes.process_tree import family, send
+from tests.fakes.process_tree import family, send, stopped
+from tests.fakes.waiting import until
 from tests.language_servers import install
 from tests.language_servers.cases import CASES, Case
 from tools.language import DiagnosticsReport
@@ -125,7 +126,10 @@ async def test_a_frozen_server_gives_no_answer_and_that_is_not_clean(scene: Scen
     scene.set_timing(HASTY)
     send(frozen, signal.SIGSTOP)
     try:
+        await until(lambda: stopped(frozen) and set(scene.processes()) <= set(frozen), "its stop")
         silent = await scene.change(sample.wrong)
+        assert stopped(frozen)
+        assert set(scene.processes()) <= set(frozen)
         assert (silent.verdict, silent.problems, silent.servers) == ("no_fresh_answer", (), ())
         assert len(silent.silent) == 1
         # Nor is the second change, whatever the first one's answer is waited for.

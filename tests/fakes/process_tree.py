@@ -23,6 +23,16 @@ def family(pid: int) -> list[int]:
     return sorted(found)
 
 
+def stopped(pids: Collection[int]) -> bool:
+    """Whether all of them are stopped, or gone."""
+    states: list[str] = []
+    for pid in pids:
+        with contextlib.suppress(OSError, IndexError):
+            status = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
+            states.append(status.rpartition(")")[2].split()[0])
+    return set(states) <= {"T", "Z", "X"}
+
+
 def send(pids: Collection[int], kind: signal.Signals) -> None:
     """Send a signal to each; those that have gone meanwhile are passed over."""
     for pid in pids:

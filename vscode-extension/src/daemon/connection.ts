@@ -77,7 +77,6 @@ export class Connection {
     );
     const connection = new Connection(client);
     client.onDidChangeState(({ newState }) => {
-      if (newState === State.Stopped) unseen.dispose();
       if (newState === State.Stopped && !connection.closed) {
         connection.closed = true;
         if (connection.started) handlers.onClosed();

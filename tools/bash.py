@@ -128,7 +128,7 @@ class BashTool(Tool[BashInput]):
             note = "This mode or agent changes nothing, so its commands run only there: do without it."
             return _result(args, done, ctx, _met_line(done, why, note))
         try:
-            # Its wildcards may stand for other files than before it ran.
+            # The first run may have changed which files its wildcards match.
             ask = await self._question(command, args, ctx)
             ask = replace(ask, leaves=f"it failed in the sandbox: {why}", suggestions=())
             outside = await self._outright(ask, command, args, ctx)
@@ -215,7 +215,7 @@ class BashTool(Tool[BashInput]):
         return await self._outright(ask, command, args, ctx)
 
     async def _outright(self, ask: PermissionAsk, command: str, args: BashInput, ctx: ToolContext) -> _Ready:
-        """To be run without a sandbox, once it is allowed. Raises PermissionDenied."""
+        """Ask for the command without a sandbox, and return it ready to run. Raises PermissionDenied."""
         if ctx.confinement.lacking:
             ctx.tell_person(ctx.confinement.warning)
         ask = replace(ask, fenced=ctx.confinement.fenced, suggestions=exact_suggestions(ask))
@@ -317,7 +317,7 @@ def _written(
 
 
 async def _own_places(ctx: ToolContext) -> tuple[str, ...] | None:
-    """See ``own_places``; None where there are no sandboxes, and the user is told why not."""
+    """Return the folders that the sandbox replaces with its own, or None after telling the user why there is none."""
     from tools.sandbox.policy import Unavailable, no_sandbox
     from tools.sandbox.prepare import own_places
 

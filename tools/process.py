@@ -55,7 +55,10 @@ def find_program(name: str, workspace: Path, origin: Path | None = None) -> str 
 
 
 def shell_argv(command: str, workspace: Path, origin: Path | None = None) -> tuple[str, ...] | None:
-    """What runs a command line; None without a shell on PATH. ``workspace``, ``origin``: see ``find_program``."""
+    """Return the arguments that run a command line, or None when PATH has no shell.
+
+    A shell in ``workspace`` or ``origin`` is not used, see ``find_program``.
+    """
     if shell := find_program("bash", workspace, origin):
         # No start-up files: they are the user's own, and could give any command another meaning.
         return (shell, "--noprofile", "--norc", "-c", command)

@@ -380,12 +380,14 @@ def test_demo_plays_in_the_terminal_and_leaves_nothing(goalwright: CommandLine) 
     temporary = goalwright.folder / "tmp"
     temporary.mkdir()
     goalwright.env["TMPDIR"] = str(temporary)
+    # On a busy machine language servers take their time, and a late answer would be reported on stderr.
+    config = goalwright.home / ".goalwright" / "config.json"
+    config.parent.mkdir(mode=0o700)
+    config.write_text('{"diagnostics_timeout_s": 30}')
     result = goalwright.run("demo")
-    # On a busy machine language servers may answer late.
-    said = [line for line in result.stderr.splitlines() if "answered about earlier edits" not in line]
-    assert (result.returncode, said) == (0, []), result.stdout
+    assert (result.returncode, result.stderr) == (0, ""), result.stdout
     assert "Demo: a scripted model answers" in result.stdout
     assert result.stdout.count("(demo: accepted)") >= 2
     assert "What has changed:\n--- a/shop/cart.py" in result.stdout
     assert not [p for p in temporary.iterdir() if p.name.startswith("goalwright")]
-    assert not (goalwright.home / ".goalwright").exists()
+    assert list(config.parent.iterdir()) == [config]

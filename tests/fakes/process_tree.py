@@ -14,7 +14,7 @@ def family(pid: int) -> list[int]:
     entries: dict[int, tuple[int, int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            fields = (folder / "stat").read_text("ascii", errors="replace").rpartition(")")[2].split()
+            fields = _status(int(folder.name))
             if fields[0] != "Z":
                 entries[int(folder.name)] = int(fields[1]), int(fields[3])
     found = {number for number, (_, session) in entries.items() if session == pid or number == pid}
@@ -24,13 +24,17 @@ def family(pid: int) -> list[int]:
 
 
 def stopped(pids: Collection[int]) -> bool:
-    """Whether all of them are stopped, or gone."""
+    """Tell whether all of them are stopped or gone."""
     states: list[str] = []
     for pid in pids:
         with contextlib.suppress(OSError, IndexError):
-            status = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
-            states.append(status.rpartition(")")[2].split()[0])
+            states.append(_status(pid)[0])
     return set(states) <= {"T", "Z", "X"}
+
+
+def _status(pid: int) -> list[str]:
+    """Return the fields of ``/proc/PID/stat`` behind the name, the state first. Raises OSError."""
+    return Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace").rpartition(")")[2].split()
 
 
 def send(pids: Collection[int], kind: signal.Signals) -> None:

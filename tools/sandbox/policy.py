@@ -41,7 +41,8 @@ _REFUSED = re.compile(
 
 Kind = Literal["off", "workspace-write", "read-only"]
 Setting = Literal["on", "off", "workspace-write", "read-only"]
-"""What the user chooses. ``on`` is ``workspace-write``, and rules that ask about every command still ask."""
+"""The values of the setting ``sandbox``. Unlike ``workspace-write``, ``on`` keeps questions that rules ask about any
+command."""
 
 
 class Unavailable(Exception):
@@ -89,7 +90,7 @@ class SandboxPolicy:
 
 
 def policy_for(setting: Setting, *, network: bool = False) -> SandboxPolicy:
-    """The policy that the user's setting stands for."""
+    """Return the policy for the user's setting."""
     if setting == "off":
         return SandboxPolicy()
     kind: Kind = "read-only" if setting == "read-only" else "workspace-write"

@@ -27,6 +27,8 @@ from tools.sandbox.survey import TooLarge, home_secrets, sockets, survey
 
 Decide = Callable[[str, str], str]
 LANDLOCK, SEATBELT = "Landlock", "sandbox-exec"
+_WITHOUT_MOUNTS = (LANDLOCK, SEATBELT)
+"""Back ends in which a command sees the real ``/tmp``."""
 BACK_ENDS = ("bwrap", LANDLOCK) if sys.platform.startswith("linux") else (SEATBELT,)
 """In the order in which they are tried."""
 _OWN = ("/tmp", "/var/tmp")
@@ -54,7 +56,7 @@ def available(workspace: Path, origin: Path | None = None) -> str:
 
 def own_places(workspace: Path, origin: Path | None = None) -> tuple[str, ...]:
     """Folders in whose place a command in the sandbox sees the session's own. Raises Unavailable."""
-    return () if available(workspace, origin) in (LANDLOCK, SEATBELT) else _temporary()
+    return () if available(workspace, origin) in _WITHOUT_MOUNTS else _temporary()
 
 
 def _temporary() -> tuple[str, ...]:
@@ -95,7 +97,8 @@ def prepare(
     shown = _shown(policy, workspace, writable=writable)
     hidden = _hidden(policy, workspace, [*found.hidden, *outside])
     kept = found.kept if writable else []
-    if back_end in (LANDLOCK, SEATBELT):
+    own_tmp = back_end not in _WITHOUT_MOUNTS
+    if not own_tmp:
         fence = _fence(policy, shown, kept, hidden, own)
         prefix = _fenced(back_end, fence, outer)
     else:
@@ -118,14 +121,7 @@ def prepare(
         except OSError as error:
             raise Unavailable(f"the sandbox could not be prepared ({error})") from error
     others = tuple(folder for folder, written in shown.items() if written and folder != workspace)
-    return Sandbox(
-        prefix,
-        policy,
-        guard,
-        tuple(earlier),
-        others,
-        back_end not in (LANDLOCK, SEATBELT),
-    )
+    return Sandbox(prefix, policy, guard, tuple(earlier), others, own_tmp)
 
 
 def _fence(

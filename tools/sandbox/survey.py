@@ -233,7 +233,7 @@ def _put_together(workspace: Path, found: Survey) -> None:
     ]
     if several:
         secret |= _linked(path for path in found.hidden if path.is_dir())
-        guarded |= _linked(path for path in found.kept)
+        guarded |= _linked(found.kept)
     found.hidden += [path for path, inode in several if inode in secret]
     found.kept += [path for path, inode in several if inode in guarded and inode not in secret]
 

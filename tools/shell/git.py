@@ -161,6 +161,10 @@ def _files(
         yield from _read(texts, row, first, after, base)
     if "everywhere" in row.marks and not parsed.has(row.alone):
         yield PathUse(HERE, "write", below=True, made=True, base=base)
+    if "search" in row.marks:
+        yield from _searched(first, after, base)
+    if "whole" in row.marks:
+        yield from _compared(first, after, base)
     yield from _of_command(name, texts, row, parsed, first, base)
     if row.names == "git":
         yield from (PathUse(word, use, base=base) for word in operands for use in _BOTH)
@@ -184,7 +188,7 @@ def _changed(
     after: Sequence[Word],
     base: tuple[Word, ...],
 ) -> Iterator[PathUse]:
-    """The files of a sub-command whose row says what it does to its operands."""
+    """Yield the files of a sub-command whose row says what it does to its operands."""
     chosen = first[1:2] if "second" in row.marks else first
     if "branch" in row.marks and name == "checkout" and len(first) > 1:
         chosen = chosen[1:]  # the first names what the files come from
@@ -201,7 +205,7 @@ def _changed(
 def _read(
     texts: Sequence[str], row: Row, first: Sequence[Word], after: Sequence[Word], base: tuple[Word, ...]
 ) -> Iterator[PathUse]:
-    """The files of a sub-command that shows something."""
+    """Yield the files of a sub-command that shows something."""
     yield from _pathspecs(after, "read", base)
     if "--no-index" in texts:
         yield from (PathUse(word, "read", below=True, base=base) for word in (*first, *after))
@@ -220,14 +224,7 @@ def _of_command(
     first: Sequence[Word],
     base: tuple[Word, ...],
 ) -> Iterator[PathUse]:
-    """What only some sub-commands read or write."""
-    after = parsed.operands[len(parsed.operands) - parsed.after :] if parsed.after else ()
-    if "search" in row.marks:
-        yield from _searched(first, after, base)
-    if "whole" in row.marks:
-        yield from _pathspecs(first[1:], "read", base)
-        if not after and len(first) < 2 and not any(":" in word.text for word in first):
-            yield PathUse(UNKNOWN, "read")
+    """Yield the files that one sub-command alone reads or writes."""
     if name in ("checkout-index", "read-tree"):
         for value in parsed.values(("--prefix",)):
             made = Word(value.text + "*", known=value.known, glob=True, source=value.source + "*")
@@ -242,6 +239,13 @@ def _of_command(
     if name in ("worktree", "bundle") and {"add", "create"} & set(texts):
         yield PathUse(UNKNOWN, "read")
     if name == "cat-file" and any(not w.known or re.fullmatch(r"[0-9a-f]{4,64}", w.text) for w in first):
+        yield PathUse(UNKNOWN, "read")
+
+
+def _compared(first: Sequence[Word], after: Sequence[Word], base: tuple[Word, ...]) -> Iterator[PathUse]:
+    """Yield what a sub-command reads that shows whole trees unless files are named."""
+    yield from _pathspecs(first[1:], "read", base)
+    if not after and len(first) < 2 and not any(":" in word.text for word in first):
         yield PathUse(UNKNOWN, "read")
 
 

@@ -1,6 +1,7 @@
 import * as net from "node:net";
 import * as vscode from "vscode";
 import {
+  CancellationToken,
   CloseAction,
   ErrorAction,
   CodeLensRequest,
@@ -65,7 +66,7 @@ export class Connection {
         ...handlers.middleware.workspace,
         handleApplyEdit: (params, next) => {
           unseen.note((params.edit.documentChanges ?? []).flatMap((change) => ("textDocument" in change ? [change.textDocument.uri] : [])));
-          return next(params, new vscode.CancellationTokenSource().token);
+          return next(params, CancellationToken.None);
         },
       },
     };

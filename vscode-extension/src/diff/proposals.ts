@@ -10,7 +10,7 @@ interface Entry {
   content: Promise<PermissionContentResult>;
   /** What the person saved in place of the proposed text. */
   saved: string | undefined;
-  /** What the person has taken back last: VS Code may have been saving it by itself in that moment. */
+  /** The text that the user discarded last. VS Code's auto save may still deliver it. */
   discarded?: string | undefined;
   /** Counts versions, as VS Code compares them. Small numbers: a backup of an earlier window must not look newer. */
   mtime: number;
@@ -54,7 +54,7 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
         const proposed = document.uri.scheme === AFTER && proposedBy(document.uri);
         if (!proposed) return;
         const entry = this.entries.get(keyOf(proposed));
-        // Typed once more.
+        // The user typed the same text again.
         if (contentChanges.length > 0 && entry?.discarded === document.getText()) entry.discarded = undefined;
         this.tellSoon(proposed);
       }),
@@ -151,8 +151,8 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     const text = new TextDecoder().decode(bytes);
     entry.mtime++;
     if (text === entry.discarded) {
-      // VS Code loads the file again when it has done with saving.
-      setTimeout(() => this.refresh(proposed), PAUSE_MS);
+      // VS Code reloads the file only once it has finished saving it.
+      setTimeout(() => this.entries.get(keyOf(proposed)) === entry && this.refresh(proposed), PAUSE_MS);
       return;
     }
     entry.saved = text;

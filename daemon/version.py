@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from importlib.metadata import PackageNotFoundError, version
 
 
+@functools.cache
 def product_version() -> str:
     """The installed version, e.g. ``0.1.0``."""
     try:

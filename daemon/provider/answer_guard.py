@@ -135,14 +135,14 @@ def _limited_kind(kind: type[Any]) -> Any:
     return type(f"Limited{kind.__name__}", (_Limited, kind), {})
 
 
-class _Limited:
-    """The bytes of an answer, up to the limit."""
+class Allowance:
+    """The number of bytes of one answer that may still be read."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self) -> None:
         self._left = MAX_BYTES
 
-    def _take(self, piece: bytes) -> bytes:
+    def take(self, piece: bytes) -> bytes:
+        """Count ``piece`` and return it. Raises AnswerTooLong."""
         self._left -= len(piece)
         if self._left < 0:
             raise AnswerTooLong(
@@ -151,13 +151,21 @@ class _Limited:
             )
         return piece
 
+
+class _Limited:
+    """The bytes of an answer, up to the limit."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._allowance = Allowance()
+
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
-            yield self._take(piece)
+            yield self._allowance.take(piece)
 
     def __iter__(self) -> Iterator[bytes]:
         for piece in self._stream:
-            yield self._take(piece)
+            yield self._allowance.take(piece)
 
     async def aclose(self) -> None:
         await self._stream.aclose()

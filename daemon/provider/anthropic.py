@@ -1,69 +1,39 @@
-"""The Anthropic models through their own SDK: streaming, thinking, prompt caching.
+"""A client for the Anthropic Messages API: streaming, thinking, prompt caching.
 
-The SDK takes more than a second and 50 MB to import, so this module does not; ``warm`` does.
+It does not use the Anthropic SDK for requests: importing the SDK takes more than a second, and its copying of the
+conversation and its objects for each piece of an answer took a third of a turn. The SDK signs in
+(``anthropic_sign_in``), and tests compare its requests and parsed answers with ours.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
+import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from daemon.provider import answer_guard, anthropic_wire, errors
+from daemon.provider import anthropic_wire, errors, http
+from daemon.provider.answer_guard import AnswerRefused, provider_error
+from daemon.provider.anthropic_sign_in import BASE_URL, Access, SignIn
 from daemon.provider.anthropic_stream import MessageBuilder
 from daemon.provider.base import ModelRequest, ProviderError, ProviderEvent
+from daemon.provider.server_sent_events import EventReader
+from daemon.version import product_version
 
 if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic
-
-DEFAULT_BASE_URL = "https://api.anthropic.com"
-KEY = "ANTHROPIC_API_KEY"
-TOKEN = "ANTHROPIC_AUTH_TOKEN"
-BASE_URL = "ANTHROPIC_BASE_URL"
+    import aiohttp
 
 _END_S = 0.2
 """How long the end of an answer may come after its last event; servers send both at once."""
-_HTTP_LIBRARIES = ("httpx", "httpx2", "httpcore", "httpcore2")
 _SIGNATURE_REFUSED = re.compile(r"signature|thinking.{0,40}block", re.IGNORECASE)
 
 
 def warm() -> None:
-    """Import the SDK. Takes about a second: call it from a thread before the first model call needs it."""
-    # The package alone finds its resources lazily; this is where they are loaded.
-    import anthropic.resources.messages  # noqa: F401  # pyright: ignore[reportUnusedImport]
-
-    # At DEBUG the SDK and its HTTP library log whole requests; the conversation is not for log files.
-    for name in ("anthropic", *_HTTP_LIBRARIES):
-        if logging.getLogger(name).level == logging.NOTSET:
-            logging.getLogger(name).setLevel(logging.WARNING)
-
-
-@dataclass(frozen=True, slots=True)
-class _Access:
-    """Who asks whom: the key of a client. Never shown, for what it holds."""
-
-    base_url: str
-    api_key: str | None = field(repr=False)
-    auth_token: str | None = field(repr=False)
-
-    @classmethod
-    def of(cls, env: Mapping[str, str]) -> _Access:
-        own_url = env.get(BASE_URL, "").strip()
-        base_url = errors.checked_url(own_url, BASE_URL) if own_url else DEFAULT_BASE_URL
-        api_key = env.get(KEY, "").strip() or None
-        # The SDK takes one of the two; as in the SDK, the key wins.
-        auth_token = None if api_key else env.get(TOKEN, "").strip() or None
-        if api_key is None and auth_token is None:
-            raise ProviderError("no_key", f"No key for Anthropic: set {KEY} or choose another model.")
-        return cls(base_url, api_key, auth_token)
-
-    @property
-    def key_name(self) -> str:
-        return KEY if self.api_key else TOKEN
+    """Import what the first model call needs. Takes 0.2 s: call it from a thread."""
+    http.warm()
 
 
 class AnthropicProvider:
@@ -71,92 +41,105 @@ class AnthropicProvider:
 
     def __init__(self, *, read_timeout_s: float = 300.0) -> None:
         """``read_timeout_s``: silence after which a stream counts as dead; a living one sends pings."""
-        self._read_timeout_s = read_timeout_s
-        self._clients: dict[_Access, tuple[AsyncAnthropic, asyncio.AbstractEventLoop | None]] = {}
+        self._http = http.Http(read_timeout_s=read_timeout_s)
+        self._sign_in = SignIn()
 
     def warm(self, env: Mapping[str, str]) -> None:
-        """Import the SDK and, with a key in ``env``, prepare the client (TLS). Call it from a thread."""
+        """Import what the first model call needs. Call it from a thread."""
         warm()
-        try:
-            access = _Access.of(env)
-        except ProviderError:
-            return
-        self._clients.setdefault(access, (self._new_client(access), None))
 
     async def aclose(self) -> None:
         """Close all connections."""
-        clients = [client for client, _ in self._clients.values()]
-        self._clients.clear()
-        for client in clients:
-            await client.close()
+        await self._http.aclose()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Play one call; see ``Provider.stream``."""
-        access = _Access.of(request.env)
-        client = await self._client(access)
-        args = anthropic_wire.build(request)
+        access = Access.of(request.env)
+        for replay_thinking in (True, False):
+            args = anthropic_wire.build(request, replay_thinking=replay_thinking)
+            try:
+                async with aclosing(self._played(access, args, request)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except ProviderError as error:
+                # Newer models refuse the thinking of another model or account, e.g. after a change of model.
+                refused = error.kind == "bad_request" and _SIGNATURE_REFUSED.search(str(error))
+                if not (refused and replay_thinking and anthropic_wire.has_thinking(args["messages"])):
+                    raise
+
+    async def _played(
+        self, access: Access, args: dict[str, Any], request: ModelRequest
+    ) -> AsyncGenerator[ProviderEvent, None]:
+        headers = {
+            **await self._sign_in.headers(access),
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream",
+            "User-Agent": f"goalwright/{product_version()}",
+            "anthropic-version": anthropic_wire.version_for(args),
+        }
+        body = json.dumps({**args, "stream": True}, ensure_ascii=False).encode()
         try:
-            stream = await self._open(client, args, request)
-        except ProviderError as error:
-            # Newer models refuse the thinking of another model or account, e.g. after a change of model.
-            refused = error.kind == "bad_request" and _SIGNATURE_REFUSED.search(str(error))
-            if not (refused and anthropic_wire.has_thinking(args["messages"])):
-                raise
-            args = anthropic_wire.build(request, replay_thinking=False)
-            stream = await self._open(client, args, request)
-        message = MessageBuilder(errors.host_of(access.base_url), request.model)
+            async with self._http.post(f"{access.base_url}/v1/messages", headers, body) as response:
+                if response.status != 200:
+                    raise await self._refusal(response, access, request)
+                async with aclosing(_events(response, access, request)) as events:
+                    async for event in events:
+                        yield event
+        except ProviderError:
+            raise
+        except AnswerRefused as refusal:
+            raise provider_error(refusal) from refusal
+        except Exception as error:
+            raise _error(error, access, request) from error
+
+    async def _refusal(
+        self, response: aiohttp.ClientResponse, access: Access, request: ModelRequest
+    ) -> ProviderError:
+        if response.status == 401:
+            self._sign_in.refused(access)
+        text = await http.failed_body(response)
         try:
-            events = stream.__aiter__()
-            while not message.ended:
-                try:
-                    event = await anext(events)
-                except StopAsyncIteration:
-                    raise message.broken("it ended before the message did") from None
-                except Exception as error:
-                    raise _error(error, request) from error
+            body = json.loads(text)
+        except (ValueError, RecursionError):
+            body = None
+        return _said(body, text, response, access, request)
+
+
+async def _events(
+    response: aiohttp.ClientResponse, access: Access, request: ModelRequest
+) -> AsyncGenerator[ProviderEvent, None]:
+    """Yield the events of an answer. Raises ProviderError when it breaks the protocol or reports an error."""
+    reader = EventReader()
+    message = MessageBuilder(errors.host_of(access.base_url), request.model)
+    async with aclosing(http.pieces(response)) as pieces:
+        async for piece in pieces:
+            for data in reader.feed(piece):
+                event = _decoded(data, message)
+                if event.get("type") == "error":
+                    raise _said(event, data.decode(errors="replace"), response, access, request)
                 for out in message.feed(event):
                     yield out
-            await _read_to_end(events)
-        finally:
-            await stream.close()
-        yield message.complete()
-
-    async def _open(self, client: AsyncAnthropic, args: dict[str, Any], request: ModelRequest) -> Any:
-        # Any: the SDK's overloads do not fit arguments built as a dict; the wire tests check their shape.
-        try:
-            create: Any = client.messages.create
-            return await create(**args, stream=True)
-        except Exception as error:
-            raise _error(error, request) from error
-
-    async def _client(self, access: _Access) -> AsyncAnthropic:
-        loop = asyncio.get_running_loop()
-        client, used_by = self._clients.get(access, (None, None))
-        if client is None or used_by not in (None, loop):
-            # Sockets belong to the loop that opened them. In a thread: it may import, and reads certificates.
-            client = await asyncio.to_thread(self._new_client, access)
-        self._clients[access] = (client, loop)
-        return client
-
-    def _new_client(self, access: _Access) -> AsyncAnthropic:
-        warm()
-        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Timeout
-
-        # Servers that imitate the API often know only the older header; the API itself takes both.
-        imitation = access.base_url != DEFAULT_BASE_URL and access.api_key
-        return AsyncAnthropic(
-            api_key=access.api_key,
-            auth_token=access.auth_token,
-            base_url=access.base_url,
-            max_retries=0,  # daemon.provider.retry does it, and tells the person
-            timeout=Timeout(self._read_timeout_s, connect=10.0),
-            default_headers={"X-Api-Key": access.api_key} if imitation and access.api_key else None,
-            open_telemetry=False,
-            http_client=DefaultAsyncHttpxClient(event_hooks={"response": [answer_guard.guard_async]}),
-        )
+            if message.ended:
+                break
+        else:
+            raise message.broken("it ended before the message did")
+        await _read_to_end(pieces)
+    yield message.complete()
 
 
-async def _read_to_end(events: AsyncIterator[Any]) -> None:
+def _decoded(data: bytes, message: MessageBuilder) -> dict[str, Any]:
+    """Decode one event. Any: a server may send anything."""
+    try:
+        event = json.loads(data)
+    except (ValueError, RecursionError):
+        if data == b"[DONE]":  # some imitations of the API end with it, as another API does
+            return {}
+        raise message.broken("not the JSON that was expected") from None
+    return cast("dict[str, Any]", event) if isinstance(event, dict) else {}
+
+
+async def _read_to_end(pieces: AsyncIterator[bytes]) -> None:
     """Read what is left of an answer whose message is complete.
 
     Nothing of interest comes, but a connection that is closed before the end of an answer cannot be used again:
@@ -164,53 +147,39 @@ async def _read_to_end(events: AsyncIterator[Any]) -> None:
     """
     with contextlib.suppress(Exception):  # the message is here; a connection that fails now is just not kept
         async with asyncio.timeout(_END_S):
-            async for _ in events:
+            async for _ in pieces:
                 pass
 
 
-def _error(error: Exception, request: ModelRequest) -> Exception:
-    """The ProviderError for what the SDK or its HTTP library raised; a bug of ours passes unchanged."""
-    import anthropic
+def _error(error: Exception, access: Access, request: ModelRequest) -> Exception:
+    """Return the ProviderError for an exception of the HTTP library. Other exceptions are bugs and pass unchanged."""
+    import aiohttp
 
-    if refusal := answer_guard.refusal_in(error):
-        return answer_guard.provider_error(refusal)
-    access = _Access.of(request.env)
-    host, base_url = errors.host_of(access.base_url), access.base_url
-    if isinstance(error, anthropic.APIStatusError):
-        return errors.error_for(_failure(error), host=host, key_name=access.key_name, env=request.env)
-    name = type(error).__name__
-    # Once a stream is open the SDK passes on the errors of its HTTP library, and which that is depends on the
-    # version of the SDK: so by name.
-    library = type(error).__module__.split(".")[0]
-    if isinstance(error, anthropic.APITimeoutError) or "Timeout" in name:
+    base_url = access.base_url
+    if isinstance(error, TimeoutError):
         return errors.no_answer(base_url, "try again, or check the network.", timed_out=True)
-    if "ProtocolError" in name:
-        return errors.malformed(host, errors.redact(str(error), request.env))
-    if isinstance(error, anthropic.APIConnectionError) or library in (
-        "httpx",
-        "httpx2",
-        "httpcore",
-        "httpcore2",
-    ):
-        own = base_url != DEFAULT_BASE_URL
-        return errors.no_answer(
-            base_url, f"is it running? Check {BASE_URL}." if own else "check the network."
-        )
-    if isinstance(error, ValueError):  # what JSON and UTF-8 errors are
-        return errors.malformed(host, "not the JSON that was expected")
+    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ClientResponseError):
+        return errors.malformed(errors.host_of(base_url), errors.redact(str(error), request.env))
+    if isinstance(error, aiohttp.ClientError | OSError):
+        how = f"is it running? Check {BASE_URL}." if access.imitated else "check the network."
+        return errors.no_answer(base_url, how)
     return error
 
 
-def _failure(error: Any) -> errors.Failure:
-    # Any: the body is whatever the server sent.
-    body = cast("object", error.body)
-    whole = str(error.body)
-    inner = cast("dict[str, object]", body).get("error") if isinstance(body, dict) else None
+def _said(
+    body: object, text: str, response: aiohttp.ClientResponse, access: Access, request: ModelRequest
+) -> ProviderError:
+    """Return the ProviderError for an error that the server reported by status or within an answer."""
+    whole = cast("dict[str, object]", body) if isinstance(body, dict) else {}
+    inner = whole.get("error")
     said = cast("dict[str, object]", inner) if isinstance(inner, dict) else {}
-    return errors.Failure(
-        status=error.status_code,
+    words = said.get("message") or (inner if isinstance(inner, str) else "") or whole.get("message") or text
+    failure = errors.Failure(
+        status=response.status,
         error_type=str(said.get("type") or ""),
-        message=str(said.get("message") or error.message),
-        retry_after_s=errors.retry_after(error.response.headers),
-        body=whole,
+        message=str(words),
+        retry_after_s=errors.retry_after(response.headers),
+        body=text,
     )
+    host = errors.host_of(access.base_url)
+    return errors.error_for(failure, host=host, key_name=access.variable, env=request.env)

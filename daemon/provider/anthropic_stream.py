@@ -1,4 +1,4 @@
-"""What comes from the Anthropic Messages API: the events of one stream, put together. Pure, without the SDK.
+"""What comes from the Anthropic Messages API: the events of one stream, put together. Pure.
 
 Source: the streaming events of the API (``anthropic.types.raw_message_stream_event``).
 """
@@ -22,6 +22,8 @@ from daemon.provider.base import (
     ToolCallStart,
 )
 
+Event = dict[str, Any]
+"""An event, or a part of one, as decoded JSON. Any, because a server may leave out what the API promises."""
 _STOPS: dict[str, StopReason] = {
     "end_turn": "end_turn",
     "stop_sequence": "end_turn",
@@ -65,20 +67,28 @@ class MessageBuilder:
         """The error for a stream that does not keep the protocol."""
         return errors.malformed(self._host, detail)
 
-    def feed(self, event: Any) -> list[ProviderEvent]:
-        """Events for one of the SDK's. Unknown ones are ignored: the API reserves the right to add some.
+    def feed(self, event: Event) -> list[ProviderEvent]:
+        """Take one event of the API, and return what it means. Raises ProviderError when it breaks the protocol.
 
-        ``event`` is Any, because a server may leave out what the SDK's types promise.
+        Unknown events are passed over: the API reserves the right to add some.
         """
-        match getattr(event, "type", None):
+        try:
+            return self._feed(event)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise self.broken(f"an event of type {event.get('type')} is not complete") from error
+
+    def _feed(self, event: Event) -> list[ProviderEvent]:
+        match event.get("type"):
             case "message_start":
-                self._start(event.message)
+                message: Event = event["message"]
+                self._model = message.get("model") or self._model
+                self._count(message.get("usage") or {})
             case "content_block_start":
-                return self._block_start(event.index, event.content_block)
+                return self._block_start(event["index"], event["content_block"])
             case "content_block_delta":
-                return self._block_delta(event.index, event.delta)
+                return self._block_delta(event["index"], event["delta"])
             case "content_block_stop":
-                return self._block_stop(event.index)
+                return self._block_stop(event["index"])
             case "message_delta":
                 self._end_of_message(event)
             case "message_stop":
@@ -89,14 +99,10 @@ class MessageBuilder:
                 pass
         return []
 
-    def _start(self, message: Any) -> None:
-        self._model = getattr(message, "model", None) or self._model
-        self._count(getattr(message, "usage", None))
-
-    def _count(self, usage: Any) -> None:
+    def _count(self, usage: Event) -> None:
         names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
         for name in names:
-            value = getattr(usage, name, None)
+            value = usage.get(name)
             # Counts in later events are totals, and absent where nothing changed.
             if isinstance(value, int):
                 self._usage[name] = value
@@ -105,25 +111,25 @@ class MessageBuilder:
         self._next += 1
         return self._next - 1
 
-    def _block_start(self, at: int, block: Any) -> list[ProviderEvent]:
-        kind = str(getattr(block, "type", ""))
+    def _block_start(self, at: int, block: Event) -> list[ProviderEvent]:
+        kind = str(block.get("type", ""))
         growing = _Growing(kind, None)
         self._open[at] = growing
         match kind:
             case "tool_use":
                 growing.index = self._new_index()
-                growing.id, growing.name = str(block.id), str(block.name)
-                whole = getattr(block, "input", None)
+                growing.id, growing.name = str(block["id"]), str(block["name"])
+                whole = block.get("input")
                 growing.extra = json.dumps(whole) if whole else ""
                 return [ToolCallStart(growing.index, growing.id, growing.name)]
-            case "text" if getattr(block, "text", None):
-                return self._grow_text(growing, block.text)
+            case "text" if block.get("text"):
+                return self._grow_text(growing, block["text"])
             case "thinking":
                 growing.index = self._new_index()
-                growing.extra = getattr(block, "signature", None) or ""
+                growing.extra = block.get("signature") or ""
             case "redacted_thinking":
                 growing.index = self._new_index()
-                growing.extra = str(block.data)
+                growing.extra = str(block["data"])
             case _:
                 pass
         return []
@@ -137,21 +143,21 @@ class MessageBuilder:
         growing.text.append(text)
         return [TextDelta(growing.index, text)]
 
-    def _block_delta(self, at: int, delta: Any) -> list[ProviderEvent]:
+    def _block_delta(self, at: int, delta: Event) -> list[ProviderEvent]:
         growing = self._open.get(at)
         if growing is None:
             raise self.broken("a piece of a content block that never began")
-        match getattr(delta, "type", None):
+        match delta.get("type"):
             case "text_delta" if growing.kind == "text":
-                return self._grow_text(growing, delta.text)
-            case "input_json_delta" if growing.index is not None and delta.partial_json:
-                growing.text.append(delta.partial_json)
-                return [ToolCallDelta(growing.index, growing.id, delta.partial_json)]
-            case "thinking_delta" if growing.index is not None and delta.thinking:
-                growing.text.append(delta.thinking)
-                return [ReasoningDelta(growing.index, delta.thinking)]
+                return self._grow_text(growing, delta["text"])
+            case "input_json_delta" if growing.index is not None and (piece := delta["partial_json"]):
+                growing.text.append(piece)
+                return [ToolCallDelta(growing.index, growing.id, piece)]
+            case "thinking_delta" if growing.index is not None and (piece := delta["thinking"]):
+                growing.text.append(piece)
+                return [ReasoningDelta(growing.index, piece)]
             case "signature_delta":
-                growing.extra += delta.signature
+                growing.extra += delta["signature"]
             case _:
                 pass
         return []
@@ -176,15 +182,15 @@ class MessageBuilder:
         self._parts[growing.index] = part
         return [PartStop(growing.index, part)]
 
-    def _end_of_message(self, event: Any) -> None:
-        delta = getattr(event, "delta", None)
-        self._stop = getattr(delta, "stop_reason", None) or self._stop
+    def _end_of_message(self, event: Event) -> None:
+        delta: Event = event.get("delta") or {}
+        self._stop = delta.get("stop_reason") or self._stop
         if self._stop == "refusal":
-            details = getattr(delta, "stop_details", None)
-            self._detail = getattr(details, "explanation", None) or "The model declined to go on."
+            details: Event = delta.get("stop_details") or {}
+            self._detail = details.get("explanation") or "The model declined to go on."
         elif self._stop == "model_context_window_exceeded":
             self._detail = "The model's context window is full."
-        self._count(getattr(event, "usage", None))
+        self._count(event.get("usage") or {})
 
     def complete(self) -> Complete:
         """The event that ends the call."""

@@ -1,4 +1,4 @@
-"""What goes to the Anthropic Messages API: our messages in its shape. Pure, without the SDK.
+"""What goes to the Anthropic Messages API: our messages in its shape. Pure.
 
 Sources: the request types of the SDK (``anthropic.types.message_create_params``), and the documentation of
 thinking per model and of API version 2026-10-21 (no sampling parameters, alternating roles).
@@ -31,6 +31,7 @@ _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _MODEL = re.compile(r"claude-(haiku|sonnet|opus|fable|mythos)-(\d{1,2})(?:-(\d{1,2}))?(?=$|[-@:])")
 _THINKING = ("thinking", "redacted_thinking")
 _EPHEMERAL = {"type": "ephemeral"}
+VERSION = "2026-10-21"
 _OLD_VERSION = "2023-06-01"
 
 Block = dict[str, Any]
@@ -38,7 +39,7 @@ Block = dict[str, Any]
 
 
 def build(request: ModelRequest, *, replay_thinking: bool = True) -> dict[str, Any]:
-    """Keyword arguments for ``messages.create``, all but ``stream``.
+    """The body of the request, all but ``stream``.
 
     ``replay_thinking=False`` leaves earlier thinking out, for a model that refuses another one's signatures.
     """
@@ -312,9 +313,13 @@ def _sampling(request: ModelRequest, messages: list[Block]) -> dict[str, Any]:
         args["thinking"] = {"type": "between_tools"}
     if request.temperature is not None and _takes_temperature(request.model):
         # Only the old version of the API still knows the parameter.
-        args["extra_body"] = {"temperature": request.temperature}
-        args["extra_headers"] = {"anthropic-version": _OLD_VERSION}
+        args["temperature"] = request.temperature
     return args
+
+
+def version_for(args: Mapping[str, Any]) -> str:
+    """Return the version of the API that knows all of ``args``."""
+    return _OLD_VERSION if "temperature" in args else VERSION
 
 
 def _effort(budget: int) -> str:

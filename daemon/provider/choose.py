@@ -61,7 +61,7 @@ async def default_model(
     """What a new session uses: the configured model, else what the environment gives access to, else the demo."""
     if configured:
         return Choice(configured, configured.startswith("demo/"))
-    if env.get("ANTHROPIC_API_KEY") or env.get("ANTHROPIC_AUTH_TOKEN"):
+    if any(env.get(name) for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")):
         return Choice(ANTHROPIC_DEFAULT)
     if env.get("OPENAI_API_KEY"):
         return Choice(OPENAI_DEFAULT)

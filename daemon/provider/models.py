@@ -90,7 +90,7 @@ class ProviderModels:
         if choice.model.startswith("anthropic/") and not self._warm:
             self._warm = True
             await asyncio.to_thread(choose.warm, choice.model, env)
-            # The SDK's thousands of long-lived objects need not be looked at by every full collection.
+            # What has been loaded by now stays, and need not be looked at by every full collection.
             gc.freeze()
 
     async def aclose(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from daemon.provider.anthropic import DEFAULT_BASE_URL
+from daemon.provider.anthropic_sign_in import DEFAULT_BASE_URL
 from daemon.provider.litellm import ollama_url
 from daemon.provider.pricing import OLLAMA_WINDOW, model_info
 from daemon.provider.side_questions import NotAnswered, json_from

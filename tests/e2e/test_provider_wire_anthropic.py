@@ -53,7 +53,6 @@ async def test_a_claude_request_is_what_the_api_wants(claude: AnthropicProvider)
     assert "cache_control" not in sent.json["tools"][-1]
     assert sent.json["system"][-1]["cache_control"] == {"type": "ephemeral"}
     assert sent.headers["x-api-key"] == KEY
-    assert sent.headers["x-stainless-retry-count"] == "0"
 
 
 async def test_thinking_is_replayed_as_it_came(claude: AnthropicProvider) -> None:
@@ -198,7 +197,7 @@ async def test_errors_of_the_api(
     async with ModelServer([reply]) as server:
         error = await failure(claude, request(env=anthropic_env(server)))
     assert (error.kind, error.retryable, error.retry_after_s) == (kind, retryable, after)
-    assert len(server.requests) == 1, "the SDK must not retry by itself"
+    assert len(server.requests) == 1, "the provider must not retry by itself"
 
 
 async def test_the_fake_server_plays_a_script_file_as_a_process(

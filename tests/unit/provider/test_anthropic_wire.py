@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from daemon.model.messages import FilePart, FinishPart, ReasoningPart, ToolResultPart
-from daemon.provider.anthropic_wire import build, thinking_of, to_messages
+from daemon.provider.anthropic_wire import VERSION, build, thinking_of, to_messages, version_for
 from daemon.provider.base import PromptMessage, SystemBlock, ToolSpec
 from tests.fakes.model_messages import check_anthropic
 from tests.fakes.model_requests import READ, assistant, call, request, result, thought, user
@@ -239,12 +239,12 @@ def test_a_budget_becomes_effort_where_models_take_none(budget: int, effort: str
 
 def test_temperature_goes_only_to_models_that_take_it_through_the_version_that_knows_it() -> None:
     old = build(request(model="claude-sonnet-4-6", temperature=0.2))
-    assert old["extra_body"] == {"temperature": 0.2}
-    assert old["extra_headers"] == {"anthropic-version": "2023-06-01"}
+    assert (old["temperature"], version_for(old)) == (0.2, "2023-06-01")
     new = build(request(model="claude-sonnet-5-5", temperature=0.2))
     thinking = build(request(model="claude-sonnet-4-6", temperature=0.2, thinking_tokens=4000))
-    assert "extra_body" not in new
-    assert "extra_body" not in thinking
+    for args in (new, thinking):
+        assert "temperature" not in args
+        assert version_for(args) == VERSION
 
 
 def test_earlier_thinking_can_be_left_out() -> None:

@@ -81,6 +81,7 @@ export function cleanEnvironment(environment: NodeJS.ProcessEnv): NodeJS.Process
 /** The same rule as `daemon.provider.variables`. */
 const PROVIDER_VARIABLES = new Set([
   "ANTHROPIC_AUTH_TOKEN",
+  "ANTHROPIC_PROFILE",
   "ANTHROPIC_BASE_URL",
   "OPENAI_BASE_URL",
   "OPENAI_API_BASE",

@@ -1,0 +1,104 @@
+"""Credentials for the Anthropic API: a key, a token, or a profile of the Anthropic SDK.
+
+A profile (``ANTHROPIC_PROFILE``) stands for a sign-in in a browser or for the identity of a machine. The SDK gets and
+renews its tokens. Only profiles import the SDK, because that takes more than a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from daemon.provider import errors
+from daemon.provider.base import ProviderError
+from tools.redaction import SECRETS
+
+if TYPE_CHECKING:
+    from anthropic.lib.credentials import CredentialsFile, TokenCache
+
+DEFAULT_BASE_URL = "https://api.anthropic.com"
+KEY = "ANTHROPIC_API_KEY"
+TOKEN = "ANTHROPIC_AUTH_TOKEN"
+PROFILE = "ANTHROPIC_PROFILE"
+BASE_URL = "ANTHROPIC_BASE_URL"
+_TOKENS_BETA = "oauth-2025-04-20"
+"""The beta that requests with a profile's token have to name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A server and the credential for it. Its ``repr`` hides the secrets."""
+
+    base_url: str
+    api_key: str | None = field(repr=False)
+    auth_token: str | None = field(repr=False)
+    profile: str | None = None
+
+    @classmethod
+    def of(cls, env: Mapping[str, str]) -> Access:
+        """Read the environment of a client. Raises ProviderError when it has no credential or no usable address."""
+        own_url = env.get(BASE_URL, "").strip()
+        base_url = errors.checked_url(own_url, BASE_URL) if own_url else DEFAULT_BASE_URL
+        # The first that is set wins, in the SDK's order.
+        found: dict[str, str | None] = dict.fromkeys((KEY, TOKEN, PROFILE))
+        name = next((name for name in found if env.get(name, "").strip()), None)
+        if name is None:
+            raise ProviderError("no_key", f"No key for Anthropic: set {KEY} or choose another model.")
+        found[name] = env[name].strip()
+        return cls(base_url, found[KEY], found[TOKEN], found[PROFILE])
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that holds the credential."""
+        return KEY if self.api_key else TOKEN if self.auth_token else PROFILE
+
+    @property
+    def imitated(self) -> bool:
+        """Tell whether the server is not Anthropic's own."""
+        return self.base_url != DEFAULT_BASE_URL
+
+
+class SignIn:
+    """Make the headers that authorise requests, and keep the tokens of profiles."""
+
+    def __init__(self) -> None:
+        self._profiles: dict[Access, tuple[CredentialsFile, TokenCache]] = {}
+
+    async def headers(self, access: Access) -> dict[str, str]:
+        """Return the headers for one request. Raises ProviderError when a profile cannot sign in."""
+        if access.profile:
+            return await asyncio.to_thread(self._signed_in, access)
+        headers = {"Authorization": f"Bearer {access.api_key or access.auth_token}"}
+        if access.api_key and access.imitated:
+            headers["X-Api-Key"] = access.api_key  # imitations often know only the older header
+        return headers
+
+    def _signed_in(self, access: Access) -> dict[str, str]:
+        """Return headers with a profile's token, which the SDK renews before it expires. Blocks."""
+        from anthropic import AnthropicError
+        from anthropic.lib.credentials import CredentialsFile, TokenCache
+
+        try:
+            if access not in self._profiles:
+                credentials = CredentialsFile(profile=access.profile)
+                credentials.bind_base_url(access.base_url)
+                self._profiles[access] = credentials, TokenCache(credentials)
+            credentials, tokens = self._profiles[access]
+            token = tokens.get_token()
+            SECRETS.register_env({TOKEN: token})
+            return {
+                **credentials.extra_headers(),
+                "Authorization": f"Bearer {token}",
+                "anthropic-beta": _TOKENS_BETA,
+            }
+        except (AnthropicError, OSError, ValueError) as error:
+            raise ProviderError(
+                "auth", f"The profile {access.profile} ({PROFILE}) cannot sign in: {error}"
+            ) from error
+
+    def refused(self, access: Access) -> None:
+        """Forget a token that the server rejected, so that the next request gets a new one."""
+        if access in self._profiles:
+            self._profiles[access][1].invalidate()

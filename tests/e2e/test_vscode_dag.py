@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -144,8 +145,10 @@ async def test_the_trace_of_the_session_is_looked_at_in_a_browser(
         await told.get_by_role("button", name="Copy Address").click()
         await expect(told).to_be_hidden()
         # The extension's host copies it, so it may come a moment after the click.
-        copied = await window.page.wait_for_function("() => navigator.clipboard.readText()")
-        address = str(await copied.json_value())
+        copied = window.page.locator("body").evaluate
+        async with asyncio.timeout(30):
+            while not (address := str(await copied("() => navigator.clipboard.readText()"))):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
         assert trace_id in address
         browser = window.page.context.browser
         assert browser is not None

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
+import { connectionLost } from "../daemon/connection";
 import { asProblem } from "../daemon/problems";
 import type { Daemon } from "../daemon/daemon";
 import type { Answer } from "../permission/grants";
@@ -135,25 +136,35 @@ export class SessionController implements vscode.Disposable {
     return this.required();
   }
 
-  /** Sends a prompt; a running turn makes it wait in the queue. Never throws: failures are told by notification. */
+  /** Sends a prompt; a running turn makes it wait in the queue. Never throws: a notification tells about failures. */
   async prompt(text: string): Promise<void> {
     const promptId = randomUUID();
     this.setOutbox([...this.outbox, { promptId, text }]);
+    const unsent = (): boolean => this.outbox.some((one) => one.promptId === promptId);
     try {
-      const sessionId = await this.ensure();
-      const done = await this.daemon.request("goalwright/session/prompt", { sessionId, text, promptId });
-      this.log.debug(`prompt ${promptId}: ${done.stopReason} ${done.detail}`);
+      await this.send(promptId, text).catch(async (error: unknown) => {
+        if (!connectionLost(error) || !unsent() || !this.sessionId) throw error;
+        // The daemon died before it answered. Its log tells whether it had the prompt; if not, send it again.
+        await this.daemon.connect();
+        await this.open(this.sessionId);
+        if (unsent()) await this.send(promptId, text);
+      });
     } catch (error) {
       // Without an answer the prompt may be running all the same; the next load tells (see settleOutbox).
-      const unsent = this.outbox.some((one) => one.promptId === promptId);
       this.log.warn(`prompt ${promptId}: ${asProblem(error).message}`);
-      if (unsent) {
+      if (unsent()) {
         this.undelivered.fire(text);
         if (this.daemon.state.phase === "connected") void vscode.window.showErrorMessage(asProblem(error).message);
       }
     } finally {
       this.setOutbox(this.outbox.filter((one) => one.promptId !== promptId));
     }
+  }
+
+  private async send(promptId: string, text: string): Promise<void> {
+    const sessionId = await this.ensure();
+    const done = await this.daemon.request("goalwright/session/prompt", { sessionId, text, promptId });
+    this.log.debug(`prompt ${promptId}: ${done.stopReason} ${done.detail}`);
   }
 
   async cancel(): Promise<void> {

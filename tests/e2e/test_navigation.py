@@ -147,7 +147,7 @@ async def test_a_rename_is_worked_out_over_all_files(here: Sources) -> None:
 
 
 async def test_unsaved_text_is_what_is_asked_about(here: Sources) -> None:
-    await here.port.outline(here.user)
+    await here.port.hover(here.at(here.user))
     comment = "# new\n" if here.user.suffix == ".py" else "// new\n"
     here.buffers[here.user] = comment + here.texts[here.user.name]
     at = here.at(here.user)

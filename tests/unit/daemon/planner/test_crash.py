@@ -65,7 +65,8 @@ async def run_on(folder: Path) -> None:
         assert {goal.status for goal in plan.goals.values()} <= {"completed", "abandoned"}
         assert done <= {goal.id for goal in plan.goals.values() if goal.status == "completed"}
         for request in bench.models.requests:
-            check_anthropic(anthropic_wire.build(request), "2026-10-21")
+            body = anthropic_wire.build(request)
+            check_anthropic(body, anthropic_wire.version_for(body))
             check_openai({"messages": openai_wire.to_messages(request)})
 
 

@@ -3,7 +3,7 @@
 A goal's step is what the plan says of the goal after each event, so it cannot disagree with it. What a message says is
 one step, each call an action below the goal that had the focus when it ran, each result below its action. The calls
 that change the plan are seen as what they do to it; those that fail are actions like any other. What the person says
-is no step.
+is no step. A model request that failed and is made again is a failed action.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from daemon.model.events import (
     GoalRemoved,
     GoalUpdated,
     MessageAdded,
+    ModelRetry,
     SessionCreated,
     SubagentCompleted,
     SubagentStarted,
@@ -39,11 +40,19 @@ from daemon.model.traces import BranchTrace
 from daemon.plan.tree import MAX_DEPTH, Added, Moved, PlanTree, Removed, Updated
 from daemon.steps.changes import StepAdded, StepChange, StepUpdated
 from daemon.steps.head import TraceHead
-from daemon.steps.ids import action_step_id, evaluation_step_id, goal_step_id, result_step_id, said_step_id
+from daemon.steps.ids import (
+    action_step_id,
+    evaluation_step_id,
+    goal_step_id,
+    result_step_id,
+    retry_step_id,
+    said_step_id,
+)
 from daemon.steps.inference import (
     PLAN_TOOLS,
     action_data,
     action_label,
+    failed_request,
     goal_data,
     goal_status,
     result_data,
@@ -124,6 +133,9 @@ class StepFold:
         elif isinstance(event, ToolStarted):
             self._running.begin(event.tool_call_id)
             self._place_call(event.tool_call_id, self._plan.current_id)
+        elif isinstance(event, ModelRetry):
+            step_id, parent = retry_step_id(event.event_id), self._parent(self._plan.current_id)
+            self._add(self._free(step_id), "action", parent, event.time, failed_request(event))
         elif isinstance(event, TurnStarted | TurnEnded):
             self._response = None
             self._running.forget()

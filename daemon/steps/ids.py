@@ -34,6 +34,11 @@ def result_step_id(call_id: str) -> str:
     return f"result_{_bounded(call_id)}"
 
 
+def retry_step_id(event_id: int) -> str:
+    """Return the id of a model request that failed and is made again; ``event_id`` is that of its event."""
+    return f"retry_{event_id}"
+
+
 def _bounded(known: str) -> str:
     if len(known) <= _LONGEST:
         return known

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
+from daemon.model.events import ModelRetry
 from daemon.model.goals import Goal
 from daemon.model.messages import Message, ReasoningPart, ToolCallPart, ToolResultPart
 from daemon.model.steps import StepStatus, StepType
@@ -66,6 +67,17 @@ def action_data(call: ToolCallPart) -> dict[str, Any]:
     except ValueError:
         arguments = call.input
     return {"tool_name": call.name, "arguments": arguments, "tool_call_id": call.id}
+
+
+def failed_request(retry: ModelRetry) -> dict[str, Any]:
+    """Return the fields of the action for a model request that failed and is made again."""
+    wait = f"again after {retry.delay_s:g} s" if retry.delay_s else "again at once"
+    arguments = {"attempt": retry.attempt, "delay_s": retry.delay_s, "reason": retry.reason}
+    return {
+        "status": "failed",
+        "description": one_line(f"model request failed ({retry.reason}), {wait}", _DESCRIPTION),
+        "data": {"tool_name": "model_request", "arguments": arguments, "tool_call_id": None},
+    }
 
 
 def _can_be_sent(value: object, depth: int = 0) -> bool:

@@ -8,6 +8,7 @@ from daemon.model.events import (
     BranchStarted,
     Event,
     MessageAdded,
+    ModelRetry,
     SessionCreated,
     SubagentCompleted,
     SubagentStarted,
@@ -409,3 +410,19 @@ def test_a_copy_that_is_let_go_takes_nothing_from_others() -> None:
     copy.tree.let_go()
     assert (copy.tree.total_steps, copy.tree.children(None)) == (0, [])
     assert drawn(fold) == whole
+
+
+def test_a_model_request_that_is_made_again_is_a_failed_action_of_the_goal_in_focus() -> None:
+    record = Recorded()
+    record.add("Look")
+    record.focus("1")
+    record.emit(
+        ModelRetry(trace_id=record.trace_id, time=record.now(), attempt=1, delay_s=2.0, reason="overloaded")
+    )
+    fold = folded(record.events)
+    assert drawn(fold) == [
+        "goal in_progress: Look",
+        "  action failed: model request failed (overloaded), again after 2 s",
+    ]
+    (step,) = fold.tree.filter(step_type="action")
+    assert step.data["arguments"] == {"attempt": 1, "delay_s": 2.0, "reason": "overloaded"}

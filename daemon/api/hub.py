@@ -18,7 +18,6 @@ from functools import partial
 from typing import TypeVar
 
 from daemon.api.catching_up import Steps, as_logged, brought_up, read_page
-from daemon.api.deltas import Deltas
 from daemon.api.frames import Entry, Wants, delta_entry, event_entry
 from daemon.api.limits import Limits
 from daemon.api.ring import Ring
@@ -26,6 +25,7 @@ from daemon.api.step_views import StepViews
 from daemon.api.websocket import Outlet, taken
 from daemon.bus import Bus
 from daemon.collector import COLLECTOR
+from daemon.deltas import Deltas
 from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
 from daemon.store.base import OffersLines, TraceStore

@@ -139,7 +139,7 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
     for message_id in list(state.streaming):
         parts = state.parts_so_far(message_id)
         if any(isinstance(part, TextPart | ToolCallPart) for part in parts):
-            turn.for_goal(state.streaming[message_id][0].goal_id)
+            turn.for_goal(next(iter(state.streaming[message_id].values())).goal_id)
             turn.add_assistant(message_id, parts, "error", detail=why)
         else:
             state.streaming.pop(message_id)

@@ -31,6 +31,7 @@ from daemon.model.events import (
     MessageAdded,
     MessageDiscarded,
     MessagePartAdded,
+    MessageTextAdded,
     Notice,
     PermissionAsked,
     PermissionForgotten,
@@ -42,7 +43,7 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.messages import Message, NotePart, Part, Usage, added
+from daemon.model.messages import Message, NotePart, Part, ReasoningPart, TextPart, Usage, added
 from daemon.model.permissions import Mode, PermissionRequest, Rule
 from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
@@ -64,7 +65,7 @@ class SessionState:
         """Prompt id of the turn under way."""
         self.turn_has_prompt = False
         """The prompt of the turn under way is among the messages."""
-        self.streaming: dict[str, tuple[MessagePartAdded, ...]] = {}
+        self.streaming: dict[str, dict[int, MessagePartAdded]] = {}
         """Complete parts of messages that are not complete yet, by message id."""
         self.call_started = ""
         """Id of the tool call under way."""
@@ -117,7 +118,9 @@ class SessionState:
         if isinstance(event, MessageAdded):
             self._add_message(event)
         elif isinstance(event, MessagePartAdded):
-            self.streaming[event.message_id] = (*self.streaming.get(event.message_id, ()), event)
+            self.streaming.setdefault(event.message_id, {})[event.index] = event
+        elif isinstance(event, MessageTextAdded):
+            self._grow(event)
         elif isinstance(event, MessageDiscarded):
             self.streaming.pop(event.message_id, None)
         elif isinstance(event, GoalAdded):
@@ -216,9 +219,8 @@ class SessionState:
         return self.trace.model_copy(update={"carried": carried})
 
     def parts_so_far(self, message_id: str) -> tuple[Part, ...]:
-        """The complete parts of an unfinished message, in order."""
-        events = sorted(self.streaming.get(message_id, ()), key=lambda event: event.index)
-        return tuple(event.part for event in events)
+        """Return the parts of an unfinished message in order, as far as they are stored."""
+        return tuple(event.part for _, event in sorted(self.streaming.get(message_id, {}).items()))
 
     def open_tool_calls(self) -> list[tuple[Message, str, str]]:
         """Tool calls without a result: (assistant message, call id, tool name), in order."""
@@ -260,6 +262,23 @@ class SessionState:
             and not event.by
         ):
             self.call_acted = True
+
+    def _grow(self, event: MessageTextAdded) -> None:
+        parts = self.streaming.setdefault(event.message_id, {})
+        known = parts.get(event.index)
+        before = (
+            known.part.text if known is not None and isinstance(known.part, TextPart | ReasoningPart) else ""
+        )
+        part = (TextPart if event.kind == "text" else ReasoningPart)(text=before + event.text)
+        parts[event.index] = MessagePartAdded(
+            event_id=event.event_id,
+            trace_id=event.trace_id,
+            time=event.time,
+            message_id=event.message_id,
+            goal_id=event.goal_id,
+            index=event.index,
+            part=part,
+        )
 
     def _add_message(self, event: MessageAdded) -> None:
         message = event.message

@@ -26,10 +26,12 @@ from daemon.loop.step_diagnostics import StepDiagnostics
 from daemon.loop.too_long import what_fills
 from daemon.loop.tool_context import call_permission, tool_context
 from daemon.loop.unattended import run_over
+from daemon.loop.unfinished import UnfinishedText
 from daemon.model.events import (
     Delta,
     MessageDiscarded,
     MessagePartAdded,
+    MessageTextAdded,
     ModelRetry,
     ToolStarted,
 )
@@ -98,6 +100,7 @@ class Turn:
         from daemon.planner.driver import Driver  # with the tools, see Daemon.load_tools
 
         self._driver = Driver(self, session, planner)
+        self._unfinished = UnfinishedText(self._store_text)
         self._prompt = ""
         self._written = False
         """The last answer was a tool call written as text."""
@@ -254,6 +257,8 @@ class Turn:
     def receiving(self, received: Received | None) -> None:
         """See StepHost."""
         self._session.received = received
+        if received is None:
+            self._unfinished.stop()
 
     def delta(
         self, message_id: str, event: TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta
@@ -276,24 +281,40 @@ class Turn:
                 text="" if start else event.json,
             )
         self._session.delta(delta)
+        if delta.kind != "tool_input":
+            self._unfinished.add(delta)
+
+    def _store_text(self, delta: Delta) -> None:
+        self._session.emit(
+            MessageTextAdded(
+                trace_id=self._id,
+                time=self._services.now(),
+                message_id=delta.message_id,
+                goal_id=self._goal_of_step,
+                index=delta.index,
+                kind="text" if delta.kind == "text" else "reasoning",
+                text=delta.text,
+            )
+        )
 
     def part_done(self, message_id: str, index: int, part: Part) -> None:
         """See StepHost."""
-        self._session.emit(
-            MessagePartAdded(
-                trace_id=self._id,
-                time=self._services.now(),
-                message_id=message_id,
-                goal_id=self._goal_of_step,
-                index=index,
-                part=part,
-            )
+        event = MessagePartAdded(
+            trace_id=self._id,
+            time=self._services.now(),
+            message_id=message_id,
+            goal_id=self._goal_of_step,
+            index=index,
+            part=part,
         )
+        self._unfinished.stored(event)
+        self._session.emit(event)
 
     def retrying(self, message_id: str, retry: Retry, *, void: bool) -> None:
         """See StepHost."""
         now = self._services.now()
         if void:
+            self._unfinished.stop()
             self._session.emit(
                 MessageDiscarded(trace_id=self._id, time=now, message_id=message_id, reason=retry.reason)
             )

@@ -69,6 +69,17 @@ class MessagePartAdded(_Event):
     part: Part
 
 
+class MessageTextAdded(_Event):
+    """More text of a part that is still being streamed; the part follows as a whole when it is complete."""
+
+    event: Literal["message_text_added"] = "message_text_added"
+    message_id: str
+    goal_id: str | None = None
+    index: int
+    kind: Literal["text", "reasoning"]
+    text: str
+
+
 class MessageDiscarded(_Event):
     """The model call broke off and is tried again: the parts shown so far are void."""
 
@@ -365,6 +376,7 @@ Event = Annotated[
     | SessionUpdated
     | MessageAdded
     | MessagePartAdded
+    | MessageTextAdded
     | MessageDiscarded
     | GoalAdded
     | GoalUpdated

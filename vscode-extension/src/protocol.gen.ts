@@ -27,6 +27,7 @@ export type Event =
   | SessionUpdated
   | MessageAdded
   | MessagePartAdded
+  | MessageTextAdded
   | MessageDiscarded
   | GoalAdded
   | GoalUpdated
@@ -1089,6 +1090,20 @@ export interface MessagePartAdded {
   goalId: string | null;
   index: number;
   part: Part;
+}
+
+/** More text of a part that is still being streamed; the part follows as a whole when it is complete. */
+export interface MessageTextAdded {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "message_text_added";
+  messageId: string;
+  goalId: string | null;
+  index: number;
+  kind: "text" | "reasoning";
+  text: string;
 }
 
 /** A session's numbers right now. */

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.api.deltas import Deltas
+from daemon.deltas import Deltas
 from daemon.model.events import Delta, MessageAdded, MessageDiscarded, MessagePartAdded
 from daemon.model.messages import Message, TextPart
 

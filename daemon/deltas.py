@@ -1,4 +1,4 @@
-"""Deltas for the WebSocket: joined where many come at once, and without secrets that come in pieces. Pure.
+"""Deltas for others than the user's own clients: joined where many come at once, without secrets cut in pieces. Pure.
 
 A key that the model or a command says arrives cut anywhere, and no piece of it looks like one. So a line is looked at
 as a whole, and its last run of signs is held back until another kind of sign follows it; the stored part that ends

@@ -138,6 +138,7 @@ async def _go_on_as_build(session: Session, goal: Goal, *, lifts_mode: bool, by:
     now = session.services.now()
     session.emit(SessionUpdated(trace_id=session.session_id, time=now, updates=updates))
     session.agent = profile
+    session.services.models.ask_window(session.model, session.env)
     if session.state.plan.current_id != goal.id:
         for change in session.state.plan.plan_focus(goal):
             session.emit(goal_event(change, session.session_id, now, by, plan=session.state.plan))

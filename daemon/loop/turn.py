@@ -94,7 +94,6 @@ class Turn:
         self._estimated = 0
         self._asked_for = 0
         """Tokens that the last request allowed for the answer."""
-        self._model = session.model
         from daemon.planner.driver import Driver  # with the tools, see Daemon.load_tools
 
         self._driver = Driver(self, session, planner)
@@ -425,6 +424,11 @@ class Turn:
         return await Restorer(self._session).revert_goal(goal.id, permission)
 
     # -- recording --
+
+    @property
+    def _model(self) -> str:
+        """The model of the next request; a hand-over between two steps may bring another agent, with its own."""
+        return self._session.model
 
     def for_goal(self, goal_id: str | None) -> None:
         """What is recorded from now on belongs to this goal (after a crash)."""

@@ -123,7 +123,8 @@ class Settings(BaseModel):
     )
     hooks: dict[str, tuple[Hook, ...]] = Field(
         default_factory=dict[str, tuple[Hook, ...]],
-        description="Programs that are told of key moments, by name: session.start, session.end, prompt.submit, "
+        description="Programs that are told of key moments, by name: session.start, session.end, "
+        "prompt.system, prompt.submit, "
         "tool.execute.before, tool.execute.after, permission.asked, compaction.before, goal.completed.",
     )
     max_tokens: int = Field(

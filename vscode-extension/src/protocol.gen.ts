@@ -72,6 +72,7 @@ export type Part =
   | ToolResultPart
   | NotePart
   | SubtaskPart
+  | AgentPart
   | CompactionPart
   | FinishPart;
 
@@ -141,6 +142,12 @@ export interface AgentListParams {
 export interface AgentListResult {
   agents: AgentInfo[];
   problems: string[];
+}
+
+/** The user's prompt switched the session to this agent. */
+export interface AgentPart {
+  type: "agent";
+  agent: string;
 }
 
 /** Open the trace API (REST, WebSocket, web page) of this workspace, if it is not open yet. */
@@ -1679,7 +1686,7 @@ export interface SubagentStarted {
   subagent: SubagentMeta;
 }
 
-/** A sub-agent's task, handed over as a user message. */
+/** A sub-agent's task: the first message of the sub-agent, or the prompt of a user who started one. */
 export interface SubtaskPart {
   type: "subtask";
   agent: string;

@@ -135,13 +135,16 @@ export class SessionController implements vscode.Disposable {
     return this.required();
   }
 
-  /** Sends a prompt; a running turn makes it wait in the queue. Never throws: failures are told by notification. */
-  async prompt(text: string): Promise<void> {
+  /**
+   * Sends a prompt. While a turn runs, it waits for the end of the turn (`queue`) or for its next step (`steer`). Never throws: failures
+   * are told by notification.
+   */
+  async prompt(text: string, whenBusy: "queue" | "steer" = "queue"): Promise<void> {
     const promptId = randomUUID();
     this.setOutbox([...this.outbox, { promptId, text }]);
     try {
       const sessionId = await this.ensure();
-      const done = await this.daemon.request("goalwright/session/prompt", { sessionId, text, promptId });
+      const done = await this.daemon.request("goalwright/session/prompt", { sessionId, text, promptId, whenBusy });
       this.log.debug(`prompt ${promptId}: ${done.stopReason} ${done.detail}`);
     } catch (error) {
       // Without an answer the prompt may be running all the same; the next load tells (see settleOutbox).

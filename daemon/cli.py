@@ -66,6 +66,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     run.add_argument(
         "--planner", choices=PLANNERS, help="how the task is planned (default: the setting planner)"
     )
+    run.add_argument(
+        "--steer",
+        action="store_true",
+        help="when a turn runs, give it the task at its next step, not after its end",
+    )
     run.add_argument("--json", action="store_true", help="one JSON object a line on stdout, the result last")
     run.add_argument("--no-color", action="store_true", help="plain text (NO_COLOR does the same)")
     run.add_argument("-v", "--verbose", action="store_true", help="show the model's reasoning, too")
@@ -224,6 +229,14 @@ def _context_commands(commands: _Commands) -> None:
     context.add_argument("--brief", action="store_true", help="only the beginning of each text")
     _workspace(context)
     _json(context)
+
+    handover = commands.add_parser(
+        "handover", help="begin a session of the init or execute agent with what a session knows"
+    )
+    handover.add_argument("agent", choices=("init", "execute"), help="the agent that takes over")
+    _session(handover)
+    _workspace(handover)
+    _json(handover)
 
     compact = commands.add_parser("compact", help="replace the conversation so far by a summary of it, now")
     _session(compact)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from tools.sandbox.policy import Setting
 WORKSPACE_FILE = Path(".goalwright") / "config.json"
 MAX_FILE = 1_000_000
 """Bytes of a configuration file."""
+_MODEL = re.compile(r"[^\s/]+/\S+")
 
 Action = Literal["allow", "ask", "deny"]
 
@@ -81,6 +83,12 @@ class Settings(BaseModel):
         description="The model as provider/model, e.g. anthropic/claude-sonnet-5-5, openai/gpt-5, ollama/qwen3. "
         "Without it the keys in the environment decide.",
     )
+    models: dict[str, str] = Field(
+        default_factory=dict[str, str],
+        description='A model for each agent, as provider/model: {"init": "anthropic/claude-opus-5-5", "compaction": '
+        '"anthropic/claude-haiku-5-5"}. Goes before the model in an agent\'s file; a model chosen for the session goes '
+        "before both.",
+    )
     permission: dict[str, Action | dict[str, Action]] | list[dict[str, str]] | None = Field(
         default=None,
         description='Rules: {"bash": "ask", "edit": {"*.lock": "deny"}}. The last rule that matches decides; the '
@@ -115,7 +123,8 @@ class Settings(BaseModel):
     )
     hooks: dict[str, tuple[Hook, ...]] = Field(
         default_factory=dict[str, tuple[Hook, ...]],
-        description="Programs that are told of key moments, by name: session.start, session.end, prompt.submit, "
+        description="Programs that are told of key moments, by name: session.start, session.end, "
+        "prompt.system, prompt.submit, "
         "tool.execute.before, tool.execute.after, permission.asked, compaction.before, goal.completed.",
     )
     max_tokens: int = Field(
@@ -329,6 +338,8 @@ class Config:
                 merged["hooks"][event] = (*self.settings.hooks.get(event, ()), *more)
         if servers := valid.get("language_servers"):
             merged["language_servers"] = {**self.settings.language_servers, **servers}
+        if models := valid.get("models"):
+            merged["models"] = {**self.settings.models, **models}
         return Settings.model_validate(merged), problems
 
     def _tightened(self, values: Mapping[str, Any]) -> Settings:
@@ -416,6 +427,9 @@ def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[s
         if key == "language_servers" and isinstance(value, dict):
             value, wrong = _valid_servers(cast("dict[str, Any]", value), name)
             problems += wrong
+        if key == "models" and isinstance(value, dict):
+            value, wrong = _valid_models(cast("dict[str, Any]", value), name)
+            problems += wrong
         try:
             parsed = Settings.model_validate({key: value})
         except ValidationError as error:
@@ -439,6 +453,21 @@ def _valid_servers(servers: Mapping[str, Any], name: str) -> tuple[dict[str, Any
             what = "is not a setting" if first["type"] == "extra_forbidden" else first["msg"].lower()
             where = ": ".join(("language_servers", server, *map(str, first["loc"])))
             problems.append(f"{name}: {where}: {what}")
+    return valid, problems
+
+
+def _valid_models(models: Mapping[str, Any], name: str) -> tuple[dict[str, str], list[str]]:
+    """Keep the agents whose model is written as ``provider/model``; report the others one by one."""
+    valid: dict[str, str] = {}
+    problems: list[str] = []
+    for agent, model in models.items():
+        if isinstance(model, str) and _MODEL.fullmatch(model.strip()):
+            valid[agent] = model.strip()
+        elif model not in ("", None):
+            problems.append(
+                f"{name}: models: {agent}: {model!r} is not a model. Write provider/model, for example "
+                "anthropic/claude-sonnet-5-5."
+            )
     return valid, problems
 
 

@@ -256,16 +256,21 @@ class Daemon:
         agent: str = "build",
         mode: Mode | None = None,
         trust: Trust | None = None,
+        config: Config | None = None,
     ) -> Session:
-        """Begin a session. ``trust``: of the folder, as a client says it. Raises UnknownAgent, StoreError."""
+        """Begin a session. Raises UnknownAgent, StoreError.
+
+        ``trust``: of the folder, as a client says it. ``config``: the settings of that client; None: the daemon's.
+        """
         profile = self._beginning(agent, trust or self.trust())
+        settings = (config or self.config()).settings
         now = self.now()
         trace = Trace(
             # Sorts by age, also among sessions of the same second: the newest is found by its name.
             trace_id=f"{now:%Y%m%d-%H%M%S-%f}{secrets.token_hex(2)}",
             workspace=str(self.workspace),
             agent=agent,
-            model=model or profile.model or None,
+            model=model or (None if agent in settings.models else profile.model) or None,
             mode=mode,
             created_at=now,
             updated_at=now,

@@ -143,8 +143,9 @@ class BranchRequests:
     async def agents(self, params: p.AgentListParams) -> p.AgentListResult:
         """Shipped agents and the person's own."""
         found = await asyncio.to_thread(self._core.found_agents, self._hands.client_trust())
+        models = self._hands.client_config().settings.models
         return p.AgentListResult(
-            agents=tuple(_agent(agent) for agent in found.agents if agent.name != COMPACTION),
+            agents=tuple(_agent(agent, models) for agent in found.agents if agent.name != COMPACTION),
             problems=tuple(filter(None, (*found.problems, found.unread))),
         )
 
@@ -205,13 +206,13 @@ def _texts(base: bytes | None, branch: bytes | None) -> p.BranchContentResult:
     return p.BranchContentResult(base=sides[0], branch=sides[1])
 
 
-def _agent(agent: AgentProfile) -> p.AgentInfo:
+def _agent(agent: AgentProfile, models: Mapping[str, str]) -> p.AgentInfo:
     return p.AgentInfo(
         name=agent.name,
         description=agent.description,
         source=agent.source,
         file=agent.file,
-        model=agent.model or None,
+        model=agent.model_by(models) or None,
         # It begins with none of them where only some are named: that is what a list of names says anyway.
         tools=(agent.tools[1:] if agent.tools[0] == "!*" else agent.tools) if agent.tools else None,
         primary=agent.begins,

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from daemon.agents.iterating import giving_of
+from daemon.config import Config
 from daemon.context.handover import handover_text
 from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.core import Daemon
@@ -31,6 +32,10 @@ class Hands(Protocol):
 
     def check_rules(self) -> None:
         """Raises RequestError when nothing may be done because the configuration cannot be read."""
+        ...
+
+    def client_config(self) -> Config:
+        """The files' configuration, and over it this client's settings."""
         ...
 
     async def info(self, session: Session) -> p.SessionInfo:
@@ -88,7 +93,8 @@ class ContextRequests:
         if not state.messages:
             raise RequestError(p.INVALID_PARAMS, "There is nothing to hand over: the session is empty.")
         text = handover_text(giving_of(state), params.agent)
-        session = self._core.new_session(model=state.trace.model, agent=params.agent)
+        config = self._hands.client_config()
+        session = self._core.new_session(model=state.trace.model, agent=params.agent, config=config)
         # Else both would be named after the hand-over's first words.
         self._core.update_session(
             session,

@@ -169,7 +169,11 @@ class Requests:
         choice = await self._choice()
         try:
             session = self._core.new_session(
-                model=params.model, agent=params.agent, mode=params.mode, trust=self.client_trust()
+                model=params.model,
+                agent=params.agent,
+                mode=params.mode,
+                trust=self.client_trust(),
+                config=self.client_config(),
             )
         except UnknownAgent as error:
             raise RequestError(p.INVALID_PARAMS, str(error)) from error
@@ -383,7 +387,7 @@ class Requests:
 
     def _resume(self, session: Session, choice: Choice) -> None:
         """Somebody is here to answer: what waited for that when the daemon stopped is asked again."""
-        model = session.state.trace.model or choice.model
+        model = self._model(session.state.trace, choice)
         last = next((m.model for m in reversed(session.state.messages) if m.role == "assistant"), None)
         if session.config.blocking or (model.startswith("demo/") and last is not None and "demo" not in last):
             return  # without its rules, or with the model of somebody who has no key for the one at work
@@ -410,7 +414,7 @@ class Requests:
                 session.notice("warning", problem, "config")
         if notice := mode_notice(config, session.trust):
             session.notice("warning", notice, "mode")
-        if choice.notice and session.state.trace.model is None:
+        if choice.notice and session.model == choice.model:
             session.notice("info", choice.notice, "demo" if choice.demo else "model")
 
     def _info(self, session: Session, choice: Choice) -> p.SessionInfo:
@@ -425,8 +429,12 @@ class Requests:
             trace = trace.model_copy(update={"model": None, "mode": None})
         return self._described(trace, "idle", choice, foreign)
 
+    def _model(self, trace: Trace, choice: Choice) -> str:
+        """Return the model of a session under this client's settings, as ``Session.model`` would."""
+        return trace.model or self.client_config().settings.models.get(trace.agent) or choice.model
+
     def _described(self, trace: Trace, status: SessionStatus, choice: Choice, foreign: bool) -> p.SessionInfo:
-        model = trace.model or choice.model
+        model = self._model(trace, choice)
         trust = self.client_trust()
         return p.SessionInfo(
             trace=trace,

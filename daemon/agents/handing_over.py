@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from daemon.loop.assembly import Assembly
 from daemon.loop.goal_events import goal_event
+from daemon.loop.mentions import become
 from daemon.loop.restoring import PERSON
-from daemon.model.events import SessionUpdated
 from daemon.model.goals import Goal
 from daemon.model.permissions import PermissionRequest, Rule
 from daemon.permission.rules import RuleSet
@@ -130,14 +130,13 @@ async def hand_over_plan(session: Session, by: str) -> str:
 
 async def _go_on_as_build(session: Session, goal: Goal, *, lifts_mode: bool, by: str = "") -> None:
     """From the next step on the session has the prompt, tools and rules of ``build``."""
-    updates: dict[str, object] = {"agent": BUILD}
+    updates: dict[str, object] = {}
     if lifts_mode:
         # The session's own mode goes; where the settings say plan, too, the person's yes stands over them.
         updates["mode"] = "ask" if session.config.settings.mode == "plan" else None
     profile = await asyncio.to_thread(session.services.agents.find, BUILD, session.trust)
     now = session.services.now()
-    session.emit(SessionUpdated(trace_id=session.session_id, time=now, updates=updates))
-    session.agent = profile
+    become(session, profile, updates)
     if session.state.plan.current_id != goal.id:
         for change in session.state.plan.plan_focus(goal):
             session.emit(goal_event(change, session.session_id, now, by, plan=session.state.plan))

@@ -169,7 +169,7 @@ async def _carried_out(
             session,
             meta.id,
             profile,
-            model=profile.model or None,
+            model=profile.model_by(session.config.settings.models),
             description=f"{EXECUTE} {number}: {state.trace.title}",
         )
     except BaseException:

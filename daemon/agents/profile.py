@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -54,6 +55,13 @@ class AgentProfile:
     def prompt_for(self, front: PlanFront) -> str:
         """Its prompt, in the words of the tool by which the plan is kept."""
         return (front == "step" and self.step_prompt) or self.prompt
+
+    def model_by(self, models: Mapping[str, str]) -> str:
+        """Return its model as ``provider/model``; empty when it has none of its own.
+
+        ``models``: the setting of that name, which goes before the agent's file.
+        """
+        return models.get(self.name) or self.model
 
     def has_tool(self, name: str) -> bool:
         """Whether it works with a tool at all; rules have their say besides."""

@@ -94,7 +94,11 @@ class SessionSubagents:
         session.emit(SubagentStarted(trace_id=session.session_id, time=session.services.now(), subagent=meta))
         try:
             child = open_child(
-                session, meta.id, profile, model=profile.model or None, description=cut_line(prompt, _TITLE)
+                session,
+                meta.id,
+                profile,
+                model=profile.model_by(session.config.settings.models),
+                description=cut_line(prompt, _TITLE),
             )
         except StoreError as error:
             _completed(session, meta.model_copy(update={"status": "failed", "stop_reason": "error"}))

@@ -16,6 +16,7 @@ from daemon.collector import COLLECTOR
 from daemon.loop.recovery import replayed
 from daemon.loop.state import SessionState
 from daemon.model.branches import BRANCH_ID, branch_of, session_of
+from daemon.model.goals import Goal
 from daemon.model.messages import Message, Role
 from daemon.plan.changes import PlanError
 from daemon.plan.forest import GoalForest
@@ -32,9 +33,11 @@ class MessageQuery:
     """Which messages of a trace."""
 
     goal_id: str | None = None
-    """Display number, e.g. ``2.1``."""
+    """The id of a goal as payloads have it, or its display number as ``#4`` or with a dot (``2.1``)."""
+    number: str | None = None
+    """Display number, e.g. ``4`` or ``2.1``; counts before ``goal_id``."""
     internal_goal_id: str | None = None
-    """Any goal, abandoned ones (that have no number) too; counts before ``goal_id``."""
+    """An id only; counts before ``number`` and ``goal_id``."""
     branch_id: str | None = None
     role: Role | None = None
     inherited: bool = True
@@ -331,25 +334,48 @@ def _goals(forest: GoalForest, query: MessageQuery) -> frozenset[str | None] | N
             raise NotFound(
                 f"There is no goal with the internal id {query.internal_goal_id[:100]!a} in this plan."
             )
+    elif query.number is not None:
+        goal = _numbered(forest, query.number)
     elif query.goal_id is not None:
-        try:
-            goal = forest.find(query.goal_id)
-        except PlanError as error:
-            # The plan's own words are for a model, which could add one.
-            known = list(forest.numbers().values())
-            raise NotFound(
-                f"There is no goal {query.goal_id[:100]!a} in this plan"
-                + (
-                    f"; there are: {', '.join(known[:30])}{', …' if len(known) > 30 else ''}."
-                    if known
-                    else ": it has none with a number."
-                )
-            ) from error
+        goal = _named(forest, query.goal_id)
     else:
         return frozenset((None,)) if query.without_goal else None
     below = forest.descendants(goal.id) if query.descendants else ()
     return frozenset((goal.id, *(one.id for one in below)))
 
 
+def _named(forest: GoalForest, goal_id: str) -> Goal:
+    """Return the goal with an id, else with a display number that cannot be an id. Raises NotFound.
+
+    A bare number is always an id, as payloads have it: whether the id exists must not change what it means.
+    """
+    goal = forest.goals.get(goal_id)
+    if goal is not None:
+        return goal
+    if not goal_id.isdecimal():
+        return _numbered(forest, goal_id)
+    raise NotFound(
+        f"There is no goal with the id {goal_id[:100]!a} in this plan. To ask for the goal that is shown as number "
+        f"{goal_id[:100]}, use number={goal_id[:100]} or goal_id=%23{goal_id[:100]}."
+    )
+
+
+def _numbered(forest: GoalForest, number: str) -> Goal:
+    try:
+        return forest.find(number)
+    except PlanError as error:
+        # The plan's own words are for a model, which could add one.
+        known = list(forest.numbers().values())
+        raise NotFound(
+            f"There is no goal {number[:100]!a} in this plan"
+            + (
+                f"; there are: {', '.join(known[:30])}{', …' if len(known) > 30 else ''}."
+                if known
+                else ": it has none with a number."
+            )
+        ) from error
+
+
 def _of_goals(query: MessageQuery) -> bool:
-    return query.goal_id is not None or query.internal_goal_id is not None or query.without_goal
+    named = (query.goal_id, query.number, query.internal_goal_id)
+    return any(name is not None for name in named) or query.without_goal

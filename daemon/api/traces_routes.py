@@ -82,9 +82,17 @@ def trace_routes(reader: TraceReader) -> APIRouter:
     )
     async def messages(
         trace_id: TraceId,
-        goal_id: Annotated[str | None, Query(description="Display number of a goal, e.g. 2.1.")] = None,
+        goal_id: Annotated[
+            str | None,
+            Query(
+                description="Id of a goal as answers have it, e.g. 4; or its display number as #4 (%234) or 2.1."
+            ),
+        ] = None,
+        number: Annotated[
+            str | None, Query(description="Display number of a goal, e.g. 4 or 2.1; goes before goal_id.")
+        ] = None,
         internal_goal_id: Annotated[
-            str | None, Query(description="Or its internal id: abandoned goals have no number.")
+            str | None, Query(description="Id of a goal, never a number; goes before both.")
         ] = None,
         branch_id: BranchOf = None,
         role: Role | None = None,
@@ -101,6 +109,7 @@ def trace_routes(reader: TraceReader) -> APIRouter:
     ) -> Response:
         query = MessageQuery(
             goal_id=goal_id,
+            number=number,
             internal_goal_id=internal_goal_id,
             branch_id=branch_id,
             role=role,

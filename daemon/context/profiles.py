@@ -60,17 +60,17 @@ def profile_for(
     compact_at: int | None = None,
     keep_steps: int | None = None,
 ) -> ContextProfile:
-    """The profile ``name`` on a model that takes ``window`` tokens; the answer's ``max_tokens`` must fit in too.
+    """Return the profile ``name`` on a model that takes ``window`` tokens; the answer's ``max_tokens`` must fit in too.
 
-    ``init`` and ``execute`` have the numbers of seed 001, scaled down on a smaller model; every other agent compacts
-    at 75 % of a window up to 200 000 tokens and at 70 % of a larger one.
+    ``init`` compacts at 75 % of at most 200 000 tokens, however large the window is, and ``execute`` at 70 % of the
+    whole window. Every other agent compacts at 75 % of a window up to 200 000 tokens and at 70 % of a larger one.
     """
     base = {"init": INIT, "execute": EXECUTE}.get(name)
     if base is None:
         steps = 3 if window <= 200_000 else 5
         base = ContextProfile(name, window, int(window * (0.75 if window <= 200_000 else 0.7)), steps)
     share = base.compact_at / base.window
-    taken = min(base.window, window)
+    taken = min(base.window, window) if name == INIT.name else window
     trigger = min(int(taken * share), room(window, max_tokens))
     return replace(
         base,

@@ -1,4 +1,4 @@
-"""The system prompt in layers: agent, provider, environment, the user's own instructions (source: mission M6).
+"""The system prompt in layers: agent, provider, environment, project map, the user's own instructions, hooks.
 
 Each layer is the same from call to call within a turn and, unless somebody changed an instruction file, the agent or
 the model, from turn to turn: whatever changes (the plan, what the person did) travels elsewhere.
@@ -63,29 +63,41 @@ class Layer:
     """A part of the system prompt and where it comes from, for people who want to see why."""
 
     name: str
-    """``agent``, ``provider``, ``environment``, ``instructions <path>`` or ``untrusted instructions <path>``."""
+    """``agent``, ``provider``, ``environment``, ``project``, ``instructions <path>``, ``untrusted instructions <path>``
+    or ``hooks``."""
     text: str
 
 
 def prompt_layers(
-    agent_prompt: str, model: str, environment: Environment, user_folder: Path, *, trusted: bool = True
+    agent_prompt: str,
+    model: str,
+    environment: Environment,
+    user_folder: Path,
+    *,
+    trusted: bool = True,
+    project: str = "",
+    hooks: str = "",
 ) -> list[Layer]:
     """All layers in order, the instruction files read from the disk: call it from a thread.
 
     The agent layer ends with what every agent has to know of its context. ``model`` is the whole ``provider/model``.
-    ``trusted``: the person trusts the workspace's folder; without that its instruction files are information. Never
-    raises: what cannot be read is left out.
+    ``trusted``: the person trusts the workspace's folder; without that its instruction files are information.
+    ``project``: the map of the project. ``hooks``: what hooks add. Never raises: what cannot be read is left out.
     """
     layers = [
         Layer("agent", f"{agent_prompt}\n\n{_shared()}"),
         Layer("provider", provider_prompt(model)),
         Layer("environment", environment.text()),
     ]
+    if project:
+        layers.append(Layer("project", project))
     instructions = read_instructions(environment.workspace, user_folder)
     for path, text in instructions.items():
         obeyed = trusted or is_own(path, user_folder)
         name = "instructions" if obeyed else UNTRUSTED
         layers.append(Layer(f"{name} {path}", instruction_block(path, text, trusted=obeyed)))
+    if hooks:
+        layers.append(Layer("hooks", hooks))
     return layers
 
 

@@ -17,6 +17,7 @@ OURS = (
     "earlier_attempts",
     "instructions",
     "untrusted_instructions",
+    "project_map",
     "compact_summary",
     "init_to_execute_context",
     "execute_to_init_context",

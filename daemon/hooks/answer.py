@@ -15,6 +15,7 @@ from tools.cutting import head
 HookName = Literal[
     "session.start",
     "session.end",
+    "prompt.system",
     "prompt.submit",
     "tool.execute.before",
     "tool.execute.after",
@@ -35,6 +36,7 @@ MAX_CONTEXT = 20_000
 """Characters."""
 
 _KEYS: Mapping[HookName, frozenset[str]] = {
+    "prompt.system": frozenset({"context"}),
     "prompt.submit": frozenset({"decision", "reason", "context"}),
     "tool.execute.before": frozenset({"decision", "reason", "arguments", "context"}),
     "compaction.before": frozenset({"context"}),

@@ -37,7 +37,7 @@ DRAIN_S = 2.0
 """How long the end of a session waits for that."""
 TAG = "hook_context"
 """In which the model reads what hooks say, see daemon.context.tags."""
-_IN_CHILDREN = frozenset({"tool.execute.before", "tool.execute.after", "compaction.before"})
+_IN_CHILDREN = frozenset({"prompt.system", "tool.execute.before", "tool.execute.after", "compaction.before"})
 """What hooks are told of branches and sub-agents: all that guards. The rest is about the person's own session, which
 has the questions of its children, too."""
 _CODE = "hook"
@@ -74,6 +74,7 @@ class SessionHooks:
     """Of one session. Made with it; holds nothing as long as there are no hooks."""
 
     __slots__ = (
+        "_added",
         "_closed",
         "_dropped",
         "_ready",
@@ -93,6 +94,8 @@ class SessionHooks:
         self._ready = False
         self._closed = False
         self._dropped = 0
+        self._added: tuple[dict[str, str], str] | None = None
+        """What hooks add to the system prompt, and for whom."""
         self.begun = False
         """The session is at work; see ``begin``."""
         self.under_check: tuple[QueuedPrompt, ...] = ()
@@ -167,6 +170,21 @@ class SessionHooks:
                 self._session.refused(prompt.prompt_id, said.refusal)
             else:
                 yield prompt, files, said.context
+
+    async def prompting(self) -> str:
+        """Return what hooks add to the system prompt, in tags; empty for nothing.
+
+        They are asked once for an agent and a model, because another answer would void the provider's cache.
+        """
+        if not self._ready:
+            await self.learn()
+        if not self.wants("prompt.system"):
+            return ""
+        asked_for = {"agent": self._session.agent.name, "model": self._session.model}
+        if self._added is None or self._added[0] != asked_for:
+            said = await self._ask("prompt.system", dict(asked_for))
+            self._added = (asked_for, said.context)
+        return self._added[1]
 
     async def compacting(self, reason: str, tokens: int, instructions: str) -> str:
         """What is to be said to the model that sums up, in tags; empty for nothing."""

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 from daemon.agents.loader import UnknownAgent
 from daemon.context.marks import Marks
 from daemon.context.profiles import ContextProfile, answer_tokens, profile_for
+from daemon.context.project_map import project_map
 from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, system_blocks
 from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.context.window import Window, build_window
+from daemon.explore.check_command import find_test_command
 from daemon.loop.budget import budget_of
 from daemon.loop.offered import described, is_offered
 from daemon.model.messages import Usage
 from daemon.model.meters import GoalMeter, Meter, Metered
+from daemon.permission.rules import RuleSet
 from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import PlanTree
 from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
@@ -46,13 +49,18 @@ class Assembly:
         self._state = session.state
 
     async def prepare(self) -> None:
-        """Read the instruction files; at the start of each turn, and before a session at rest is looked at."""
-        session = self._session
-        session.layers = await asyncio.to_thread(self._read_layers)
+        """Read the instruction files; at the start of each turn, and before a session at rest is looked at.
 
-    def _read_layers(self) -> list[Layer]:
+        The map of the project and the words of hooks are asked for once, so that the provider's cache stays.
+        """
+        session = self._session
+        await asyncio.to_thread(self._read_agents)
+        rules = session.rules
+        hooks = await session.hooks.prompting()
+        session.layers = await asyncio.to_thread(self._read_layers, rules, hooks)
+
+    def _read_layers(self, rules: RuleSet, hooks: str) -> list[Layer]:
         services = self._session.services
-        self._read_agents()
         environment = Environment.of(services.workspace, services.now().date())
         return prompt_layers(
             self._session.agent.prompt_for(self._session.config.settings.plan_front),
@@ -60,7 +68,28 @@ class Assembly:
             environment,
             services.user_folder,
             trusted=self._session.trust == "trusted",
+            project=self._project(rules),
+            hooks=hooks,
         )
+
+    def _project(self, rules: RuleSet) -> str:
+        """Return the map of the project, drawn once for an agent with the same rules of configuration files."""
+        session = self._session
+        config, root = session.config, session.services.workspace
+        drawn_for = (
+            session.agent.name,
+            config.base_rules,
+            config.workspace_rules,
+            config.settings.test_command,
+        )
+        if session.project is None or session.project[0] != drawn_for:
+            command = config.settings.test_command
+            command = find_test_command(root) if command is None else command
+            session.project = (
+                drawn_for,
+                project_map(root, lambda path, folder: _visible(rules, path, folder), command),
+            )
+        return session.project[1]
 
     def _read_agents(self) -> None:
         """Files of agents may have come, changed or gone; the client that prompts says whether the folder's count."""
@@ -232,6 +261,12 @@ class Assembly:
                 if goal_id in self._state.plan.goals
             ),
         )
+
+
+def _visible(rules: RuleSet, path: str, folder: bool) -> bool:
+    """Whether the model may learn the name of a file or folder without a question."""
+    permissions = ("read", "ls") if folder else ("read",)
+    return all(rules.decide(permission, path).action == "allow" for permission in permissions)
 
 
 def _chain(plan: PlanTree, goal_id: str | None) -> list[str]:

@@ -124,6 +124,8 @@ class LiveSession:
         """The message that is coming in right now."""
         self.layers: list[Layer] = []
         """The system prompt as the last turn began with it; see Assembly.prepare."""
+        self.project: tuple[tuple[object, ...], str] | None = None
+        """The map of the project, and what it was drawn for; see Assembly."""
         self.agents: Found | None = None
         """The agents there are, as the last turn began with them."""
         self.frame: tuple[list[Layer], tuple[str, ...], int] | None = None

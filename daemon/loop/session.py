@@ -95,8 +95,9 @@ class Session(LiveSession):
 
     @property
     def model(self) -> str:
-        """The model that answers: the session's own, or the default."""
-        return self.state.trace.model or self.default_model
+        """The model that answers: the session's own, else the one that the settings give its agent, or the default."""
+        settings = self.config.settings
+        return self.state.trace.model or settings.models.get(self.agent.name) or self.default_model
 
     @property
     def running(self) -> bool:

@@ -27,7 +27,6 @@ from daemon.context.windowing.notes import GO_ON
 from daemon.model.events import ModelRetry
 from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage, added
 from daemon.provider.base import Complete, ModelRequest, PromptMessage, ProviderError, Retry, SystemBlock
-from daemon.provider.pricing import model_info
 
 if TYPE_CHECKING:
     from daemon.loop.assembly import Assembly
@@ -113,9 +112,10 @@ class SummingUp:
         session = self._session
         found = () if session.agents is None else session.agents.agents
         other = next((one for one in found if one.name == COMPACTION), None)
-        if other is None or other.model in ("", session.model):
+        model = "" if other is None else other.model_by(session.config.settings.models)
+        if other is None or model in ("", session.model):
             return "", ""
-        self._model = other.model
+        self._model = model
         self._system = (SystemBlock(other.prompt or load_agent(COMPACTION).prompt),)
         try:
             text, problem = await self._asked(prompt, agent, profile)
@@ -123,7 +123,7 @@ class SummingUp:
             text, problem = "", str(error)
         if not text:
             session.tell_once(
-                f"The model of the agent {COMPACTION}, {other.model}, could not sum up; {session.model} does. {problem}"
+                f"The model of the agent {COMPACTION}, {model}, could not sum up; {session.model} does. {problem}"
             )
         self._model, self._system = session.model, ()
         return text, ""
@@ -174,7 +174,9 @@ class SummingUp:
 
     def _takes(self, profile: ContextProfile) -> int:
         """Tokens that the model which is asked takes."""
-        return min(profile.window, model_info(self._model).context_window) if self._system else profile.window
+        if not self._system:
+            return profile.window
+        return min(profile.window, self._session.services.models.window(self._model, self._session.env))
 
     def _fitting(self, takes: int, answer: int, prompt: str) -> int:
         """Estimated tokens of messages that fit beside everything else. A little less, because estimates err."""

@@ -17,6 +17,7 @@ from daemon.loop.call_times import CallTimes
 from daemon.loop.compacting import Compactor
 from daemon.loop.doom import Repeat
 from daemon.loop.history_marks import mark_history
+from daemon.loop.mentions import EXECUTED, NOT_DONE, calls_of, prompt_parts
 from daemon.loop.notes import LATE_DIAGNOSTICS, notes_text
 from daemon.loop.offered import belongs, depth, not_there, tell_of_agents
 from daemon.loop.recording import Recorder, new_message_id
@@ -45,7 +46,6 @@ from daemon.model.messages import (
     ReasoningPart,
     StopReason,
     SubtaskPart,
-    TextPart,
     ToolCallPart,
     ToolResultPart,
     Usage,
@@ -96,7 +96,6 @@ class Turn:
         self._estimated = 0
         self._asked_for = 0
         """Tokens that the last request allowed for the answer."""
-        self._model = session.model
         from daemon.planner.driver import Driver  # with the tools, see Daemon.load_tools
 
         self._driver = Driver(self, session, planner)
@@ -107,6 +106,10 @@ class Turn:
         self._worked = False
         """Calls of this turn were run."""
         self._nudges = 0
+        self._subtasks: list[SubtaskPart] = []
+        """Tasks that the user's prompts gave to sub-agents, and that are still to be started."""
+        self._by_user: set[str] = set()
+        """Ids of the calls that were made for them."""
         self._asking = False
         """A plan is asked for: calls are answered, and not run."""
 
@@ -116,7 +119,10 @@ class Turn:
         ``context``: what hooks have to say to the model with it.
         """
         self._prompt = text
+        agent = self._session.agent
         message = self._add_user(text, attachments, context, task=depth(self._session) > 0)
+        if self._session.agent is not agent:
+            self._driver = self._driver.anew()
         if self._session.parent is None:
             # A child has one prompt: what stands before it is not past, but given to it.
             mark_history(self._session, self._assembly, message.sequence)
@@ -183,7 +189,7 @@ class Turn:
 
     async def between(self) -> str:
         """See TurnRuns."""
-        steered = self._session.take_steered()
+        steered, agent = self._session.take_steered(), self._session.agent
         if steered and self._session.hooks.wants("prompt.submit"):
             async for prompt, files, context in self._session.hooks.passing(steered):
                 self._add_user(prompt.text, files, context)
@@ -191,14 +197,35 @@ class Turn:
             for prompt, files in steered:
                 self._add_user(prompt.text, files)
         self._session.queue_stored()
+        if self._session.agent is not agent:
+            await self._assembly.prepare()
         if self._session.eyes.owed:
             await self._tell_late()
         if self._state.notes:
             self._add_user("", ())  # something happened meanwhile that the model is to know
         if over := run_over(self._session) or await keep_budget(self._session):
             return over
+        if self._subtasks and (refused := await self._run_subtasks()):
+            return refused
         await self._compactor.make_room()
         return ""
+
+    async def _run_subtasks(self) -> str:
+        """Start the sub-agents that the user's prompts ask for; return why the turn must end, or an empty text."""
+        calls = calls_of(self._subtasks)
+        self._subtasks.clear()
+        self._by_user.update(call.id for call in calls)
+        message_id = self.new_message_id()
+        finish = FinishPart(reason="tool_use", time=self._services.now())
+        self._record.add(
+            "assistant",
+            (*calls, finish),
+            goal_id=self._goal_of_step,
+            message_id=message_id,
+            tokens=sum(map(part_tokens, calls)),
+        )
+        outcome = await run_calls(self, list(calls))
+        return "" if outcome.stop == "tool_use" else outcome.detail or NOT_DONE
 
     async def ask(self) -> StepOutcome:
         """See TurnRuns."""
@@ -407,7 +434,7 @@ class Turn:
         if self._asking:
             return ToolResult(NOT_RUN, title="not run", is_error=True, metadata={"not_run": True})
         tool = self._services.tools.get(call.name)
-        if tool is None or not belongs(self._session, call.name):
+        if tool is None or not (call.id in self._by_user or belongs(self._session, call.name)):
             offered = [spec.name for spec in self._assembly.tool_specs()]
             words = not_there(self._session, call.name, offered)
             return ToolResult(words, title="unknown tool", is_error=True)
@@ -447,6 +474,11 @@ class Turn:
 
     # -- recording --
 
+    @property
+    def _model(self) -> str:
+        """The model of the next request; a hand-over between two steps may bring another agent, with its own."""
+        return self._session.model
+
     def for_goal(self, goal_id: str | None) -> None:
         """What is recorded from now on belongs to this goal (after a crash)."""
         self._goal_of_step = goal_id
@@ -461,12 +493,18 @@ class Turn:
     def _add_user(
         self, text: str, attachments: Sequence[FilePart], context: str = "", *, task: bool = False
     ) -> Message:
-        said = SubtaskPart(agent=self._session.agent.name, prompt=text) if task else TextPart(text=text)
-        parts: tuple[Part, ...] = (*((said,) if text else ()), *attachments)
+        if task:
+            said: tuple[Part, ...] = (SubtaskPart(agent=self._session.agent.name, prompt=text),)
+        else:
+            said = prompt_parts(self._session, text)
+            self._subtasks += [part for part in said if isinstance(part, SubtaskPart)]
+        parts: tuple[Part, ...] = (*said, *attachments)
         if notes := notes_text(self._state.notes):
             parts = (*parts, NotePart(text=notes))
         if context:
             parts = (*parts, NotePart(text=context))
+        if not task and any(isinstance(part, SubtaskPart) for part in said):
+            parts = (*parts, NotePart(text=EXECUTED))
         return self._record.add(
             "user", parts, goal_id=self._state.plan.current_id, tokens=sum(map(part_tokens, parts))
         )

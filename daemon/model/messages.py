@@ -102,11 +102,18 @@ class ToolResultPart(Model):
 
 
 class SubtaskPart(Model):
-    """A sub-agent's task, handed over as a user message."""
+    """A sub-agent's task: the first message of the sub-agent, or the prompt of a user who started one."""
 
     type: Literal["subtask"] = "subtask"
     agent: str
     prompt: str
+
+
+class AgentPart(Model):
+    """The user's prompt switched the session to this agent."""
+
+    type: Literal["agent"] = "agent"
+    agent: str
 
 
 class NotePart(Model):
@@ -154,6 +161,7 @@ Part = Annotated[
     | ToolResultPart
     | NotePart
     | SubtaskPart
+    | AgentPart
     | CompactionPart
     | FinishPart,
     Field(discriminator="type"),
@@ -238,4 +246,5 @@ def describe(role: Role, content: Iterable[Part]) -> str:
     calls = [part.name for part in parts if isinstance(part, ToolCallPart)]
     if calls:
         return "tool call: " + ", ".join(calls)
-    return next((part.name for part in parts if isinstance(part, FilePart)), "")
+    task = next((part.prompt.strip() for part in parts if isinstance(part, SubtaskPart)), "")
+    return task or next((part.name for part in parts if isinstance(part, FilePart)), "")

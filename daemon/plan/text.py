@@ -35,7 +35,7 @@ class _Detail:
     """How much is told."""
 
     summary: int = 80
-    """Characters of a summary; 0: none. The whole of it stands in the context."""
+    """Characters of a summary; 0: none. The whole of it stands in the context, until a full compaction."""
     description: int = MAX_DESCRIPTION
     below_done: bool = False
     """Goals below completed ones."""
@@ -62,6 +62,10 @@ _LESS_AND_LESS = (
 )
 
 
+_WITH_LONG_SUMMARIES = (_Detail(240), _Detail(120))
+"""How much of the plan in a request is told while there is room."""
+
+
 def plan_to_prompt(tree: PlanTree) -> str:
     """``## Current Plan`` with mission, current goal and progress, in at most ``MAX_PLAN`` characters.
 
@@ -73,7 +77,7 @@ def plan_to_prompt(tree: PlanTree) -> str:
     if tree.current_id is not None and (number := tree.number_of(tree.current_id)) is not None:
         head.append(f"**Current**: {number} {tree.goals[tree.current_id].description}")
     taken = sum(map(len, head)) + len(head) + len("\n**Progress**:\n")
-    progress = _bounded(tree, _LESS_AND_LESS, MAX_PLAN - taken)
+    progress = _bounded(tree, (*_WITH_LONG_SUMMARIES, *_LESS_AND_LESS), MAX_PLAN - taken)
     return plain("\n".join([*head, "", "**Progress**:", *progress] if progress else head))
 
 

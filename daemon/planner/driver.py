@@ -90,7 +90,7 @@ class Driver:
         self._session = session
         self._tree = session.state.plan
         self._recorder = Recorder(session)
-        self._wanted = planner
+        self._wanted: PromptPlanner | None = planner
         self._course = Course(self._mode(planner))
         self._failures = Failures(len(session.state.messages))
         self._given_up: set[str] = set()
@@ -107,6 +107,10 @@ class Driver:
         )
         # A wish for a plan ends with the plan, whoever makes it.
         return "in_loop" if (session.parent is not None or plans_only) and mode != "replan" else mode
+
+    def anew(self) -> Driver:
+        """Return the driver of the same turn for the agent that the session has now."""
+        return Driver(self._turn, self._session, self._wanted)
 
     async def run(self) -> tuple[StopReason, str]:
         """The turn, from its prompt. Raises as the loop does."""

@@ -32,7 +32,7 @@ async def client_command(args: argparse.Namespace) -> int:
         return await _trace(args, console)
     if args.command in ("permissions", "mode", "trust", "jobs"):
         return await _permissions(args, console)
-    if args.command in ("context", "compact", "budget"):
+    if args.command in ("context", "compact", "budget", "handover"):
         return await _context(args, console)
     if args.command == "doctor":
         from lsp_bridge.terminal.doctor import DoctorOptions, doctor
@@ -67,6 +67,7 @@ async def _run(args: argparse.Namespace, console: Console) -> int:
         agent=args.agent,
         mode=args.mode,
         planner=args.planner,
+        steer=args.steer,
         session=args.session,
         resume_last=args.resume_last,
         yes=args.yes,
@@ -167,6 +168,9 @@ async def _context(args: argparse.Namespace, console: Console) -> int:
 
     from lsp_bridge.terminal import limits
 
+    if args.command == "handover":
+        taken = limits.HandOverOptions(args.workspace, args.agent, args.session, args.json)
+        return await limits.hand_over(taken, launcher_for(args), console)
     if args.command == "compact":
         kept = limits.CompactOptions(args.workspace, args.session, args.keep, args.json)
         return await limits.compact(kept, launcher_for(args), console)

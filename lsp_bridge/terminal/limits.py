@@ -1,4 +1,4 @@
-"""``goalwright compact`` and ``goalwright budget``: what a session holds, and what it may cost."""
+"""``goalwright compact``, ``budget``, ``handover``: what a session holds, what it may cost, who goes on with it."""
 
 from __future__ import annotations
 
@@ -37,6 +37,16 @@ class CompactOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class HandOverOptions:
+    """``agent``: ``init`` or ``execute``. ``session`` None: the newest of this user."""
+
+    workspace: Path
+    agent: str
+    session: str | None = None
+    json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetOptions:
     """``changes``: new limits by field of ``LIMITS``, None for no limit; without any, the limits are shown."""
 
@@ -61,6 +71,23 @@ async def compact(options: CompactOptions, launcher: Launcher, console: Console)
         freed = f" ({share(before - after, before)} less)" if after < before else ""
         told = f"The context has about {before:,} → {tokens(after)}{freed}."
         console.write(f"{clean(string(done.get('detail'))) or told}\n")
+
+    return await about_session(
+        options.workspace, options.session, launcher, console, work, as_json=options.json
+    )
+
+
+async def hand_over(options: HandOverOptions, launcher: Launcher, console: Console) -> int:
+    """Begin the session of the other agent, print its id, and return the exit code."""
+
+    async def work(asked: Asked) -> None:
+        begun = await asked.request("goalwright/session/handover", agent=options.agent)
+        if options.json:
+            console.write(json.dumps(begun) + "\n")
+            return
+        new = shown_line(string(mapping(mapping(begun.get("session")).get("trace")).get("traceId")))
+        console.write(f"Session {new} begins with what session {shown_line(asked.session)} knows.\n")
+        console.write(f'Go on: goalwright run --session {new} "…"\n')
 
     return await about_session(
         options.workspace, options.session, launcher, console, work, as_json=options.json

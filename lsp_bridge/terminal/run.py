@@ -50,6 +50,8 @@ class RunOptions:
     mode: str | None = None
     """What passes unasked; None: as the session has it."""
     planner: str | None = None
+    steer: bool = False
+    """Give the task to a running turn at its next step, instead of waiting for the end of the turn."""
     """How this task is planned; None: by the setting."""
     session: str | None = None
     """Go on with this session."""
@@ -228,6 +230,8 @@ class _Run:
         params = {"sessionId": session_id, "text": options.task, "promptId": self._prompt_id}
         if options.planner:
             params["planner"] = options.planner
+        if options.steer:
+            params["whenBusy"] = "steer"
         self._sent = True
         prompt = asyncio.create_task(client.request("goalwright/session/prompt", params))
         approving = asyncio.create_task(self._approver.work())
@@ -346,7 +350,8 @@ class _Run:
         elif name == "queue_changed" and self._sent and not self._started:
             waiting = [string(item.get("promptId")) for item in mappings(event.get("queue"))]
             if self._prompt_id in waiting:
-                self._note("waiting for the session's running turn to end …")
+                until = "take it at its next step" if self._options.steer else "end"
+                self._note(f"waiting for the session's running turn to {until} …")
 
     def _asked(self, request: dict[str, Any]) -> None:
         # A script answers for its own turn, and for one that nobody else is there for; a person for anybody's.

@@ -15,7 +15,7 @@ PATHS = {
     "list": "/api/traces",
     "trace": "/api/traces/{id}",
     "messages": "/api/traces/{id}/messages",
-    "messages-of-a-goal": "/api/traces/{id}/messages?goal_id=1",
+    "messages-of-a-goal": "/api/traces/{id}/messages?number=1",
     "messages-of-a-branch": "/api/traces/{id}/messages?branch_id=A",
     "branch": "/api/traces/{id}/branches/A",
     "subagent": "/api/traces/{id}/branches/s1",

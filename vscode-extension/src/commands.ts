@@ -12,7 +12,7 @@ import type { Installation } from "./daemon/install";
 import { ACTIONS, asProblem } from "./daemon/problems";
 import type { Review } from "./diff/review";
 import { proposedBy } from "./diff/uris";
-import { buildPlan, newSessionWith, replan } from "./explore/agents";
+import { buildPlan, handOver, newSessionWith, replan } from "./explore/agents";
 import type { Explorations } from "./explore/explorations";
 import { branchActions } from "./explore/menu";
 import type { Records } from "./explore/record";
@@ -57,6 +57,7 @@ export function registerCommands(parts: Parts): vscode.Disposable {
       await chat.focus();
     },
     newSessionWith: () => newSessionWith(parts),
+    handOver: () => handOver(parts),
     buildPlan: () => buildPlan(parts),
     replan: () => replan(parts),
     ...branchActions(parts),

@@ -73,6 +73,7 @@ export type Part =
   | ToolResultPart
   | NotePart
   | SubtaskPart
+  | AgentPart
   | CompactionPart
   | FinishPart;
 
@@ -142,6 +143,12 @@ export interface AgentListParams {
 export interface AgentListResult {
   agents: AgentInfo[];
   problems: string[];
+}
+
+/** The user's prompt switched the session to this agent. */
+export interface AgentPart {
+  type: "agent";
+  agent: string;
 }
 
 /** Open the trace API (REST, WebSocket, web page) of this workspace, if it is not open yet. */
@@ -1694,7 +1701,7 @@ export interface SubagentStarted {
   subagent: SubagentMeta;
 }
 
-/** A sub-agent's task, handed over as a user message. */
+/** A sub-agent's task: the first message of the sub-agent, or the prompt of a user who started one. */
 export interface SubtaskPart {
   type: "subtask";
   agent: string;

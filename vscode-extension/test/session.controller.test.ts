@@ -79,6 +79,14 @@ test("the first prompt makes the session, loads it and is remembered", async () 
   assert.deepEqual(sessions.outbox, []);
 });
 
+test("a prompt waits for the end of the running turn, or for its next step when it steers", async () => {
+  const { daemon, sessions } = make();
+  await sessions.prompt("one");
+  await sessions.prompt("two", "steer");
+  const sent = daemon.asked.filter(([name]) => name === "session/prompt").map(([, params]) => [params["text"], params["whenBusy"]]);
+  assert.deepEqual(sent, [["one", "queue"], ["two", "steer"]]);
+});
+
 test("what happens while a session is being loaded is not lost", async () => {
   const { daemon, sessions } = make();
   let answer: (value: unknown) => void = () => undefined;

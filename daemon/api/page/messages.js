@@ -317,6 +317,8 @@ function partElement(part) {
       return h("p", { class: "note" }, `File: ${text("name")}`, ...images([part]));
     case "subtask":
       return folded(`Task for ${text("agent")}`, text("prompt"), "call");
+    case "agent":
+      return h("p", { class: "note" }, `Agent: ${text("agent")}`);
     case "note":
       return folded("Told to the model", text("text"), "reasoning");
     case "compaction":

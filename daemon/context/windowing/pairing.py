@@ -169,6 +169,10 @@ def _sent(
         elif part.type == "subtask":
             if part.prompt.strip():
                 parts.append(TextPart(text=part.prompt))
+        elif part.type == "agent":
+            parts.append(
+                NotePart(text=f"From here on you are the agent {part.agent}: the user switched to it.")
+            )
         elif part.type == "compaction":
             mark = part
     return tuple(parts), tuple(calls), mark

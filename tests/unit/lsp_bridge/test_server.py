@@ -26,7 +26,7 @@ from lsp_bridge.handshake import (
     UNKNOWN_SESSION,
 )
 from tests.fakes.bridge import Door, Raw, choose, served
-from tests.fakes.models import Call, Hold
+from tests.fakes.models import Call, FakeModels, Hold
 from tests.fakes.waiting import until
 
 ALLOW = {"permission": {"*": "allow"}}
@@ -851,3 +851,18 @@ async def test_files_outside_of_the_workspace_are_asked_for_by_name(tmp_path: Pa
         reply = {"requestId": request["requestId"], "reply": "once"}
         await client.request("goalwright/permission/reply", reply)
         assert (await client.answer(number))["stopReason"] == "end_turn"
+
+
+async def test_a_clients_models_of_agents_hold_for_its_sessions_and_are_shown() -> None:
+    models = FakeModels("Planned.")
+    async with served(models=models) as door:
+        client = await door.client(settings={"models": {"plan": "fake/planner"}})
+        begun = await client.request("goalwright/session/new", {"agent": "plan"})
+        assert begun["session"]["model"] == "fake/planner"
+        session_id = begun["session"]["trace"]["traceId"]
+        await client.answer(prompt(client, session_id))
+        assert models.models == ["fake/planner"]
+        listed = await client.request("goalwright/session/list", {})
+        assert [session["model"] for session in listed["sessions"]] == ["fake/planner"]
+        agents = (await client.request("goalwright/agent/list", {}))["agents"]
+        assert {agent["name"]: agent["model"] for agent in agents}["plan"] == "fake/planner"

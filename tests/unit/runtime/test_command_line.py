@@ -79,6 +79,7 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> No
         "context",
         "compact",
         "budget",
+        "handover",
         "permissions",
         "mode",
         "trust",

@@ -13,7 +13,14 @@ from daemon.cli import parse
 from lsp_bridge.terminal.amounts import money, share, tokens
 from lsp_bridge.terminal.context import ContextOptions, context
 from lsp_bridge.terminal.dispatch import limits_of
-from lsp_bridge.terminal.limits import BudgetOptions, CompactOptions, budget, compact
+from lsp_bridge.terminal.limits import (
+    BudgetOptions,
+    CompactOptions,
+    HandOverOptions,
+    budget,
+    compact,
+    hand_over,
+)
 from lsp_bridge.terminal.plan import GoalOptions, GoalsOptions, goal, goals
 from tests.fakes.daemon_server import FakeDaemon
 from tests.fakes.terminal import Terminal
@@ -307,6 +314,22 @@ async def test_a_compaction_without_words_is_told_in_numbers(terminal: Terminal)
     terminal.answer("goalwright/session/compact", {"before": 10_000, "after": 2_000})
     await compact(CompactOptions(terminal.workspace), terminal.launcher, terminal.console)
     assert terminal.lines == ["The context has about 10,000 → 2,000 tokens (80 % less)."]
+
+
+async def test_a_session_is_handed_over_and_the_new_one_is_named(terminal: Terminal) -> None:
+    begun = {"session": {"trace": {"traceId": "s2", "agent": "execute"}}}
+    terminal.answer("goalwright/session/handover", begun)
+    args = parse(["handover", "execute", "s1"])
+    assert (args.command, args.agent, args.session) == ("handover", "execute", "s1")
+    options = HandOverOptions(terminal.workspace, args.agent, args.session)
+    assert await hand_over(options, terminal.launcher, terminal.console) == 0
+    assert terminal.lines == [
+        "Session s2 begins with what session s1 knows.",
+        'Go on: goalwright run --session s2 "…"',
+    ]
+    assert terminal.fake.params("goalwright/session/handover") == [{"sessionId": "s1", "agent": "execute"}]
+    with pytest.raises(SystemExit):
+        parse(["handover", "build"])
 
 
 async def test_limits_are_shown_and_set_without_losing_the_others(terminal: Terminal) -> None:

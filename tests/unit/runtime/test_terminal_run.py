@@ -699,6 +699,21 @@ async def test_ctrl_c_while_a_question_is_open_takes_it_back(terminal: Terminal)
     assert terminal.fake.params("goalwright/permission/reply") == []
 
 
+async def test_a_steered_task_is_given_to_the_running_turn_and_its_end_ends_the_run(
+    terminal: Terminal,
+) -> None:
+    async def prompt(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        queue = [{"promptId": params["promptId"], "text": params["text"], "steer": True}]
+        terminal.fake.event("s1", "queue_changed", queue=queue)
+        terminal.fake.event("s1", "queue_changed", queue=[])
+        return {"promptId": params["promptId"], "stopReason": "end_turn"}
+
+    terminal.fake.handlers |= {"goalwright/session/prompt": prompt}
+    assert await terminal.run(session="s1", steer=True) == 0
+    assert "waiting for the session's running turn to take it at its next step" in terminal.text
+    assert terminal.fake.params("goalwright/session/prompt")[0]["whenBusy"] == "steer"
+
+
 async def test_ctrl_c_on_a_waiting_prompt_leaves_the_turn_of_the_other_client_alone(
     terminal: Terminal,
 ) -> None:

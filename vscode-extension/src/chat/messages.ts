@@ -70,7 +70,7 @@ export type ToWebview =
 
 export type FromWebview =
   | { type: "ready" }
-  | { type: "prompt"; text: string }
+  | { type: "prompt"; text: string; steer?: boolean }
   | { type: "cancel" }
   | { type: "reply"; requestId: string; answer: Answer }
   | { type: "openDiff"; requestId: string; path?: string; quietly?: boolean }

@@ -139,7 +139,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         this.postAll();
         return this.giveFocus();
       case "prompt":
-        return sessions.prompt(message.text);
+        return sessions.prompt(message.text, message.steer ? "steer" : "queue");
       case "cancel":
         return sessions.cancel();
       case "reply":

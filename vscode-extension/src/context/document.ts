@@ -90,6 +90,8 @@ function partLines(part: Part): string[] {
       return [`File \`${oneLine(part.name)}\` (${oneLine(part.mediaType)})`];
     case "subtask":
       return [`Task for \`${oneLine(part.agent)}\`:`, fence(part.prompt)];
+    case "agent":
+      return [`Switches to the agent \`${oneLine(part.agent)}\`.`];
     case "compaction":
     case "finish":
       return [];

@@ -34,7 +34,13 @@ function daemonSettings(): Record<string, unknown> {
   const model = setting("model");
   const mode = configuredMode();
   const sandbox = vscode.workspace.getConfiguration("goalwright").get<string>("sandbox", UNSET);
-  return { ...(model ? { model } : {}), ...(mode ? { mode } : {}), ...(sandbox === UNSET ? {} : { sandbox }) };
+  const models = vscode.workspace.getConfiguration("goalwright").get<Record<string, string>>("models", {});
+  return {
+    ...(model ? { model } : {}),
+    ...(Object.keys(models).length > 0 ? { models } : {}),
+    ...(mode ? { mode } : {}),
+    ...(sandbox === UNSET ? {} : { sandbox }),
+  };
 }
 
 /** `~` and `${workspaceFolder}` written out, as people are used to in settings that hold a path. */

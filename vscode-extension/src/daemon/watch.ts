@@ -24,7 +24,7 @@ export function watchSurroundings({ daemon, sessions, history, installation, log
   const offered = new Set<string>();
   const disposable = vscode.Disposable.from(
     vscode.workspace.onDidChangeConfiguration((event) => {
-      const mine = ["goalwright.python", "goalwright.basePython", "goalwright.model", "goalwright.mode", "goalwright.sandbox"];
+      const mine = ["goalwright.python", "goalwright.basePython", "goalwright.model", "goalwright.models", "goalwright.mode", "goalwright.sandbox"];
       if (mine.some((name) => event.affectsConfiguration(name))) again();
     }),
     vscode.workspace.onDidGrantWorkspaceTrust(again),

@@ -24,6 +24,21 @@ export async function newSessionWith({ daemon, sessions, chat }: Parts): Promise
   await chat.focus();
 }
 
+/** A new session of the init or the execute agent that begins with what this one knows. The work of this one must rest. */
+export async function handOver({ daemon, sessions, chat }: Parts): Promise<void> {
+  const { sessionId } = sessions;
+  if (!sessionId) return;
+  const targets: (vscode.QuickPickItem & { agent: "init" | "execute" })[] = [
+    { label: "Execute", description: "execute", detail: "Carries out the design of this session", agent: "execute" },
+    { label: "Init", description: "init", detail: "Designs with the results of this session", agent: "init" },
+  ];
+  const picked = await vscode.window.showQuickPick(targets, { title: "Hand over", placeHolder: "Which agent takes over?", matchOnDetail: true });
+  if (!picked) return;
+  const { session } = await daemon.request("goalwright/session/handover", { sessionId, agent: picked.agent });
+  await sessions.open(session.trace.traceId);
+  await chat.focus();
+}
+
 /** Hands the plan of a planning session over to the agent that builds. */
 export async function buildPlan({ daemon, sessions, chat }: Parts): Promise<void> {
   const { state, sessionId } = sessions;

@@ -14,6 +14,8 @@ import {
 } from "../protocol.gen";
 import { apply, fromLoad, hasUntoldStop, tellStop, trim, type SessionState, type Update } from "./state";
 
+type WhenBusy = "queue" | "steer";
+
 /** A prompt that was sent and of which the daemon has not told yet. */
 export interface Outgoing {
   promptId: string;
@@ -136,18 +138,21 @@ export class SessionController implements vscode.Disposable {
     return this.required();
   }
 
-  /** Sends a prompt; a running turn makes it wait in the queue. Never throws: a notification tells about failures. */
-  async prompt(text: string): Promise<void> {
+  /**
+   * Sends a prompt. While a turn runs, it waits for the end of the turn (`queue`) or for its next step (`steer`). Never throws: a
+   * notification tells about failures.
+   */
+  async prompt(text: string, whenBusy: WhenBusy = "queue"): Promise<void> {
     const promptId = randomUUID();
     this.setOutbox([...this.outbox, { promptId, text }]);
     const unsent = (): boolean => this.outbox.some((one) => one.promptId === promptId);
     try {
-      await this.send(promptId, text).catch(async (error: unknown) => {
+      await this.send(promptId, text, whenBusy).catch(async (error: unknown) => {
         if (!connectionLost(error) || !unsent() || !this.sessionId) throw error;
         // The daemon died before it answered. Its log tells whether it had the prompt; if not, send it again.
         await this.daemon.connect();
         await this.open(this.sessionId);
-        if (unsent()) await this.send(promptId, text);
+        if (unsent()) await this.send(promptId, text, whenBusy);
       });
     } catch (error) {
       // Without an answer the prompt may be running all the same; the next load tells (see settleOutbox).
@@ -161,9 +166,9 @@ export class SessionController implements vscode.Disposable {
     }
   }
 
-  private async send(promptId: string, text: string): Promise<void> {
+  private async send(promptId: string, text: string, whenBusy: WhenBusy): Promise<void> {
     const sessionId = await this.ensure();
-    const done = await this.daemon.request("goalwright/session/prompt", { sessionId, text, promptId });
+    const done = await this.daemon.request("goalwright/session/prompt", { sessionId, text, promptId, whenBusy });
     this.log.debug(`prompt ${promptId}: ${done.stopReason} ${done.detail}`);
   }
 

@@ -166,11 +166,21 @@ async def test_messages_are_filtered_by_goals_with_or_without_number_and_paged(t
         assert await seen(goal_id="1") == list(range(1, 41, 4))
         assert await seen(goal_id="1.1") == list(range(2, 41, 4))
         assert await seen(goal_id="1", descendants=True) == [n for n in range(1, 41) if n % 4 in (1, 2)]
-        assert await seen(internal_goal_id="3") == list(range(3, 41, 4))
+        # The goal with the id 2 is shown as 1.1, and the one with the id 3 was given up: it has no number.
+        for of_second in (
+            {"goal_id": "2"},
+            {"number": "1.1"},
+            {"goal_id": "#1.1"},
+            {"goal_id": "9", "number": "1.1"},
+        ):
+            assert await seen(**of_second) == list(range(2, 41, 4))
+        assert await seen(goal_id="3") == await seen(internal_goal_id="3") == list(range(3, 41, 4))
         assert await seen(role="tool") == list(range(1, 41, 2))
         assert await seen(goal_id="1", role="assistant") == []
         wrong_ones: tuple[dict[str, Any], ...] = (
-            {"goal_id": "2"},
+            {"number": "2"},
+            {"goal_id": "#2"},
+            {"goal_id": "9"},
             {"goal_id": "nonsense"},
             {"internal_goal_id": "9"},
             {"branch_id": "A"},
@@ -229,9 +239,11 @@ async def test_a_goal_that_is_not_there_is_told_in_words_for_who_only_reads(live
     reader = TraceReader(store, states.get if live else lambda _: None)
     for trace_id, known in (("t0000", "it has none"), ("t0001", "there are: 1.")):
         with pytest.raises(NotFound) as caught:
-            await reader.messages(trace_id, MessageQuery(goal_id="7"))
+            await reader.messages(trace_id, MessageQuery(number="7"))
         assert "'7'" in str(caught.value) and known in str(caught.value)
         assert "Add" not in str(caught.value)
+        with pytest.raises(NotFound, match=r"no goal with the id '7'.*number=7 or goal_id=%237\."):
+            await reader.messages(trace_id, MessageQuery(goal_id="7"))
 
 
 @given(

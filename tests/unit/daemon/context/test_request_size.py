@@ -1,4 +1,7 @@
-"""What every request carries, whatever is talked about: system prompt and tools in 16 KB (issue 4, mission M6)."""
+"""What every request carries, whatever is talked about: system prompt and tools in 16 KB.
+
+What a project adds is bounded apart: its map (at most 300 tokens) and its instruction files.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import pytest
 
 from daemon.agents.loader import BUILTIN, load_agent
 from daemon.context.families.loader import FAMILIES
+from daemon.context.project_map import project_map
 from daemon.context.prompt import Environment, Layer, prompt_layers, system_blocks
 from daemon.model.goals import PlanFront
 from daemon.model.messages import TextPart
@@ -76,6 +80,14 @@ def test_no_tool_and_no_layer_takes_more_than_its_share() -> None:
         assert size(agent_layer.text) <= 5_000, agent
         assert size(environment.text) <= 512
         assert size(provider.text) <= 1_100
+
+
+def test_the_map_of_a_project_takes_no_more_than_its_share(tmp_path: Path) -> None:
+    for top, below in itertools.product(range(30), range(10)):
+        (tmp_path / f"a-rather-long-folder-{top}" / f"another-long-one-{below}").mkdir(parents=True)
+        (tmp_path / f"a-rather-long-folder-{top}" / f"another-long-one-{below}" / "a.py").touch()
+    text = project_map(tmp_path, lambda path, folder: True, "npm run test:everything -- --all")
+    assert 500 <= size(text) <= 1_100
 
 
 async def test_a_whole_first_request_of_the_real_sdk_is_no_larger_on_the_wire() -> None:

@@ -353,6 +353,37 @@ async def test_a_session_that_is_only_looked_at_starts_nothing(tmp_path: Path) -
     ]
 
 
+# -- prompt.system --
+
+
+async def test_a_hook_adds_to_the_system_prompt_and_is_asked_once(tmp_path: Path) -> None:
+    count = program(
+        tmp_path / "h",
+        "count",
+        'cat >> "$HERE/asked"; echo >> "$HERE/asked"; '
+        'echo "{\\"context\\": \\"Answer $(wc -l < "$HERE/asked").\\"}"',
+    )
+    async with daemon(tmp_path, "One.", "Two.") as bench:
+        session = bench.session(settings=settings(prompt__system=[of(count)]))
+        await session.prompt("go")
+        await session.prompt("on")
+        first, second = bench.models.requests
+        assert first.system[-1].text == f"<hook_context>\nThe hook {count} says:\nAnswer 1.\n</hook_context>"
+        assert first.system == second.system
+        assert first.system[-1].cache
+        (asked,) = map(json.loads, (tmp_path / "h" / "asked").read_text().splitlines())
+        assert (asked["hook"], asked["agent"], asked["model"]) == ("prompt.system", "build", "fake/model")
+
+
+async def test_a_hook_that_fails_adds_nothing_and_the_work_goes_on(tmp_path: Path) -> None:
+    broken = program(tmp_path / "h", "broken", "echo no json")
+    async with daemon(tmp_path, "One.") as bench:
+        session = bench.session(settings=settings(prompt__system=[of(broken)]))
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert "hook_context" not in bench.models.requests[0].system[-1].text
+        assert "It went on without it." in notices(bench)[0]
+
+
 # -- compaction.before --
 
 

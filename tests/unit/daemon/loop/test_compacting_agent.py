@@ -66,6 +66,13 @@ async def test_a_file_with_a_model_alone_keeps_the_shipped_words(tmp_path: Path)
         assert bench.models.requests[-1].system[0].text.startswith("You sum up the work of an agent")
 
 
+async def test_the_setting_models_gives_it_a_model_without_a_file(tmp_path: Path) -> None:
+    async with daemon(tmp_path, command_line={"models": {"compaction": "small/one"}}) as bench:
+        await compacted(bench, ANSWER)
+        assert bench.models.models[-2:] == ["fake/model", "small/one"]
+        assert bench.models.requests[-1].system[0].text.startswith("You sum up the work of an agent")
+
+
 async def test_without_a_model_the_request_begins_as_the_sessions_own(tmp_path: Path) -> None:
     own(tmp_path, "description: mine", "Be brief.")
     async with daemon(tmp_path) as bench:

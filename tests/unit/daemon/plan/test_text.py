@@ -119,6 +119,24 @@ def test_a_long_summary_is_cut_to_one_line() -> None:
     assert len(line) <= 250
 
 
+def test_summaries_get_240_characters_while_the_plan_has_room_and_fewer_then() -> None:
+    def plan(count: int) -> str:
+        goals = [
+            Goal(id=str(n), description=f"goal {n}", status="completed", summary=f"{n} " + "word " * 200)
+            for n in range(count)
+        ]
+        return plan_to_prompt(PlanTree(GoalTree(goals=goals)))
+
+    lengths = {
+        count: {len(line.strip()) - 2 for line in plan(count).splitlines() if "→" in line}
+        for count in (5, 40, 55)
+    }
+    assert max(lengths[5]) in range(230, 241)
+    assert max(lengths[40]) in range(110, 121)
+    assert max(lengths[55]) in range(70, 81)
+    assert all(len(plan(count)) <= MAX_PLAN for count in (5, 40, 55, 400))
+
+
 class Watched(PlanTree):
     """Counts the goals that are looked at."""
 

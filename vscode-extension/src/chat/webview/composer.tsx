@@ -29,9 +29,9 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
     element.style.height = "auto";
     element.style.height = `${element.scrollHeight + 2}px`;
   }, [text, field]);
-  const send = (): void => {
+  const send = (steer = false): void => {
     if (!text.trim() || !possible) return;
-    post({ type: "prompt", text: text.trim() });
+    post({ type: "prompt", text: text.trim(), ...(steer && busy ? { steer } : {}) });
     change("");
     field.current?.focus();
     onSent();
@@ -54,7 +54,7 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
           event.preventDefault();
-          send();
+          send(event.ctrlKey || event.metaKey);
         }}
       />
       <div class="composer-bar">
@@ -74,6 +74,18 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
         {busy && (
           <button type="button" class="round" aria-label="Stop" title="Stop" onClick={() => post({ type: "cancel" })}>
             <Icon name="stop" />
+          </button>
+        )}
+        {busy && (
+          <button
+            type="button"
+            class="symbol"
+            aria-label="Send for the next step"
+            title="Send for the next step of the running turn (Ctrl+Enter)"
+            disabled={!text.trim() || !possible}
+            onClick={() => send(true)}
+          >
+            <Icon name="steer" />
           </button>
         )}
         <button

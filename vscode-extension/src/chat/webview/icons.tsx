@@ -19,6 +19,7 @@ const PATHS = {
     </>
   ),
   send: <path d="M8 13V3.5M3.8 7.5L8 3.3l4.2 4.2" />,
+  steer: <path d="M3.5 3v4.2a3 3 0 0 0 3 3h6M9.5 7.2l3 3-3 3" />,
   stop: <rect x="4" y="4" width="8" height="8" rx="1.2" fill="currentColor" stroke="none" />,
   down: <path d="M8 3v9.5M3.8 8.5L8 12.7l4.2-4.2" />,
   back: <path d="M13 8H3.5M7.5 3.8L3.3 8l4.2 4.2" />,

@@ -105,6 +105,7 @@ function UserMessage({ id, parts, restorable }: Pick<MessageProps, "id" | "parts
             if (part?.type === "text") return <UserText key={index} id={id} text={part.text} />;
             if (part?.type === "file") return <span class="chip">{part.name}</span>;
             if (part?.type === "subtask") return <p>{`Task for ${part.agent}: ${part.prompt}`}</p>;
+            if (part?.type === "agent") return <span class="chip">{`@${part.agent}`}</span>;
             return null;
           })}
         </article>

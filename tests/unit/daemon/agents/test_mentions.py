@@ -1,0 +1,150 @@
+"""Prompts that begin with ``@agent``: a sub-agent does the task, or the session goes on as another agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.agents.loader import load_agent
+from daemon.loop.mentions import EXECUTED
+from daemon.loop.session import Session
+from daemon.model.events import SubagentCompleted
+from daemon.model.messages import AgentPart, Message, NotePart, SubtaskPart, TextPart
+from daemon.provider import anthropic_wire, openai_wire
+from tests.fakes.core import ALLOW_ALL, daemon
+from tests.fakes.models import Call, Hold, Step
+from tests.fakes.subagents import results, subagents, with_subagents
+from tests.fakes.waiting import until
+
+LOOK = "@explore find the entry point"
+FOUND: dict[str, list[Step]] = {"s1": ["main.py:1 is it."]}
+
+
+def said(session: Session) -> Message:
+    return next(message for message in session.state.messages if message.role == "user")
+
+
+async def test_a_user_starts_a_sub_agent_and_the_model_is_told_of_its_result(tmp_path: Path) -> None:
+    async with with_subagents(tmp_path, ["It is main.py."], FOUND, command_line=ALLOW_ALL) as (bench, models):
+        session = bench.session()
+        assert (await session.prompt(LOOK)).stop == "end_turn"
+        task = SubtaskPart(agent="explore", prompt="find the entry point")
+        assert said(session).content == (task, NotePart(text=EXECUTED))
+        assert said(session).description == "find the entry point"
+        (result,) = results(session)
+        assert (result.name, result.content, result.is_error) == ("task", "main.py:1 is it.", False)
+        (meta,) = subagents(session).values()
+        assert (meta.agent, meta.status, meta.tool_call_id) == ("explore", "completed", result.tool_call_id)
+        (request,) = models.requests
+        user, call, answer = request.messages
+        assert [getattr(part, "text", "") for part in user.content] == ["find the entry point", EXECUTED]
+        assert (call.role, answer.role) == ("assistant", "tool")
+        # Both wires take it: a call with its result, and alternating roles.
+        wire = anthropic_wire.build(request)["messages"]
+        assert [message["role"] for message in wire] == ["user", "assistant", "user"]
+        assert wire[1]["content"][0]["input"] == {"agent": "explore", "prompt": "find the entry point"}
+        roles = [message["role"] for message in openai_wire.to_messages(request)]
+        assert roles[-3:] == ["user", "assistant", "tool"]
+        # The call cost nothing: no model made it.
+        assert session.state.messages[1].model is None
+        assert session.state.trace.title == LOOK
+
+
+async def test_an_agent_without_the_tool_has_its_users_task_done_too(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "bare.md").write_text("---\nmode: primary\ntools: read\n---\nYou read.\n")
+    async with with_subagents(tmp_path, ["Done."], FOUND) as (bench, _):
+        session = bench.session(agent="bare")
+        await session.prompt(LOOK)
+        assert results(session)[0].content == "main.py:1 is it."
+
+
+async def test_a_rule_against_sub_agents_holds_for_the_user_and_is_told(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "I cannot.", command_line={"permission": {"task": "deny"}}) as bench:
+        session = bench.session()
+        assert (await session.prompt(LOOK)).stop == "end_turn"
+        assert results(session)[0].is_error
+        assert "Permission denied" in results(session)[0].content
+        assert not subagents(session)
+
+
+async def test_a_canceled_task_is_answered_and_not_started_again(tmp_path: Path) -> None:
+    hold = Hold()
+    async with with_subagents(tmp_path, ["Yes."], {"s1": [[hold, "late"]]}) as (bench, models):
+        session = bench.session()
+        working = asyncio.create_task(session.prompt(LOOK))
+        await hold.reached.wait()
+        session.cancel()
+        assert (await working).stop == "canceled"
+        assert results(session)[0].metadata["canceled"] is True
+        await session.prompt("Are you there?")
+        assert len(bench.events(SubagentCompleted)) == 1
+        assert len(models.requests) == 1
+
+
+async def test_a_steered_task_is_done_between_two_steps(tmp_path: Path) -> None:
+    hold = Hold()
+    main: list[Step] = [[hold, Call("ls", {})], "Both done."]
+    async with with_subagents(tmp_path, main, FOUND, command_line=ALLOW_ALL) as (bench, models):
+        session = bench.session()
+        first = asyncio.create_task(session.prompt("list"))
+        await hold.reached.wait()
+        second = asyncio.create_task(session.prompt(LOOK, when_busy="steer"))
+        await until(lambda: len(session.queued()) == 1, "the steered prompt")
+        hold.go.set()
+        await asyncio.gather(first, second)
+        assert [result.name for result in results(session)] == ["ls", "task"]
+        assert [message.role for message in models.requests[1].messages][-3:] == ["user", "assistant", "tool"]
+
+
+async def test_a_primary_agent_takes_the_session_over(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "Planned.", "Built.") as bench:
+        session = bench.session()
+        await session.prompt("@plan think about it")
+        assert said(session).content == (AgentPart(agent="plan"), TextPart(text="think about it"))
+        assert (session.agent.name, session.state.trace.agent) == ("plan", "plan")
+        first = bench.models.requests[0]
+        assert first.system[0].text.startswith(load_agent("plan").prompt[:100])
+        note, text = first.messages[0].content
+        assert "you are the agent plan" in str(getattr(note, "text", ""))
+        assert getattr(text, "text", "") == "think about it"
+        await session.prompt("@build go")
+        assert session.agent.name == "build"
+        assert bench.models.requests[1].system[0].text.startswith(load_agent("build").prompt[:100])
+        wire: Any = anthropic_wire.build(bench.models.requests[1])
+        assert json.dumps(wire)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@nobody do it",
+        "@src/main.py what is it?",
+        "@compaction sum up",
+        "@build go",
+        "@explore",
+        "mail a@general x",
+    ],
+)
+async def test_other_names_are_text(tmp_path: Path, text: str) -> None:
+    async with daemon(tmp_path, "Well.") as bench:
+        session = bench.session()
+        await session.prompt(text)
+        assert said(session).content == (TextPart(text=text),)
+        assert session.agent.name == "build"
+
+
+async def test_a_model_can_neither_switch_nor_start_agents_by_such_words(tmp_path: Path) -> None:
+    main: list[Step] = [Call("task", {"agent": "general", "prompt": "@build delete it"}), "Done."]
+    async with with_subagents(tmp_path, main, {"s1": ["No."]}, command_line=ALLOW_ALL) as (bench, models):
+        session = bench.session()
+        await session.prompt("go")
+        (child,) = models.branches["s1"].requests
+        assert getattr(child.messages[0].content[0], "text", "") == "@build delete it"
+        assert child.env["GOALWRIGHT_AGENT"] == "general"
+        assert len(subagents(session)) == 1

@@ -24,6 +24,8 @@ from tools.cutting import short
 ENDED = ("completed", "abandoned")
 
 _NUMBER = re.compile(r"(?:goal|step|no\.?|#)?\s*(\d+(?:\.\d+)*)\.?(?:[\s:)\]].*)?", re.IGNORECASE)
+_ID = re.compile(r"(?:(?:.*\s)?\(g(\d+)\)|g(\d+))(?:\s*← current)?", re.IGNORECASE)
+"""An id as the plan shows it, ``g4``, or a copied line that ends with one: ``2. Build  (g4)  ← current``."""
 _CHANGEABLE = frozenset(Goal.model_fields) - {"id", "parent_id"}
 
 
@@ -165,10 +167,12 @@ class GoalForest:
         return ".".join(steps)
 
     def find(self, number: str) -> Goal:
-        """The live goal with a display number, as models spell them (``2.1.``, ``#2``, ``2. Build it``).
+        """The goal with an id (``g4``), or the live goal with a display number (``2.1.``, ``#2``, ``2. Build it``).
 
         The description of one open goal is understood too. Raises PlanError with the numbers that exist.
         """
+        if (goal := self.with_id(number)) is not None:
+            return goal
         match = _NUMBER.fullmatch(number.strip())
         if match is None:
             return self._described(number)
@@ -182,6 +186,11 @@ class GoalForest:
         if goal_id is None:
             raise PlanError(self._no_such_goal(number))
         return self.goals[goal_id]
+
+    def with_id(self, text: str) -> Goal | None:
+        """The goal that a text names by its id, which stays the same while numbers shift."""
+        match = _ID.fullmatch(text.strip())
+        return None if match is None else self.goals.get(match[1] or match[2])
 
     def _described(self, text: str) -> Goal:
         wanted = " ".join(text.split()).casefold()

@@ -19,11 +19,20 @@ MERGE_DESCRIPTION = "Choose among the explored approaches"
 
 
 def plan_exploration(tree: PlanTree, description: str, branch_ids: Sequence[str]) -> list[Change]:
-    """A goal of type ``explore_start`` under the focus, which it takes. Raises PlanError."""
+    """A goal of type ``explore_start`` behind the goal in focus, beside it, and it takes the focus. Raises PlanError.
+
+    So the exploration, the choice and what follows go on in the line of the goal that explores, which stays open.
+    """
     goal_id = str(tree.last_id + 1)
     trial = tree.copy()
     changes: list[Change] = []
-    for change in tree.plan_add([description], ""):
+    current = tree.goals.get(tree.current_id or "")
+    if current is None:
+        added = tree.plan_add([description], "")
+    else:
+        following = tree.following(current.id)
+        added = tree.plan_add([description], "", parent_id=current.parent_id, before_id=following)
+    for change in added:
         if isinstance(change, Added):
             explores = {"type": "explore_start", "branch_ids": list(branch_ids)}
             change = Added(change.goal.model_copy(update=explores), change.index)

@@ -91,6 +91,11 @@ class GoalForest:
         """Children in order without abandoned ones: the ones that have numbers, from 1."""
         return [self.goals[i] for i in self._children.get(goal_id, ()) if i not in self._abandoned]
 
+    def following(self, goal_id: str) -> str | None:
+        """The goal that stands behind one at its level, also an abandoned one; None for the last."""
+        siblings = self._children.get(self.goals[goal_id].parent_id, [])
+        return next(iter(siblings[siblings.index(goal_id) + 1 :]), None)
+
     def next_open(self, goal_id: str | None) -> Goal | None:
         """The first child that has not ended; None for the top level."""
         children = (self.goals[i] for i in self._children.get(goal_id, ()))

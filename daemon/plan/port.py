@@ -218,7 +218,7 @@ class SessionPlan:
             return lambda plan: plan.plan_add(edit.add, edit.reason)
         elif edit.abandon is not None:
             # What is tried instead stands where the goal stood, which may leave the plan.
-            parent, following = subject.parent_id, self._following(subject)
+            parent, following = subject.parent_id, self._tree.following(subject.id)
         else:
             parent, following = subject.id, None
         return lambda plan: plan.plan_add(edit.add, edit.reason, parent_id=parent, before_id=following)
@@ -230,11 +230,7 @@ class SessionPlan:
     def _beside(self, edit: _Edit) -> tuple[str | None, str | None]:
         """Parent, and the goal that follows, at the place that ``before`` or ``after`` says."""
         beside = self._find(edit.place or "")
-        return beside.parent_id, beside.id if edit.before is not None else self._following(beside)
-
-    def _following(self, goal: Goal) -> str | None:
-        siblings = [child.id for child in self._tree.children(goal.parent_id)]
-        return next(iter(siblings[siblings.index(goal.id) + 1 :]), None)
+        return beside.parent_id, beside.id if edit.before is not None else self._tree.following(beside.id)
 
     def _planned(self, operations: Sequence[Operation]) -> list[Change]:
         """The changes of all operations. Raises PlanError; the tree is as it was."""

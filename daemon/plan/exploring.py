@@ -83,9 +83,9 @@ def merge_of(tree: PlanTree, start_id: str) -> Goal | None:
 
 
 def plan_counted(tree: PlanTree, goal_id: str, stats: GoalStats) -> list[Change]:
-    """What a branch took counts for the goal of its exploration and for those above it."""
+    """What a branch or a sub-agent took counts for the goal it worked for and for those above that."""
     goal = tree.goals.get(goal_id)
-    if goal is None or stats.message_count == 0:
+    if goal is None or stats == GoalStats():
         return []
     above = tuple(
         AffectedGoal(goal_id=other.id, cumulative_stats=joined(other.cumulative_stats, stats))

@@ -53,7 +53,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     which = run.add_mutually_exclusive_group()
     which.add_argument("--session", metavar="ID", help="go on with this session (see: goalwright sessions)")
     which.add_argument(
-        "--continue", dest="resume_last", action="store_true", help="go on with the newest session"
+        "--continue", dest="resume_last", action="store_true", help="go on with the session used last"
     )
     run.add_argument("--yes", action="store_true", help="allow everything the agent asks for, once each")
     limits = run.add_argument_group(

@@ -33,7 +33,7 @@ from daemon.loop.services import Models, Services
 from daemon.loop.session import Session
 from daemon.loop.state import SessionState
 from daemon.loop.watchdog import UNBOUNDED, WorkspaceGuard, watched
-from daemon.model.branches import branch_of
+from daemon.model.branches import branch_of, root_of
 from daemon.model.events import SessionCreated, SessionUpdated
 from daemon.model.messages import Message
 from daemon.model.permissions import Mode, Trust
@@ -285,7 +285,7 @@ class Daemon:
         except StoreError:
             self.keeping.never_began(trace.trace_id)
             raise
-        self._dump(session)
+        self.dump(session)
         return session
 
     async def session(self, session_id: str) -> Session:
@@ -322,6 +322,10 @@ class Daemon:
         """Stored sessions, newest first; open ones as they are now."""
         stored = await asyncio.to_thread(self.store.traces, limit=limit, before=before)
         return [self._sessions[t.trace_id].state.trace if t.trace_id in self._sessions else t for t in stored]
+
+    def used(self, session_id: str) -> None:
+        """A session is the one that its user worked with last."""
+        self._own.use(root_of(session_id))
 
     async def messages(self, session_id: str, *, before: int, limit: int) -> list[Message]:
         """Older messages of a session, oldest first."""
@@ -450,16 +454,16 @@ class Daemon:
             await self._branch_copies.settle(session)
         self._sessions[session_id] = session
         self._guard_workspace()
-        self._dump(session)
+        self.dump(session)
         if below and child is None:
             task = asyncio.create_task(self._left_children.close_others(below))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return session
 
-    def _dump(self, session: Session) -> None:
-        """Write the step tree of a session while it works, if the person wants to look on."""
-        if not self.config().settings.debug_trace or session.parent is not None:
+    def dump(self, session: Session) -> None:
+        """Write the step tree of a session while it works, if its settings say so."""
+        if not session.config.settings.debug_trace or session.parent is not None:
             return
         if self._dumps is None:
             from daemon.steps.live import LiveDumps

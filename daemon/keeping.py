@@ -18,7 +18,7 @@ from daemon.bus import Bus
 from daemon.model.branches import root_of
 from daemon.store.base import StoreError
 from daemon.store.files import FileTraceStore
-from daemon.store.left_out import Unreadable, left_out
+from daemon.store.left_out import Unreadable, last_used, left_out
 from daemon.store.own import OwnSessions
 
 if TYPE_CHECKING:
@@ -96,6 +96,10 @@ class Keeping:
         own = self._own.all()
         return await asyncio.to_thread(left_out, self._store, own, listed, above=above, below=after)
 
+    async def last_used(self) -> tuple[str, Unreadable | None]:
+        """The own session that was used last, and why it cannot be read when it cannot; empty when there is none."""
+        return await asyncio.to_thread(last_used, self._store, self._own.by_use())
+
     async def rebuild(self, trace_id: str) -> Rebuilt:
         """Make what is derived from a trace's log anew. Raises UnknownTrace, InUse, StoreError."""
         from daemon.store.rebuild import rebuild
@@ -131,7 +135,10 @@ class Keeping:
             stored = await asyncio.to_thread(
                 stored_traces, self._store, self._own.all(), now, sizes=limits.any
             )
-            going = doomed(stored, limits, now, self.in_use) if limits.any else []
+            last, _ = await self.last_used()
+            going = (
+                doomed(stored, limits, now, lambda one: one == last or self.in_use(one)) if limits.any else []
+            )
             deleted: list[Doomed] = []
             problems = list(limits.unread)
             for one in going:

@@ -161,7 +161,9 @@ class SessionListResult(Wire):
     sessions: tuple[SessionInfo, ...]
     more: bool = False
     unreadable: tuple[UnreadableSession, ...] = ()
-    """Sessions of this person's that would stand among these."""
+    """Sessions of this person's that would stand among these, and on the first page the one used last."""
+    last_used: str | None = None
+    """On the first page: the user's own session that was prompted last, whatever the clocks said."""
 
 
 class UnreadableSession(Wire):

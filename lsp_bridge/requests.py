@@ -188,8 +188,13 @@ class Requests:
         more = len(traces) > params.limit
         listed = [trace.trace_id for trace in traces]
         left = await self._core.keeping.left_out(listed, after=params.before, last=not more)
+        last, broken = await self._core.keeping.last_used() if params.before is None else ("", None)
+        if broken is not None and broken not in left:
+            left.append(broken)
         unreadable = tuple(p.UnreadableSession(session_id=one.trace_id, why=one.why) for one in left)
-        return p.SessionListResult(sessions=sessions, more=more, unreadable=unreadable)
+        return p.SessionListResult(
+            sessions=sessions, more=more, unreadable=unreadable, last_used=last or None
+        )
 
     async def load(self, params: p.SessionLoadParams) -> p.SessionLoadResult:
         """Open a session and subscribe."""
@@ -257,6 +262,7 @@ class Requests:
         self._tell_once(session, choice)
         prompt_id = params.prompt_id or f"prompt_{uuid.uuid4().hex[:12]}"
         self._client.there.begins(session.session_id, prompt_id)
+        self._core.used(session.session_id)
         try:
             result = await session.prompt(
                 params.text,
@@ -384,6 +390,7 @@ class Requests:
         session.env = self._provider_env()
         session.unattended = self._client.there.unattended
         session.default_model = choice.model
+        self._core.dump(session)
 
     def _resume(self, session: Session, choice: Choice) -> None:
         """Somebody is here to answer: what waited for that when the daemon stopped is asked again."""

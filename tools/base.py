@@ -300,11 +300,16 @@ class Plan(Protocol):
         abandon: str | None = None,
         focus: str | None = None,
         rename: str | None = None,
+        goal: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
         revert_files: bool = False,
     ) -> str:
         """Apply the operations; all of them or none.
 
-        ``focus`` is a display number such as ``2.1``; ``rename`` is another description for the goal in focus;
+        ``focus``, ``goal``, ``before`` and ``after`` name goals by id (``g4``) or display number (``2.1``). ``goal`` is
+        the one that ``done``, ``abandon`` and ``rename`` are about, None the one in focus. ``before`` or ``after`` says
+        where the goals of ``add`` go; without ``add``, where ``goal`` goes. ``rename`` is another description;
         ``revert_files`` goes with ``abandon`` and takes back what was changed for the goal, after approval. Returns
         what happened, in short, for the model (which sees the plan itself in each request). Raises ToolError when an
         operation is not possible (the tree is then unchanged).

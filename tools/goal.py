@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, cast
 
 from pydantic import BeforeValidator, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from tools.access import suggestions
 from tools.base import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 from tools.cutting import head, short
 from tools.goal_lines import split_goals
+
+_NUMBER = re.compile(r"(?:goal\s*|step\s*|no\.?\s*|#)?\d+(?:\.\d+)*\.?|g\d+", re.IGNORECASE)
+"""A goal's number or id, and no summary."""
 
 
 def number_as_text(value: object) -> object:
@@ -41,6 +46,13 @@ def no_as_false(value: object) -> object:
     return False if value is None or value == "" else value
 
 
+def _done_as_text(value: object) -> object:
+    """``done: true`` says nothing of the goal; a number is told apart from a summary later."""
+    if isinstance(value, bool):
+        return "" if value else None
+    return number_as_text(value)
+
+
 class GoalInput(ToolInput):
     """Arguments of ``goal``."""
 
@@ -48,14 +60,23 @@ class GoalInput(ToolInput):
         default=None, description="One a line, or separated by commas."
     )
     reason: str | None = Field(default=None, description="Why they are added.")
-    done: str | None = Field(
+    done: Annotated[str | None, BeforeValidator(_done_as_text)] = Field(
         default=None, description="Completes the current goal; the value is its summary."
     )
+    summary: SkipJsonSchema[str | None] = None
+    """Of ``done``: not offered, and understood when a model gives it."""
     abandon: str | None = Field(default=None, description="Gives up the current goal; the value says why.")
     focus: Annotated[str | None, BeforeValidator(number_as_text)] = Field(
         default=None, description="Number of the goal to work on, e.g. 2.1."
     )
     rename: str | None = Field(default=None, description="Its new description.")
+    goal: Annotated[str | None, BeforeValidator(number_as_text)] = Field(
+        default=None, description="Id of another goal that done, abandon, rename or add is for."
+    )
+    before: Annotated[str | None, BeforeValidator(number_as_text)] = Field(
+        default=None, description="Id: add, or move goal, before it."
+    )
+    after: Annotated[str | None, BeforeValidator(number_as_text)] = None
     revert_files: Annotated[bool, BeforeValidator(no_as_false)] = Field(
         default=False, description="With abandon."
     )
@@ -71,23 +92,18 @@ class GoalTool(Tool[GoalInput]):
     async def run(self, args: GoalInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
         goals = split_goals(args.add)
-        done, abandon = args.done, args.abandon
-        # Some models give each argument a value, an empty one where they mean none. An empty end alone is a mistake.
-        if done is not None and abandon is not None:
-            done, abandon = meant(done), meant(abandon)
         focus, rename = meant(args.focus), meant(args.rename)
-        if not goals and done is None and abandon is None and focus is None and rename is None:
-            raise ToolError("Nothing to do: give at least one of add, done, abandon, focus and rename.")
-        if done is not None and abandon is not None:
-            raise ToolError("A goal is either done or abandoned: give one of the two.")
-        for name, value in (("done", done), ("abandon", abandon)):
-            if value is not None and not value.strip():
-                raise ToolError(
-                    f"{name} must say something: it replaces the details of the goal in the context."
-                )
+        before, after = meant(args.before), meant(args.after)
+        done, abandon, goal = _ending(args)
+        if not goals and (done, abandon, focus, rename, goal, before, after) == (None,) * 7:
+            raise ToolError(
+                "Nothing to do: give at least one of add, done, abandon, focus, rename, and goal with before or after."
+            )
         if args.revert_files and abandon is None:
             raise ToolError("revert_files goes with abandon: it takes back what was changed for that goal.")
+        moves = goal if (before or after) and not goals else None
         said = {"done": done, "abandon": abandon, "focus": focus, "add": "\n".join(goals), "rename": rename}
+        said |= {"move": moves}
         await ask_for_plan(ctx, {name: value for name, value in said.items() if value})
         told = await ctx.plan.update(
             add=goals,
@@ -96,6 +112,9 @@ class GoalTool(Tool[GoalInput]):
             abandon=abandon,
             focus=focus,
             rename=rename,
+            goal=goal,
+            before=before,
+            after=after,
             revert_files=args.revert_files,
         )
         said = [
@@ -104,15 +123,52 @@ class GoalTool(Tool[GoalInput]):
             f"focus {focus}" if focus is not None else "",
             f"renamed: {rename}" if rename is not None else "",
             f"+ {', '.join(goals)}" if goals else "",
+            f"moved {moves}" if moves is not None else "",
         ]
         return ToolResult(told, title=head(" ".join("; ".join(filter(None, said)).split()), 120))
+
+
+def _ending(args: GoalInput) -> tuple[str | None, str | None, str | None]:
+    """Summary, reason and goal of a call that ends a goal; the goal also of other calls. Raises ToolError.
+
+    Some models give each argument a value, an empty one where they mean none; an empty end alone is a mistake. Others
+    give the goal's number or ``true`` as ``done``, and what came of it as ``summary``.
+    """
+    done, abandon, goal, summary = args.done, args.abandon, meant(args.goal), meant(args.summary)
+    if done is not None and abandon is not None:
+        done, abandon = meant(done), meant(abandon)
+    if done is not None and abandon is not None:
+        raise ToolError("A goal is either done or abandoned: give one of the two.")
+    number = done.strip() if done is not None and _NUMBER.fullmatch(done.strip()) else None
+    if number is not None and summary is None:
+        raise ToolError(
+            f"done takes the summary of the goal, and {number} is a number: say what came of it. "
+            "goal says which goal is done, when it is not the current one."
+        )
+    if summary is not None:
+        if done is None and abandon is None:
+            raise ToolError("summary goes with done: it says what came of the goal.")
+        if abandon is not None:
+            abandon = _both(abandon, summary)
+        elif number is not None:
+            done, goal = summary, goal or number
+        else:
+            done = _both(done or "", summary)
+    for name, value in (("done", done), ("abandon", abandon)):
+        if value is not None and not value.strip():
+            raise ToolError(f"{name} must say something: it replaces the details of the goal in the context.")
+    return done, abandon, goal
+
+
+def _both(first: str, second: str) -> str:
+    return second if first.strip() in ("", second) else f"{first.strip()}\n{second}"
 
 
 async def ask_for_plan(ctx: ToolContext, what: Mapping[str, str]) -> None:
     """Ask for the permission ``goal``; raises PermissionDenied.
 
     ``what``: the operations with what is said of each. Their names are what rules match, and the same whichever tool
-    does it: add, done, abandon, focus, rename, and read.
+    does it: add, done, abandon, focus, rename, move, and read.
     """
     words = " ".join("; ".join(f"{name} {value}" for name, value in what.items()).split())
     detail = "\n".join(f"{name}: {value}" for name, value in what.items() if value)

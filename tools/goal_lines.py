@@ -15,7 +15,9 @@ _MARK = re.compile(
 
 
 def split_goals(add: str | list[str] | None) -> list[str]:
-    """The goals of an ``add``: list items, else lines, else parts between commas (also Chinese ones).
+    """The goals of an ``add``: list items, else lines, else parts between commas.
+
+    A full-width comma is part of a sentence, and separates nothing.
 
     Without the marks of lists and of what is done: they are habit, or copied from where the plan is shown, and no part
     of the goal.
@@ -46,7 +48,7 @@ def _at_commas(text: str) -> list[str]:
     for place, char in enumerate(text):
         depth += (char in "([{（") - (char in ")]}）")
         within = text[place - 1 : place].isdigit() and text[place + 1 : place + 2].isdigit()
-        if char in ",，" and depth <= 0 and not within:
+        if char == "," and depth <= 0 and not within:
             parts.append(current)
             current = ""
         else:

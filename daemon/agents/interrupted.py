@@ -6,8 +6,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from daemon.loop.recording import Recorder
 from daemon.model.branches import child_id
-from daemon.model.events import SubagentCompleted
 from daemon.model.messages import Usage
 from daemon.model.traces import Trace, trace_status
 from daemon.store.base import StoreError
@@ -58,10 +58,4 @@ def close_interrupted(session: Session) -> None:
             if trace_status(took.trace) == "completed":
                 # It had ended, and only to say so here was missing: what came of it was lost on the way, not the work.
                 updates |= {"status": "completed", "stop_reason": "end_turn"}
-        session.emit(
-            SubagentCompleted(
-                trace_id=session.session_id,
-                time=session.services.now(),
-                subagent=meta.model_copy(update=updates),
-            )
-        )
+        Recorder(session).subagent_ended(meta.model_copy(update=updates))

@@ -20,10 +20,11 @@ from daemon.agents.shared_history import SharedHistory
 from daemon.context.compaction import open_goals
 from daemon.context.handover import Giving, changed_paths, handover_text, last_report
 from daemon.loop.children import close_child, open_child
+from daemon.loop.recording import Recorder
 from daemon.loop.recovery import read_state
 from daemon.loop.state import SessionState
 from daemon.model.branches import SubagentMeta, child_id
-from daemon.model.events import SessionUpdated, SubagentCompleted, SubagentStarted
+from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.model.messages import Message, NotePart, StopReason
 from daemon.permission.service import CallPermission
 from daemon.store.base import StoreError
@@ -173,7 +174,7 @@ async def _carried_out(
             description=f"{EXECUTE} {number}: {state.trace.title}",
         )
     except BaseException:
-        _completed(session, meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
+        Recorder(session).subagent_ended(meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
         raise
     child.handed_over = True
     child.design = tuple(guard(path) for path in changed_paths(state.messages))
@@ -191,15 +192,10 @@ async def _carried_out(
         canceled = await finish(closing)
         # Nothing is awaited in between: what the child took is its own until here, and the parent's from here.
         meta = _ended(meta, child.state, stop)
-        _completed(session, meta)
+        Recorder(session).subagent_ended(meta)
         if canceled:
             raise asyncio.CancelledError
     return meta, child, detail
-
-
-def _completed(session: Session, meta: SubagentMeta) -> None:
-    now = session.services.now()
-    session.emit(SubagentCompleted(trace_id=session.session_id, time=now, subagent=meta))
 
 
 def _ended(meta: SubagentMeta, state: SessionState, stop: StopReason) -> SubagentMeta:

@@ -18,9 +18,10 @@ from daemon.agents.loader import AgentProfile, UnknownAgent
 from daemon.agents.shared_history import SharedHistory
 from daemon.loop.children import close_child, open_child
 from daemon.loop.offered import depth, serving
+from daemon.loop.recording import Recorder
 from daemon.loop.spending import spent
 from daemon.model.branches import SubagentMeta, child_id
-from daemon.model.events import SessionUpdated, SubagentCompleted, SubagentStarted
+from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.model.messages import Message, StopReason
 from daemon.model.words import cut_line
 from daemon.redaction import SECRETS
@@ -229,9 +230,7 @@ def _ended(meta: SubagentMeta, child: Session, stop: StopReason) -> SubagentMeta
 
 def _completed(session: Session, meta: SubagentMeta) -> None:
     try:
-        session.emit(
-            SubagentCompleted(trace_id=session.session_id, time=session.services.now(), subagent=meta)
-        )
+        Recorder(session).subagent_ended(meta)
     except StoreError as error:
         log.warning("the end of %s is not in the log: %s", meta.id, error)
 

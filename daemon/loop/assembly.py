@@ -154,7 +154,8 @@ class Assembly:
             return ""
         now = (plan.revision, plan.mission)
         if self._session.plan_text is None or self._session.plan_text[0] != now:
-            self._session.plan_text = (now, plan_to_prompt(plan))
+            edits = self._session.config.settings.plan_front == "goal"
+            self._session.plan_text = (now, plan_to_prompt(plan, ids=edits))
         return self._session.plan_text[1]
 
     def request(

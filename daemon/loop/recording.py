@@ -7,8 +7,13 @@ import uuid
 from typing import TYPE_CHECKING
 
 from daemon.loop.goal_events import goal_event
-from daemon.model.events import MessageAdded
+from daemon.loop.spending import goal_of_call
+from daemon.model.branches import SubagentMeta
+from daemon.model.events import MessageAdded, SubagentCompleted
+from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, Part, Role, Usage, describe
+from daemon.plan.counting import tokens_of, tools_of
+from daemon.plan.exploring import plan_counted
 from daemon.plan.tree import Change
 from daemon.store.base import StoreError
 from tools.cutting import head
@@ -73,9 +78,9 @@ class Recorder:
         )
         affected = self._state.plan.count(
             goal_id,
-            tokens=tokens or 0,
+            tokens=tokens_of(message),
             cost=cost or 0.0,
-            tools=[call.name for call in message.tool_calls()],
+            tools=tools_of(message),
         )
         self._session.emit(
             MessageAdded(
@@ -91,6 +96,17 @@ class Recorder:
             # A copy of what the log has; the reader notices that it is missing.
             log.warning("%s", error)
         return message
+
+    def subagent_ended(self, subagent: SubagentMeta) -> None:
+        """Record the end of a sub-agent, and what it took with its goal's numbers. Raises StoreError."""
+        session = self._session
+        session.emit(
+            SubagentCompleted(trace_id=session.session_id, time=self._services.now(), subagent=subagent)
+        )
+        took = GoalStats(total_tokens=subagent.usage.total, total_cost=subagent.cost)
+        goal_id = goal_of_call(subagent.tool_call_id, self._state.messages)
+        for change in plan_counted(self._state.plan, goal_id or "", took):
+            self.goal(change)
 
     def goal(self, change: Change, by: str = "") -> None:
         """Record a change of the plan. ``by``: the person who made it, if it was one. Raises StoreError."""

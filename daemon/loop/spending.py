@@ -68,13 +68,13 @@ class Spending:
             branch = children.branches.get(event.branch_id)
             goal_id = None if branch is None else branch.explore_start_id
         elif isinstance(event, SubagentCompleted):
-            goal_id = _goal_of_call(event.subagent.tool_call_id, messages)
+            goal_id = goal_of_call(event.subagent.tool_call_id, messages)
         else:
             return
         self.add_spent(goal_id, *spent, plan)
 
 
-def _goal_of_call(call_id: str, messages: Sequence[Message]) -> str | None:
+def goal_of_call(call_id: str, messages: Sequence[Message]) -> str | None:
     """The goal in focus when a call was made; it is among the newest messages."""
     found = (m.goal_id for m in reversed(messages) if any(call.id == call_id for call in m.tool_calls()))
     return next(found, None)

@@ -54,6 +54,7 @@ from daemon.model.traces import PromptPlanner
 from daemon.permission.rules import rule_words
 from daemon.permission.service import CallPermission
 from daemon.plan.port import SessionPlan
+from daemon.plan.tree import PlanTree
 from daemon.planner.refusals import CIRCLE, NOT_RUN
 from daemon.provider.base import (
     ProviderError,
@@ -96,6 +97,8 @@ class Turn:
         self._estimated = 0
         self._asked_for = 0
         """Tokens that the last request allowed for the answer."""
+        self._seen: PlanTree | None = None
+        """The plan as the model was asked last: the numbers that it gives are those of this plan."""
         from daemon.planner.driver import Driver  # with the tools, see Daemon.load_tools
 
         self._driver = Driver(self, session, planner)
@@ -265,6 +268,7 @@ class Turn:
         self._estimated = self._assembly.estimate(window)
         self._asked_for = request.max_tokens
         self._assembly.publish(window)
+        self._seen = self._state.plan.copy()
         stream = self._services.models.stream(self._model, request)
         return unique_call_ids(stream, self._state.call_ids.__contains__)
 
@@ -426,6 +430,7 @@ class Turn:
             self._driver.record,
             lambda goal: self._revert(goal, permission),
             front=self._session.config.settings.plan_front,
+            seen=self._seen,
         )
         return tool_context(self._session, call, permission, plan)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from daemon.model.goals import GoalStats
-from daemon.model.messages import Message
+from daemon.model.messages import Message, ToolResultPart
 from tools.cutting import head
 
 _PREVIEW_SEGMENTS = 8
@@ -27,8 +27,20 @@ def counted(stats: GoalStats, tokens: int, cost: float, tools: Sequence[str]) ->
 
 def with_message(stats: GoalStats, message: Message) -> GoalStats:
     """``stats`` after this message, too."""
-    tools = [call.name for call in message.tool_calls()]
-    return counted(stats, message.tokens or 0, message.cost or 0.0, tools)
+    return counted(stats, tokens_of(message), message.cost or 0.0, tools_of(message))
+
+
+def tokens_of(message: Message) -> int:
+    """What the request took that a message answers, as its provider counted; 0 for what no model was asked for.
+
+    So the numbers of goals, branches and the session are sums of the same requests.
+    """
+    return 0 if message.usage is None else message.usage.total
+
+
+def tools_of(message: Message) -> list[str]:
+    """The tool whose result a message is: a call counts where it ran, not where it was asked for."""
+    return [part.name for part in message.content if isinstance(part, ToolResultPart)]
 
 
 def joined(stats: GoalStats, other: GoalStats) -> GoalStats:

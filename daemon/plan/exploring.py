@@ -19,11 +19,20 @@ MERGE_DESCRIPTION = "Choose among the explored approaches"
 
 
 def plan_exploration(tree: PlanTree, description: str, branch_ids: Sequence[str]) -> list[Change]:
-    """A goal of type ``explore_start`` under the focus, which it takes. Raises PlanError."""
+    """A goal of type ``explore_start`` behind the goal in focus, beside it, and it takes the focus. Raises PlanError.
+
+    So the exploration, the choice and what follows go on in the line of the goal that explores, which stays open.
+    """
     goal_id = str(tree.last_id + 1)
     trial = tree.copy()
     changes: list[Change] = []
-    for change in tree.plan_add([description], ""):
+    current = tree.goals.get(tree.current_id or "")
+    if current is None:
+        added = tree.plan_add([description], "")
+    else:
+        following = tree.following(current.id)
+        added = tree.plan_add([description], "", parent_id=current.parent_id, before_id=following)
+    for change in added:
         if isinstance(change, Added):
             explores = {"type": "explore_start", "branch_ids": list(branch_ids)}
             change = Added(change.goal.model_copy(update=explores), change.index)
@@ -74,9 +83,9 @@ def merge_of(tree: PlanTree, start_id: str) -> Goal | None:
 
 
 def plan_counted(tree: PlanTree, goal_id: str, stats: GoalStats) -> list[Change]:
-    """What a branch took counts for the goal of its exploration and for those above it."""
+    """What a branch or a sub-agent took counts for the goal it worked for and for those above that."""
     goal = tree.goals.get(goal_id)
-    if goal is None or stats.message_count == 0:
+    if goal is None or stats == GoalStats():
         return []
     above = tuple(
         AffectedGoal(goal_id=other.id, cumulative_stats=joined(other.cumulative_stats, stats))

@@ -24,6 +24,8 @@ from tools.cutting import short
 ENDED = ("completed", "abandoned")
 
 _NUMBER = re.compile(r"(?:goal|step|no\.?|#)?\s*(\d+(?:\.\d+)*)\.?(?:[\s:)\]].*)?", re.IGNORECASE)
+_ID = re.compile(r"(?:(?:.*\s)?\(g(\d+)\)|g(\d+))(?:\s*← current)?", re.IGNORECASE)
+"""An id as the plan shows it, ``g4``, or a copied line that ends with one: ``2. Build  (g4)  ← current``."""
 _CHANGEABLE = frozenset(Goal.model_fields) - {"id", "parent_id"}
 
 
@@ -88,6 +90,11 @@ class GoalForest:
     def live_children(self, goal_id: str | None) -> list[Goal]:
         """Children in order without abandoned ones: the ones that have numbers, from 1."""
         return [self.goals[i] for i in self._children.get(goal_id, ()) if i not in self._abandoned]
+
+    def following(self, goal_id: str) -> str | None:
+        """The goal that stands behind one at its level, also an abandoned one; None for the last."""
+        siblings = self._children.get(self.goals[goal_id].parent_id, [])
+        return next(iter(siblings[siblings.index(goal_id) + 1 :]), None)
 
     def next_open(self, goal_id: str | None) -> Goal | None:
         """The first child that has not ended; None for the top level."""
@@ -165,10 +172,12 @@ class GoalForest:
         return ".".join(steps)
 
     def find(self, number: str) -> Goal:
-        """The live goal with a display number, as models spell them (``2.1.``, ``#2``, ``2. Build it``).
+        """The goal with an id (``g4``), or the live goal with a display number (``2.1.``, ``#2``, ``2. Build it``).
 
         The description of one open goal is understood too. Raises PlanError with the numbers that exist.
         """
+        if (goal := self.with_id(number)) is not None:
+            return goal
         match = _NUMBER.fullmatch(number.strip())
         if match is None:
             return self._described(number)
@@ -182,6 +191,11 @@ class GoalForest:
         if goal_id is None:
             raise PlanError(self._no_such_goal(number))
         return self.goals[goal_id]
+
+    def with_id(self, text: str) -> Goal | None:
+        """The goal that a text names by its id, which stays the same while numbers shift."""
+        match = _ID.fullmatch(text.strip())
+        return None if match is None else self.goals.get(match[1] or match[2])
 
     def _described(self, text: str) -> Goal:
         wanted = " ".join(text.split()).casefold()

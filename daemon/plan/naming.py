@@ -13,7 +13,8 @@ from daemon.plan.tree import PlanTree
 from tools.cutting import short
 from tools.goal_lines import without_marks
 
-HERE = re.compile(r"\s*← current\s*$")
+HERE = re.compile(r"\s*(?:\(g\d+\)\s*(?:← current)?|← current)\s*$")
+"""What the plan shows behind a description: the id, and which goal has the focus."""
 NAMED = 10
 """Goals that a refusal names."""
 LONGEST = 80

@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from daemon.model.goals import Goal, PlanFront
+from daemon.plan.forest import ENDED
 from daemon.plan.stepping import MARKS, Step
 from daemon.plan.text import plan_to_prompt, progress_text, todo_text
-from daemon.plan.tree import Added, Change, PlanError, PlanTree, Removed, Updated
+from daemon.plan.tree import Added, Change, Moved, PlanError, PlanTree, Removed, Updated
 from tools.base import ToolError
+from tools.cutting import short
 
 Operation = Callable[[PlanTree], list[Change]]
 _NAMED = 5
 """Goals that are named in an answer; of more only the number is told."""
+_RENUMBERED = 12
+"""Goals with another number that an answer names."""
+
+
+class StaleNumber(PlanError):
+    """A display number that names another goal than when the model saw the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """The arguments of one call of ``goal``."""
+
+    add: Sequence[str]
+    reason: str
+    done: str | None
+    abandon: str | None
+    focus: str | None
+    rename: str | None
+    goal: str | None
+    before: str | None
+    after: str | None
+
+    @property
+    def place(self) -> str | None:
+        """The goal beside which something goes."""
+        return self.before if self.before is not None else self.after
+
+    @property
+    def ends(self) -> bool:
+        """A goal is completed or abandoned."""
+        return self.done is not None or self.abandon is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +62,7 @@ class SessionPlan:
 
     ``revert`` takes back what was changed in files for a goal, after approval, and returns words for the model. It
     raises ToolError or PermissionDenied: then nothing of the plan is changed. ``front``: how progress is told.
+    ``seen``: the plan when the model was asked last; a number that has another meaning since is refused.
     """
 
     def __init__(
@@ -38,11 +72,13 @@ class SessionPlan:
         revert: Callable[[Goal], Awaitable[str]] | None = None,
         *,
         front: PlanFront = "goal",
+        seen: PlanTree | None = None,
     ) -> None:
         self._tree = tree
         self._record = record
         self._revert = revert
         self._front: PlanFront = front
+        self._seen = seen
 
     async def update(
         self,
@@ -53,20 +89,19 @@ class SessionPlan:
         abandon: str | None = None,
         focus: str | None = None,
         rename: str | None = None,
+        goal: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
         revert_files: bool = False,
     ) -> str:
-        """See tools.base.Plan. They apply in the order done or abandon, focus, add, rename.
+        """See tools.base.Plan. They apply in the order done or abandon, focus, add or move, rename.
 
         ``focus`` may name a goal that the same call adds.
         """
-        if done is not None and abandon is not None:
-            raise ToolError("A goal is either done or abandoned: give one of the two.")
-        if revert_files and abandon is None:
-            raise ToolError("revert_files goes with abandon: it takes back what was changed for that goal.")
-        if rename is not None and (done is not None or abandon is not None) and focus is None:
-            raise ToolError("rename is for a goal that goes on: add what is to be done now as a new goal.")
+        edit = _Edit(add, reason or "", done, abandon, focus, rename, goal, before, after)
+        _check(edit, revert_files=revert_files)
         try:
-            call = self._understood(add, reason or "", done, abandon, focus, rename)
+            call = self._understood(edit)
             changes = self._planned(call.operations)
         except PlanError as error:
             raise self._refusal(error) from error
@@ -104,48 +139,98 @@ class SessionPlan:
 
     def progress(self) -> str:
         """See tools.base.Plan."""
-        return progress_text(self._tree) if self._front == "goal" else todo_text(self._tree)
+        return progress_text(self._tree, ids=True) if self._front == "goal" else todo_text(self._tree)
 
     # -- planning --
 
-    def _understood(
-        self,
-        add: Sequence[str],
-        reason: str,
-        done: str | None,
-        abandon: str | None,
-        focus: str | None,
-        rename: str | None,
-    ) -> _Call:
+    def _understood(self, edit: _Edit) -> _Call:
         tree = self._tree
-        current = tree.goals.get(tree.current_id or "")
-        ending = None if done is None and abandon is None else current
-        # The numbers the model gives are those of the plan it has seen, before this call changes any of them;
-        # a number that is not there yet, or that this call ends, is meant for what this call adds.
-        target: Goal | None = None
-        if focus is not None:
-            try:
-                target = tree.find(focus)
-            except PlanError:
-                if not add:
-                    raise
-            if target is not None and add and ending is not None and target.id == ending.id:
-                target = None
+        subject = tree.goals.get(tree.current_id or "") if edit.goal is None else self._find(edit.goal)
+        ending = subject if edit.ends else None
+        target = self._focused_first(edit, ending)
         operations: list[Operation] = []
-        if done is not None:
+        if (done := edit.done) is not None:
             operations.append(lambda plan: plan.plan_done(done, ending))
-        if abandon is not None:
+        if (abandon := edit.abandon) is not None:
             operations.append(lambda plan: plan.plan_abandon(abandon, ending))
-        if target is not None:
-            aim = target
-            operations.append(lambda plan: _focus(plan, aim, focus or ""))
-        if add:
-            operations.append(lambda plan: plan.plan_add(add, reason))
-        if focus is not None and target is None:
+        if (aim := target) is not None:
+            operations.append(lambda plan: _focus(plan, aim, edit.focus or ""))
+        if edit.add:
+            operations.append(self._adding(edit, subject))
+        elif edit.place is not None and subject is not None:
+            operations.append(self._moving(edit, subject))
+        if (focus := edit.focus) is not None and target is None:
             operations.append(lambda plan: plan.plan_focus(plan.find(focus)))
-        if rename is not None:
-            operations.append(lambda plan: _rename(plan, rename))
+        if (rename := edit.rename) is not None:
+            named = None if edit.goal is None else subject
+            operations.append(lambda plan: _rename(plan, rename, named))
         return _Call(operations, ending)
+
+    def _focused_first(self, edit: _Edit, ending: Goal | None) -> Goal | None:
+        """The goal to focus before anything is added; None for none, and for one that the call adds.
+
+        A number that is not there yet, or that this call ends, is meant for what the call adds.
+        """
+        if edit.focus is None:
+            return None
+        try:
+            target = self._find(edit.focus)
+        except StaleNumber:
+            raise
+        except PlanError:
+            if not edit.add:
+                raise
+            return None
+        return None if edit.add and ending is not None and target.id == ending.id else target
+
+    def _find(self, text: str) -> Goal:
+        """The goal that ``text`` names in the plan that the model has seen, before this call changes any number."""
+        tree, seen = self._tree, self._seen
+        if seen is None or tree.with_id(text) is not None:
+            return tree.find(text)
+        try:
+            meant = seen.find(text)
+        except PlanError:
+            return tree.find(text)
+        try:
+            found = tree.find(text)
+        except PlanError:
+            found = None
+        if found is not None and found.id == meant.id:
+            return found
+        now = "names no goal" if found is None else f"is {tree.title(found.id)} (g{found.id})"
+        there = tree.number_of(meant.id)
+        where = f"now number {there}" if there is not None else "no longer in the plan"
+        raise StaleNumber(
+            f"{short(text.strip(), 80)} {now} since the plan changed. Before, it was "
+            f"{short(meant.description, 100)!r} (g{meant.id}), {where}: name the goal that you mean by its id."
+        )
+
+    def _adding(self, edit: _Edit, subject: Goal | None) -> Operation:
+        if edit.place is not None:
+            parent, following = self._beside(edit)
+        elif (
+            edit.goal is None
+            or subject is None
+            or subject.id == self._tree.current_id
+            or edit.done is not None
+        ):
+            return lambda plan: plan.plan_add(edit.add, edit.reason)
+        elif edit.abandon is not None:
+            # What is tried instead stands where the goal stood, which may leave the plan.
+            parent, following = subject.parent_id, self._tree.following(subject.id)
+        else:
+            parent, following = subject.id, None
+        return lambda plan: plan.plan_add(edit.add, edit.reason, parent_id=parent, before_id=following)
+
+    def _moving(self, edit: _Edit, subject: Goal) -> Operation:
+        parent, following = self._beside(edit)
+        return lambda plan: plan.plan_move(plan.goal(subject.id), parent, following)
+
+    def _beside(self, edit: _Edit) -> tuple[str | None, str | None]:
+        """Parent, and the goal that follows, at the place that ``before`` or ``after`` says."""
+        beside = self._find(edit.place or "")
+        return beside.parent_id, beside.id if edit.before is not None else self._tree.following(beside.id)
 
     def _planned(self, operations: Sequence[Operation]) -> list[Change]:
         """The changes of all operations. Raises PlanError; the tree is as it was."""
@@ -162,7 +247,10 @@ class SessionPlan:
         return changes
 
     def _refusal(self, error: PlanError) -> ToolError:
-        return ToolError(f"{error} The plan is unchanged.\n\n{plan_to_prompt(self._tree)}")
+        return ToolError(f"{error} The plan is unchanged.\n\n{self._shown()}")
+
+    def _shown(self) -> str:
+        return plan_to_prompt(self._tree, ids=self._front == "goal")
 
     async def _reverted(self, goal: Goal) -> str:
         if self._revert is None:
@@ -178,9 +266,12 @@ class SessionPlan:
     def _done(self, changes: Sequence[Change], lines: Sequence[str]) -> str:
         """Record the changes, and say what happened; ``lines``: what else there is to say."""
         ended = [line for change in changes if (line := self._ended(change))]
+        named = self._front == "goal"  # by numbers, which change; steps are named by their descriptions
+        numbers = self._tree.numbers() if named and any(map(_shifts, changes)) else {}
         for change in changes:
             self._record(change)
-        return "\n".join([*ended, *lines, *self._told(changes), self._focused()])
+        shifted = self._shifted(numbers) if numbers else []
+        return "\n".join([*ended, *lines, *self._told(changes), *shifted, self._focused()])
 
     # -- what happened, in words; the plan itself is in each request --
 
@@ -210,12 +301,32 @@ class SessionPlan:
             else:
                 first, last = (self._tree.number_of(goal.id) for goal in (added[0], added[-1]))
                 lines.append(f"Added: {first} to {last} ({_goals(len(added))}).")
+        if self._front == "goal":
+            moved = [change.goal_id for change in changes if isinstance(change, Moved)]
+            lines += [f"Moved: {self._title(goal_id)}." for goal_id in moved]
         lines += [
             f"Renamed: {self._tree.title(change.goal_id)}."
             for change in changes
             if isinstance(change, Updated) and "description" in change.updates
         ]
         return lines
+
+    def _shifted(self, before: Mapping[str, str]) -> list[str]:
+        """The open goals that have another number than ``before``."""
+        tree = self._tree
+        now = [
+            goal_id
+            for goal_id, number in tree.numbers().items()
+            if before.get(goal_id, number) != number and tree.goals[goal_id].status not in ENDED
+        ]
+        if not now:
+            return []
+        titles = "; ".join(self._title(goal_id) for goal_id in now[:_RENUMBERED])
+        more = f"; and {_goals(len(now) - _RENUMBERED)} more" if len(now) > _RENUMBERED else ""
+        return [f"Numbers now: {titles}{more}."]
+
+    def _title(self, goal_id: str) -> str:
+        return f"{self._tree.title(goal_id)} (g{goal_id})"
 
     def _names(self, goal_ids: Sequence[str]) -> str:
         """Without numbers, which change."""
@@ -229,7 +340,13 @@ class SessionPlan:
             return f"Focus: {tree.title(tree.current_id)}."
         if (following := tree.next_open(None)) is not None:
             return f"No goal has the focus. Next to do: {tree.title(following.id)}."
-        return "All goals of the plan are done." if tree.live_children(None) else "The plan is empty."
+        top = tree.children(None)
+        given_up = sum(goal.status == "abandoned" for goal in top)
+        if not top or given_up == len(top):
+            return "The plan has no goals any more: all were given up." if top else "The plan is empty."
+        if given_up:
+            return f"No goal is open: {len(top) - given_up} done, {given_up} given up."
+        return "All goals of the plan are done."
 
 
 def _focus(plan: PlanTree, goal: Goal, number: str) -> list[Change]:
@@ -238,7 +355,35 @@ def _focus(plan: PlanTree, goal: Goal, number: str) -> list[Change]:
     return plan.plan_focus(goal)
 
 
-def _rename(plan: PlanTree, description: str) -> list[Change]:
+def _check(edit: _Edit, *, revert_files: bool) -> None:
+    """Refuse what goes together in no plan. Raises ToolError."""
+    if edit.done is not None and edit.abandon is not None:
+        raise ToolError("A goal is either done or abandoned: give one of the two.")
+    if revert_files and edit.abandon is None:
+        raise ToolError("revert_files goes with abandon: it takes back what was changed for that goal.")
+    if edit.rename is not None and edit.ends and (edit.focus is None or edit.goal is not None):
+        raise ToolError("rename is for a goal that goes on: add what is to be done now as a new goal.")
+    if edit.before is not None and edit.after is not None:
+        raise ToolError("A place is either before or after a goal: give one of the two.")
+    if edit.place is not None and not edit.add and edit.goal is None:
+        raise ToolError("before and after need add, for new goals, or goal, for one that moves.")
+    if edit.goal is not None and not (
+        edit.add or edit.ends or edit.rename is not None or edit.place is not None
+    ):
+        raise ToolError(
+            "goal names what done, abandon, rename, add, before or after is about: give one of them."
+        )
+
+
+def _shifts(change: Change) -> bool:
+    """Numbers of other goals may change with it."""
+    ended = isinstance(change, Updated) and change.updates.get("status") == "abandoned"
+    return ended or isinstance(change, Added | Moved | Removed)
+
+
+def _rename(plan: PlanTree, description: str, goal: Goal | None) -> list[Change]:
+    if goal is not None:
+        return plan.plan_rename(goal, description)
     if plan.current_id is None:
         raise PlanError("No goal has the focus, so there is nothing to rename: focus a goal first.")
     return plan.plan_rename(plan.goals[plan.current_id], description)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from daemon.context.tags import plain
 from daemon.model.goals import Goal
 from daemon.plan.changes import MAX_DESCRIPTION
+from daemon.plan.forest import ENDED
 from daemon.plan.tree import PlanTree
 from tools.cutting import short
 
@@ -49,6 +50,8 @@ class _Detail:
     """Goals that were given up, which have no numbers. Only where all of a level is told."""
     numbers: bool = True
     """Each goal with its number, and the current one marked."""
+    ids: bool = False
+    """Open goals with their ids, by which they can be named whatever their numbers become."""
 
 
 _LESS_AND_LESS = (
@@ -66,10 +69,10 @@ _WITH_LONG_SUMMARIES = (_Detail(240), _Detail(120))
 """How much of the plan in a request is told while there is room."""
 
 
-def plan_to_prompt(tree: PlanTree) -> str:
+def plan_to_prompt(tree: PlanTree, *, ids: bool = False) -> str:
     """``## Current Plan`` with mission, current goal and progress, in at most ``MAX_PLAN`` characters.
 
-    Abandoned goals are left out.
+    Abandoned goals are left out. ``ids``: open goals are shown with their ids, for a model that can edit the plan.
     """
     head = ["## Current Plan", ""]
     if tree.mission:
@@ -77,23 +80,24 @@ def plan_to_prompt(tree: PlanTree) -> str:
     if tree.current_id is not None and (number := tree.number_of(tree.current_id)) is not None:
         head.append(f"**Current**: {number} {tree.goals[tree.current_id].description}")
     taken = sum(map(len, head)) + len(head) + len("\n**Progress**:\n")
-    progress = _bounded(tree, (*_WITH_LONG_SUMMARIES, *_LESS_AND_LESS), MAX_PLAN - taken)
+    details = [replace(detail, ids=ids) for detail in (*_WITH_LONG_SUMMARIES, *_LESS_AND_LESS)]
+    progress = _bounded(tree, details, MAX_PLAN - taken)
     return plain("\n".join([*head, "", "**Progress**:", *progress] if progress else head))
 
 
-def progress_text(tree: PlanTree) -> str:
+def progress_text(tree: PlanTree, *, ids: bool = False) -> str:
     """All goals with their marks and numbers, without summaries (source: seed 003, "按需读取").
 
     Also those that were given up; in a plan that is too long they are the first to be left out.
     At most ``MAX_PROGRESS`` characters.
     """
-    return _progress(tree, numbers=True)
+    return _progress(tree, numbers=True, ids=ids)
 
 
-def _progress(tree: PlanTree, *, numbers: bool) -> str:
+def _progress(tree: PlanTree, *, numbers: bool, ids: bool = False) -> str:
     if not tree.goals:
         return "The plan is empty."
-    briefly = [replace(detail, summary=0, numbers=numbers) for detail in _LESS_AND_LESS]
+    briefly = [replace(detail, summary=0, numbers=numbers, ids=ids) for detail in _LESS_AND_LESS]
     whole = replace(briefly[0], below_done=True)
     further = [replace(detail, near=100, levels=None) for detail in briefly[1:3]]
     all_of_it = replace(whole, given_up=True)
@@ -180,7 +184,8 @@ class _Lines:
         if self._detail.numbers and number:
             dot = "" if "." in number else "."
             here = "  ← current" if goal.id == self._tree.current_id else ""
-            description = f"{number}{dot} {description}{here}"
+            goal_id = f"  (g{goal.id})" if self._detail.ids and goal.status not in ENDED else ""
+            description = f"{number}{dot} {description}{goal_id}{here}"
         skipped = goal.status == "abandoned" and not goal.cumulative_stats.message_count
         mark = _NEVER_BEGUN if skipped else _MARK.get(goal.status, " ")
         yield f"{_indent(depth)}[{mark}] {description}"

@@ -56,8 +56,8 @@ class PlanTree(GoalForest):
     ) -> list[Change]:
         """New goals under ``parent_id`` (None: at the top level), before its child ``before_id`` (None: last).
 
-        Added under the focus (the default), the first goal at the level of one that was just abandoned takes its
-        place in the order and the focus (seed 000, "回溯": plan B stands where plan A stood).
+        The default is below the goal in focus, and behind the choice of an exploration when that has it. There, the
+        first goal at the level of one that was just abandoned takes its place in the order and the focus.
         """
         texts = [text for text in map(one_line, descriptions) if text]
         if not texts:
@@ -73,6 +73,10 @@ class PlanTree(GoalForest):
             raise PlanError(f"The reason has {len(reason)} characters; at most {MAX_SUMMARY}: shorten it.")
         reason = whole_characters(reason).strip()
         parent = self.current_id if parent_id is Focus.CURRENT else parent_id
+        current = self.goals.get(self.current_id or "")
+        if parent_id is Focus.CURRENT and current is not None and current.type == "explore_merge":
+            # What follows a choice goes on in the line of the exploration.
+            parent, before_id = current.parent_id, self.following(current.id)
         self._check_parent(parent)
         if parent is not None and self._depth(parent) >= MAX_DEPTH:
             raise PlanError(f"Goals are nested {MAX_DEPTH} deep already: add it further up.")

@@ -5,7 +5,7 @@ Whoever goes on with "the newest" must know of them: else another conversation w
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from daemon.store.base import StoreError, TraceStore, UnknownTrace
@@ -38,3 +38,16 @@ def left_out(
         except StoreError as error:
             found.append(Unreadable(trace_id, str(error)))
     return found
+
+
+def last_used(store: TraceStore, by_use: Sequence[str]) -> tuple[str, Unreadable | None]:
+    """The first of ``by_use`` that is there, and why it cannot be read when it cannot. Blocking."""
+    for trace_id in by_use[:_MOST]:
+        try:
+            store.trace(trace_id)
+        except UnknownTrace:
+            continue  # deleted by hand, or it never began
+        except StoreError as error:
+            return trace_id, Unreadable(trace_id, str(error))
+        return trace_id, None
+    return "", None

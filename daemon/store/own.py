@@ -6,6 +6,8 @@ grants and queue somebody else wrote. The list of our own sessions is kept where
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from daemon.model.branches import root_of
@@ -13,9 +15,12 @@ from daemon.runtime import write_private
 from daemon.store.base import StoreError
 from daemon.workspace_key import workspace_key
 
+_MOST_REPEATED = 200
+"""Lines of ids that stand further down, too, before the list is written anew."""
+
 
 class OwnSessions:
-    """The ids of the sessions that this user's daemon began in one workspace."""
+    """The ids of the sessions that this user's daemon began in one workspace, in the order of their last use."""
 
     def __init__(self, state_folder: Path, workspace: Path) -> None:
         key = workspace_key(workspace)
@@ -45,6 +50,28 @@ class OwnSessions:
             raise StoreError(f"{self._file} cannot be written: {error.strerror or error}.") from error
         ids.discard(session_id)
 
+    def use(self, session_id: str) -> None:
+        """Remember that a session is the one used last, whatever the clock says. Failures cost only that.
+
+        One that was not begun here stays unknown.
+        """
+        listed = self._listed()
+        if session_id not in self._read() or listed[-1:] == [session_id]:
+            return
+        listed.append(session_id)
+        with contextlib.suppress(OSError):
+            if len(listed) > 2 * len(self._read()) + _MOST_REPEATED:
+                write_private(
+                    self._file, "".join(f"{one}\n" for one in _last_of_each(listed)).encode("ascii")
+                )
+            else:
+                with self._file.open("a", encoding="ascii") as file:
+                    file.write(f"{session_id}\n")
+
+    def by_use(self) -> list[str]:
+        """All ids, the one used last first."""
+        return _last_of_each(self._listed())[::-1]
+
     def all(self) -> frozenset[str]:
         """As they are now: for another thread, which must not read the list anew under this one."""
         return frozenset(self._read())
@@ -62,3 +89,7 @@ class OwnSessions:
             return self._file.read_text("ascii").split()
         except (OSError, UnicodeDecodeError):
             return []
+
+
+def _last_of_each(ids: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(reversed(ids)))[::-1]

@@ -1,4 +1,4 @@
-"""The session that a command means when none is named: this person's newest."""
+"""The session that a command means when none is named: the user's own that was used last."""
 
 from __future__ import annotations
 
@@ -21,16 +21,20 @@ class Newest:
 
 
 async def newest(client: Client, timeout_s: float | None = None) -> Newest:
-    """The newest session of this person; one that came with the folder is only taken by its name.
+    """The session that the user worked with last; one that came with the folder is only taken by its name.
 
-    Raises RpcError when the newest cannot be read: an older one is another conversation. Else as ``Client.request``.
+    Raises RpcError when it cannot be read: an older one is another conversation. Else as ``Client.request``.
     """
     foreign = 0
     params: dict[str, Any] = {"limit": _PAGE}
     while True:
         listed = await client.request("goalwright/session/list", params, timeout_s)
         sessions = mappings(listed.get("sessions"))
+        last = string(listed.get("lastUsed"))
         found = ""
+        for session in sessions:
+            if string(mapping(session.get("trace")).get("traceId")) == last:
+                return Newest(last, foreign)
         for session in sessions:
             params["before"] = session_id = string(mapping(session.get("trace")).get("traceId"))
             if session.get("foreign") is not True:
@@ -38,10 +42,12 @@ async def newest(client: Client, timeout_s: float | None = None) -> Newest:
                 break
             foreign += 1
         for left in mappings(listed.get("unreadable")):
-            if (name := string(left.get("sessionId"))) > found:
+            if (name := string(left.get("sessionId"))) == last or (not last and name > found):
                 why = one_line(string(left.get("why")))
                 then = f" To go on with the one before it: --session {found}." if found else ""
-                words = f"The newest session, {one_line(name)}, cannot be gone on with: {why}{then}"
+                words = f"The session used last, {one_line(name)}, cannot be gone on with: {why}{then}"
                 raise RpcError(0, words)
+        if last:
+            return Newest(last, foreign)
         if found or listed.get("more") is not True or not sessions:
             return Newest(found, foreign)

@@ -97,3 +97,19 @@ def test_no_file_that_is_made_by_a_build_or_a_run_is_committed() -> None:
 
 def test_everything_is_started_by_the_same_command_in_ci() -> None:
     assert (ROOT / ".ci/run").read_text().splitlines()[-1] == "exec make test"
+
+
+def test_settings_of_vs_code_offer_what_the_configuration_takes() -> None:
+    contributed = json.loads((ROOT / "vscode-extension/package.json").read_text("utf-8"))["contributes"]
+    offered = contributed["configuration"]["properties"]
+    schema = json.loads((ROOT / "vscode-extension/schemas/config.schema.json").read_text("utf-8"))
+    for name, key in {
+        "mode": "mode",
+        "sandbox": "sandbox",
+        "planner": "planner",
+        "planFront": "plan_front",
+        "planPlacement": "plan_placement",
+    }.items():
+        values = {"default", *schema["properties"][key]["enum"]}
+        assert set(offered[f"goalwright.{name}"]["enum"]) == values, name
+    assert offered["goalwright.debugTrace"]["enum"] == ["default", "on", "off"]

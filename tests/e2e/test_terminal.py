@@ -129,6 +129,15 @@ def test_session_is_listed_and_gone_on_with(goalwright: CommandLine) -> None:
     assert len(json.loads(goalwright.run("sessions", "--json").stdout)["sessions"]) == 1
 
 
+def test_the_session_used_last_is_gone_on_with_not_the_newest(goalwright: CommandLine) -> None:
+    model = goalwright.script([{"text": "Hello."}], repeat=True)
+    first = json_lines(goalwright.run("run", "one", "--json", "--model", model).stdout)[-1]["sessionId"]
+    assert goalwright.run("run", "two", "--model", model).returncode == 0
+    assert goalwright.run("run", "three", "--session", first, "--model", model).returncode == 0
+    goalwright.stop()
+    assert f"session {first}" in goalwright.run("run", "four", "--continue", "--model", model).stdout
+
+
 async def test_keys_are_those_of_the_client_and_are_never_logged(goalwright: CommandLine) -> None:
     goalwright.start()  # with no key in its environment
     async with ModelServer([{"text": "Hello from the wire."}], api_key="sk-secret-1") as server:

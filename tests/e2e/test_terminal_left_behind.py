@@ -172,7 +172,7 @@ def test_another_conversation_is_not_gone_on_with(
     for command in (["run", "three", "--continue", "--model", model], ["goals"]):
         result = goalwright.run(*command)
         assert result.returncode == 1, result.stdout
-        assert f"The newest session, {second}, cannot be gone on with: " in result.stderr
+        assert f"The session used last, {second}, cannot be gone on with: " in result.stderr
         assert f"--session {first}" in result.stderr
     listed = goalwright.run("sessions")
     assert f"not in the list: {second}: " in listed.stderr

@@ -298,12 +298,16 @@ class FakePlan:
         abandon: str | None = None,
         focus: str | None = None,
         rename: str | None = None,
+        goal: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
         revert_files: bool = False,
     ) -> str:
         if self.fail is not None:
             raise self.fail
         given: dict[str, object] = {"add": list(add), "reason": reason, "done": done, "abandon": abandon}
         given |= {"focus": focus, "rename": rename, "revert_files": revert_files}
+        given |= {"goal": goal, "before": before, "after": after}
         self.calls.append({name: value for name, value in given.items() if value})
         return self.text
 

@@ -1523,8 +1523,10 @@ export interface SessionListParams {
 export interface SessionListResult {
   sessions: SessionInfo[];
   more: boolean;
-  /** Sessions of this person's that would stand among these. */
+  /** Sessions of this person's that would stand among these, and on the first page the one used last. */
   unreadable: UnreadableSession[];
+  /** On the first page: the user's own session that was prompted last, whatever the clocks said. */
+  lastUsed: string | null;
 }
 
 /** Open a session and subscribe this connection to its updates. */

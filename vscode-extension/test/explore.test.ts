@@ -26,7 +26,7 @@ test("branches are followed from their beginning to their end", () => {
     { event: started(2, branch("B")) },
     { event: { event: "branch_goal_added", eventId: 3, traceId: "s1", time: TIME, branchId: "A", goal: goal("1"), parentId: null } },
     { event: { event: "branch_goal_updated", eventId: 4, traceId: "s1", time: TIME, branchId: "A", goalId: "1", updates: { status: "completed" }, affectedGoals: [], currentId: null } },
-    { event: { event: "branch_message_added", eventId: 5, traceId: "s1", time: TIME, branchId: "A", message: message("assistant", 1, [text("Reading.")], { tokens: 40, cost: 0.5 }), affectedGoals: [] } },
+    { event: { event: "branch_message_added", eventId: 5, traceId: "s1", time: TIME, branchId: "A", message: message("assistant", 1, [text("Reading.")], { tokens: 10, cost: 0.5, usage: { input: 20, output: 10, cacheRead: 6, cacheWrite: 4 } }), affectedGoals: [] } },
   );
   const a = state.children.branches["A"];
   assert.equal(a?.goalCount, 1);

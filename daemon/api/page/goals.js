@@ -17,7 +17,7 @@ const LONGEST_NAME = 40;
 export function extendedPreview(preview, message) {
   let segments = preview ? preview.split(" → ") : [];
   for (const part of message?.content ?? []) {
-    if (part?.type !== "tool_call") continue;
+    if (part?.type !== "tool_result") continue;
     const words = String(part.name ?? "").replace(/[→×…]/g, "-").split(/\s+/).filter(Boolean).join(" ");
     const wanted = [...words].slice(0, LONGEST_NAME).join("").trim() || "?";
     const [name, count] = (segments.at(-1) ?? "").split(" × ");

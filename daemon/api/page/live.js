@@ -156,7 +156,7 @@ const CHANGES = {
     branch.cumulative_stats = {
       ...before,
       message_count: before.message_count + 1,
-      total_tokens: before.total_tokens + (message?.tokens ?? 0),
+      total_tokens: before.total_tokens + spent.tokens,
       total_cost: before.total_cost + (message?.cost ?? 0),
       preview: extendedPreview(before.preview ?? null, message),
     };

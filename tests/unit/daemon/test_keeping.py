@@ -258,3 +258,43 @@ def test_a_session_that_is_gone_is_taken_off_the_list(tmp_path: Path) -> None:
     assert (ID in own, OTHER in own) == (False, True)
     again = OwnSessions(tmp_path / "home", tmp_path)
     assert (ID in again, OTHER in again) == (False, True)
+
+
+async def test_the_session_used_last_is_known_whatever_the_clock_says(tmp_path: Path) -> None:
+    store = FileTraceStore(tmp_path / ".trace")
+    own = OwnSessions(tmp_path / "home", tmp_path)
+    keeping = Keeping(store, own, lambda: datetime.now(UTC), limits=Limits)
+    assert await keeping.last_used() == ("", None)
+    write_trace(store)
+    own.add(ID)
+    own.add(OTHER)  # never began
+    assert await keeping.last_used() == (ID, None)
+    write_trace(store, OTHER)
+    assert await keeping.last_used() == (OTHER, None)
+    for _ in range(1_000):
+        own.use(ID)
+        own.use(OTHER)
+    own.use(ID)
+    own.use("20200101-000000-000000beef")  # begun elsewhere
+    again = OwnSessions(tmp_path / "home", tmp_path)
+    assert (again.by_use(), again.all()) == ([ID, OTHER], {ID, OTHER})
+    (listed,) = (tmp_path / "home/sessions").iterdir()
+    assert len(listed.read_text().split()) < 300
+    store.close()
+    (store.root / ID / "meta.json").write_text("{}")
+    (store.root / ID / "events.jsonl").write_text("")
+    last, broken = await keeping.last_used()
+    assert (last, broken and broken.trace_id) == (ID, ID)
+
+
+async def test_the_session_used_last_is_not_pruned(tmp_path: Path) -> None:
+    store = FileTraceStore(tmp_path / ".trace")
+    own = OwnSessions(tmp_path / "home", tmp_path)
+    for trace_id in sorted([ID, OTHER]):
+        write_trace(store, trace_id)
+        own.add(trace_id)
+    first = min(ID, OTHER)
+    own.use(first)
+    keeping = Keeping(store, own, lambda: datetime.now(UTC), limits=Limits)
+    pruned = await keeping.prune(Limits(keep_days=1e-9))
+    assert first not in [one.stored.trace_id for one in pruned.deleted]

@@ -162,6 +162,26 @@ async def test_session_that_came_with_the_folder_is_not_gone_on_with_unasked(ter
     assert await terminal.run(session="x3") == 0
 
 
+async def test_the_session_used_last_is_gone_on_with_though_another_has_a_later_id(
+    terminal: Terminal,
+) -> None:
+    sessions = [{"trace": {"traceId": name}, "status": "idle", "foreign": False} for name in ("s9", "s1")]
+    listed: dict[str, Any] = {"sessions": sessions, "more": False, "lastUsed": "s1"}
+
+    async def list_sessions(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        return listed
+
+    terminal.fake.handlers["goalwright/session/list"] = list_sessions
+    await terminal.run()
+    assert await terminal.run(resume_last=True) == 0
+    assert [p["sessionId"] for p in terminal.fake.params("goalwright/session/prompt")] == ["s1"] * 2
+    listed["unreadable"] = [{"sessionId": "s1", "why": "it is torn"}]
+    listed["sessions"] = sessions[:1]
+    assert await terminal.run(resume_last=True) == 1
+    assert "The session used last, s1, cannot be gone on with: it is torn" in terminal.told
+    assert "--session s9" in terminal.told
+
+
 async def test_notices_are_told_on_stderr_and_passed_on_as_json(terminal: Terminal) -> None:
     async def script(turn: Turn) -> str:
         turn.event("notice", level="warning", text="config.json: \x1b[2Jno such setting", kind="config")

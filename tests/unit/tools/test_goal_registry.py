@@ -30,7 +30,7 @@ def test_all_tools_offered_at_once_describe_themselves_in_few_words(front: str) 
     names = [*looking, "edit", "patch", "write", "bash", "job", "task", "explore", "hand_over"]
     assert list(tools) == names
     size = sum(len(json.dumps([t.name, t.description, t.schema()])) for t in tools.values())
-    assert size < 10_600
+    assert size < 11_000
     assert all(tool.description and tool.name == name for name, tool in tools.items())
 
 
@@ -38,7 +38,9 @@ def test_all_tools_offered_at_once_describe_themselves_in_few_words(front: str) 
     ("add", "goals"),
     [
         ("analyse, build, test", ["analyse", "build", "test"]),
-        ("分析代码，实现功能, 测试", ["分析代码", "实现功能", "测试"]),
+        ("分析代码, 实现功能, 测试", ["分析代码", "实现功能", "测试"]),
+        ("阅读登录模块，找出依赖问题", ["阅读登录模块，找出依赖问题"]),
+        ("阅读登录模块，找出依赖问题, 测试", ["阅读登录模块，找出依赖问题", "测试"]),
         ("read a, b and c\nwrite d", ["read a, b and c", "write d"]),
         ("- one\n* two\n3. three\n\n", ["one", "two", "three"]),
         ("fix f(a, b), test it", ["fix f(a, b)", "test it"]),
@@ -80,6 +82,12 @@ async def test_goal_passes_everything_to_the_plan(ctx: FakeToolContext) -> None:
         ({"abandon": "no way", "revert_files": "true"}, {"abandon": "no way", "revert_files": True}),
         # Every argument given, with nothing in those that are not meant.
         ({"add": "", "done": "", "abandon": "", "focus": "1", "rename": ""}, {"focus": "1"}),
+        ({"done": True, "summary": "found it"}, {"done": "found it"}),
+        ({"done": 2, "summary": "found it"}, {"done": "found it", "goal": "2"}),
+        ({"done": "done", "summary": "found it"}, {"done": "done\nfound it"}),
+        ({"abandon": "no way", "summary": "it fails"}, {"abandon": "no way\nit fails"}),
+        ({"add": "a", "before": "g2", "after": ""}, {"add": ["a"], "before": "g2"}),
+        ({"goal": "g3", "after": 2}, {"goal": "g3", "after": "2"}),
         ({"add": [], "done": "x", "abandon": "", "focus": "", "revert_files": ""}, {"done": "x"}),
         (
             {"add": "a", "reason": None, "done": None, "abandon": None, "focus": None, "revert_files": None},
@@ -108,7 +116,12 @@ async def test_arguments_as_models_spell_them_are_understood(
         ({"done": "", "focus": "2"}, "must say something"),
         ({"abandon": "", "focus": "2"}, "must say something"),
         ({"focus": "2", "revert_files": True}, "goes with abandon"),
-        ({"done": True}, "done: input should be a valid string"),
+        ({"done": True}, "must say something"),
+        ({"done": 2.1}, "is a number: say what came of it"),
+        ({"done": "Goal 2"}, "is a number: say what came of it"),
+        ({"done": "g4", "focus": "2"}, "is a number: say what came of it"),
+        ({"summary": "found it"}, "summary goes with done"),
+        ({"done": ["x"]}, "done: input should be a valid string"),
     ],
     ids=str,
 )

@@ -29,19 +29,34 @@ export function configuredMode(): Mode | undefined {
   return mode === UNSET ? undefined : mode;
 }
 
+/** Settings with the value `default`, and their names in config.json. */
+const CHOICES: Readonly<Record<string, string>> = {
+  mode: "mode",
+  sandbox: "sandbox",
+  planFront: "plan_front",
+  planPlacement: "plan_placement",
+  planner: "planner",
+  debugTrace: "debug_trace",
+};
+
 /** What of VS Code's settings the daemon is told, under the names of config.json. What is not set there is not sent. */
 function daemonSettings(): Record<string, unknown> {
+  const configuration = vscode.workspace.getConfiguration("goalwright");
+  const chosen = Object.entries(CHOICES)
+    .map(([name, key]) => [key, configuration.get<string>(name, UNSET)] as const)
+    .filter(([, value]) => value !== UNSET)
+    .map(([key, value]) => [key, key === "debug_trace" ? value === "on" : value] as const);
   const model = setting("model");
-  const mode = configuredMode();
-  const sandbox = vscode.workspace.getConfiguration("goalwright").get<string>("sandbox", UNSET);
-  const models = vscode.workspace.getConfiguration("goalwright").get<Record<string, string>>("models", {});
+  const models = configuration.get<Record<string, string>>("models", {});
   return {
     ...(model ? { model } : {}),
     ...(Object.keys(models).length > 0 ? { models } : {}),
-    ...(mode ? { mode } : {}),
-    ...(sandbox === UNSET ? {} : { sandbox }),
+    ...Object.fromEntries(chosen),
   };
 }
+
+/** The settings of VS Code that the daemon has, too. */
+export const DAEMON_SETTINGS: readonly string[] = ["model", "models", ...Object.keys(CHOICES)].map((name) => `goalwright.${name}`);
 
 /** `~` and `${workspaceFolder}` written out, as people are used to in settings that hold a path. */
 export function expand(value: string, folder: string | undefined, home: string = os.homedir()): string {

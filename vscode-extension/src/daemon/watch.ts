@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 import type { FileHistory } from "../history/model";
 import type { SessionController } from "../session/controller";
 import type { Daemon } from "./daemon";
-import { setting } from "./environment";
+import { DAEMON_SETTINGS, setting } from "./environment";
 import type { Installation } from "./install";
 
 export interface Watched {
@@ -24,7 +24,7 @@ export function watchSurroundings({ daemon, sessions, history, installation, log
   const offered = new Set<string>();
   const disposable = vscode.Disposable.from(
     vscode.workspace.onDidChangeConfiguration((event) => {
-      const mine = ["goalwright.python", "goalwright.basePython", "goalwright.model", "goalwright.models", "goalwright.mode", "goalwright.sandbox"];
+      const mine = ["goalwright.python", "goalwright.basePython", ...DAEMON_SETTINGS];
       if (mine.some((name) => event.affectsConfiguration(name))) again();
     }),
     vscode.workspace.onDidGrantWorkspaceTrust(again),

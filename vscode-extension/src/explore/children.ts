@@ -80,12 +80,17 @@ export function asksFor(asking: string | null, branchId: string): boolean {
   return asking !== null && (asking === branchId || asking.startsWith(`${branchId}.`));
 }
 
+/** What the request took that a message answers. */
+function tokensOf({ usage }: Message): number {
+  return usage ? usage.input + usage.output + usage.cacheRead + usage.cacheWrite : 0;
+}
+
 function counted(branch: BranchMeta, message: Message): BranchMeta {
   const before = branch.cumulativeStats;
   const cumulativeStats = {
     ...before,
     messageCount: before.messageCount + 1,
-    totalTokens: before.totalTokens + (message.tokens ?? 0),
+    totalTokens: before.totalTokens + tokensOf(message),
     totalCost: before.totalCost + (message.cost ?? 0),
     preview: extendedPreview(before.preview ?? null, message),
   };

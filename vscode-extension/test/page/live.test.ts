@@ -82,7 +82,7 @@ test("branches begin, work and end", () => {
 });
 
 test("what a branch did is in its preview as it works, word for word as the daemon says it at the end", () => {
-  const preview = (before: string | null, ...names: string[]) => extendedPreview(before, { content: names.map((name) => ({ type: "tool_call", name })) });
+  const preview = (before: string | null, ...names: string[]) => extendedPreview(before, { content: names.map((name) => ({ type: "tool_result", name })) });
   // The cases of tests/unit/daemon/plan/test_counting.py.
   assert.equal(preview(null), null);
   assert.equal(preview(null, "glob", "read", "read"), "glob → read × 2");
@@ -92,7 +92,7 @@ test("what a branch did is in its preview as it works, word for word as the daem
   assert.equal(preview("read × x", "read", " "), "read × 2 → ?");
   assert.equal(preview("a → b → c → d → e → f → g → h", "i"), "… → c → d → e → f → g → h → i");
   assert.equal(preview("… → c → d → e → f → g → h → i", "j"), "… → d → e → f → g → h → i → j");
-  const content = [{ type: "text", text: "I look." }, { type: "tool_call", name: "ls" }, { type: "tool_call", name: "ls" }];
+  const content = [{ type: "text", text: "I look." }, { type: "tool_result", name: "ls" }, { type: "tool_result", name: "ls" }];
   const state = after({ event: "branch_message_added", event_id: 11, branch_id: "A", message: { content } });
   assert.equal(state.branches["A"]?.cumulative_stats?.preview, "ls × 2");
 });

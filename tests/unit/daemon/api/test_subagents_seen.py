@@ -44,12 +44,12 @@ async def test_the_numbers_of_a_sub_agent_follow_its_work_and_are_counted_as_tho
         assert deep["usage"]["output"] > 0
         meta, stats = await told(reader, trace_id)
         assert (meta["message_count"], stats["message_count"]) == (5, 5)
-        assert stats["preview"] == "ls × 2 → task"
+        assert stats["preview"] == "ls × 2"  # the task still runs
         own = reader.live(f"{trace_id}:s1")
         assert own is not None
         # With what works for it, as it is told at its end.
         assert meta["usage"]["input"] == own.trace.usage.input + deep["usage"]["input"]
-        assert stats["total_tokens"] == sum(message.tokens or 0 for message in own.messages)
+        assert stats["total_tokens"] == sum(message.usage.total for message in own.messages if message.usage)
         inner.go.set()
         await outer.reached.wait()
         outer.go.set()
@@ -59,6 +59,6 @@ async def test_the_numbers_of_a_sub_agent_follow_its_work_and_are_counted_as_tho
         assert stats["preview"] == "ls × 2 → task"
         messages = bench.core.store.messages(f"{trace_id}:s1")
         assert stats["message_count"] == len(messages) == 7
-        assert stats["total_tokens"] == sum(message.tokens or 0 for message in messages)
+        assert stats["total_tokens"] == sum(message.usage.total for message in messages if message.usage)
         stored = TraceReader(bench.core.store, lambda _: None)
         assert await told(stored, trace_id) == (meta, stats)

@@ -190,14 +190,19 @@ async def test_the_person_gives_the_exploration_up_in_the_plan(tmp_path: Path) -
 
 async def test_the_person_gives_up_a_goal_above(tmp_path: Path) -> None:
     hold = Hold()
-    main = [[Call("goal", {"add": "find a way", "focus": "1"})], explore("one", "two"), "I see."]
-    async with exploring(tmp_path, main, {"A": [[hold]], "B": ["B works."]}) as bench:
+    begin = [
+        Call("goal", {"add": "above", "focus": "1"}),
+        Call("goal", {"add": "find a way", "focus": "1.1"}),
+    ]
+    async with exploring(
+        tmp_path, [begin, explore("one", "two"), "I see."], {"A": [[hold]], "B": ["B works."]}
+    ) as bench:
         session = bench.session(settings=EDITS)
         turn = asyncio.create_task(session.prompt("go"))
         await hold.reached.wait()
         await PersonPlan(session, "me").abandon("1", "not needed any more")
         assert (await turn).stop == "end_turn"
-        assert session.state.plan.goals["2"].status == "abandoned"
+        assert session.state.plan.goals["3"].status == "abandoned"
 
 
 async def test_what_else_the_person_does_to_the_plan_is_no_harm(tmp_path: Path) -> None:

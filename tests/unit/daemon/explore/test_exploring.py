@@ -87,14 +87,14 @@ async def test_the_plan_has_a_start_and_a_merge_and_the_work_of_the_branches_cou
             "explore_start",
             ["A", "B"],
             "completed",
-            "1",
+            None,
         )
         assert (merge.type, merge.explore_start_id, merge.status) == ("explore_merge", "2", "in_progress")
         assert plan.current_id == "3"
         assert first.status == "in_progress"
         branches = session.state.children.of("2")
         assert start.cumulative_stats.message_count == sum(b.cumulative_stats.message_count for b in branches)
-        assert first.cumulative_stats.message_count > start.cumulative_stats.message_count
+        assert plan.numbers() == {"1": "1", "2": "2", "3": "3"}
         assert start.summary is not None
         assert "A (use a list): A list it is" in start.summary
         (ended,) = bench.events(ExploreCompleted)
@@ -129,9 +129,7 @@ async def test_of_the_branches_one_message_is_in_the_context_and_stays_when_thei
             for part in entry.prompt.content
             if isinstance(part, ToolResultPart)
         ]
-        assert [
-            text for text in texts if "A list it is" in text
-        ] == []  # their goal is done, too: its summary has it
+        assert len([text for text in texts if "A list it is" in text]) == 1  # in the goal that explored
         notes = json.dumps(
             [entry.prompt.content[0].model_dump(mode="json") for entry in Assembly(session).window().entries]
         )

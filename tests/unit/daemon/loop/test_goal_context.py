@@ -84,7 +84,7 @@ async def test_the_goal_that_takes_an_abandoned_ones_place_begins_with_why(tmp_p
     told = last.rindex("Tried plan A: the dependency is missing.")
     assert told < last.index("plan B's file")
     assert last.count("Tried plan A") == 2
-    assert "[→] 2. Implement plan B  ← current" in bench.models.requests[6].tail
+    assert "[→] 2. Implement plan B  (g4)  ← current" in bench.models.requests[6].tail
     assert "plan A" not in bench.models.requests[6].tail
 
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 from daemon.loop.spending import Overspent, Spending, overspent
 from daemon.loop.state_of_children import Children
 from daemon.model.messages import Message, TextPart, Usage
 from daemon.model.traces import Budget
 from daemon.plan.tree import PlanTree
+from tests.fakes.core import daemon
+from tests.fakes.models import Call, End
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -106,3 +109,35 @@ def test_a_goals_limit_holds_for_the_goals_above_too_but_not_for_others() -> Non
     for change in plan.plan_focus(plan.find("2")):
         plan.apply(change)
     assert reached(Budget(goal_tokens=100), plan, spending) is None
+
+
+async def test_all_goals_and_what_had_no_focus_add_up_to_the_session(tmp_path: Path) -> None:
+    def step(number: int, *parts: object) -> list[object]:
+        stop = "tool_use" if any(isinstance(part, Call) for part in parts) else "end_turn"
+        return [*parts, End(stop, usage=Usage(input=100 * number, output=number, cache_read=7))]
+
+    read = Call("read", {"file_path": "a.txt"})
+    steps = [
+        step(1, Call("goal", {"add": "look, change", "focus": "1"}), read, read),
+        step(2, Call("goal", {"done": "seen", "focus": "2", "add": "part"}), read),
+        step(3, Call("goal", {"focus": "2.1"})),
+        step(4, Call("ls", {})),
+        step(5, Call("goal", {"done": "all of it"})),
+        step(6, "Done."),
+    ]
+    async with daemon(tmp_path, *steps, command_line={"permission": {"*": "allow"}}) as bench:  # type: ignore[arg-type]
+        (bench.workspace / "a.txt").write_text("text\n")
+        session = bench.session()
+        await session.prompt("go")
+        plan, messages = session.state.plan, session.state.messages
+        goals = [plan.goals[i].cumulative_stats for i in ("1", "2")]
+        unfocused = sum(m.usage.total for m in messages if m.usage and m.goal_id is None)
+        assert sum(stats.total_tokens for stats in goals) + unfocused == session.state.trace.usage.total
+        for goal_id in plan.goals:
+            assert (
+                plan.goals[goal_id].cumulative_stats.total_tokens
+                == session.state.spending.usage(goal_id).total
+            )
+        # The calls that ran for a goal, though the answer that made them came before it had the focus.
+        assert plan.goals["1"].self_stats.preview == "read × 2 → goal"
+        assert (plan.goals["2"].self_stats.preview or "").startswith("read")

@@ -26,18 +26,48 @@ def explored(tree: PlanTree) -> str:
     return str(tree.last_id)
 
 
-def test_it_stands_under_the_focus_and_takes_it() -> None:
+def numbered(tree: PlanTree) -> list[str]:
+    return [f"{number} {tree.goals[i].type}" for i, number in tree.numbers().items()]
+
+
+def test_exploration_choice_and_what_follows_are_siblings_in_the_main_line() -> None:
+    tree = PlanTree()
+    do(tree, tree.plan_add(["analyse", "later"], ""))
+    do(tree, tree.plan_focus(tree.goals["1"]))
+    start = explored(tree)
+    do(tree, plan_explored(tree, start, "short", "long"))
+    do(tree, tree.plan_add(["finish"], ""))
+    assert numbered(tree) == ["1 normal", "2 explore_start", "3 explore_merge", "4 normal", "5 normal"]
+    assert [goal.description for goal in tree.live_children(None)][3:] == ["finish", "later"]
+
+
+def test_a_choice_does_not_finish_the_goal_that_explored() -> None:
+    tree = PlanTree()
+    do(tree, tree.plan_add(["above"], ""))
+    do(tree, tree.plan_focus(tree.goals["1"]))
+    do(tree, tree.plan_add(["analyse"], ""))
+    do(tree, tree.plan_focus(tree.goals["2"]))
+    do(tree, plan_explored(tree, explored(tree), "short", "long"))
+    do(tree, tree.plan_done("A it is"))
+    assert [tree.goals[i].status for i in "1234"] == ["in_progress", "in_progress", "completed", "completed"]
+    assert tree.current_id == "1"
+    do(tree, tree.plan_done("analysed", tree.goals["2"]))
+    assert tree.goals["1"].status == "completed"
+
+
+def test_it_stands_beside_the_focus_and_takes_it() -> None:
     tree = PlanTree()
     do(tree, tree.plan_add(["first", "second"], ""))
     do(tree, tree.plan_focus(tree.goals["1"]))
     start = explored(tree)
-    assert (tree.goals[start].parent_id, tree.current_id) == ("1", start)
+    assert (tree.goals[start].parent_id, tree.current_id) == (None, start)
     do(tree, plan_explored(tree, start, "short", "long"))
     merge = tree.goals[tree.current_id or ""]
-    assert (merge.type, merge.parent_id, merge.merge_summary) == ("explore_merge", "1", "long")
+    assert (merge.type, merge.parent_id, merge.merge_summary) == ("explore_merge", None, "long")
     assert tree.goals["1"].status == "in_progress"
     do(tree, tree.plan_done("A it is"))
-    assert [tree.goals[i].status for i in ("1", start, merge.id)] == ["completed"] * 3
+    assert [tree.goals[i].status for i in (start, merge.id)] == ["completed"] * 2
+    assert [goal.id for goal in tree.children(None)] == ["1", start, merge.id, "2"]
 
 
 def test_given_up_it_stays_in_the_plan_with_its_branches() -> None:
@@ -65,7 +95,8 @@ def test_it_takes_the_place_of_what_was_abandoned() -> None:
 def test_what_branches_took_counts_upwards() -> None:
     tree = PlanTree()
     do(tree, tree.plan_add(["above"], ""))
-    do(tree, tree.plan_focus(tree.goals["1"]))
+    do(tree, tree.plan_add(["look"], "", parent_id="1"))
+    do(tree, tree.plan_focus(tree.goals["2"]))
     start = explored(tree)
     do(tree, plan_counted(tree, start, STATS))
     do(tree, plan_counted(tree, start, STATS))

@@ -44,10 +44,16 @@ async def test_the_answer_tells_what_happened_in_short(recorder: Recorder) -> No
         "Done: 1.1 y.\nAdded: 1.2.1 deep.\nFocus: 1.2 x."
     )
     recorder.work()
-    assert await plan.update(abandon="no way") == "Given up: 1.2 x, with 1 goal below it.\nFocus: 1 a."
-    assert await plan.update(add=["instead"]) == "Added: 1.2 instead.\nFocus: 1.2 instead."
+    assert await plan.update(abandon="no way") == (
+        "Given up: 1.2 x, with 1 goal below it.\n"
+        "Numbers now: 1.2 x (g5); 1.3 x (g6); 1.4 x (g7); 1.5 x (g8).\nFocus: 1 a."
+    )
+    assert await plan.update(add=["instead"]) == (
+        "Added: 1.2 instead.\nNumbers now: 1.3 x (g5); 1.4 x (g6); 1.5 x (g7); 1.6 x (g8).\nFocus: 1.2 instead."
+    )
     assert await plan.update(abandon="not needed") == (
-        "Dropped, as nobody had worked on it: 1.2 instead.\nFocus: 1 a."
+        "Dropped, as nobody had worked on it: 1.2 instead.\n"
+        "Numbers now: 1.2 x (g5); 1.3 x (g6); 1.4 x (g7); 1.5 x (g8).\nFocus: 1 a."
     )
 
 
@@ -161,7 +167,7 @@ async def test_focus_may_name_the_place_that_an_added_goal_takes(recorder: Recor
     await recorder.plan.update(add=["A", "test"], focus="1")
     recorder.work()
     text = await recorder.plan.update(abandon="fails", add=["B", "C"], focus="1")
-    assert text == "Given up: 1 A.\nAdded: 1 B; 2 C.\nFocus: 1 B."
+    assert text == "Given up: 1 A.\nAdded: 1 B; 2 C.\nNumbers now: 3 test (g2).\nFocus: 1 B."
 
 
 async def test_focus_on_a_number_that_is_not_there_even_after_the_add_changes_nothing(
@@ -235,7 +241,7 @@ async def test_the_goal_that_was_meant_is_abandoned_though_the_person_moved_the_
     recorder.work()
     reverter.meanwhile = recorder.tree.plan_focus(recorder.tree.find("2"))
     text = await recorder.plan.update(abandon="fails", revert_files=True)
-    assert text == "Given up: 1 A.\nTaken back: src/a.py.\nFocus: 1 B."
+    assert text == "Given up: 1 A.\nTaken back: src/a.py.\nNumbers now: 1 B (g2).\nFocus: 1 B."
 
 
 async def test_what_was_taken_back_is_told_though_the_person_ended_the_goal_meanwhile(
@@ -252,4 +258,119 @@ async def test_what_was_taken_back_is_told_though_the_person_ended_the_goal_mean
 async def test_the_progress_is_that_of_the_tree(recorder: Recorder) -> None:
     assert recorder.plan.progress() == "The plan is empty."
     await recorder.plan.update(add=["A"], focus="1")
-    assert recorder.plan.progress() == "[→] 1. A  ← current"
+    assert recorder.plan.progress() == "[→] 1. A  (g1)  ← current"
+
+
+async def planned(recorder: Recorder, *goals: str) -> None:
+    await recorder.plan.update(add=goals)
+
+
+def order(recorder: Recorder) -> list[str]:
+    return [f"{number} {recorder.tree.goals[i].description}" for i, number in recorder.tree.numbers().items()]
+
+
+async def test_goals_are_added_before_and_after_any_goal(recorder: Recorder) -> None:
+    await planned(recorder, "a", "b")
+    await recorder.plan.update(focus="1", add=["a1"])
+    await recorder.plan.update(focus="1.1")
+    await recorder.plan.update(done="found")
+    # Beside a goal that has ended, too, and whatever has the focus.
+    await recorder.plan.update(add=["first"], before="g1")
+    told = await recorder.plan.update(add=["next", "then"], after="g1")
+    assert order(recorder) == ["1 first", "2 a", "2.1 a1", "3 next", "4 then", "5 b"]
+    assert (
+        told == "Added: 3 next; 4 then.\nNumbers now: 5 b (g2).\nNo goal has the focus. Next to do: 1 first."
+    )
+    await recorder.plan.update(add=["b1"], goal="g2")
+    await recorder.plan.update(add=["b0"], before="g7")
+    assert order(recorder)[-3:] == ["5 b", "5.1 b0", "5.2 b1"]
+
+
+async def test_pending_goals_are_moved_renamed_and_dropped_without_the_focus(recorder: Recorder) -> None:
+    await planned(recorder, "a", "b", "c")
+    await recorder.plan.update(focus="1")
+    recorder.work()
+    told = await recorder.plan.update(goal="g3", before="g2")
+    assert told == "Moved: 2 c (g3).\nNumbers now: 2 c (g3); 3 b (g2).\nFocus: 1 a."
+    assert await recorder.plan.update(goal="3", rename="B") == "Renamed: 3 B.\nFocus: 1 a."
+    assert await recorder.plan.update(goal="g3", abandon="not needed") == (
+        "Dropped, as nobody had worked on it: 2 c.\nNumbers now: 2 B (g2).\nFocus: 1 a."
+    )
+    await recorder.plan.update(goal="g2", done="was done already")
+    assert [(goal.status, goal.description) for goal in recorder.tree.snapshot().goals] == [
+        ("in_progress", "a"),
+        ("completed", "B"),
+    ]
+
+
+async def test_what_is_tried_instead_of_a_goal_elsewhere_stands_in_its_place(recorder: Recorder) -> None:
+    await planned(recorder, "a", "b", "c")
+    await recorder.plan.update(focus="1")
+    await recorder.plan.update(goal="g2", abandon="no need", add=["B"])
+    assert order(recorder) == ["1 a", "2 B", "3 c"]
+    assert recorder.tree.current_id == "1"
+
+
+async def test_a_number_that_names_another_goal_by_now_is_refused_with_what_it_means(
+    recorder: Recorder,
+) -> None:
+    await planned(recorder, "a", "b", "c")
+    seen = recorder.tree.copy()
+    plan = SessionPlan(recorder.tree, recorder.record, seen=seen)
+    await plan.update(goal="1", abandon="not needed")
+    before = recorder.tree.snapshot()
+    for call in ({"focus": "2"}, {"goal": "2", "rename": "x"}, {"add": ["x"], "before": "2"}):
+        with pytest.raises(ToolError) as caught:
+            await plan.update(**call)  # type: ignore[arg-type]  # parametrized
+        assert str(caught.value).startswith(
+            "2 is 2 c (g3) since the plan changed. Before, it was 'b' (g2), now number 1: "
+            "name the goal that you mean by its id. The plan is unchanged."
+        )
+    with pytest.raises(ToolError, match=r"3 names no goal since .* was 'c' \(g3\), now number 2"):
+        await plan.update(focus="3", add=["x"])
+    with pytest.raises(ToolError, match=r"1 is 1 b \(g2\) since .* was 'a' \(g1\), no longer in the plan"):
+        await plan.update(focus="1")
+    assert recorder.tree.snapshot() == before
+    assert await plan.update(focus="g2") == "Focus: 1 b."
+    assert await plan.update(add=["d"]) == "Added: 1.1 d.\nFocus: 1 b."
+    assert await plan.update(focus="1.1") == "Focus: 1.1 d."
+
+
+async def test_goals_are_named_by_what_the_plan_shows(recorder: Recorder) -> None:
+    await planned(recorder, "a", "b")
+    shown = plan_to_prompt(recorder.tree, ids=True).splitlines()
+    assert shown[-2:] == ["[ ] 1. a  (g1)", "[ ] 2. b  (g2)"]
+    for name in ("g2", "G2", "(g2)", "2. b  (g2)", "b  (g2)  ← current", "2", "b"):
+        assert recorder.tree.find(name).id == "2"
+    with pytest.raises(ToolError, match="no goal g9"):
+        await recorder.plan.update(focus="g9")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ({"goal": "g1"}, "give one of them"),
+        ({"before": "g1"}, "need add"),
+        ({"before": "g1", "after": "g2", "add": ["x"]}, "either before or after"),
+        ({"goal": "g1", "abandon": "x", "rename": "y", "focus": "2"}, "goes on"),
+        ({"goal": "g2", "done": "x", "before": "g1"}, "only open goals can be moved"),
+        ({"goal": "g2", "before": "g9"}, "no goal g9"),
+    ],
+    ids=str,
+)
+async def test_edits_that_mean_nothing_are_refused(
+    recorder: Recorder, call: dict[str, object], words: str
+) -> None:
+    await planned(recorder, "a", "b")
+    before = recorder.tree.snapshot()
+    with pytest.raises(ToolError, match=words):
+        await recorder.plan.update(**call)  # type: ignore[arg-type]  # parametrized
+    assert recorder.tree.snapshot() == before
+
+
+async def test_a_plan_whose_last_goal_was_given_up_is_not_called_done(recorder: Recorder) -> None:
+    await planned(recorder, "a", "b")
+    await recorder.plan.update(focus="1")
+    await recorder.plan.update(done="reached", focus="2")
+    recorder.work()
+    assert (await recorder.plan.update(abandon="no way")).endswith("No goal is open: 1 done, 1 given up.")

@@ -173,10 +173,35 @@ class Plan(RuleBasedStateMachine):
     def call(
         self, add: list[str], done: str | None, abandon: str | None, focus: str | None, rename: str | None
     ) -> None:
+        self.make(add=add, done=done, abandon=abandon, focus=focus, rename=rename)
+
+    @rule(
+        goal=st.integers(-12, -1),
+        beside=some_place,
+        how=st.sampled_from(["before", "after"]),
+        what=st.sampled_from(["add", "move", "rename", "drop", "replace", "below"]),
+    )
+    def model_edits_by_ids(self, goal: int, beside: int, how: str, what: str) -> None:
+        target, other = self.at(goal), self.at(beside)
+        if target is None or other is None:
+            return
+        named, place = f"g{target.id}", f"g{other.id}"
+        calls: dict[str, dict[str, Any]] = {
+            "add": {"add": ["x", "y"], how: place},
+            "move": {"goal": named, how: place},
+            "rename": {"goal": named, "rename": "z"},
+            "drop": {"goal": named, "abandon": "not needed"},
+            "replace": {"goal": named, "abandon": "no way", "add": ["instead"]},
+            "below": {"goal": named, "add": ["part"]},
+        }
+        self.make(**calls[what])
+
+    def make(self, **call: Any) -> None:
+        """A call of ``goal`` by a model that saw the plan as it is: all of it happens, or nothing."""
         before, recorded = self.everything(), len(self.log)
-        plan = SessionPlan(self.tree, self.record)
+        plan = SessionPlan(self.tree, self.record, seen=self.tree.copy())
         try:
-            told = run(plan.update(add=add, done=done, abandon=abandon, focus=focus, rename=rename))
+            told = run(plan.update(**call))
             assert told
             assert "None" not in told
         except ToolError as error:
@@ -202,6 +227,7 @@ class Plan(RuleBasedStateMachine):
         by_parent: dict[str | None, list[str]] = {}
         for goal_id, number in shown.items():
             assert self.tree.find(number).id == goal_id
+            assert self.tree.find(f"g{goal_id}").id == goal_id
             assert self.tree.goals[goal_id].status != "abandoned"
             by_parent.setdefault(self.tree.goals[goal_id].parent_id, []).append(number)
         for parent, here in by_parent.items():

@@ -729,7 +729,7 @@ async def test_a_steered_task_is_given_to_the_running_turn_and_its_end_ends_the_
         return {"promptId": params["promptId"], "stopReason": "end_turn"}
 
     terminal.fake.handlers |= {"goalwright/session/prompt": prompt}
-    assert await terminal.run(session="s1", steer=True) == 0
+    assert await terminal.run(steer=True) == 0
     assert "waiting for the session's running turn to take it at its next step" in terminal.text
     assert terminal.fake.params("goalwright/session/prompt")[0]["whenBusy"] == "steer"
 

@@ -391,3 +391,20 @@ def test_demo_plays_in_the_terminal_and_leaves_nothing(goalwright: CommandLine) 
     assert "What has changed:\n--- a/shop/cart.py" in result.stdout
     assert not [p for p in temporary.iterdir() if p.name.startswith("goalwright")]
     assert list(config.parent.iterdir()) == [config]
+
+
+ASKS = {
+    "tool_calls": [call("question", questions=[{"question": "Which limit?", "options": ["two", "three"]}])]
+}
+
+
+@pytest.mark.parametrize(("flags", "told"), [(("--yes",), "nobody can answer (--yes)"), ((), "no terminal")])
+def test_a_question_that_nobody_can_answer_is_told_to_the_model_at_once(
+    goalwright: CommandLine, flags: tuple[str, ...], told: str
+) -> None:
+    model = goalwright.script([ASKS, {"text": "Then two."}])
+    result = goalwright.run("run", "choose", *flags, "--model", model)
+    assert result.returncode == 0, result.stderr
+    assert told in result.stdout + result.stderr
+    assert "Which limit?" in result.stdout + result.stderr
+    assert "Then two." in result.stdout

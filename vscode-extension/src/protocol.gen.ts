@@ -1232,6 +1232,8 @@ export interface PermissionReplied {
   /** What "always" remembers; None: the request's suggestions. */
   remembered: Grant[] | null;
   scope: Scope;
+  /** To the request's questions. */
+  answers: QuestionAnswer[];
 }
 
 /** The person's answer. `feedback` with `reject` lets the turn go on with it. */
@@ -1245,6 +1247,8 @@ export interface PermissionReplyParams {
   grants?: Grant[] | null;
   /** With `always`: where that holds. */
   scope?: Scope;
+  /** With `once`: one for each of the request's questions, in their order. */
+  answers?: QuestionAnswer[];
 }
 
 /** `accepted` is false when somebody else was first; `by` says who. */
@@ -1283,6 +1287,11 @@ export interface PermissionRequest {
   reasons: Reason[];
   /** What could not be taken back, in words. */
   warnings: string[];
+  /**
+   * What the model asks the user (tool `question`). Such a request is answered by `once` with an answer for each
+   * question, or by `reject`, which skips them all and lets the turn go on.
+   */
+  questions: Question[];
   createdAt: string;
 }
 
@@ -1338,6 +1347,28 @@ export interface PrunedTrace {
   /** Bytes. */
   size: number;
   reason: string;
+}
+
+/** Something the model wants to know from the user. An answer in the user's own words is always possible. */
+export interface Question {
+  text: string;
+  options: QuestionOption[];
+  /** Several options may be chosen. */
+  multiple: boolean;
+}
+
+/** The answer to one question: chosen options, own words, or both. Neither: the question was skipped. */
+export interface QuestionAnswer {
+  /** Labels of options. */
+  chosen: string[];
+  text: string;
+}
+
+/** An answer that a question offers. */
+export interface QuestionOption {
+  label: string;
+  /** What choosing it means. */
+  description: string;
 }
 
 /** Prompts that wait, in order. */

@@ -168,7 +168,7 @@ test("an answer given elsewhere is told to whoever shows the request", async () 
   sessions.onDidAnswer(({ request: one, by }) => answered.push(`${one.requestId} ${by}`));
   await sessions.open("s1");
   daemon.tell(event(1, "permission_asked", { request: request("r1") }));
-  daemon.tell(event(2, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "terminal", remembered: null, scope: "session" }));
+  daemon.tell(event(2, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "terminal", remembered: null, scope: "session", answers: [] }));
   assert.deepEqual(answered, ["r1 terminal"]);
 });
 

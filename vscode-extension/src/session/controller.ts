@@ -170,10 +170,10 @@ export class SessionController implements vscode.Disposable {
    * False when this answer does not count, which the person is then told. Throws what the daemon says against it.
    */
   async reply(requestId: string, answer: Answer, files: FileAnswer[] = []): Promise<boolean> {
-    const { reply, feedback, grants, scope } = answer;
+    const { reply, feedback, grants, scope, answers } = answer;
     const remember = reply === "always" && grants ? { grants, scope: scope ?? "session" } : {};
     try {
-      const params = { requestId, reply, feedback: feedback?.trim() || null, ...(files.length > 0 ? { files } : {}), ...remember };
+      const params = { requestId, reply, feedback: feedback?.trim() || null, ...(files.length > 0 ? { files } : {}), ...remember, ...(answers ? { answers } : {}) };
       const { accepted, by } = await this.daemon.request("goalwright/permission/reply", params);
       if (!accepted) void vscode.window.showInformationMessage(tooLate(by));
       return accepted;

@@ -3,6 +3,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { firstSequence } from "../../session/state";
 import { requestTitle } from "../../explore/words";
 import { isBudget } from "../../meter/model";
+import { isQuestion } from "../../permission/asked";
 import type { Surrounding, ToWebview } from "../messages";
 import { Approval } from "./approval";
 import { Composer } from "./composer";
@@ -162,7 +163,7 @@ function Announcer({ view }: { view: ViewState }): JSX.Element {
   const { session } = view;
   const asked = session?.pending[0];
   const text = asked
-    ? [`${isBudget(asked) ? "Budget reached" : "Approval needed"}: ${requestTitle(asked)}`, ...asked.warnings].join(". ")
+    ? [`${isQuestion(asked) ? "Question" : isBudget(asked) ? "Budget reached" : "Approval needed"}: ${requestTitle(asked)}`, ...asked.warnings].join(". ")
     : session && session.children.awaits.length > 0
       ? "Choose a branch"
       : session?.session.status === "running"

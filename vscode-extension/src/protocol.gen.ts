@@ -1395,6 +1395,8 @@ export interface QueuedPrompt {
   steer: boolean;
   /** None: as the settings say. A prompt that is steered is planned like the turn it comes to. */
   planner: PromptPlanner | null;
+  /** Kept with the prompt, so that a crash while it waits loses none. */
+  attachments: FilePart[];
 }
 
 /** Why one thing that a call would do is allowed, asked about or denied. */
@@ -1603,6 +1605,10 @@ export interface SessionParams {
 export interface SessionPromptParams {
   sessionId: string;
   text: string;
+  /**
+   * With `data`: contents, e.g. of a pasted image. Without: `name` is the path of a file that the daemon reads,
+   * as far as rules allow; where they ask, the user is asked. When one cannot be attached the answer is an error.
+   */
   attachments?: FilePart[];
   /** Chosen by the client, to recognise it in the queue and in events. */
   promptId?: string | null;

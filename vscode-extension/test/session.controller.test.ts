@@ -133,14 +133,14 @@ test("a prompt leaves the outbox when its turn starts, or when it waits in the q
   assert.ok(one && two);
   daemon.tell(event(1, "turn_started", { promptId: one }));
   assert.deepEqual(sessions.outbox.map(({ text: value }) => value), ["two"]);
-  daemon.tell(event(2, "queue_changed", { queue: [{ promptId: two, text: "two", steer: false, planner: null }] }));
+  daemon.tell(event(2, "queue_changed", { queue: [{ promptId: two, text: "two", steer: false, planner: null, attachments: [] }] }));
   assert.deepEqual(sessions.outbox, []);
 });
 
 test("the text of a prompt that could not be sent comes back", async () => {
   const { daemon, sessions } = make();
   const back: string[] = [];
-  sessions.onUndelivered((value) => back.push(value));
+  sessions.onUndelivered((value) => back.push(value.text));
   daemon.answers["session/new"] = () => {
     throw new Error("The trace folder is not writable.");
   };
@@ -153,7 +153,7 @@ test("a prompt that was started is not given back when the connection breaks", a
   const { daemon, sessions } = make();
   await sessions.open("s1");
   const back: string[] = [];
-  sessions.onUndelivered((value) => back.push(value));
+  sessions.onUndelivered((value) => back.push(value.text));
   daemon.answers["session/prompt"] = ({ promptId }) => {
     daemon.tell(event(1, "turn_started", { promptId: String(promptId) }));
     throw new Error("connection closed");

@@ -6,6 +6,7 @@ import type { Answer } from "../permission/grants";
 import {
   ErrorCode,
   type FileAnswer,
+  type FilePart,
   type PermissionRequest,
   type SessionInfo,
   type SessionLoadResult,
@@ -18,6 +19,9 @@ export interface Outgoing {
   promptId: string;
   text: string;
 }
+
+/** A file for a prompt: contents as base64 in `data`, or without them `name` is a path that the daemon reads. */
+export type Attachment = FilePart;
 
 export type Change = { kind: "reset" } | { kind: "updates"; updates: readonly Update[] } | { kind: "outbox" };
 
@@ -33,11 +37,11 @@ const KEPT_ITEMS = 400;
 export class SessionController implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<Change>();
   private readonly answered = new vscode.EventEmitter<{ request: PermissionRequest; by: string }>();
-  private readonly undelivered = new vscode.EventEmitter<string>();
+  private readonly undelivered = new vscode.EventEmitter<{ text: string; attachments: Attachment[] }>();
   readonly onDidChange = this.changed.event;
   /** A request was answered by somebody, here or elsewhere. */
   readonly onDidAnswer = this.answered.event;
-  /** Text of a prompt that did not reach the daemon. */
+  /** A prompt that did not reach the daemon, or that it refused. */
   readonly onUndelivered = this.undelivered.event;
 
   state: SessionState | undefined;
@@ -136,19 +140,19 @@ export class SessionController implements vscode.Disposable {
   }
 
   /** Sends a prompt; a running turn makes it wait in the queue. Never throws: failures are told by notification. */
-  async prompt(text: string): Promise<void> {
+  async prompt(text: string, attachments: Attachment[] = []): Promise<void> {
     const promptId = randomUUID();
-    this.setOutbox([...this.outbox, { promptId, text }]);
+    this.setOutbox([...this.outbox, { promptId, text: text || attachments.map(({ name }) => name).join(", ") }]);
     try {
       const sessionId = await this.ensure();
-      const done = await this.daemon.request("goalwright/session/prompt", { sessionId, text, promptId });
+      const done = await this.daemon.request("goalwright/session/prompt", { sessionId, text, promptId, ...(attachments.length > 0 ? { attachments } : {}) });
       this.log.debug(`prompt ${promptId}: ${done.stopReason} ${done.detail}`);
     } catch (error) {
       // Without an answer the prompt may be running all the same; the next load tells (see settleOutbox).
       const unsent = this.outbox.some((one) => one.promptId === promptId);
       this.log.warn(`prompt ${promptId}: ${asProblem(error).message}`);
       if (unsent) {
-        this.undelivered.fire(text);
+        this.undelivered.fire({ text, attachments });
         if (this.daemon.state.phase === "connected") void vscode.window.showErrorMessage(asProblem(error).message);
       }
     } finally {

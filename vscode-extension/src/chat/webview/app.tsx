@@ -8,7 +8,7 @@ import type { Surrounding, ToWebview } from "../messages";
 import { Approval } from "./approval";
 import { Composer } from "./composer";
 import { Welcome } from "./welcome";
-import { post, save } from "./host";
+import { post, save, saved } from "./host";
 import { Icon } from "./icons";
 import { UserText } from "./message";
 import { MeterPanel } from "./meter";
@@ -59,8 +59,12 @@ export function App(): JSX.Element {
         save({ draft: draft && !/\s$/.test(draft) ? `${draft} ${message.text}` : draft + message.text });
         setComposerKey((n) => n + 1);
       }
-      if (message.type === "restore" && !field.current?.value) {
-        save({ draft: message.text });
+      if (message.type === "restore") {
+        save({ draft: field.current?.value || message.text, attachments: [...message.attachments, ...(saved().attachments ?? [])] });
+        setComposerKey((n) => n + 1);
+      }
+      if (message.type === "attach") {
+        save({ draft: field.current?.value ?? "", attachments: [...(saved().attachments ?? []), ...message.attachments] });
         setComposerKey((n) => n + 1);
       }
       if (message.type === "all" && message.session?.session.trace.traceId !== sessionId) toEnd();

@@ -55,6 +55,14 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     which.add_argument(
         "--continue", dest="resume_last", action="store_true", help="go on with the session used last"
     )
+    run.add_argument(
+        "--file",
+        dest="files",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="attach a text file, an image or a PDF; also @PATH in the task (repeatable)",
+    )
     run.add_argument("--yes", action="store_true", help="allow everything the agent asks for, once each")
     limits = run.add_argument_group(
         "limits", "of a run that nobody watches: with --yes, or without a terminal; 0: no limit"

@@ -11,6 +11,7 @@ from daemon.model.permissions import (
     Grant,
     Mode,
     PermissionRequest,
+    QuestionAnswer,
     Reason,
     Reply,
     Rule,
@@ -63,6 +64,8 @@ class PermissionReplyParams(Wire):
     """With ``always``: what to remember, as the person edited it; null: the request's suggestions."""
     scope: Scope = "session"
     """With ``always``: where that holds."""
+    answers: tuple[QuestionAnswer, ...] = ()
+    """With ``once``: one for each of the request's questions, in their order."""
 
 
 class PermissionReplyResult(Wire):

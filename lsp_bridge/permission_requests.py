@@ -121,6 +121,7 @@ class PermissionRequests:
                 left,
                 params.grants,
                 params.scope,
+                params.answers,
             )
         except ToolError as error:
             # The request still waits: what the person chose or wrote can be put right.

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from daemon.agents.loader import UnknownAgent
 from daemon.config import Config
 from daemon.core import Daemon, memory_mb
+from daemon.loop.attaching import attached
 from daemon.loop.session import Busy, Sealed, Session
 from daemon.model.base import Model
 from daemon.model.branches import root_of
@@ -36,6 +37,7 @@ from lsp_bridge.request_error import RequestError
 from lsp_bridge.sealed import check_sealed
 from lsp_bridge.settable import check_budget, check_mode, check_model, mode_notice
 from lsp_bridge.trace_requests import TraceRequests
+from tools.base import ToolError
 from tools.cutting import head
 
 
@@ -266,13 +268,15 @@ class Requests:
         try:
             result = await session.prompt(
                 params.text,
-                params.attachments,
+                await attached(session, params.attachments, prompt_id),
                 prompt_id=prompt_id,
                 when_busy=params.when_busy,
                 planner=params.planner,
             )
         except Busy as error:
             raise RequestError(p.BUSY, str(error)) from error
+        except ToolError as error:
+            raise RequestError(p.INVALID_PARAMS, str(error)) from error
         finally:
             self._client.there.ended(session.session_id, prompt_id)
         return p.SessionPromptResult(

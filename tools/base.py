@@ -122,6 +122,32 @@ class ProposedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """An answer that a question offers; ``description`` says what choosing it means."""
+
+    label: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question to the user. An answer in the user's own words is always possible."""
+
+    text: str
+    options: tuple[Choice, ...] = ()
+    multiple: bool = False
+    """Several options may be chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to one question: labels of chosen options, own words, or both; neither when it was skipped."""
+
+    chosen: tuple[str, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PermissionAsk:
     """A question to the permission service: may ``permission`` be used on all of ``targets``?
 
@@ -159,6 +185,8 @@ class PermissionAsk:
     unread: frozenset[str] = frozenset()
     """Commands whose words do not bound what they do (``make``, ``pytest``). Without a sandbox only a rule for exactly
     such a command lets it pass."""
+    questions: tuple[Question, ...] = ()
+    """What the user is asked to say. Unless rules deny it, the user is always asked: no rule knows the answer."""
 
     @property
     def all_accesses(self) -> tuple[Access, ...]:
@@ -183,6 +211,8 @@ class Approval:
     changes: tuple[FileChange, ...] | None = None
     asked: bool = False
     """A person was asked, so time has passed since the question was made."""
+    answers: tuple[Answered, ...] = ()
+    """One for each of the questions."""
 
 
 class Permission(Protocol):

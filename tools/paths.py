@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from tools.access import Access, Action, suggestions
-from tools.base import PermissionAsk, ToolContext, ToolError
+from tools.base import Permission, PermissionAsk, ToolContext, ToolError
 from tools.cutting import head
 from tools.links import has_other_names, other_names
 
@@ -31,7 +32,18 @@ class Target:
         return not self.outside and Path(self.rule).is_absolute()
 
 
-def resolve(raw: str, ctx: ToolContext) -> Target:
+class Reader(Protocol):
+    """What of a ToolContext finding and reading a file needs."""
+
+    @property
+    def workspace(self) -> Path: ...
+    @property
+    def scratch(self) -> Path: ...
+    @property
+    def permission(self) -> Permission: ...
+
+
+def resolve(raw: str, ctx: Reader) -> Target:
     """The file a model-given path means: absolute or relative to the workspace, ``~`` expanded.
 
     The real path decides, so ``..`` and symlinks lead nowhere unseen. Raises ToolError for what is no path.
@@ -94,8 +106,8 @@ async def ask_outside(target: Target, ctx: ToolContext, *, is_dir: bool = False)
     )
 
 
-async def ask_read(target: Target, ctx: ToolContext, permission: str = "read") -> None:
-    """Ask for reading a file or listing a folder. Raises PermissionDenied.
+async def ask_read(target: Target, ctx: Reader, permission: str = "read", verb: str = "") -> None:
+    """Ask for reading a file or listing a folder. Raises PermissionDenied. ``verb``: of the title.
 
     One question, also for what lies outside of the workspace: the rules see that by the name. Under another name
     (a hard link), a protected file is still asked about as what it is.
@@ -108,7 +120,7 @@ async def ask_read(target: Target, ctx: ToolContext, permission: str = "read") -
         PermissionAsk(
             permission=permission,
             targets=(target.rule,),
-            title=f"{permission.capitalize()} {target.rule}",
+            title=f"{verb or permission.capitalize()} {target.rule}",
             suggestions=suggestions(permission, folder_patterns([target.rule])),
             accesses=tuple(
                 Access(

@@ -130,7 +130,7 @@ def _read(target: Target, unsaved: str | None, args: ReadInput) -> _Picture | _S
     data = read_resolved(target.path)
     if data is None:
         return None
-    if (media_type := _image_type(data)) is not None:
+    if (media_type := image_type(data)) is not None:
         return _Picture(data, media_type)
     try:
         decoded = decode(data)
@@ -161,7 +161,8 @@ def _folder(target: Target) -> ToolResult:
     )
 
 
-def _image_type(data: bytes) -> str | None:
+def image_type(data: bytes) -> str | None:
+    """Return the media type of an image that models can be shown, by its first bytes; None for all else."""
     for magic, media_type in _MAGIC:
         if data.startswith(magic):
             return media_type

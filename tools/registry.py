@@ -37,6 +37,7 @@ def builtin_tools() -> dict[str, AnyTool]:
     from tools.job import JobTool
     from tools.ls import LsTool
     from tools.patch import PatchTool
+    from tools.question import QuestionTool
     from tools.read import ReadTool
     from tools.read_progress import ReadProgressTool
     from tools.step import StepTool
@@ -47,7 +48,7 @@ def builtin_tools() -> dict[str, AnyTool]:
     tools: list[AnyTool] = [
         GoalTool(), StepTool(), ReadProgressTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), SymbolsTool(),
         DiagnosticsTool(), EditTool(), PatchTool(), WriteTool(), BashTool(), JobTool(), TaskTool(), ExploreTool(),
-        HandOverTool(),
+        HandOverTool(), QuestionTool(),
     ]  # fmt: skip
     return {tool.name: tool for tool in tools}
 

@@ -22,13 +22,13 @@ TAKES_TOOLS = "disallowed_tools"
 TOOLS = frozenset(
     {
         "goal", "step", "read_progress", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "patch",
-        "write", "bash", "job", "task", "explore", "hand_over",
+        "write", "bash", "job", "task", "explore", "hand_over", "question",
     }
 )  # fmt: skip
 PERMISSIONS = frozenset(
     {
         "goal", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "bash", "job", "task", "explore",
-        "hand_over", "external_directory", "doom_loop", "budget",
+        "hand_over", "question", "external_directory", "doom_loop", "budget",
     }
 )  # fmt: skip
 TOOL_NAMES = {
@@ -37,6 +37,7 @@ TOOL_NAMES = {
     "todowrite": "goal",
     "todoread": "read_progress",
     "agent": "task",
+    "askuserquestion": "question",
     "step": "goal",
 }
 """How other programs call tools that are ours, too, and the other tool of the plan."""
@@ -49,11 +50,12 @@ _RULE_NAMES = {
     "read_progress": "goal",
     "step": "goal",
     "agent": "task",
+    "askuserquestion": "question",
 }
 _ELSEWHERE = frozenset(
     {
-        "askuserquestion", "bashoutput", "codesearch", "exitplanmode", "killshell", "lsp", "notebookedit",
-        "notebookread", "plan_enter", "plan_exit", "question", "skill", "slashcommand", "webfetch", "websearch",
+        "bashoutput", "codesearch", "exitplanmode", "killshell", "lsp", "notebookedit",
+        "notebookread", "plan_enter", "plan_exit", "skill", "slashcommand", "webfetch", "websearch",
     }
 )  # fmt: skip
 """Tools of other programs for what there is none here: who may not use them loses nothing."""

@@ -395,6 +395,7 @@ class LiveSession:
                     by=settled.by,
                     remembered=settled.remembered,
                     scope=settled.scope,
+                    answers=settled.answers,
                 )
             )
 

@@ -17,7 +17,7 @@ TASK = "task"
 GOAL, STEP = "goal", "step"
 """The same plan; a session has one of the two (source: seeds 000 and 003; setting ``plan_front``)."""
 EXPLORE = "explore"
-_NOT_FOR_SUBAGENTS = (EXPLORE, "hand_over")
+_NOT_FOR_SUBAGENTS = (EXPLORE, "hand_over", "question")
 _MOST_NAMED = 20
 _DESCRIPTION = 200
 """Characters."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daemon.model.messages import FilePart, StopReason
+from daemon.model.messages import StopReason
 from daemon.model.traces import QueuedPrompt
 
 
@@ -25,7 +25,6 @@ class Waiting:
     """A prompt and the future that its sender awaits."""
 
     prompt: QueuedPrompt
-    attachments: tuple[FilePart, ...]
     result: asyncio.Future[TurnResult]
     restored: bool = False
     """Left by a crash: nobody waits for the result."""
@@ -50,9 +49,9 @@ class PromptQueue:
         """What waits, in order."""
         return tuple(waiting.prompt for waiting in self._waiting)
 
-    def add(self, prompt: QueuedPrompt, attachments: tuple[FilePart, ...], *, first: bool = False) -> Waiting:
+    def add(self, prompt: QueuedPrompt, *, first: bool = False) -> Waiting:
         """Put a prompt at the end, or before all others."""
-        waiting = Waiting(prompt, attachments, asyncio.get_running_loop().create_future())
+        waiting = Waiting(prompt, asyncio.get_running_loop().create_future())
         self._waiting.insert(0 if first else len(self._waiting), waiting)
         return waiting
 
@@ -99,7 +98,7 @@ class PromptQueue:
         """After a crash: what waited still waits, and runs after the person's next prompt."""
         loop = asyncio.get_running_loop()
         self._waiting = [
-            Waiting(prompt.model_copy(update={"steer": False}), (), loop.create_future(), restored=True)
+            Waiting(prompt.model_copy(update={"steer": False}), loop.create_future(), restored=True)
             for prompt in prompts
         ]
 

@@ -131,9 +131,10 @@ class Session(LiveSession):
             text=whole_characters(text),
             steer=when_busy == "steer" and self.running,
             planner=planner,
+            attachments=attachments,
         )
         if self.running:
-            waiting = self._queue.add(prompt, attachments)
+            waiting = self._queue.add(prompt)
             try:
                 self._queue_changed()
             except StoreError:
@@ -141,7 +142,7 @@ class Session(LiveSession):
                 raise
         else:
             # Before what a crash left waiting: the person has the word.
-            waiting = self._queue.add(prompt, attachments, first=True)
+            waiting = self._queue.add(prompt, first=True)
             self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
         return await asyncio.shield(waiting.result)
 
@@ -258,7 +259,7 @@ class Session(LiveSession):
 
         ``queue_stored`` is to be called when they are part of the conversation.
         """
-        return [(waiting.prompt, waiting.attachments) for waiting in self._queue.steer()]
+        return [(waiting.prompt, waiting.prompt.attachments) for waiting in self._queue.steer()]
 
     def refused(self, prompt_id: str, reason: str) -> None:
         """A prompt that was taken for delivery will not be delivered."""
@@ -290,7 +291,7 @@ class Session(LiveSession):
         for request in list(self.state.pending.values()):
             self.replied(request, CANCELED)
         prompt = QueuedPrompt(prompt_id=self.state.turn or "", text="")
-        waiting = Waiting(prompt, (), asyncio.get_running_loop().create_future(), restored=True)
+        waiting = Waiting(prompt, asyncio.get_running_loop().create_future(), restored=True)
         self._worker = asyncio.create_task(self._work(waiting), name=f"session {self.session_id}")
         return True
 
@@ -399,14 +400,14 @@ class Session(LiveSession):
             self.emit(SessionUpdated(trace_id=self.session_id, time=self.services.now(), updates=names))
         if self.state.turn is None:
             self._started(prompt)
-        turn.begin(prompt.text, waiting.attachments, context)
+        turn.begin(prompt.text, prompt.attachments, context)
         # Not earlier: a prompt that waited must not be lost to a crash in between.
         self.queue_stored()
 
     async def _checked(self, turn: Turn, waiting: Waiting) -> tuple[StopReason, str]:
         """Nothing of a prompt becomes part of the session before its hooks have agreed."""
         try:
-            said = await self.hooks.submitted(waiting.prompt, waiting.attachments)
+            said = await self.hooks.submitted(waiting.prompt, waiting.prompt.attachments)
         except asyncio.CancelledError:
             self.queue_stored()
             raise

@@ -250,10 +250,10 @@ class SessionState:
             self.call_started = ""
         elif isinstance(event, PermissionReplied):
             request = self.pending.get(event.request_id)
-            # That a repeated call may go ahead is asked before the tool is run at all.
+            # That a repeated call may go ahead is asked before the tool is run at all; an answer changes nothing.
             if (
                 request is not None
-                and request.permission != "doom_loop"
+                and request.permission not in ("doom_loop", "question")
                 and event.reply in ("once", "always")
             ):
                 self.call_acted = True

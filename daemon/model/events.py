@@ -15,7 +15,7 @@ from daemon.model.base import Cost, Count, Model
 from daemon.model.branches import BranchMeta, BranchStatus, Choice, Score, SubagentMeta
 from daemon.model.goals import Goal, GoalStats, GoalStatus
 from daemon.model.messages import Message, Part, Role, StopReason, Usage
-from daemon.model.permissions import Grant, PermissionRequest, Reply, Scope
+from daemon.model.permissions import Grant, PermissionRequest, QuestionAnswer, Reply, Scope
 from daemon.model.traces import BranchTrace, QueuedPrompt, Trace, TraceStatus
 
 
@@ -213,6 +213,8 @@ class PermissionReplied(_Event):
     remembered: tuple[Grant, ...] | None = None
     """What "always" remembers; None: the request's suggestions."""
     scope: Scope = "session"
+    answers: tuple[QuestionAnswer, ...] = ()
+    """To the request's questions."""
 
 
 class PermissionForgotten(_Event):

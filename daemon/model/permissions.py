@@ -100,6 +100,31 @@ class FileAnswer(Model):
     """The whole content as the person edited it. Line ends and encoding of the file are kept."""
 
 
+class QuestionOption(Model):
+    """An answer that a question offers."""
+
+    label: str
+    description: str = ""
+    """What choosing it means."""
+
+
+class Question(Model):
+    """Something the model wants to know from the user. An answer in the user's own words is always possible."""
+
+    text: str
+    options: tuple[QuestionOption, ...] = ()
+    multiple: bool = False
+    """Several options may be chosen."""
+
+
+class QuestionAnswer(Model):
+    """The answer to one question: chosen options, own words, or both. Neither: the question was skipped."""
+
+    chosen: tuple[str, ...] = ()
+    """Labels of options."""
+    text: str = ""
+
+
 class PermissionRequest(Model):
     """A question that waits for the person."""
 
@@ -129,6 +154,9 @@ class PermissionRequest(Model):
     """Everything in it that is asked about, with its rule."""
     warnings: tuple[str, ...] = ()
     """What could not be taken back, in words."""
+    questions: tuple[Question, ...] = ()
+    """What the model asks the user (tool ``question``). Such a request is answered by ``once`` with an answer for each
+    question, or by ``reject``, which skips them all and lets the turn go on."""
     created_at: datetime
 
     @model_validator(mode="before")

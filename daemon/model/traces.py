@@ -10,7 +10,7 @@ from pydantic import Field
 from daemon.model.base import Cost, Count, Model
 from daemon.model.branches import BranchMeta, BranchStatus, Choice, SubagentMeta
 from daemon.model.goals import GoalStats
-from daemon.model.messages import Message, StopReason, Usage
+from daemon.model.messages import FilePart, Message, StopReason, Usage
 from daemon.model.permissions import Mode, Rule
 
 SessionStatus = Literal["idle", "running", "waiting"]
@@ -37,6 +37,8 @@ class QueuedPrompt(Model):
     steer: bool = False
     planner: PromptPlanner | None = None
     """None: as the settings say. A prompt that is steered is planned like the turn it comes to."""
+    attachments: tuple[FilePart, ...] = ()
+    """Kept with the prompt, so that a crash while it waits loses none."""
 
 
 class Budget(Model):

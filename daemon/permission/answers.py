@@ -5,7 +5,16 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Sequence
 
-from daemon.model.permissions import Grant, PermissionRequest, Reason, Rule, Scope
+from daemon.model.permissions import (
+    Grant,
+    PermissionRequest,
+    Question,
+    QuestionAnswer,
+    Reason,
+    Reply,
+    Rule,
+    Scope,
+)
 from daemon.permission.rules import Verdict
 from tools.base import PermissionAsk, ToolError
 from tools.cutting import short
@@ -14,6 +23,8 @@ MOST_GRANTS = 20
 """Of one answer."""
 LONGEST_PATTERN = 500
 """Characters."""
+LONGEST_ANSWER = 20_000
+"""Characters in the user's own words."""
 SESSION_ONLY = frozenset({"budget", "doom_loop"})
 """What is asked about the run itself; the answer is of no use to another one."""
 
@@ -98,6 +109,54 @@ def remembered(
     if own and scope != "session":
         raise ToolError(f"{', '.join(own)} can be allowed for this session only: choose the scope session.")
     return found
+
+
+def check_answers(
+    request: PermissionRequest, reply: Reply, answers: Sequence[QuestionAnswer]
+) -> tuple[QuestionAnswer, ...]:
+    """Return the answers to a request's questions, each trimmed.
+
+    Raises ToolError, with what to do, when they do not fit the questions or nothing is answered.
+    """
+    questions = request.questions
+    if not questions:
+        if answers:
+            raise ToolError("This request asks no questions: reply without answers.")
+        return ()
+    if reply == "reject":
+        return ()
+    if reply == "always":
+        raise ToolError("An answer holds for this question only: reply once, with the answers.")
+    if len(answers) != len(questions):
+        raise ToolError(
+            f"The request has {len(questions)} questions and {len(answers)} answers came: give one for each, empty "
+            "for those to skip, or reject to skip all."
+        )
+    made = tuple(_answer(question, answer) for question, answer in zip(questions, answers, strict=True))
+    if not any(one.chosen or one.text for one in made):
+        raise ToolError("Nothing is answered: choose an option, write an answer, or reject to skip.")
+    return made
+
+
+def _answer(question: Question, answer: QuestionAnswer) -> QuestionAnswer:
+    chosen, text = tuple(dict.fromkeys(answer.chosen)), answer.text.strip()
+    labels = [option.label for option in question.options]
+    unknown = next((label for label in chosen if label not in labels), None)
+    if unknown is not None:
+        raise ToolError(
+            f"{_quoted(unknown)} is no option of {_quoted(question.text)}: give the label as it is offered, or the "
+            "answer as text."
+        )
+    if len(chosen) > 1 and not question.multiple:
+        raise ToolError(
+            f"{_quoted(question.text)} takes one option, and {len(chosen)} are chosen: leave one."
+        )
+    if len(text) > LONGEST_ANSWER:
+        raise ToolError(
+            f"An answer has {len(text)} characters, and {LONGEST_ANSWER} are the limit: shorten it, or put it into a "
+            "file and name that."
+        )
+    return QuestionAnswer(chosen=chosen, text=text)
 
 
 def _check(grant: Grant, about: Collection[str]) -> None:

@@ -43,6 +43,7 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(permission="glob", pattern="*", action="allow"),
     Rule(permission="grep", pattern="*", action="allow"),
     Rule(permission="goal", pattern="*", action="allow"),
+    Rule(permission="question", pattern="*", action="allow"),
     Rule(permission="diagnostics", pattern="*", action="allow"),
     Rule(permission="symbols", pattern="*", action="allow"),
     Rule(permission="job", pattern="*", action="allow"),

@@ -17,13 +17,34 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from daemon.model.branches import branch_of, is_within, root_of
-from daemon.model.permissions import FileAnswer, FileDiff, Grant, PermissionRequest, Reply, Scope, StoredGrant
-from daemon.permission.answers import denial, remembered, subjects
+from daemon.model.permissions import (
+    FileAnswer,
+    FileDiff,
+    Grant,
+    PermissionRequest,
+    Question,
+    QuestionAnswer,
+    QuestionOption,
+    Reply,
+    Scope,
+    StoredGrant,
+)
+from daemon.permission.answers import check_answers, denial, remembered, subjects
 from daemon.permission.judging import reviewed
 from daemon.permission.rules import RuleSet
 from daemon.store.base import StoreError
 from tools.access import Suggestion
-from tools.base import Action, Approval, FileChange, PermissionAsk, PermissionDenied, ProposedFile, ToolError
+from tools.base import (
+    Action,
+    Answered,
+    Approval,
+    FileChange,
+    PermissionAsk,
+    PermissionDenied,
+    ProposedFile,
+    ToolError,
+)
+from tools.base import Question as AskedQuestion
 from tools.cutting import cut_text
 from tools.diff import limited
 from tools.visible import shown_line
@@ -50,6 +71,8 @@ class Settled:
     remembered: tuple[Grant, ...] | None = None
     """With "always": what; None: the request's suggestions."""
     scope: Scope = "session"
+    answers: tuple[QuestionAnswer, ...] = ()
+    """To the request's questions."""
 
 
 CANCELED = Settled("canceled")
@@ -127,6 +150,7 @@ class _Pending:
     ask: PermissionAsk
     answer: asyncio.Future[tuple[Answer, str | None, Left]]
     by: str = ""
+    answers: tuple[QuestionAnswer, ...] = ()
     timer: asyncio.TimerHandle | None = None
     alone: bool = False
     review: bool = False
@@ -164,7 +188,8 @@ class PermissionService:
         the person.
         """
         verdict = asker.rules.judge(ask)
-        if verdict.action == "allow" and not call.review:
+        review = call.review or bool(ask.questions)
+        if verdict.action == "allow" and not review:
             return Approval()
         if verdict.action == "deny":
             raise PermissionDenied(denial(ask, verdict), by_rule=True)
@@ -183,14 +208,16 @@ class PermissionService:
             model_says=cut_text(ask.model_says, _LONGEST_WORDS),
             notes=ask.notes,
             files=tuple(_shown(file) for file in ask.proposal),
-            suggestions=() if call.review else _grants(asker.rules.lasting(ask.suggestions, verdict)),
-            rule=verdict.rule if verdict.action == "ask" else reviewed(ask.permission),
+            suggestions=() if review else _grants(asker.rules.lasting(ask.suggestions, verdict)),
+            rule=reviewed(ask.permission) if call.review and verdict.action == "allow" else verdict.rule,
             reasons=tuple(reason for reason in verdict.reasons if reason.action != "allow"),
             warnings=ask.warnings,
+            questions=tuple(map(_question, ask.questions)),
             created_at=self.now(),
         )
         loop = asyncio.get_running_loop()
-        pending = _Pending(request, asker, ask, loop.create_future(), alone=call.alone, review=call.review)
+        alone = call.alone or bool(ask.questions)
+        pending = _Pending(request, asker, ask, loop.create_future(), alone=alone, review=review)
         self._pending[request.request_id] = pending
         try:
             asker.asked(request)
@@ -211,7 +238,8 @@ class PermissionService:
             if pending.timer is not None:
                 pending.timer.cancel()
         if answer in ("once", "always"):
-            return Approval(left, asked=True)
+            said = tuple(Answered(one.chosen, one.text) for one in pending.answers)
+            return Approval(left, asked=True, answers=said)
         if pending.by == TIMEOUT:
             raise PermissionDenied(
                 f"Nobody answered the question within {call.timeout_s:g} s, so it was refused: {ask.title}. Go on "
@@ -241,20 +269,22 @@ class PermissionService:
         left: Left = None,
         grants: Sequence[Grant] | None = None,
         scope: Scope = "session",
+        answers: Sequence[QuestionAnswer] = (),
     ) -> tuple[bool, str]:
         """Answer a request: (accepted, who answered it). The first answer wins.
 
         ``left`` is what the person left of the proposal (see ``left``); ``grants`` and ``scope``: what "always"
-        remembers (None: what was suggested), and where that holds.
+        remembers (None: what was suggested), and where that holds; ``answers``: to the request's questions.
 
         "always" also releases other requests that the new rules allow, of all sessions when it holds for more than
         this one; "reject" without feedback also rejects the session's other requests (source: conventions.md).
-        Raises KeyError for an unknown id, ToolError when the grants cannot be taken so, and StoreError when they
-        cannot be stored: in both cases the request still waits.
+        Raises KeyError for an unknown id, ToolError when the grants or answers cannot be taken so, and StoreError when
+        they cannot be stored: in all these cases the request still waits.
         """
         pending = self._pending.get(request_id)
         if pending is None:
             return False, self._answered[request_id]
+        pending.answers = check_answers(pending.request, reply, answers)
         if reply == "always":
             self._always(pending, feedback, by, left, grants, scope)
             self.release(pending.request.trace_id if scope == "session" else None, by)
@@ -331,7 +361,7 @@ class PermissionService:
             del self._answered[next(iter(self._answered))]
         pending.by = by
         try:
-            pending.asker.replied(request, Settled(answer, feedback, by, kept, scope))
+            pending.asker.replied(request, Settled(answer, feedback, by, kept, scope, pending.answers))
         except Exception as error:
             # An answer that cannot be recorded does not count; whoever waits for it must not wait for ever.
             if not pending.answer.done():
@@ -399,6 +429,11 @@ class CallPermission:
 
 def _grants(suggested: Iterable[Suggestion]) -> tuple[Grant, ...]:
     return tuple(Grant(permission=one.permission, pattern=one.pattern) for one in suggested)
+
+
+def _question(question: AskedQuestion) -> Question:
+    options = tuple(QuestionOption(label=one.label, description=one.description) for one in question.options)
+    return Question(text=question.text, options=options, multiple=question.multiple)
 
 
 def _shown(file: ProposedFile) -> FileDiff:

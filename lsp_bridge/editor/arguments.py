@@ -11,6 +11,7 @@ from typing import Annotated, cast
 from pydantic import BeforeValidator, Field
 
 from daemon.model.base import Model
+from daemon.model.permissions import QuestionAnswer
 from lsp_bridge.editor.given import problem
 
 MANY = 1_000
@@ -59,6 +60,14 @@ class About(Model):
     """As LSP has them; each is taken by itself."""
     question: str = ""
     """For ``ask``: the person's own words, from a key binding that asks for them."""
+
+
+class GivenAnswers(Model):
+    """The one argument of ``answer``. Without a ``request_id`` it is the one request with questions that waits."""
+
+    request_id: str | None = None
+    answers: tuple[QuestionAnswer, ...] = ()
+    """One for each question; none: skip them all."""
 
 
 class Decision(Model):

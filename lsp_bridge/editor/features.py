@@ -14,7 +14,7 @@ from lsprotocol import types
 from pydantic import ValidationError
 
 from daemon.core import Daemon
-from daemon.model.permissions import PermissionRequest
+from daemon.model.permissions import PermissionRequest, QuestionAnswer
 from daemon.permission.rules import RuleSet
 from daemon.workspace_key import workspace_key
 from lsp_bridge import protocol as p
@@ -63,7 +63,7 @@ class EditorFeatures:
         self._documents = documents
         key = workspace_key(core.workspace)
         self._showing = Showing(server, core.state_folder / "shown" / key)
-        self._questions = Questions(server, self._showing, self._decide_rest)
+        self._questions = Questions(server, self._showing, self._decide_rest, self._answer)
         self._turns = Turns(server, core, requests, self._questions, self._showing)
         self._quoting = Quoting(core, documents, self._rules)
         self._changed = changed
@@ -114,6 +114,10 @@ class EditorFeatures:
             if name in n.PROMPTS:
                 about = a.About.model_validate(given[0] if given else {})
                 return await self._prompt(name, about, params.work_done_token)
+            if name == n.ANSWER:
+                given_answers = a.GivenAnswers.model_validate(given[0] if given else {})
+                await self._answer(self._asked(given_answers.request_id), given_answers.answers)
+                return None
             decision = a.Decision.model_validate(given[0] if given else {})
         except ValidationError as error:
             wrong = "; ".join(
@@ -193,6 +197,23 @@ class EditorFeatures:
             await self._send_when_complete(request)
         else:
             await self._decide_rest(request, accepted)
+
+    def _asked(self, request_id: str | None) -> PermissionRequest:
+        """The request whose questions are meant. Raises RequestError where none or more than one could be."""
+        if request_id is not None:
+            return self._waiting(request_id)
+        found = [one for one in self._core.permissions.pending() if one.questions]
+        if len(found) == 1:
+            return found[0]
+        ids = ", ".join(one.request_id for one in found[:5])
+        words = f"Several questions wait: give a requestId ({ids})." if found else "No question waits."
+        raise RequestError(p.UNKNOWN_REQUEST, words)
+
+    async def _answer(self, request: PermissionRequest, answers: tuple[QuestionAnswer, ...]) -> None:
+        """Answer the questions of a request; without answers they are skipped."""
+        reply = "once" if answers else "reject"
+        params = p.PermissionReplyParams(request_id=request.request_id, reply=reply, answers=answers)
+        await self._reply(params)
 
     async def _decide_rest(self, request: PermissionRequest, accepted: bool) -> None:
         """Accept or reject what is left to decide of a request, and answer it."""

@@ -11,9 +11,10 @@ ACCEPT_CHANGES = "goalwright.acceptChanges"
 REJECT_CHANGES = "goalwright.rejectChanges"
 SHOW_CHANGES = "goalwright.showChanges"
 SHOW_ANSWER = "goalwright.showAnswer"
+ANSWER = "goalwright.answer"
 SHOW_ANSWER_TITLE = "Show Goalwright's last answer"
 
 PROMPTS = (FIX, EXPLAIN, ASK)
 DECISIONS = (ACCEPT_HUNK, REJECT_HUNK, ACCEPT_CHANGES, REJECT_CHANGES, SHOW_CHANGES)
-COMMANDS = (*PROMPTS, *DECISIONS, SHOW_ANSWER)
+COMMANDS = (*PROMPTS, *DECISIONS, ANSWER, SHOW_ANSWER)
 """All of them. None has a name of the VS Code extension's own: its client registers these there too."""

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from daemon.model.permissions import PermissionRequest
+from daemon.model.permissions import PermissionRequest, Question, QuestionAnswer
 from lsp_bridge.editor.asking import ask
 from lsp_bridge.editor.showing import Showing
 from lsp_bridge.request_error import RequestError
 from lsp_bridge.terminal.questions import (
     action_detail,
+    asked_lines,
     indented,
     model_lines,
     note_lines,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ACCEPT, REJECT, SHOW, SHOW_ALL = "Accept", "Reject", "Show diff", "Show all"
+SKIP, LATER = "Skip", "Answer in a terminal"
 _MOST, _MOST_DETAIL = 2_000, 1_000
 """Characters of a question, and of what would be done in it: editors show a few lines."""
 _WIDEST = 10
@@ -41,15 +43,18 @@ _WIDEST = 10
 
 Decide = Callable[[PermissionRequest, bool], Awaitable[None]]
 """Accepts or rejects what is left to decide of a request. Raises RequestError."""
+Answers = Callable[[PermissionRequest, tuple[QuestionAnswer, ...]], Awaitable[None]]
+"""Answers the questions of a request; with no answers it skips them all. Raises RequestError."""
 
 
 class Questions:
     """The questions of one connection that are on display."""
 
-    def __init__(self, server: LanguageServer, showing: Showing, decide: Decide) -> None:
+    def __init__(self, server: LanguageServer, showing: Showing, decide: Decide, answers: Answers) -> None:
         self._server = server
         self._showing = showing
         self._decide = decide
+        self._send = answers
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._shown: set[str] = set()
 
@@ -84,6 +89,9 @@ class Questions:
         return None if chosen is None else chosen.title
 
     async def _ask(self, request: PermissionRequest) -> None:
+        if request.questions:
+            await self._ask_questions(request)
+            return
         words, all_of_it = question_text(request), _all(request)
         more = (SHOW,) if request.files else (SHOW_ALL,) if len(all_of_it) > len(words) else ()
         while True:
@@ -105,6 +113,27 @@ class Questions:
         self._asking.pop(request.request_id, None)
         await self._answer(request, accepted=chosen == ACCEPT)
 
+    async def _ask_questions(self, request: PermissionRequest) -> None:
+        """Show one question after the other, with its options as buttons."""
+        answers: list[QuestionAnswer] = []
+        for question in request.questions:
+            labels = {shown_line(option.label): option.label for option in question.options}
+            try:
+                chosen = await self.choose(_question_words(request, question), (*labels, SKIP, LATER))
+            except Exception as error:  # an error of the client's, which may not know such questions
+                log.info("the question is not shown: %s", error)
+                chosen = None
+            if chosen is None or chosen == LATER:
+                self._showing.say(f"{_question_words(request, question)}\n\n{_ANSWER_WAITS}")
+                return
+            answers.append(QuestionAnswer(chosen=(labels[chosen],) if chosen in labels else ()))
+        self._asking.pop(request.request_id, None)
+        answered = any(answer.chosen for answer in answers)
+        try:
+            await self._send(request, tuple(answers) if answered else ())
+        except RequestError as error:
+            self._showing.say(str(error), types.MessageType.Error)
+
     async def _answer(self, request: PermissionRequest, *, accepted: bool) -> None:
         try:
             await self._decide(request, accepted)
@@ -122,6 +151,17 @@ _COMMAND_WAITS = (
     "Goalwright waits for your answer: run `goalwright run --continue` in a terminal, where you can also answer "
     "“always” or say what to do instead."
 )
+
+
+_ANSWER_WAITS = (
+    "Goalwright waits for your answer. For your own words run `goalwright run --continue` in a terminal, or call the "
+    "editor command goalwright.answer."
+)
+
+
+def _question_words(request: PermissionRequest, question: Question) -> str:
+    wire = request.model_copy(update={"questions": (question,)}).wire()
+    return cut_text("\n".join(("Goalwright asks:", *asked_lines(wire))), _MOST)
 
 
 def question_text(request: PermissionRequest) -> str:

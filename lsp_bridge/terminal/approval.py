@@ -19,12 +19,15 @@ from lsp_bridge.terminal.branch_lines import asked_title
 from lsp_bridge.terminal.loose import mapping, mappings, string
 from lsp_bridge.terminal.parts import EditText, FileAnswers, can_choose, choose
 from lsp_bridge.terminal.questions import (
+    asked_lines,
     logged_lines,
     model_lines,
     note_lines,
+    option_texts,
     question_lines,
     suggested,
     suggestion_words,
+    typed_answer,
     warning_lines,
 )
 from lsp_bridge.terminal.text import one_line, shown_line
@@ -40,6 +43,8 @@ class Answer:
     files: FileAnswers = field(default_factory=FileAnswers)
     remember: Remembered | None = None
     """With ``always``: what to remember, when that is not simply what was suggested."""
+    answers: tuple[dict[str, Any], ...] = ()
+    """To the request's questions."""
 
 
 class Answerer(Protocol):
@@ -71,6 +76,16 @@ DO_SOMETHING_ELSE = (
 _MOST_LOOPS = 5
 
 
+def is_question(request: dict[str, Any]) -> bool:
+    """Whether the model asks the user something, instead of for permission."""
+    return bool(mappings(request.get("questions")))
+
+
+NOBODY_ANSWERS = (
+    "nobody can answer questions in this run. Choose what fits the task best, and say what you assumed."
+)
+
+
 class AcceptAll:
     """``--yes``, and the demo, which also shows what it accepts. Limits are kept nevertheless, and no loop goes on: the
     model is told so once for each call, then the run ends."""
@@ -92,6 +107,9 @@ class AcceptAll:
             return Answer("reject")
         if is_loop(request):
             return self._loop(request, title)
+        if is_question(request):
+            self._line(f"  the model asks, and nobody can answer (--yes): {title}")
+            return Answer("reject", NOBODY_ANSWERS)
         if self._view is not None:
             if self._show:
                 self._view.request(request)
@@ -137,6 +155,16 @@ class RefuseAll:
             self.stopped = f"{title} No: there is no terminal to ask on, and the model repeats itself."
             self._warn(self.stopped)
             return Answer("reject")
+        if is_question(request):
+            self._warn(
+                "\n".join(
+                    (
+                        "The model asks, and there is no terminal to answer on:",
+                        *(f"  {line}" for line in asked_lines(request)),
+                    )
+                )
+            )
+            return Answer("reject", NOBODY_ANSWERS)
         self._warn(
             f"Refused, because there is no terminal to ask on: {shown_line(asked_title(request))}\n"
             + "\n".join(
@@ -187,6 +215,8 @@ class AskPerson:
 
     async def answer(self, request: dict[str, Any]) -> Answer:
         """What the person typed; the end of input refuses."""
+        if is_question(request):
+            return await self._answered(request)
         self._view.request(request)
         patterns = suggestion_words(request)
         always = f"[a]lways ({patterns}) / " if patterns else ""
@@ -219,6 +249,26 @@ class AskPerson:
                 files = await self._edited(request, rest.strip())
             if files:
                 return Answer("once", files=files)
+
+    async def _answered(self, request: dict[str, Any]) -> Answer:
+        """Ask one question after the other; an empty line skips one, the end of input all."""
+        answers: list[dict[str, Any]] = []
+        asker = string(request.get("branchId"))
+        self._view.line(f"? {asked_title({'title': 'The model asks', 'branchId': asker})}")
+        for question in mappings(request.get("questions")):
+            for line in asked_lines({"questions": [question]}):
+                self._view.line(f"  {line}")
+            how = "your own words" if option_texts(question) else "Your answer"
+            if option_texts(question):
+                several = " or several (1,3)" if question.get("multiple") is True else ""
+                how = f"Number{several}, or {how}"
+            typed = await self._reader.ask(f"{how} (Enter: skip): ")
+            if typed is None:
+                return Answer("reject")
+            answers.append(typed_answer(question, typed))
+        if not any(answer["chosen"] or answer["text"] for answer in answers):
+            return Answer("reject")
+        return Answer("once", answers=tuple(answers))
 
     async def _edited(self, request: dict[str, Any], name: str) -> FileAnswers | None:
         """The answer with the text the person made of one file; None to ask again."""
@@ -302,14 +352,16 @@ class Approver:
             params["feedback"] = answer.feedback
         if answer.files:
             params["files"] = answer.files
+        if answer.answers:
+            params["answers"] = list(answer.answers)
         if answer.remember is not None:
             params |= {"grants": list(answer.remember.grants), "scope": answer.remember.scope}
         try:
             result = await self._client.request("goalwright/permission/reply", params)
         except RpcError as error:
-            if error.code in (INVALID_PARAMS, STORE_FAILED) and (answer.files or answer.remember is not None):
+            if error.code in (INVALID_PARAMS, STORE_FAILED) and _chosen(answer):
                 # What was chosen cannot be written, e.g. a character the file's encoding lacks, or a pattern cannot
-                # be remembered: the request still waits, so ask again.
+                # be remembered, or an answer is too long: the request still waits, so ask again.
                 self._note(one_line(str(error)))
                 self._waiting.setdefault(request_id, request)
                 return
@@ -319,6 +371,11 @@ class Approver:
             return
         if mapping(result).get("accepted") is False:
             self._note(f"(already answered by {one_line(string(result.get('by'))) or 'another'})")
+
+
+def _chosen(answer: Answer) -> bool:
+    """Whether there is more to the answer than a word, which may be wrong."""
+    return bool(answer.files or answer.answers) or answer.remember is not None
 
 
 class TtyReader:

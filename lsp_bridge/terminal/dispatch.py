@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsp_bridge.terminal.console import Console
@@ -73,6 +74,7 @@ async def _run(args: argparse.Namespace, console: Console) -> int:
         yes=args.yes,
         json=args.json,
         verbose=args.verbose,
+        files=tuple(str(Path(file).expanduser().absolute()) for file in args.files),
     )
     return await run(options, launcher_for(args), console)
 

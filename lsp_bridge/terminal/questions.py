@@ -88,8 +88,44 @@ def _reason(entry: dict[str, Any]) -> str:
     return f"{what}{f' ({why})' if why else ''}: {rule_words(mapping(entry.get('rule')))}"
 
 
+def asked_lines(request: dict[str, Any]) -> list[str]:
+    """The model's questions to the user with their options, numbered; empty for all other requests."""
+    lines: list[str] = []
+    for question in mappings(request.get("questions")):
+        lines += shown(string(question.get("text")).strip()).split("\n")
+        lines += [f"  {number}. {text}" for number, text in enumerate(option_texts(question), 1)]
+    return lines
+
+
+def option_texts(question: dict[str, Any]) -> list[str]:
+    """The options of a question, each on one line."""
+    texts: list[str] = []
+    for option in mappings(question.get("options")):
+        about = shown_line(string(option.get("description")).strip())
+        texts.append(shown_line(string(option.get("label"))) + (f" — {about}" if about else ""))
+    return texts
+
+
+def typed_answer(question: dict[str, Any], line: str) -> dict[str, Any]:
+    """The answer for ``permission/reply`` that a typed line means.
+
+    Numbers of options, separated by commas or blanks, choose these; everything else is the user's own words. A single
+    number is one option even where several may be chosen; several numbers are words where only one may be.
+    """
+    labels = [string(option.get("label")) for option in mappings(question.get("options"))]
+    words = line.replace(",", " ").split()
+    numbers = [int(word) for word in words if word.isdecimal() and len(word) < 4]
+    if numbers and len(numbers) == len(words) and all(1 <= number <= len(labels) for number in numbers):
+        chosen = list(dict.fromkeys(labels[number - 1] for number in numbers))
+        if len(chosen) == 1 or question.get("multiple") is True:
+            return {"chosen": chosen, "text": ""}
+    return {"chosen": [], "text": line.strip()}
+
+
 def question_lines(request: dict[str, Any]) -> list[str]:
-    """Why it is asked: one line, or one for each thing in it when there are several."""
+    """Why it is asked: one line, or one for each thing in it when there are several. A question needs no reason."""
+    if mappings(request.get("questions")):
+        return []
     if len(mappings(request.get("reasons"))) > 1:
         return ["asked because of", *(f"  {line}" for line in reason_lines(request.get("reasons")))]
     why = [shown_line(string(reason.get("why"))) for reason in mappings(request.get("reasons"))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -63,8 +64,25 @@ class RunOptions:
     """Show the model's reasoning."""
     limits: Mapping[str, float] = field(default_factory=dict[str, float])
     """Of a run that nobody watches, over those of the settings: ``unattended_steps``, ``_usd``, ``_minutes``."""
+    files: tuple[str, ...] = ()
+    """Paths to attach, beside those that the task names with ``@``."""
     show_accepted: bool = False
     """With ``yes``: show each diff that is accepted (the demo)."""
+
+
+_NAMED = re.compile(r"""(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))""")
+
+
+def named_files(task: str, workspace: Path) -> tuple[str, ...]:
+    """The files that a task names as ``@path`` or ``@"a path"``, absolute; what is no file is only text."""
+    found: list[str] = []
+    for quoted, plain in _NAMED.findall(task):
+        for name in (quoted, plain, plain.rstrip(".,;:!?)")):
+            path = workspace / name
+            if name and path.is_file():
+                found.append(str(path.absolute()))
+                break
+    return tuple(dict.fromkeys(found))
 
 
 async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
@@ -227,11 +245,13 @@ class _Run:
         session_id = self._session_id = await self._open_session(client)
         loaded = await client.request("goalwright/session/load", {"sessionId": session_id, "messages": 0})
         self._loaded(loaded)
-        params = {"sessionId": session_id, "text": options.task, "promptId": self._prompt_id}
+        params: dict[str, Any] = {"sessionId": session_id, "text": options.task, "promptId": self._prompt_id}
         if options.planner:
             params["planner"] = options.planner
         if options.steer:
             params["whenBusy"] = "steer"
+        if files := (*options.files, *named_files(options.task, options.workspace)):
+            params["attachments"] = [{"name": name, "mediaType": ""} for name in dict.fromkeys(files)]
         self._sent = True
         prompt = asyncio.create_task(client.request("goalwright/session/prompt", params))
         approving = asyncio.create_task(self._approver.work())
@@ -357,7 +377,8 @@ class _Run:
         # A script answers for its own turn, and for one that nobody else is there for; a person for anybody's.
         if self._approver is None:
             return
-        if self._others is None or self._started:
+        own = string(request.get("toolCallId")) == f"attach_{self._prompt_id}"
+        if self._others is None or self._started or own:
             self._approver.asked(request)
         elif self._session_id is not None:
             self._others.asked(self._session_id, request)

@@ -445,3 +445,39 @@ async def test_what_is_wrong_with_a_command_is_said_and_the_daemon_goes_on(house
             await editor.run(command, *arguments)
     assert await editor.lenses() == {}
     await editor.client.shutdown_session()
+
+
+QUESTION = {"question": "Which rate?", "options": ["350", {"label": "380", "description": "as last year"}]}
+ASKS = [{"tool_calls": [{"name": "question", "input": {"questions": [QUESTION]}}]}, {"text": FIXED}]
+
+
+async def test_a_question_of_the_model_is_answered_by_a_button(house: House) -> None:
+    editor = await house.editor([ASKS])
+    editor.open(RATES)
+    editor.person_answers("380")
+    await editor.run(titled(await editor.actions(PROBLEM), FIX))
+    await editor.ended()
+    (asked,) = editor.asked
+    assert [action.title for action in asked.actions or ()] == ["350", "380", "Skip", "Answer in a terminal"]
+    assert asked.message.splitlines() == [
+        "Goalwright asks:",
+        "Which rate?",
+        "  1. 350",
+        "  2. 380 — as last year",
+    ]
+    await until(lambda: FIXED in editor.messages(), "the answer", within_s=60)
+
+
+async def test_a_question_of_the_model_is_answered_in_own_words_by_a_command(house: House) -> None:
+    editor = await house.editor([ASKS], types.ClientCapabilities())
+    editor.open(RATES)
+    fix = next(one for one in await editor.actions(PROBLEM) if one.title == FIX)
+    assert isinstance(fix, types.Command)
+    with pytest.raises(JsonRpcException, match="No question waits"):
+        await editor.run("goalwright.answer", {"answers": [{"text": "365"}]})
+    await editor.run(fix)
+    await until(lambda: "goalwright.answer" in editor.messages(), "what can be done", within_s=60)
+    with pytest.raises(JsonRpcException, match="'400' is no option"):
+        await editor.run("goalwright.answer", {"answers": [{"chosen": ["400"]}]})
+    await editor.run("goalwright.answer", {"answers": [{"text": "365"}]})
+    await until(lambda: FIXED in editor.messages(), "the answer", within_s=60)

@@ -400,3 +400,44 @@ def test_demo_plays_in_the_terminal_and_leaves_nothing(goalwright: CommandLine) 
     assert "What has changed:\n--- a/shop/cart.py" in result.stdout
     assert not [p for p in temporary.iterdir() if p.name.startswith("goalwright")]
     assert list(config.parent.iterdir()) == [config]
+
+
+ASKS = {
+    "tool_calls": [call("question", questions=[{"question": "Which limit?", "options": ["two", "three"]}])]
+}
+
+
+@pytest.mark.parametrize(("flags", "told"), [(("--yes",), "nobody can answer (--yes)"), ((), "no terminal")])
+def test_a_question_that_nobody_can_answer_is_told_to_the_model_at_once(
+    goalwright: CommandLine, flags: tuple[str, ...], told: str
+) -> None:
+    model = goalwright.script([ASKS, {"text": "Then two."}])
+    result = goalwright.run("run", "choose", *flags, "--model", model)
+    assert result.returncode == 0, result.stderr
+    assert told in result.stdout + result.stderr
+    assert "Which limit?" in result.stdout + result.stderr
+    assert "Then two." in result.stdout
+
+
+def test_files_are_attached_by_option_and_by_name(goalwright: CommandLine) -> None:
+    (goalwright.workspace / "my notes.txt").write_text("remember the milk\n")
+    model = goalwright.script([{"text": "Read."}])
+    arguments = ["run", 'see @a.py, @nobody and "x"', "--file", str(goalwright.workspace / "my notes.txt")]
+    result = goalwright.run(*arguments, "--yes", "--model", model)
+    assert result.returncode == 0, result.stderr
+    stored = "".join(file.read_text() for file in goalwright.workspace.glob(".trace/*/messages/*.json"))
+    assert '"name": "my notes.txt"' in stored.replace('"name":"', '"name": "')
+    assert '"name": "a.py"' in stored.replace('"name":"', '"name": "')
+
+
+def test_what_cannot_be_attached_ends_the_run_with_a_reason(goalwright: CommandLine) -> None:
+    (goalwright.workspace / "lib.bin").write_bytes(b"\x00\x01\x02" * 100)
+    (goalwright.workspace / ".env").write_text("PORT=80\n")
+    model = goalwright.script([{"text": "Read."}])
+    binary = goalwright.run("run", "see @lib.bin", "--yes", "--model", model)
+    assert binary.returncode == 1
+    assert "lib.bin is a binary file and cannot be attached" in binary.stderr
+    # Without a terminal nobody can say yes to what rules ask about.
+    asked = goalwright.run("run", "see it", "--file", str(goalwright.workspace / ".env"), "--model", model)
+    assert asked.returncode == 1
+    assert ".env is not attached" in asked.stderr

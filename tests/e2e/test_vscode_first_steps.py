@@ -100,3 +100,49 @@ async def test_a_python_that_is_not_there_is_named_with_the_buttons_that_help(
         alert = window.chat.get_by_role("alert")
         await expect(alert).to_contain_text("/nowhere/python")
         await expect(window.button("Choose Python…", alert)).to_be_visible()
+
+
+PASTE = """(field, files) => {
+    const data = new DataTransfer();
+    for (const [name, type, base64] of files)
+        data.items.add(new File([Uint8Array.from(atob(base64), (c) => c.charCodeAt(0))], name, { type }));
+    field.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+}"""
+DROP = """(field, uri) => {
+    const data = new DataTransfer();
+    data.setData("text/uri-list", uri);
+    field.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+}"""
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+async def test_images_and_files_are_attached_to_a_prompt_and_what_cannot_be_comes_back_with_its_reason(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    async with (
+        ModelServer([Reply(text="I see a dot.")]) as model,
+        open_vscode({"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "a-key-for-tests"}) as window,
+    ):
+        await window.show_chat()
+        await window.widen_chat(120)
+        await window.composer.evaluate(PASTE, [["lib.bin", "application/octet-stream", "AAECAAECAAECAAEC"]])
+        chips = window.chat.get_by_role("list", name="Attachments").get_by_role("listitem")
+        await expect(chips).to_have_text(["lib.bin"])
+        await window.composer.fill("What is this?")
+        await window.page.keyboard.press("Enter")
+        await expect(window.notification("lib.bin is a binary file")).to_be_visible()
+        await expect(window.composer).to_have_value("What is this?")
+        await window.button("Remove lib.bin").click()
+
+        await window.composer.evaluate(PASTE, [["dot.png", "image/png", DOT]])
+        file = workspace / "shop" / "cart.py"
+        await window.composer.evaluate(DROP, file.as_uri())
+        await expect(chips).to_have_text(["dot.png", file.name])
+        await window.pictures("attachments")
+        await window.composer.focus()
+        await window.page.keyboard.press("Enter")
+        await expect(window.answers().last).to_contain_text("I see a dot.")
+        await expect(chips).to_have_count(0)
+        sent = str(model.requests[0].json)
+        assert DOT in sent
+        assert '<file name="shop/cart.py">' in sent

@@ -265,3 +265,46 @@ async def test_a_command_in_the_background_is_listed_read_and_stopped(
         await row.get_by_role("button", name="Stop", exact=True).click()
         await expect(row).to_contain_text("stopped by signal")
         await until(lambda: not alive(pid), "the job's end")
+
+
+async def test_a_question_of_the_model_is_answered_by_options_and_own_words_and_survives_a_reload(
+    open_vscode: OpenVSCode, workspace: Path
+) -> None:
+    questions = [
+        {
+            "question": "Where are the rates to be kept?",
+            "options": [
+                {"label": "In a file", "description": "rates.json beside the code; no new dependency"},
+                {"label": "In a database", "description": "SQLite, with a migration"},
+            ],
+        },
+        {"question": "Which countries come first?", "options": ["DE", "FR", "PL"], "multiple": True},
+    ]
+    replies = [task.call("question", questions=questions), Reply(text=DONE)]
+    async with ModelServer(replies) as model, open_vscode(environment(model)) as window:
+        await window.show_chat()
+        await window.widen_chat(120)
+        await window.say("Let the rates be changed without a release.")
+        card = window.chat.get_by_role("region", name="Question", exact=True)
+        await expect(card).to_contain_text("Goalwright has 2 questions")
+        await expect(window.button("Send answer", card)).to_be_disabled()
+        await window.reload()
+        await window.show_chat()
+        # By keys alone: from the composer back over the buttons is the usual way of a page.
+        await card.get_by_role("radio", name=re.compile("^In a file")).focus()
+        await window.page.keyboard.press("ArrowDown")
+        await expect(card.get_by_role("radio", name=re.compile("^In a database"))).to_be_checked()
+        await card.get_by_role("checkbox", name="DE", exact=True).check()
+        await card.get_by_role("checkbox", name="PL", exact=True).check()
+        await window.pictures("question")
+        own = card.get_by_role("textbox", name="Your own answer: Which countries come first?")
+        await own.fill("and Austria soon")
+        await window.page.keyboard.press("Enter")
+        await expect(window.answers().last).to_contain_text(DONE)
+        await expect(card).to_have_count(0)
+        await expect(window.tool("question", "done")).to_contain_text(
+            "In a database; DE, PL. and Austria soon"
+        )
+        sent = model.requests[1].json
+        assert "In a database" in str(sent)
+        assert "DE, PL. and Austria soon" in str(sent)

@@ -23,6 +23,7 @@ import { nameOf } from "./goals/words";
 import { restore, step } from "./history/commands";
 import type { FileHistory } from "./history/model";
 import type { PermissionCommands } from "./permission/commands";
+import { isQuestion } from "./permission/asked";
 import type { Answer } from "./permission/grants";
 import { showJobs } from "./permission/jobs";
 import type { PermissionRequest } from "./protocol.gen";
@@ -154,7 +155,9 @@ export function problemTeller(daemon: Daemon, log: vscode.LogOutputChannel): (er
 
 async function answer(parts: Parts, uri: unknown, given: Answer): Promise<void> {
   const request = parts.review.target(proposal(uri));
-  if (request) await send(parts, request, given);
+  // A question has no yes: it is answered on its card.
+  if (request && isQuestion(request) && given.reply !== "reject") await parts.chat.reveal();
+  else if (request) await send(parts, request, given);
 }
 
 /** Sends an answer. Why it was not taken stands on the card too, but the chat may be out of sight. */

@@ -1254,6 +1254,8 @@ export interface PermissionReplied {
   /** What "always" remembers; None: the request's suggestions. */
   remembered: Grant[] | null;
   scope: Scope;
+  /** To the request's questions. */
+  answers: QuestionAnswer[];
 }
 
 /** The person's answer. `feedback` with `reject` lets the turn go on with it. */
@@ -1267,6 +1269,8 @@ export interface PermissionReplyParams {
   grants?: Grant[] | null;
   /** With `always`: where that holds. */
   scope?: Scope;
+  /** With `once`: one for each of the request's questions, in their order. */
+  answers?: QuestionAnswer[];
 }
 
 /** `accepted` is false when somebody else was first; `by` says who. */
@@ -1305,6 +1309,11 @@ export interface PermissionRequest {
   reasons: Reason[];
   /** What could not be taken back, in words. */
   warnings: string[];
+  /**
+   * What the model asks the user (tool `question`). Such a request is answered by `once` with an answer for each
+   * question, or by `reject`, which skips them all and lets the turn go on.
+   */
+  questions: Question[];
   createdAt: string;
 }
 
@@ -1362,6 +1371,28 @@ export interface PrunedTrace {
   reason: string;
 }
 
+/** Something the model wants to know from the user. An answer in the user's own words is always possible. */
+export interface Question {
+  text: string;
+  options: QuestionOption[];
+  /** Several options may be chosen. */
+  multiple: boolean;
+}
+
+/** The answer to one question: chosen options, own words, or both. Neither: the question was skipped. */
+export interface QuestionAnswer {
+  /** Labels of options. */
+  chosen: string[];
+  text: string;
+}
+
+/** An answer that a question offers. */
+export interface QuestionOption {
+  label: string;
+  /** What choosing it means. */
+  description: string;
+}
+
 /** Prompts that wait, in order. */
 export interface QueueChanged {
   /** Given by the store when the event is appended. */
@@ -1386,6 +1417,8 @@ export interface QueuedPrompt {
   steer: boolean;
   /** None: as the settings say. A prompt that is steered is planned like the turn it comes to. */
   planner: PromptPlanner | null;
+  /** Kept with the prompt, so that a crash while it waits loses none. */
+  attachments: FilePart[];
 }
 
 /** Why one thing that a call would do is allowed, asked about or denied. */
@@ -1596,6 +1629,10 @@ export interface SessionParams {
 export interface SessionPromptParams {
   sessionId: string;
   text: string;
+  /**
+   * With `data`: contents, e.g. of a pasted image. Without: `name` is the path of a file that the daemon reads,
+   * as far as rules allow; where they ask, the user is asked. When one cannot be attached the answer is an error.
+   */
   attachments?: FilePart[];
   /** Chosen by the client, to recognise it in the queue and in events. */
   promptId?: string | null;

@@ -105,7 +105,7 @@ test("a choice that is reviewed at rest leaves the session at rest", () => {
   const asked = played(event(1, "permission_asked", { request: own }));
   assert.equal(asked.session.status, "waiting");
   const answered = (state: SessionState, eventId: number): SessionState =>
-    apply(state, event(eventId, "permission_replied", { requestId: "r", reply: "once", feedback: null, by: "", remembered: null, scope: "session" }));
+    apply(state, event(eventId, "permission_replied", { requestId: "r", reply: "once", feedback: null, by: "", remembered: null, scope: "session", answers: [] }));
   assert.equal(answered(asked, 2).session.status, "idle");
   const reloaded = fromLoad(loaded({ session: session({ status: "waiting" }), pending: [own] }));
   assert.equal(answered(reloaded, 1).session.status, "idle");

@@ -82,7 +82,7 @@ test("the first prompt makes the session, loads it and is remembered", async () 
 test("a prompt waits for the end of the running turn, or for its next step when it steers", async () => {
   const { daemon, sessions } = make();
   await sessions.prompt("one");
-  await sessions.prompt("two", "steer");
+  await sessions.prompt("two", [], "steer");
   const sent = daemon.asked.filter(([name]) => name === "session/prompt").map(([, params]) => [params["text"], params["whenBusy"]]);
   assert.deepEqual(sent, [["one", "queue"], ["two", "steer"]]);
 });
@@ -141,14 +141,14 @@ test("a prompt leaves the outbox when its turn starts, or when it waits in the q
   assert.ok(one && two);
   daemon.tell(event(1, "turn_started", { promptId: one }));
   assert.deepEqual(sessions.outbox.map(({ text: value }) => value), ["two"]);
-  daemon.tell(event(2, "queue_changed", { queue: [{ promptId: two, text: "two", steer: false, planner: null }] }));
+  daemon.tell(event(2, "queue_changed", { queue: [{ promptId: two, text: "two", steer: false, planner: null, attachments: [] }] }));
   assert.deepEqual(sessions.outbox, []);
 });
 
 test("the text of a prompt that could not be sent comes back", async () => {
   const { daemon, sessions } = make();
   const back: string[] = [];
-  sessions.onUndelivered((value) => back.push(value));
+  sessions.onUndelivered((value) => back.push(value.text));
   daemon.answers["session/new"] = () => {
     throw new Error("The trace folder is not writable.");
   };
@@ -161,7 +161,7 @@ test("a prompt that was started is not given back when the connection breaks", a
   const { daemon, sessions } = make();
   await sessions.open("s1");
   const back: string[] = [];
-  sessions.onUndelivered((value) => back.push(value));
+  sessions.onUndelivered((value) => back.push(value.text));
   daemon.answers["session/prompt"] = ({ promptId }) => {
     daemon.tell(event(1, "turn_started", { promptId: String(promptId) }));
     throw new Error("connection closed");
@@ -176,7 +176,7 @@ test("an answer given elsewhere is told to whoever shows the request", async () 
   sessions.onDidAnswer(({ request: one, by }) => answered.push(`${one.requestId} ${by}`));
   await sessions.open("s1");
   daemon.tell(event(1, "permission_asked", { request: request("r1") }));
-  daemon.tell(event(2, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "terminal", remembered: null, scope: "session" }));
+  daemon.tell(event(2, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "terminal", remembered: null, scope: "session", answers: [] }));
   assert.deepEqual(answered, ["r1 terminal"]);
 });
 

@@ -47,7 +47,7 @@ test("a tool call goes from pending to done", () => {
   const asked = state([event(3, "permission_asked", { request: request("r1", { toolCallId: "c1" }) })], running);
   assert.equal(toolView(asked, part).state, "waiting for approval");
   assert.equal(asked.session.status, "waiting");
-  const allowed = state([event(4, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "VS Code", remembered: null, scope: "session" })], asked);
+  const allowed = state([event(4, "permission_replied", { requestId: "r1", reply: "once", feedback: null, by: "VS Code", remembered: null, scope: "session", answers: [] })], asked);
   assert.equal(toolView(allowed, part).state, "running");
   assert.equal(allowed.session.status, "running");
   const answer = result("c1", { title: "a.py +1 -1", metadata: { path: "a.py", added: 1, removed: 1, diff: "d", verdict: "clean" } });
@@ -209,7 +209,7 @@ test("an event of a newer daemon changes nothing but the place in the log", () =
 });
 
 test("what was allowed for longer, and what was taken back, is a line of its own", () => {
-  const replied = { requestId: "r1", feedback: null, by: "VS Code", scope: "session" as const };
+  const replied = { requestId: "r1", feedback: null, by: "VS Code", scope: "session" as const, answers: [] };
   const asked = play([event(1, "permission_asked", { request: request("r1") })]);
   const lines = (state: SessionState): string[] => state.items.map((item) => (item.kind === "notice" ? item.text : ""));
   const suggested = play([event(2, "permission_replied", { ...replied, reply: "always", remembered: null })], asked);

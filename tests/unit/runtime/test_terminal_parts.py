@@ -17,6 +17,7 @@ from lsp_bridge.handshake import INVALID_PARAMS
 from lsp_bridge.launch import Launcher
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.parts import can_choose, hunks_of
+from lsp_bridge.terminal.questions import typed_answer
 from lsp_bridge.terminal.run import RunOptions, run
 from tests.fakes.daemon_server import Connection, FakeDaemon, Refuse, Turn
 from tests.fakes.waiting import until
@@ -165,3 +166,60 @@ async def test_a_choice_that_the_daemon_refuses_is_asked_again(person: Person) -
     text = await person.types(("h\n", ASKED), ("a\n", PIECE), ("y\n", ASKED))
     assert "cannot hold that" in text
     assert person.replies[0]["reply"] == "once"
+
+
+DATABASE = {
+    "text": "Which database?",
+    "options": [{"label": "SQLite", "description": "one file"}, {"label": "PostgreSQL"}],
+    "multiple": False,
+}
+EXTRAS = {"text": "Which extras?", "options": [{"label": "cache"}, {"label": "logs"}], "multiple": True}
+WHY = {"text": "Why?", "options": []}
+
+
+async def answer_questions(person: Person, *answers: tuple[str, str]) -> str:
+    async def script(turn: Turn) -> str:
+        person.replies.append(await turn.ask(questions=[DATABASE, EXTRAS, WHY], permission="question"))
+        return "end_turn"
+
+    person.fake.script = script
+    return await person.types(*answers)
+
+
+SKIP = "(Enter: skip): "
+
+
+async def test_questions_of_the_model_are_answered_by_numbers_and_in_own_words(person: Person) -> None:
+    text = await answer_questions(person, ("1\n", SKIP), ("2, 1\n", SKIP), ("It is small.\n", SKIP))
+    (reply,) = person.replies
+    assert reply["reply"] == "once"
+    assert reply["answers"] == [
+        {"chosen": ["SQLite"], "text": ""},
+        {"chosen": ["logs", "cache"], "text": ""},
+        {"chosen": [], "text": "It is small."},
+    ]
+    assert "1. SQLite — one file" in text
+    assert "Number or several (1,3), or your own words" in text
+    assert "asked because" not in text
+
+
+async def test_questions_that_are_all_skipped_are_refused_as_a_whole(person: Person) -> None:
+    await answer_questions(person, ("\n", SKIP), ("\n", SKIP), (" \n", SKIP))
+    assert person.replies[0]["reply"] == "reject"
+    assert "answers" not in person.replies[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "question", "chosen"),
+    [
+        ("2", DATABASE, ["PostgreSQL"]),
+        ("1 2", DATABASE, []),  # only one may be chosen: these are words
+        ("3", DATABASE, []),
+        ("1 but in memory", DATABASE, []),
+        ("1 2 2", EXTRAS, ["cache", "logs"]),
+        ("5", WHY, []),
+    ],
+)
+def test_what_a_typed_line_means(line: str, question: dict[str, Any], chosen: list[str]) -> None:
+    answer = typed_answer(question, line)
+    assert answer == {"chosen": chosen, "text": "" if chosen else line}

@@ -5,7 +5,7 @@ import type { Answer } from "../permission/grants";
 import type { Explored } from "../explore/shown";
 import type { Places } from "../permission/words";
 import type { HistoryChange, Mode, SessionMessagesResult } from "../protocol.gen";
-import type { Outgoing } from "../session/controller";
+import type { Attachment, Outgoing } from "../session/controller";
 import type { SessionState, Update } from "../session/state";
 
 /** What surrounds the session: connection, model, folder, recent sessions. */
@@ -66,11 +66,13 @@ export type ToWebview =
   | { type: "earlier"; sessionId: string; earlier: SessionMessagesResult }
   | { type: "focus" }
   | { type: "insert"; text: string }
-  | { type: "restore"; text: string };
+  | { type: "restore"; text: string; attachments: Attachment[] }
+  | { type: "attach"; attachments: Attachment[] };
 
 export type FromWebview =
   | { type: "ready" }
-  | { type: "prompt"; text: string; steer?: boolean }
+  | { type: "prompt"; text: string; attachments: Attachment[]; steer?: boolean }
+  | { type: "pickFiles" }
   | { type: "cancel" }
   | { type: "reply"; requestId: string; answer: Answer }
   | { type: "openDiff"; requestId: string; path?: string; quietly?: boolean }

@@ -64,7 +64,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         else for (const update of change.updates) this.enqueue(update);
         this.showBadge();
       }),
-      sessions.onUndelivered((text) => this.post({ type: "restore", text })),
+      sessions.onUndelivered((prompt) => this.post({ type: "restore", ...prompt })),
       surrounding.onDidChange((value) => this.post({ type: "surrounding", surrounding: value })),
       review.onDidChoose(() => this.post({ type: "choices", choices: review.choices })),
       explorations.onDidChange(() => this.post({ type: "explored", explored: explorations.shown })),
@@ -139,7 +139,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         this.postAll();
         return this.giveFocus();
       case "prompt":
-        return sessions.prompt(message.text, message.steer ? "steer" : "queue");
+        return sessions.prompt(message.text, message.attachments, message.steer ? "steer" : "queue");
+      case "pickFiles":
+        return this.pickFiles();
       case "cancel":
         return sessions.cancel();
       case "reply":
@@ -212,6 +214,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         await vscode.env.clipboard.writeText(message.text);
         return;
     }
+  }
+
+  /** Lets the user choose files for the prompt that is being written. */
+  private async pickFiles(): Promise<void> {
+    const picked = await vscode.window.showOpenDialog({ canSelectMany: true, openLabel: "Attach", title: "Attach Files" });
+    if (!picked || picked.length === 0) return;
+    this.post({ type: "attach", attachments: picked.map((uri) => ({ type: "file" as const, name: uri.fsPath, mediaType: "", data: null })) });
+    this.post({ type: "focus" });
   }
 
   private pending(requestId: string): PermissionRequest | undefined {

@@ -1,5 +1,5 @@
 /** What the person lets Goalwright do from now on, as it is edited before it is remembered. Pure. */
-import type { Grant, Reply, Scope } from "../protocol.gen";
+import type { Grant, QuestionAnswer, Reply, Scope } from "../protocol.gen";
 
 /** An answer to a request. `grants` and `scope` only with "always": what to remember, and where that holds. */
 export interface Answer {
@@ -7,6 +7,8 @@ export interface Answer {
   feedback?: string;
   grants?: Grant[];
   scope?: Scope;
+  /** To the request's questions. */
+  answers?: QuestionAnswer[];
 }
 
 /** One suggestion under the person's hands. */

@@ -1,12 +1,13 @@
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
-import { connectionLost } from "../daemon/connection";
+import { connectionLost, type Params } from "../daemon/connection";
 import { asProblem } from "../daemon/problems";
 import type { Daemon } from "../daemon/daemon";
 import type { Answer } from "../permission/grants";
 import {
   ErrorCode,
   type FileAnswer,
+  type FilePart,
   type PermissionRequest,
   type SessionInfo,
   type SessionLoadResult,
@@ -22,6 +23,9 @@ export interface Outgoing {
   text: string;
 }
 
+/** A file for a prompt: contents as base64 in `data`, or without them `name` is a path that the daemon reads. */
+export type Attachment = FilePart;
+
 export type Change = { kind: "reset" } | { kind: "updates"; updates: readonly Update[] } | { kind: "outbox" };
 
 const LAST_SESSION = "goalwright.session";
@@ -36,11 +40,11 @@ const KEPT_ITEMS = 400;
 export class SessionController implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<Change>();
   private readonly answered = new vscode.EventEmitter<{ request: PermissionRequest; by: string }>();
-  private readonly undelivered = new vscode.EventEmitter<string>();
+  private readonly undelivered = new vscode.EventEmitter<{ text: string; attachments: Attachment[] }>();
   readonly onDidChange = this.changed.event;
   /** A request was answered by somebody, here or elsewhere. */
   readonly onDidAnswer = this.answered.event;
-  /** Text of a prompt that did not reach the daemon. */
+  /** A prompt that did not reach the daemon, or that it refused. */
   readonly onUndelivered = this.undelivered.event;
 
   state: SessionState | undefined;
@@ -142,23 +146,24 @@ export class SessionController implements vscode.Disposable {
    * Sends a prompt. While a turn runs, it waits for the end of the turn (`queue`) or for its next step (`steer`). Never throws: a
    * notification tells about failures.
    */
-  async prompt(text: string, whenBusy: WhenBusy = "queue"): Promise<void> {
+  async prompt(text: string, attachments: Attachment[] = [], whenBusy: WhenBusy = "queue"): Promise<void> {
     const promptId = randomUUID();
-    this.setOutbox([...this.outbox, { promptId, text }]);
+    this.setOutbox([...this.outbox, { promptId, text: text || attachments.map(({ name }) => name).join(", ") }]);
     const unsent = (): boolean => this.outbox.some((one) => one.promptId === promptId);
+    const prompt = { text, promptId, whenBusy, ...(attachments.length > 0 ? { attachments } : {}) };
     try {
-      await this.send(promptId, text, whenBusy).catch(async (error: unknown) => {
+      await this.send(prompt).catch(async (error: unknown) => {
         if (!connectionLost(error) || !unsent() || !this.sessionId) throw error;
         // The daemon died before it answered. Its log tells whether it had the prompt; if not, send it again.
         await this.daemon.connect();
         await this.open(this.sessionId);
-        if (unsent()) await this.send(promptId, text, whenBusy);
+        if (unsent()) await this.send(prompt);
       });
     } catch (error) {
       // Without an answer the prompt may be running all the same; the next load tells (see settleOutbox).
       this.log.warn(`prompt ${promptId}: ${asProblem(error).message}`);
       if (unsent()) {
-        this.undelivered.fire(text);
+        this.undelivered.fire({ text, attachments });
         if (this.daemon.state.phase === "connected") void vscode.window.showErrorMessage(asProblem(error).message);
       }
     } finally {
@@ -166,10 +171,10 @@ export class SessionController implements vscode.Disposable {
     }
   }
 
-  private async send(promptId: string, text: string, whenBusy: WhenBusy): Promise<void> {
+  private async send(prompt: Omit<Params<"goalwright/session/prompt">, "sessionId">): Promise<void> {
     const sessionId = await this.ensure();
-    const done = await this.daemon.request("goalwright/session/prompt", { sessionId, text, promptId, whenBusy });
-    this.log.debug(`prompt ${promptId}: ${done.stopReason} ${done.detail}`);
+    const done = await this.daemon.request("goalwright/session/prompt", { sessionId, ...prompt });
+    this.log.debug(`prompt ${prompt.promptId}: ${done.stopReason} ${done.detail}`);
   }
 
   async cancel(): Promise<void> {
@@ -186,10 +191,10 @@ export class SessionController implements vscode.Disposable {
    * False when this answer does not count, which the person is then told. Throws what the daemon says against it.
    */
   async reply(requestId: string, answer: Answer, files: FileAnswer[] = []): Promise<boolean> {
-    const { reply, feedback, grants, scope } = answer;
+    const { reply, feedback, grants, scope, answers } = answer;
     const remember = reply === "always" && grants ? { grants, scope: scope ?? "session" } : {};
     try {
-      const params = { requestId, reply, feedback: feedback?.trim() || null, ...(files.length > 0 ? { files } : {}), ...remember };
+      const params = { requestId, reply, feedback: feedback?.trim() || null, ...(files.length > 0 ? { files } : {}), ...remember, ...(answers ? { answers } : {}) };
       const { accepted, by } = await this.daemon.request("goalwright/permission/reply", params);
       if (!accepted) void vscode.window.showInformationMessage(tooLate(by));
       return accepted;

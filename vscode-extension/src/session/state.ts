@@ -337,9 +337,9 @@ function withRemembered(state: SessionState, { eventId, requestId, reply, rememb
   return withNotice(state, eventId, "info", rememberedLine(grants, scope), "granted");
 }
 
-/** What is written for a branch that the person chose, see `daemon/explore/commands.py`. */
+/** The user's own doing, which is asked about without a turn: a chosen branch, or a file to be attached. */
 function isOwnChoice({ toolCallId }: PermissionRequest): boolean {
-  return toolCallId.startsWith("select_");
+  return toolCallId.startsWith("select_") || toolCallId.startsWith("attach_");
 }
 
 function without(pending: readonly PermissionRequest[], requestId: string): PermissionRequest[] {

@@ -147,6 +147,7 @@ export function request(requestId: string, over: Partial<PermissionRequest> = {}
     rule: rule("edit", "*"),
     reasons: [],
     warnings: [],
+    questions: [],
     createdAt: TIME,
     ...over,
   };

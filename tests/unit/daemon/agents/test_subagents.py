@@ -162,7 +162,7 @@ async def test_subagents_start_subagents_only_as_deep_as_the_setting_says(tmp_pa
         offered = {name: {t.name for t in models.seen_by(name)[0].tools} for name in agents}
         assert "task" in offered["s1"]
         assert "task" not in offered["s1.s1"]
-        assert not offered["s1"] & {"explore", "hand_over"}
+        assert not offered["s1"] & {"explore", "hand_over", "question"}
         inner = await bench.opened(f"{session.session_id}:s1.s1")
         assert "There is no tool named 'task'" in results(inner)[0].content
         assert session.state.trace.total_cost == pytest.approx(0.06)

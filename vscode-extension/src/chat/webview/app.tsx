@@ -3,11 +3,12 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { firstSequence } from "../../session/state";
 import { requestTitle } from "../../explore/words";
 import { isBudget } from "../../meter/model";
+import { isQuestion } from "../../permission/asked";
 import type { Surrounding, ToWebview } from "../messages";
 import { Approval } from "./approval";
 import { Composer } from "./composer";
 import { Welcome } from "./welcome";
-import { post, save } from "./host";
+import { post, save, saved } from "./host";
 import { Icon } from "./icons";
 import { UserText } from "./message";
 import { MeterPanel } from "./meter";
@@ -58,8 +59,12 @@ export function App(): JSX.Element {
         save({ draft: draft && !/\s$/.test(draft) ? `${draft} ${message.text}` : draft + message.text });
         setComposerKey((n) => n + 1);
       }
-      if (message.type === "restore" && !field.current?.value) {
-        save({ draft: message.text });
+      if (message.type === "restore") {
+        save({ draft: field.current?.value || message.text, attachments: [...message.attachments, ...(saved().attachments ?? [])] });
+        setComposerKey((n) => n + 1);
+      }
+      if (message.type === "attach") {
+        save({ draft: field.current?.value ?? "", attachments: [...(saved().attachments ?? []), ...message.attachments] });
         setComposerKey((n) => n + 1);
       }
       if (message.type === "all" && message.session?.session.trace.traceId !== sessionId) toEnd();
@@ -162,7 +167,7 @@ function Announcer({ view }: { view: ViewState }): JSX.Element {
   const { session } = view;
   const asked = session?.pending[0];
   const text = asked
-    ? [`${isBudget(asked) ? "Budget reached" : "Approval needed"}: ${requestTitle(asked)}`, ...asked.warnings].join(". ")
+    ? [`${isQuestion(asked) ? "Question" : isBudget(asked) ? "Budget reached" : "Approval needed"}: ${requestTitle(asked)}`, ...asked.warnings].join(". ")
     : session && session.children.awaits.length > 0
       ? "Choose a branch"
       : session?.session.status === "running"

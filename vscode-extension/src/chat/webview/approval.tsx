@@ -3,6 +3,7 @@ import { useRef, useState } from "preact/hooks";
 import { acceptLabel, ALL, isEmpty, type Choice } from "../../diff/choice";
 import { askerName } from "../../explore/words";
 import { isBudget } from "../../meter/model";
+import { isQuestion } from "../../permission/asked";
 import { draftsOf } from "../../permission/grants";
 import type { Places } from "../../permission/words";
 import type { PermissionRequest, Scope } from "../../protocol.gen";
@@ -12,6 +13,7 @@ import { Feedback, Head, Refused, useReply, type CardProps } from "./answering";
 import { BudgetCard } from "./budget";
 import { post } from "./host";
 import { ProposedFile } from "./proposed";
+import { QuestionCard } from "./question";
 import { ModelSays, Notes, Reasons, Warnings } from "./reasons";
 import { visible, visibleLine } from "./visible";
 
@@ -37,9 +39,14 @@ export function Approval({ requests, choices, keys, places }: ApprovalProps): JS
   return (
     <>
       {requests.length > 1 && <Inbox requests={requests} front={request.requestId} show={bringForward} />}
-      {isBudget(request) ? <BudgetCard key={request.requestId} {...props} /> : <Card key={request.requestId} {...props} places={places} />}
+      <AnyCard key={request.requestId} {...props} places={places} />
     </>
   );
+}
+
+function AnyCard(props: CardProps & { places: Places }): JSX.Element {
+  if (isQuestion(props.request)) return <QuestionCard {...props} />;
+  return isBudget(props.request) ? <BudgetCard {...props} /> : <Card {...props} />;
 }
 
 /** All that waits, one line each: requests of branches are answered in any order. */

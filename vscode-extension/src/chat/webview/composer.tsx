@@ -1,9 +1,12 @@
 import type { JSX, RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
+import type { Attachment } from "../../session/controller";
+import { contentsOf, pathsOf } from "./attach";
 import { post, save, saved } from "./host";
 import { Icon } from "./icons";
 import { ModeButton } from "./mode";
 import { isBusy, type ViewState } from "./store";
+import { visibleLine } from "./visible";
 
 interface ComposerProps {
   view: ViewState;
@@ -14,10 +17,31 @@ interface ComposerProps {
 
 export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
   const [text, setText] = useState(saved().draft);
+  const [files, setFiles] = useState(saved().attachments ?? []);
+  const [problem, setProblem] = useState("");
   const busy = isBusy(view);
   const { phase } = view.surrounding.connection;
   const model = view.session?.session.model || view.surrounding.model;
   const possible = phase !== "noFolder" && phase !== "failed" && phase !== "installing";
+  const ready = (text.trim() !== "" || files.length > 0) && possible;
+  const attach = (attachments: Attachment[]): void => {
+    setFiles(attachments);
+    setProblem("");
+    save({ attachments });
+  };
+  /** True when there is something among it to attach. */
+  const take = (given: DataTransfer | null): boolean => {
+    const paths = pathsOf(given);
+    const contents = [...(given?.files ?? [])];
+    if (paths.length === 0 && contents.length === 0) return false;
+    if (paths.length > 0) attach([...files, ...paths]);
+    else
+      void contentsOf(contents).then(
+        (read) => attach([...(saved().attachments ?? []), ...read]),
+        (error: Error) => setProblem(error.message),
+      );
+    return true;
+  };
   const change = (value: string): void => {
     setText(value);
     save({ draft: value });
@@ -30,22 +54,48 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
     element.style.height = `${element.scrollHeight + 2}px`;
   }, [text, field]);
   const send = (steer = false): void => {
-    if (!text.trim() || !possible) return;
-    post({ type: "prompt", text: text.trim(), ...(steer && busy ? { steer } : {}) });
+    if (!ready) return;
+    post({ type: "prompt", text: text.trim(), attachments: files, ...(steer && busy ? { steer } : {}) });
     change("");
+    attach([]);
     field.current?.focus();
     onSent();
   };
   return (
     <form
       class="composer"
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        if (take(event.dataTransfer)) event.preventDefault();
+      }}
       onSubmit={(event) => {
         event.preventDefault();
         send();
       }}
     >
+      {files.length > 0 && (
+        <ul class="attachments" aria-label="Attachments">
+          {files.map((file, index) => (
+            <li key={index} class="chip">
+              <span title={visibleLine(file.name)}>{visibleLine(file.name.split(/[\\/]/).at(-1) ?? file.name)}</span>
+              <button type="button" aria-label={`Remove ${visibleLine(file.name)}`} onClick={() => attach(files.filter((_, at) => at !== index))}>
+                <Icon name="cross" />
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      {problem && (
+        <p class="refused" role="alert">
+          <Icon name="warning" />
+          <span>{visibleLine(problem)}</span>
+        </p>
+      )}
       <textarea
         ref={field}
+        onPaste={(event) => {
+          if ((event.clipboardData?.files.length ?? 0) > 0 && take(event.clipboardData)) event.preventDefault();
+        }}
         rows={1}
         aria-label="Message Goalwright"
         placeholder={busy ? "Add to the queue…" : "Describe a task…"}
@@ -58,6 +108,9 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
         }}
       />
       <div class="composer-bar">
+        <button type="button" class="symbol" aria-label="Attach files" title="Attach files (or paste, or drop with Shift)" onClick={() => post({ type: "pickFiles" })}>
+          <Icon name="attach" />
+        </button>
         <ModeButton mode={view.session?.session.mode ?? view.surrounding.mode} />
         <button
           type="button"
@@ -93,7 +146,7 @@ export function Composer({ view, field, onSent }: ComposerProps): JSX.Element {
           class="round send"
           aria-label="Send"
           title={busy ? "Send when the running turn ends (Enter)" : "Send (Enter)"}
-          disabled={!text.trim() || !possible}
+          disabled={!ready}
         >
           <Icon name="send" />
         </button>

@@ -1,3 +1,4 @@
+import type { Attachment } from "../../session/controller";
 import type { FromWebview } from "../messages";
 
 interface Api {
@@ -9,6 +10,8 @@ interface Api {
 /** What survives when VS Code throws the page away. */
 export interface Saved {
   draft: string;
+  /** Files for the next prompt. */
+  attachments?: Attachment[];
 }
 
 declare function acquireVsCodeApi(): Api;
@@ -23,6 +26,6 @@ export function saved(): Saved {
   return api.getState() ?? { draft: "" };
 }
 
-export function save(state: Saved): void {
-  api.setState(state);
+export function save(change: Partial<Saved>): void {
+  api.setState({ ...saved(), ...change });
 }

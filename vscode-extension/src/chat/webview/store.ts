@@ -82,6 +82,7 @@ export function reduce(state: ViewState, message: ToWebview, following: boolean)
     case "focus":
     case "insert":
     case "restore":
+    case "attach":
       return state;
   }
 }

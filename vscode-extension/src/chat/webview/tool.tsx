@@ -35,6 +35,7 @@ const VERBS: Record<string, string> = {
   explore: "Explore",
   task: "Task",
   hand_over: "Hand over",
+  question: "Ask",
 };
 /** Tools that only look, and the plan, which has a view of its own. */
 const LIGHT = new Set(["read", "ls", "glob", "grep", "goal", "step", "read_progress", "diagnostics"]);

@@ -1,0 +1,167 @@
+"""Files and images that the user attaches to a prompt: found, allowed, checked and read before the prompt counts."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daemon.files.seen import SessionFiles
+from daemon.loop.tool_context import call_permission
+from daemon.model.messages import FilePart, ToolCallPart
+from daemon.provider.attachable import refusal
+from daemon.redaction import SECRETS
+from tools.base import Permission, PermissionDenied, ToolError
+from tools.cutting import short
+from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_target
+from tools.read import MAX_IMAGE_BYTES, image_type
+from tools.text import BinaryFile, decode
+from tools.visible import shown_line
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+
+MOST_FILES = 20
+MAX_TEXT_BYTES = 256 * 1024
+MAX_PDF_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
+"""Of all attachments of a prompt together."""
+CALL = "attach_"
+"""How the ids of calls begin that stand for attaching: a question about one belongs to no turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What finding a file needs, see ``tools.paths.Reader``."""
+
+    workspace: Path
+    scratch: Path
+    permission: Permission
+
+
+async def attached(session: Session, files: Sequence[FilePart], prompt_id: str) -> tuple[FilePart, ...]:
+    """Return the attachments of a prompt with their contents.
+
+    A file without ``data`` is read, its unsaved text in an editor included, once rules or the user allow it. Raises
+    ToolError, with what to do, when one of them cannot be attached: then none is.
+    """
+    if not files:
+        return ()
+    if len(files) > MOST_FILES:
+        raise ToolError(
+            f"{len(files)} attachments are more than {MOST_FILES}: attach fewer, or name a folder."
+        )
+    call = ToolCallPart(id=f"{CALL}{prompt_id}", name="attach", input="")
+    services = session.services
+    scratch = services.trace_folder(session.session_id) / "output"
+    place = _Place(services.workspace, scratch, call_permission(session, call))
+    found: list[FilePart] = []
+    size = 0
+    for file in files:
+        if file.data is None:
+            name, data = await _read(session, place, file.name)
+        else:
+            name, data = shown_line(short(file.name.strip() or "pasted", 200)), _contents(file)
+        size += len(data)
+        if size > MAX_BYTES:
+            raise ToolError(
+                f"The attachments have more than {_mb(MAX_BYTES)} together: attach fewer or smaller ones."
+            )
+        part = _part(name, data)
+        if problem := refusal(session.model, part.media_type):
+            raise ToolError(f"{name} cannot be attached. {problem}")
+        found.append(part)
+    return tuple(found)
+
+
+async def _read(session: Session, place: _Place, path: str) -> tuple[str, bytes]:
+    """Return the name and bytes of a file of the user's. Raises ToolError."""
+    target = await asyncio.to_thread(resolve, path, place)
+    name = shown_line(target.rule)
+    try:
+        await ask_read(target, place, verb="Attach")
+    except PermissionDenied as denied:
+        raise ToolError(f"{name} is not attached. {denied.reason}") from denied
+    editors = session.services.editors
+    await editors.settle(target.path)
+    unsaved = SessionFiles(session.state.seen_files, editors, session.services.on_read).unsaved(target.path)
+    if unsaved is not None:
+        return name, unsaved.encode("utf-8", "replace")
+    try:
+        return name, await asyncio.to_thread(_bytes, target.path, name)
+    except FileNotFoundError as error:
+        near = [
+            shown_line(rule_target(target.path.parent / one, place.workspace))
+            for one in did_you_mean(target.path)
+        ]
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise ToolError(f"{name} cannot be attached: there is no such file.{hint}") from error
+    except OSError as error:
+        raise ToolError(explain_os_error(error, f"{name} cannot be attached")) from error
+
+
+def _bytes(path: Path, name: str) -> bytes:
+    """Blocking. Raises OSError, and ToolError for what is no file or too large for any kind."""
+    if path.is_dir():
+        raise ToolError(f"{name} is a folder: attach files of it, or name it in your message.")
+    if path.exists() and not path.is_file():
+        raise ToolError(f"{name} is not a regular file and cannot be attached.")
+    if (size := path.stat().st_size) > MAX_PDF_BYTES:
+        raise _too_large(name, "file", size, MAX_PDF_BYTES)
+    return path.read_bytes()
+
+
+def _contents(file: FilePart) -> bytes:
+    try:
+        return base64.b64decode(file.data or "", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ToolError(
+            f"{shown_line(short(file.name, 200))} is not valid base64: attach it again."
+        ) from error
+
+
+def _part(name: str, data: bytes) -> FilePart:
+    """Return the part, its type by the bytes themselves. Raises ToolError for what models cannot be sent."""
+    if not data:
+        raise ToolError(f"{name} is empty: there is nothing to attach.")
+    media_type = image_type(data)
+    if media_type is not None:
+        if len(data) > MAX_IMAGE_BYTES:
+            raise _too_large(name, "image", len(data), MAX_IMAGE_BYTES)
+        return FilePart(name=name, media_type=media_type, data=_base64(data))
+    if data.startswith(b"%PDF-"):
+        if len(data) > MAX_PDF_BYTES:
+            raise _too_large(name, "PDF file", len(data), MAX_PDF_BYTES)
+        return FilePart(name=name, media_type="application/pdf", data=_base64(data))
+    try:
+        text = decode(data).text
+    except BinaryFile as error:
+        raise ToolError(
+            f"{name} is a binary file and cannot be attached: models take text, images (PNG, JPEG, GIF, WebP) and PDF."
+        ) from error
+    if len(data) > MAX_TEXT_BYTES:
+        hint = " Name it in your message instead: it is read in parts."
+        raise _too_large(name, "text file", len(data), MAX_TEXT_BYTES, hint)
+    # Base64 hides a key from the redaction of what is stored, so keys are taken out before.
+    kept = SECRETS.text(text).encode("utf-8", "replace")
+    return FilePart(name=name, media_type="text/plain", data=_base64(kept))
+
+
+def _too_large(
+    name: str, kind: str, size: int, limit: int, hint: str = " Attach a smaller one."
+) -> ToolError:
+    return ToolError(
+        f"{name} is too large to attach: a {kind} of {_mb(size)}, and {_mb(limit)} are the limit.{hint}"
+    )
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1024 / 1024:.1f} MB" if size >= 1024 * 1024 else f"{-(-size // 1024)} KB"

@@ -1,0 +1,40 @@
+/** What is pasted or dropped, as attachments of a prompt. */
+import type { Attachment } from "../../session/controller";
+
+/** The daemon's limit for all attachments of a prompt; larger contents would only travel in vain. */
+const MOST_BYTES = 16 * 1024 * 1024;
+
+/** Files of VS Code's Explorer: it gives their places, and the daemon reads them. */
+export function pathsOf(given: DataTransfer | null): Attachment[] {
+  const list = given?.getData("application/vnd.code.uri-list") || given?.getData("text/uri-list") || "";
+  return list.split(/\r?\n/).flatMap((line) => {
+    const path = line.startsWith("#") ? "" : pathOf(line.trim());
+    return path ? [{ type: "file", name: path, mediaType: "", data: null }] : [];
+  });
+}
+
+function pathOf(uri: string): string {
+  const found = /^(?:file|vscode-remote):\/\/[^/]*(\/.+)$/.exec(uri);
+  if (!found?.[1]) return "";
+  try {
+    const path = decodeURIComponent(found[1]);
+    return path.replace(/^\/(?=[a-zA-Z]:)/, "");
+  } catch {
+    return "";
+  }
+}
+
+/** Contents of pasted images and of files from elsewhere. Throws what to tell the user. */
+export async function contentsOf(files: readonly File[]): Promise<Attachment[]> {
+  if (files.reduce((sum, file) => sum + file.size, 0) > MOST_BYTES) throw new Error("These files are too large to attach: 16 MB together are the limit.");
+  return Promise.all(files.map(async (file) => ({ type: "file" as const, name: file.name || "pasted", mediaType: file.type, data: await base64(file) })));
+}
+
+function base64(file: File): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onerror = () => reject(new Error(`${file.name || "The file"} cannot be read. Attach it again.`));
+    reader.onload = () => resolve(String(reader.result).replace(/^[^,]*,/, ""));
+    reader.readAsDataURL(file);
+  });
+}

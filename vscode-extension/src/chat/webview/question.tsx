@@ -1,0 +1,91 @@
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { emptyAnswers, isAnswered, withOption } from "../../permission/asked";
+import type { Question, QuestionAnswer } from "../../protocol.gen";
+import { Head, Refused, useReply, type CardProps } from "./answering";
+import { visible, visibleLine } from "./visible";
+
+/** What was chosen and written, by request: another request brought to the front must not lose it. */
+const drafts = new Map<string, QuestionAnswer[]>();
+
+/** The model's questions: options to choose from, and the user's own words at any time. */
+export function QuestionCard({ request, choice, count, position }: CardProps): JSX.Element {
+  const { requestId, questions } = request;
+  const [answers, setAnswers] = useState(() => drafts.get(requestId) ?? emptyAnswers(questions));
+  const [sent, reply] = useReply(request, choice);
+  const ready = isAnswered(answers) && !sent;
+  const change = (at: number, answer: QuestionAnswer): void => {
+    const next = answers.map((one, index) => (index === at ? answer : one));
+    drafts.set(requestId, next);
+    setAnswers(next);
+  };
+  const send = (): void => {
+    if (ready) reply({ reply: "once", answers });
+  };
+  return (
+    <section class="approval question" role="region" aria-label="Question">
+      <Head request={{ ...request, title: questions.length > 1 ? `Goalwright has ${questions.length} questions` : "Goalwright has a question" }} count={count} position={position} />
+      <div class="approval-body">
+        {questions.map((question, at) => (
+          <Asked key={at} question={question} name={`${requestId}-${at}`} answer={answers[at] ?? { chosen: [], text: "" }} onChange={(answer) => change(at, answer)} onSend={send} />
+        ))}
+      </div>
+      <Refused error={choice.error} />
+      <div class="buttons">
+        <button type="button" class="primary" disabled={!ready} title={isAnswered(answers) ? "Send answer" : "Choose an option or write an answer"} onClick={send}>
+          Send answer
+        </button>
+        <button type="button" disabled={sent} title="Goalwright decides by itself and says what it assumed" onClick={() => reply({ reply: "reject" })}>
+          Skip
+        </button>
+      </div>
+    </section>
+  );
+}
+
+interface AskedProps {
+  question: Question;
+  /** Of the group of its options. */
+  name: string;
+  answer: QuestionAnswer;
+  onChange: (answer: QuestionAnswer) => void;
+  onSend: () => void;
+}
+
+function Asked({ question, name, answer, onChange, onSend }: AskedProps): JSX.Element {
+  const { text, options, multiple } = question;
+  const sendOnEnter = (event: KeyboardEvent): void => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    onSend();
+  };
+  return (
+    <fieldset class="asked">
+      <legend>{visible(text)}</legend>
+      {options.map(({ label, description }) => (
+        <label key={label} class={answer.chosen.includes(label) ? "option chosen" : "option"}>
+          <input
+            type={multiple ? "checkbox" : "radio"}
+            class={multiple ? "box" : "dot"}
+            name={name}
+            checked={answer.chosen.includes(label)}
+            onChange={(event) => onChange(withOption(question, answer, label, event.currentTarget.checked))}
+            onKeyDown={sendOnEnter}
+          />
+          <span>
+            {visibleLine(label)}
+            {description && <span class="dim option-about">{visibleLine(description)}</span>}
+          </span>
+        </label>
+      ))}
+      <textarea
+        rows={1}
+        aria-label={`Your own answer: ${visibleLine(text)}`}
+        placeholder={options.length > 0 ? "Or in your own words…" : "Your answer…"}
+        value={answer.text}
+        onInput={(event) => onChange({ ...answer, text: event.currentTarget.value })}
+        onKeyDown={sendOnEnter}
+      />
+    </fieldset>
+  );
+}

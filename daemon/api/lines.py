@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from daemon.loop.state import SessionState
-from daemon.model.branches import BRANCH_ID, BranchMeta, child_id
+from daemon.model.branches import BRANCH_ID, BranchMeta, branch_of, child_id
 from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
 from daemon.store.base import TraceStore, UnknownTrace
@@ -78,9 +78,34 @@ def page_of(
         # The goals of what a branch began with are of another plan, and may have the same ids.
         found = [message for message in found if message.sequence > line.inherited]
     if part.descendants and goals is not None:
-        return _with_branches(store, lives, session_id, line.branches, goals, found, part)
-    has_earlier = len(found) > part.limit
-    return list(found[1:] if has_earlier else found), has_earlier
+        shown, has_earlier = _with_branches(store, lives, session_id, line.branches, goals, found, part)
+    else:
+        has_earlier = len(found) > part.limit
+        shown = list(found[1:] if has_earlier else found)
+    if goals is not None and part.role is None:
+        shown = _with_calls(store, session_id, shown, has_earlier=has_earlier)
+    return shown, has_earlier
+
+
+def _with_calls(
+    store: TraceStore, session_id: str, shown: Sequence[Message], *, has_earlier: bool
+) -> list[Message]:
+    """Put the answers in whose calls ran for the goal, while the answer itself belongs to the goal before it.
+
+    Where the page is cut, they come with the earlier page, which may have more of their results.
+    """
+    found: list[Message] = []
+    called: set[str | None] = set()
+    for at, message in enumerate(shown):
+        own = message.branch_id == branch_of(session_id)
+        if own and message.role == "tool" and message.tool_call_id not in called and (at or not has_earlier):
+            answers = store.messages(session_id, limit=1, before=message.sequence, role="assistant")
+            if answers and any(call.id == message.tool_call_id for call in answers[0].tool_calls()):
+                found.append(answers[0])
+                called.update(call.id for call in answers[0].tool_calls())
+        found.append(message)
+        called.update(call.id for call in message.tool_calls())
+    return found
 
 
 def _with_branches(

@@ -255,7 +255,9 @@ async def test_what_is_offered_on_a_problem_is_a_command_with_the_problem_attach
 
 
 async def test_a_fix_shows_its_progress_asks_and_says_what_came_of_it(house: House) -> None:
-    editor = await house.editor([[*CHANGE[:2], {"text": FIXED + " So far." * 100}]])
+    # The second answer takes its time: the editor learns of the progress while the file is read.
+    slow = {**CHANGE[1], "delay_ms": 1_000}
+    editor = await house.editor([[CHANGE[0], slow, {"text": FIXED + " So far." * 100}]])
     editor.open(RATES)
     editor.person_answers("Show diff", "Accept")
     begun = await editor.run(titled(await editor.actions(PROBLEM), FIX))
@@ -282,7 +284,7 @@ async def test_a_fix_shows_its_progress_asks_and_says_what_came_of_it(house: Hou
     assert steps[0].title == "Goalwright: Fix rates.py:1"
     assert steps[0].cancellable
     said = [one.message or "" for one in steps]
-    assert any(one.startswith("read ") for one in said)
+    assert any(one.startswith("read ") for one in said), said
     assert any(one.startswith("waits for your answer") for one in said)
     assert isinstance(steps[-1], types.WorkDoneProgressEnd)
 

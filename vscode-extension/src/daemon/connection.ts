@@ -3,12 +3,9 @@ import * as vscode from "vscode";
 import {
   CancellationToken,
   CloseAction,
-  ConnectionError,
   ErrorAction,
-  ErrorCodes,
   CodeLensRequest,
   LanguageClient,
-  ResponseError,
   State,
   type LanguageClientOptions,
   type Middleware,
@@ -125,18 +122,6 @@ export class Connection {
     this.closed = true;
     await this.client.dispose(1_000).catch(() => undefined);
   }
-}
-
-const LOST = new Set<number>([
-  ErrorCodes.MessageWriteError,
-  ErrorCodes.MessageReadError,
-  ErrorCodes.PendingResponseRejected,
-  ErrorCodes.ConnectionInactive,
-]);
-
-/** Tell whether a request failed because the connection broke, so that nobody answered it. */
-export function connectionLost(error: unknown): boolean {
-  return error instanceof ConnectionError || (error instanceof ResponseError && LOST.has(error.code));
 }
 
 function connect(endpoint: Endpoint): Promise<net.Socket> {

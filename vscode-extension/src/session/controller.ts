@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import * as vscode from "vscode";
-import { connectionLost, type Params } from "../daemon/connection";
-import { asProblem } from "../daemon/problems";
+import type { Params } from "../daemon/connection";
+import { asProblem, connectionLost } from "../daemon/problems";
 import type { Daemon } from "../daemon/daemon";
 import type { Answer } from "../permission/grants";
 import {

@@ -182,7 +182,7 @@ async def test_a_first_request_that_is_too_long_says_what_fills_it(tmp_path: Pat
         for words in ("the tools 3,", "the system prompt ", "AGENTS.md ", "your last message "):
             assert words in result.detail
         assert "a new session would not help" in result.detail
-        assert "--ctx-size 8192" in result.detail
+        assert "--ctx-size 12288" in result.detail
         assert not [text for text in notices(core, session) if "96,000" in text]
 
 

@@ -31,11 +31,6 @@ _END_S = 0.2
 _SIGNATURE_REFUSED = re.compile(r"signature|thinking.{0,40}block", re.IGNORECASE)
 
 
-def warm() -> None:
-    """Import what the first model call needs. Takes 0.2 s: call it from a thread."""
-    http.warm()
-
-
 class AnthropicProvider:
     """Implements ``Provider`` over the Anthropic Messages API (or a server that speaks it)."""
 
@@ -46,7 +41,7 @@ class AnthropicProvider:
 
     def warm(self, env: Mapping[str, str]) -> None:
         """Import what the first model call needs. Call it from a thread."""
-        warm()
+        http.warm()
 
     async def aclose(self) -> None:
         """Close all connections."""

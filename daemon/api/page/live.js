@@ -118,11 +118,10 @@ const CHANGES = {
   permission_asked: (state, _frame, changed) => status(state, "waiting", changed),
   permission_replied: (state, _frame, changed) => status(state, "running", changed),
   trace_completed(state, frame, changed) {
-    if (frame.status) state.trace.status = frame.status;
+    status(state, frame.status ?? state.trace.status, changed);
     for (const name of /** @type {const} */ (["total_messages", "total_tokens", "total_cost"])) {
       if (typeof frame[name] === "number") state.trace[name] = frame[name];
     }
-    changed.trace = true;
   },
   branch_started(state, { branch, explore_start_id }, changed) {
     // From here on all that it takes is known, see branch_completed.
@@ -212,8 +211,11 @@ function subagent(state, { subagent: one }, changed) {
  * @param {Changed} changed
  */
 function status(state, now, changed) {
+  const before = isWorking(state);
   state.trace.status = now;
   changed.trace = true;
+  // The graph marks where the agent is at work.
+  if (isWorking(state) !== before) changed.graph = true;
 }
 
 /** @typedef {{ input?: number, output?: number, cache_read?: number, cache_write?: number }} Usage */

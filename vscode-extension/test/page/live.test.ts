@@ -51,6 +51,16 @@ test("a message counts once, tells where it belongs, and sets the numbers of its
   assert.deepEqual(state.goal_tree.goals[0]?.self_stats, STATS);
 });
 
+test("the graph is drawn again when the work begins or ends, as it marks where the agent is", () => {
+  const state = stateOf(detail());
+  const graph = (frame: Frame): boolean => applyFrame(state, frame).graph;
+  assert.equal(graph({ event: "permission_asked", event_id: 11 }), false);
+  assert.equal(graph({ event: "permission_replied", event_id: 12 }), false);
+  assert.equal(graph({ event: "turn_ended", event_id: 13, stop_reason: "end_turn" }), true);
+  assert.equal(graph({ event: "trace_completed", event_id: 14, status: "completed" }), false);
+  assert.equal(graph({ event: "turn_started", event_id: 15 }), true);
+});
+
 test("connected replaces what is known, and older events change it no more", () => {
   const state = after(
     { event: "connected", trace_id: "t", current_event_id: 40, goal_tree: { mission: "new", goals: [] }, branches: {}, trace: { title: "T", status: "completed" } },

@@ -1,7 +1,8 @@
 """A page of messages: of one session, or of a goal with the branches of its explorations, read as one list.
 
-A branch counts its messages on from those it began with, so ``sequence`` orders them all and is where a page ends; as
-branches work side by side, several messages may have the same one, and a page never ends between them.
+A session, its branches and its sub-agents number their messages together, so ``sequence`` orders them all and is
+where a page ends. In older traces branches that worked side by side may have the same numbers, and a page never ends
+between these.
 """
 
 from __future__ import annotations

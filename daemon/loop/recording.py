@@ -16,6 +16,7 @@ from daemon.plan.counting import tokens_of, tools_of
 from daemon.plan.exploring import plan_counted
 from daemon.plan.tree import Change
 from daemon.store.base import StoreError
+from daemon.store.ids import sequence_of
 from tools.cutting import head
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ class Recorder:
 
         ``tokens``: what it holds; ``cost`` in US dollars.
         """
-        sequence = self._state.next_sequence()
+        sequence = sequence_of(message_id or "")
+        if sequence <= (self._state.messages[-1].sequence if self._state.messages else 0):
+            sequence = self._state.take_sequence()
         message = Message(
             message_id=message_id or new_message_id(sequence),
             trace_id=self._session.trace_id,

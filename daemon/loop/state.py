@@ -6,6 +6,7 @@ The live session and the replay after a crash run the same ``apply``, so they ca
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast, get_args
 
@@ -52,6 +53,13 @@ _NAMES = ("title", "summary", "model", "agent")
 """What events change of the metadata; its numbers are counted, and its id and place never change."""
 
 
+@dataclass(slots=True)
+class Order:
+    """The sequence of the newest message of a session and all that it started."""
+
+    last: int
+
+
 class SessionState:
     """Messages, plan, queue, open questions and totals of one session."""
 
@@ -59,6 +67,7 @@ class SessionState:
         self.trace = trace.model_copy(update={"carried": Carried()})
         self.plan = plan or PlanTree()
         self.messages: list[Message] = list(messages)
+        self.order = Order(max((message.sequence for message in self.messages), default=0))
         self.queue: tuple[QueuedPrompt, ...] = trace.carried.queue
         self.pending: dict[str, PermissionRequest] = {}
         self.turn: str | None = None
@@ -237,8 +246,18 @@ class SessionState:
         return found
 
     def next_sequence(self) -> int:
-        """Sequence of the next message; from 1, without gaps."""
-        return self.messages[-1].sequence + 1 if self.messages else 1
+        """Return the sequence of the next message: above all those of this session, its branches and sub-agents."""
+        return self.order.last + 1
+
+    def take_sequence(self) -> int:
+        """Return the sequence of the next message, which no other message will have."""
+        self.order.last += 1
+        return self.order.last
+
+    def share_order(self, above: SessionState) -> None:
+        """Number messages together with the session that started this one."""
+        above.order.last = max(above.order.last, self.order.last)
+        self.order = above.order
 
     def _note_call(self, event: Event) -> None:
         """How far the tool call under way has come, before ``event`` counts."""
@@ -286,6 +305,7 @@ class SessionState:
             self.turn_has_prompt = True
             self.notes = ()  # it carries them
         self.messages.append(message)
+        self.order.last = max(self.order.last, message.sequence)
         self._count(message)
         self.call_ids.update(call.id for call in message.tool_calls())
         self.streaming.pop(message.message_id, None)

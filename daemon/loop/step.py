@@ -69,7 +69,7 @@ class StepHost(Protocol):
         usage: Usage | None = None,
         model: str | None = None,
     ) -> Message: ...
-    def add_result(self, result: ToolResultPart) -> None: ...
+    def add_result(self, result: ToolResultPart, stop: StopReason | None = None) -> None: ...
     def begun(self, call_id: str) -> bool: ...
     def tool_started(self, call: ToolCallPart) -> None: ...
     def repeats(self, call: ToolCallPart) -> Repeat: ...
@@ -244,12 +244,18 @@ async def _run_group(
     host: StepHost, group: Sequence[ToolCallPart], rest: Sequence[ToolCallPart]
 ) -> StepOutcome:
     """Run calls at the same time; ``rest`` follow in the message, and are answered when they cannot run any more."""
+    stops: dict[str, StopReason | None] = {}
+
+    def refused(call: ToolCallPart, no: PermissionDenied) -> ToolResultPart:
+        stops[call.id] = _stop(no)
+        return _refused(call, _denial(no), denied=True)
+
     try:
         denied = await run_together(
             group,
             lambda call, again: _answer(host, call, again=again),
-            host.add_result,
-            refused=lambda call, no: _refused(call, _denial(no), denied=True),
+            lambda result: host.add_result(result, stops.get(result.tool_call_id)),
+            refused=refused,
             canceled=lambda call: _canceled(host, call),
         )
     except asyncio.CancelledError:
@@ -326,7 +332,8 @@ async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionD
         host.eyes.leave()
         raise
     finally:
-        for answer in answers:
+        host.add_result(answers[0], _stop(denied))
+        for answer in answers[1:]:
             host.add_result(answer)
     return _outcome(denied)
 
@@ -337,8 +344,13 @@ def _denial(denied: PermissionDenied) -> str:
     return "Permission denied. The person refused this call."
 
 
+def _stop(denied: PermissionDenied) -> StopReason | None:
+    """Return the reason that ends the turn; None where feedback lets it go on."""
+    return None if denied.feedback else "permission_denied"
+
+
 def _outcome(denied: PermissionDenied) -> StepOutcome:
-    return StepOutcome("tool_use") if denied.feedback else StepOutcome("permission_denied", denied.reason)
+    return StepOutcome(stop, denied.reason) if (stop := _stop(denied)) else StepOutcome("tool_use")
 
 
 def _canceled(host: StepHost, call: ToolCallPart) -> ToolResultPart:

@@ -283,7 +283,7 @@ class Turn:
         """Sorts by age within the session; also marks the start of the step."""
         self._started = time.monotonic()
         self._goal_of_step = self._state.plan.current_id
-        return new_message_id(self._state.next_sequence())
+        return new_message_id(self._state.take_sequence())
 
     def receiving(self, received: Received | None) -> None:
         """See StepHost."""
@@ -381,17 +381,19 @@ class Turn:
             duration_ms=self._elapsed(),
         )
 
-    def add_result(self, result: ToolResultPart) -> None:
+    def add_result(self, result: ToolResultPart, stop: StopReason | None = None) -> None:
         """See StepHost. A result belongs to the goal that had the focus when its call ran.
 
         So a call that follows a change of focus in the same step stays when the goal before it is compacted.
+        ``stop``: why the turn ends with this result.
         """
         goal_id = self._goal_of_call.pop(result.tool_call_id, self._goal_of_rest())
         if goal_id is not None and goal_id not in self._state.plan.goals:
             goal_id = self._state.plan.current_id  # the call itself took it out of the plan
+        finish = (FinishPart(reason=stop, time=self._services.now()),) if stop else ()
         self._record.add(
             "tool",
-            (result,),
+            (result, *finish),
             goal_id=goal_id,
             tool_call_id=result.tool_call_id,
             tokens=estimate_tokens(result.content),

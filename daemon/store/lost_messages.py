@@ -82,15 +82,10 @@ def lost_messages(
 def _between(unknown: dict[int, list[str]], before: Place | None, behind: Place | None) -> list[str]:
     """Names of files whose message stands between two others; of two with the same number, one is forged."""
     low = before.sequence if before is not None else 0
-    if behind is None:
-        names: list[str] = []
-        while len(ones := unknown.get(low + 1, [])) == 1:
-            names, low = names + ones, low + 1
-        return names
     return [
         ones[0]
         for sequence, ones in sorted(unknown.items())
-        if low < sequence < behind.sequence and len(ones) == 1
+        if low < sequence and (behind is None or sequence < behind.sequence) and len(ones) == 1
     ]
 
 

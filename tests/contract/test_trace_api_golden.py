@@ -51,3 +51,28 @@ async def test_each_endpoint_answers_to_the_letter_of_a_live_trace_and_of_a_stor
         assert later.core.live(trace_id) is None
         await check_all(await later.core.api.open(0), later.workspace, trace_id)
         assert later.core.live(trace_id) is None, "reading opened the session"
+
+
+async def test_a_session_its_branches_and_sub_agents_number_their_messages_together(place: Path) -> None:
+    async with story(place) as (bench, session):
+        address = await bench.core.api.open(0)
+        own: list[tuple[int, str, str]] = []
+        async with client_of(address) as client:
+            for line in ("", "A", "B", "s1"):
+                query = {"inherited": "false", "limit": "100"} | ({"branch_id": line} if line else {})
+                answer = await client.get(f"/api/traces/{session.session_id}/messages", params=query)
+                messages = answer.json()["messages"]
+                assert messages, line
+                own += [(one["sequence"], one["created_at"], line) for one in messages]
+    numbers = [sequence for sequence, _, _ in own]
+    assert len(set(numbers)) == len(numbers)
+    assert max(own)[2] == "", "the main line ends the story"
+    # What the branches and the sub-agent did stands between the call and its answer.
+    calls = max(sequence for sequence, _, line in own if line == "" and sequence < min_of(own, "A", "B"))
+    answer_of_explore = min(sequence for sequence, _, line in own if line == "" and sequence > calls)
+    assert all(calls < sequence < answer_of_explore for sequence, _, line in own if line in ("A", "B"))
+    assert answer_of_explore < min_of(own, "s1")
+
+
+def min_of(messages: list[tuple[int, str, str]], *lines: str) -> int:
+    return min(sequence for sequence, _, line in messages if line in lines)

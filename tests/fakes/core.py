@@ -135,7 +135,8 @@ def check_record(store: TraceStore, trace_id: str, live: SessionState | None = N
     events = store.events(trace_id)
     assert [event.event_id for event in events] == list(range(1, len(events) + 1))
     messages = store.messages(trace_id)
-    assert [m.sequence for m in messages] == list(range(1, len(messages) + 1))
+    sequences = [m.sequence for m in messages]
+    assert sequences == sorted(set(sequences))  # with gaps: branches and sub-agents count along
     replayed = replay(store, trace_id)
     assert replayed.messages == messages
     if not waits_for_answer(replayed):  # a turn that stopped at a question goes on later

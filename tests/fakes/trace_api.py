@@ -86,6 +86,8 @@ def _leveled(value: object) -> object:
     if not isinstance(value, dict):
         return value
     fields = cast("dict[str, Any]", value)
+    if "message_id" in fields and "sequence" in fields:
+        fields["sequence"] = min(fields["sequence"], _SIDE_BY_SIDE)
     return {key: _leveled_field(key, each) for key, each in fields.items()}
 
 
@@ -105,6 +107,8 @@ _LEVEL: dict[str, object] = {
 }
 _AMOUNTS = ("tokens", "total_tokens")
 """Estimated from texts in which durations stand."""
+_SIDE_BY_SIDE = 17
+"""From this sequence on the branches of the story work at the same time, in any order."""
 
 
 @dataclass(frozen=True, slots=True)

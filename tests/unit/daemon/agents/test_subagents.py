@@ -371,6 +371,8 @@ async def test_the_person_may_be_asked_about_tasks_and_a_no_ends_the_turn_when_t
         await bench.answer("reject")
         assert (await finish(turn)).stop == "permission_denied"
         assert [result.title for result in results(session)] == ["explore: Look.", "denied", "denied"]
+        said = [m.stop_reason() for m in session.state.messages if m.role == "tool"]
+        assert said == [None, "permission_denied", None]
 
 
 async def test_equal_tasks_side_by_side_are_no_circle_but_again_and_again_are(tmp_path: Path) -> None:

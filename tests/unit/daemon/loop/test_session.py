@@ -359,6 +359,8 @@ async def test_a_refusal_ends_the_turn_and_answers_every_call_of_the_step(tmp_pa
         assert [r.is_error for r in answers] == [False, True, True, True]
         assert all("ermission denied" in r.content for r in answers[1:])
         assert bench.events(TurnEnded)[0].stop_reason == "permission_denied"
+        stored = [m for m in bench.core.store.messages(session.session_id) if m.role == "tool"]
+        assert [m.stop_reason() for m in stored] == [None, "permission_denied", None, None]
         bench.models.then("Understood.")
         assert (await session.prompt("then do something else")).stop == "end_turn"
 

@@ -16,6 +16,7 @@ from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.steps import Step, StepStatus, StepType
 from daemon.model.words import cut_line
+from daemon.plan.counting import TOOLS_OF_THE_PLAN
 from daemon.plan.tree import PlanTree
 from daemon.steps import texts
 from daemon.steps.inference import action_data, action_label, goal_status, result_description
@@ -139,7 +140,7 @@ def _sorted_out(messages: Sequence[Message], plan: PlanTree) -> tuple[list[_Entr
             turns.append(_Entry("completed", "…"))
         mine = turns[-1] if turns and message.goal_id not in plan.goals else None
         result = message.tool_result()
-        if result is not None and result.name not in texts.OF_THE_PLAN:
+        if result is not None and result.name not in TOOLS_OF_THE_PLAN:
             one = (result, calls.get(result.tool_call_id))
             if mine is not None:
                 mine.results.append(one)

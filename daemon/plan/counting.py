@@ -13,6 +13,8 @@ _PREVIEW_SEGMENTS = 8
 _PREVIEW_NAME = 40
 _LEFT_OUT = "…"
 _DIGITS = 18
+TOOLS_OF_THE_PLAN = frozenset({"goal", "step", "read_progress"})
+"""Tools that do nothing but read or change the plan."""
 
 
 def counted(stats: GoalStats, tokens: int, cost: float, tools: Sequence[str]) -> GoalStats:
@@ -39,8 +41,12 @@ def tokens_of(message: Message) -> int:
 
 
 def tools_of(message: Message) -> list[str]:
-    """The tool whose result a message is: a call counts where it ran, not where it was asked for."""
-    return [part.name for part in message.content if isinstance(part, ToolResultPart)]
+    """Return the tool whose result a message is: a call counts where it ran, not where it was asked for.
+
+    Changes of the plan are no work for a goal: what came of them is in the plan itself.
+    """
+    results = [part.name for part in message.content if isinstance(part, ToolResultPart)]
+    return [name for name in results if name not in TOOLS_OF_THE_PLAN]
 
 
 def joined(stats: GoalStats, other: GoalStats) -> GoalStats:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from daemon.model.steps import Step
-from daemon.steps.inference import PLAN_TOOLS, brief_output
+from daemon.plan.counting import TOOLS_OF_THE_PLAN
+from daemon.steps.inference import brief_output
 from daemon.steps.shortened import one_line
 from daemon.steps.tree import StepTree
 from tools.cutting import head
@@ -30,8 +31,6 @@ _ABOUT = 4_000
 """Characters of a call's arguments that a title may repeat."""
 _WORD = re.compile(r"\w+")
 _SUCCESS = re.compile(r"\AExit code: 0\b.*\n?")
-OF_THE_PLAN = frozenset({*PLAN_TOOLS, "read_progress"})
-"""Tools whose results are what the history of the plan says anyway."""
 _WILDCARD = "*"
 """A pattern says less than the number of what it found: the seed leaves it out."""
 
@@ -98,7 +97,7 @@ def _details(tree: StepTree, goal: Step) -> list[str]:
         # A result stands below its action, unless that is unknown.
         action = step if step.step_type == "action" else None
         for result in (step,) if action is None else tree.children(step.step_id):
-            if result.step_type == "result" and result.data.get("tool_name") not in OF_THE_PLAN:
+            if result.step_type == "result" and result.data.get("tool_name") not in TOOLS_OF_THE_PLAN:
                 lines.append(f"→ {_brief(result, action)}")
     return lines
 

@@ -7,6 +7,8 @@ export const NO_STATS = Object.freeze({ message_count: 0, total_tokens: 0, total
 
 const LONGEST_PREVIEW = 8;
 const LONGEST_NAME = 40;
+/** What they do is in the plan itself, as `daemon/plan/counting.py: tools_of` has it. */
+const TOOLS_OF_THE_PLAN = new Set(["goal", "step", "read_progress"]);
 
 /**
  * The preview after one more message, as the daemon's `daemon/plan/counting.py: extended_preview` has it.
@@ -17,7 +19,7 @@ const LONGEST_NAME = 40;
 export function extendedPreview(preview, message) {
   let segments = preview ? preview.split(" → ") : [];
   for (const part of message?.content ?? []) {
-    if (part?.type !== "tool_result") continue;
+    if (part?.type !== "tool_result" || TOOLS_OF_THE_PLAN.has(part.name ?? "")) continue;
     const words = String(part.name ?? "").replace(/[→×…]/g, "-").split(/\s+/).filter(Boolean).join(" ");
     const wanted = [...words].slice(0, LONGEST_NAME).join("").trim() || "?";
     const [name, count] = (segments.at(-1) ?? "").split(" × ");

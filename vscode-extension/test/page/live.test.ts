@@ -96,6 +96,7 @@ test("what a branch did is in its preview as it works, word for word as the daem
   // The cases of tests/unit/daemon/plan/test_counting.py.
   assert.equal(preview(null), null);
   assert.equal(preview(null, "glob", "read", "read"), "glob → read × 2");
+  assert.equal(preview("read", "goal", "step", "read_progress", "read"), "read × 2");
   assert.equal(preview("read → edit × 9", "edit"), "read → edit × 10");
   assert.equal(preview("read → edit × 2", "read"), "read → edit × 2 → read");
   assert.equal(preview("read", "a → b × x"), "read → a - b - x");

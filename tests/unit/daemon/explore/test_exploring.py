@@ -64,7 +64,7 @@ async def test_what_happens_is_told_in_the_events_of_the_main_line(tmp_path: Pat
         (done,) = [e for e in events if isinstance(e, BranchCompleted) and e.branch_id == "A"]
         assert (done.status, done.summary) == ("completed", "A list it is: short. Slow.")
         assert done.cumulative_stats.message_count == len(own)
-        assert done.cumulative_stats.preview == "goal → write"
+        assert done.cumulative_stats.preview == "write"
         assert done.last_message == own[-1]
         working = Children()
         for event in events[: events.index(done)]:

@@ -209,7 +209,7 @@ async def test_the_plan_grows_and_every_message_belongs_to_the_goal_it_was_made_
         look, change = session.state.plan.snapshot().goals
         assert (look.status, look.summary) == ("completed", "nothing there")
         assert look.self_stats.message_count == 4
-        assert look.self_stats.preview == "ls × 2 → goal"
+        assert look.self_stats.preview == "ls × 2"
         assert change.status == "in_progress"
         assert change.self_stats.message_count == 1
         assert session.state.plan.mission == "do it"

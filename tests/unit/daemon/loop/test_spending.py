@@ -139,5 +139,5 @@ async def test_all_goals_and_what_had_no_focus_add_up_to_the_session(tmp_path: P
                 == session.state.spending.usage(goal_id).total
             )
         # The calls that ran for a goal, though the answer that made them came before it had the focus.
-        assert plan.goals["1"].self_stats.preview == "read × 2 → goal"
+        assert plan.goals["1"].self_stats.preview == "read × 2"
         assert (plan.goals["2"].self_stats.preview or "").startswith("read")

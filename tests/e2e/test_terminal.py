@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from daemon.demo import PROMPT as DEMO_PROMPT
+from daemon.demo import copy_workspace
+from daemon.runtime import RuntimePaths
 from lsp_bridge.launch import Greeting, Launcher
 from tests.fakes.command_line import AtTerminal, CommandLine, wait_until
 from tests.fakes.model_server import ModelServer
@@ -400,6 +403,20 @@ def test_demo_plays_in_the_terminal_and_leaves_nothing(goalwright: CommandLine) 
     assert "What has changed:\n--- a/shop/cart.py" in result.stdout
     assert not [p for p in temporary.iterdir() if p.name.startswith("goalwright")]
     assert list(config.parent.iterdir()) == [config]
+
+
+def test_the_work_of_the_demo_counts_for_the_goals_it_was_done_for(goalwright: CommandLine) -> None:
+    copy_workspace(goalwright.folder / "shop")
+    goalwright.workspace = goalwright.folder / "shop"
+    goalwright.paths = RuntimePaths.for_workspace(goalwright.workspace, goalwright.home / ".goalwright")
+    config = goalwright.home / ".goalwright" / "config.json"
+    config.parent.mkdir(mode=0o700)
+    config.write_text('{"diagnostics": false}')
+    result = goalwright.run("run", DEMO_PROMPT, "--yes", "--model", "demo/demo")
+    assert result.returncode == 0, result.stdout + result.stderr
+    goals = json.loads(goalwright.run("goals", "--json").stdout)["goalTree"]["goals"]
+    assert [goal["selfStats"]["preview"] for goal in goals] == ["read × 3", "edit × 2", "bash"]
+    assert [goal["selfStats"]["messageCount"] for goal in goals] == [5, 5, 3]
 
 
 ASKS = {

@@ -420,26 +420,32 @@ class Tool(Generic[InputT]):
     """The permission the tool asks for, so that tools denied outright are not offered to the model."""
     Input: type[InputT]
 
-    @functools.cached_property
+    @property
     def description(self) -> str:
         """The text the model sees; one file a tool."""
-        return importlib.resources.files("tools").joinpath(f"{self.name}.md").read_text("utf-8").strip()
+        return _description(self.name)
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of the arguments, without the noise that models do not need."""
-        return json.loads(self._schema)
-
-    @functools.cached_property
-    def _schema(self) -> str:
-        # Every request carries the schemas and making one takes most of a millisecond. Text, so that each caller
-        # gets a copy of its own: libraries rewrite what they are given.
-        schema = self.Input.model_json_schema()
-        schema.pop("description", None)  # our docstring; the tool has a description of its own
-        return json.dumps(_lean(schema))
+        return json.loads(_schema(self.Input))
 
     async def run(self, args: InputT, ctx: ToolContext) -> ToolResult:
         """Do it. See the class for what may be raised."""
         raise NotImplementedError
+
+
+@functools.cache
+def _description(name: str) -> str:
+    return importlib.resources.files("tools").joinpath(f"{name}.md").read_text("utf-8").strip()
+
+
+@functools.cache
+def _schema(arguments: type[ToolInput]) -> str:
+    # Every request carries the schemas and making one takes most of a millisecond. Text, so that each caller
+    # gets a copy of its own: libraries rewrite what they are given.
+    schema = arguments.model_json_schema()
+    schema.pop("description", None)  # our docstring; the tool has a description of its own
+    return json.dumps(_lean(schema))
 
 
 def _lean(node: object) -> object:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from daemon.agents.loader import UnknownAgent
 from daemon.context.marks import Marks
@@ -20,7 +20,7 @@ from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.context.window import Window, build_window
 from daemon.explore.check_command import find_test_command
 from daemon.loop.budget import budget_of
-from daemon.loop.offered import described, is_offered
+from daemon.loop.offered import described, offered
 from daemon.model.messages import Usage
 from daemon.model.meters import GoalMeter, Meter, Metered
 from daemon.permission.rules import RuleSet
@@ -28,7 +28,6 @@ from daemon.plan.text import plan_to_prompt
 from daemon.plan.tree import PlanTree
 from daemon.provider.base import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from daemon.provider.pricing import UNKNOWN, model_info
-from tools.base import Tool
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
@@ -142,10 +141,9 @@ class Assembly:
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """The tools on offer, see ``daemon.loop.offered``."""
         session = self._session
-        return tuple(ToolSpec(tool.name, described(session, tool), tool.schema()) for tool in self._offered())
-
-    def _offered(self) -> list[Tool[Any]]:
-        return [tool for tool in self._session.services.tools.values() if is_offered(self._session, tool)]
+        return tuple(
+            ToolSpec(tool.name, described(session, tool), tool.schema()) for tool in offered(session)
+        )
 
     def plan(self) -> str:
         """The plan for the model; empty when there is none, or when the model reads it on demand."""
@@ -218,7 +216,7 @@ class Assembly:
     def frame(self) -> int:
         """Tokens of the system prompt and the tools; counted once a turn, or when other tools are on offer."""
         session = self._session
-        names = tuple(tool.name for tool in self._offered())
+        names = tuple(tool.name for tool in offered(session))
         if session.frame is None or session.frame[0] is not session.layers or session.frame[1] != names:
             system = tuple(system_blocks(session.layers))
             alone = ModelRequest(model="", system=system, messages=(), tools=self.tool_specs())

@@ -49,9 +49,14 @@ def _is_subagent(session: LiveSession) -> bool:
     return session.parent is not None and (session.branch_id or "").rpartition(".")[2].startswith("s")
 
 
-def is_offered(session: LiveSession, tool: Tool[Any]) -> bool:
-    """Whether the model may call it: the agent has it, and not everything about it is forbidden."""
-    return belongs(session, tool.name) and session.rules.offered(tool.permission)
+def offered(session: LiveSession) -> list[Tool[Any]]:
+    """Return the tools that the model may call: its agent has them, and not everything about them is forbidden."""
+    rules = session.rules
+    return [
+        tool
+        for name, tool in session.services.tools.items()
+        if belongs(session, name) and rules.offered(tool.permission)
+    ]
 
 
 def not_there(session: LiveSession, name: str, offered: Sequence[str]) -> str:

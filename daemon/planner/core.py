@@ -109,6 +109,8 @@ class Course:
     """Where a turn stands."""
 
     mode: PromptPlanner
+    replan_allowed: bool = True
+    """The setting ``allow_replan``."""
     free: bool = True
     """No step is under way: the loop runs as it would without a planner."""
     step: str | None = None
@@ -122,8 +124,8 @@ class Course:
 
     @property
     def may_replan(self) -> bool:
-        """Of itself."""
-        return self.replans < MAX_REPLANS
+        """Whether the turn may ask for another plan by itself."""
+        return self.replan_allowed and self.replans < MAX_REPLANS
 
 
 def decide(course: Course, tree: PlanTree, happening: Happening) -> tuple[Course, Decision]:
@@ -268,10 +270,12 @@ def _failed(course: Course, tree: PlanTree, goal: Goal, how: str, ran: Ran) -> t
     what = f'The goal "{goal.description}" {how}'
     if not course.may_replan:
         left = "" if next_step(tree, course.aside) is None else " What is open stays in the plan."
-        return course, End(
-            "error",
-            f"{_sentence(what)} The plan was made anew {MAX_REPLANS} times, and that did not help.{left}",
+        why = (
+            f"The plan was made anew {MAX_REPLANS} times, and that did not help."
+            if course.replan_allowed
+            else "The plan ends here, because replanning is off (setting allow_replan)."
         )
+        return course, End("error", f"{_sentence(what)} {why}{left}")
     course = replace(course, failed=End("error" if ran.stop == "end_turn" else ran.stop, _sentence(what)))
     return _asks(course, Ask("again", _sentence(what), revise=True, failed=goal.id))
 

@@ -91,7 +91,7 @@ class Driver:
         self._tree = session.state.plan
         self._recorder = Recorder(session)
         self._wanted: PromptPlanner | None = planner
-        self._course = Course(self._mode(planner))
+        self._course = Course(self._mode(planner), replan_allowed=session.config.settings.allow_replan)
         self._failures = Failures(len(session.state.messages))
         self._given_up: set[str] = set()
         self._circle = _Circle()

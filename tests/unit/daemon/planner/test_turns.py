@@ -192,6 +192,31 @@ async def test_a_step_that_needs_the_persons_answer_ends_the_turn_with_the_quest
         one_turn(bench)
 
 
+async def test_without_replanning_a_failed_step_ends_the_turn_and_says_so(tmp_path: Path) -> None:
+    steps: list[Step] = [plan("A", "B"), [Call("ls", {"path": "."}), abandon("no license")], "A cannot be."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered", allow_replan=False)
+        result = await session.prompt("go")
+        assert result.stop == "error"
+        assert result.detail == (
+            'The goal "A" was given up: no license. The plan ends here, because replanning is off '
+            "(setting allow_replan). What is open stays in the plan."
+        )
+        assert tree(session) == ["  1 B"]
+        assert bench.models.left == 0
+        # A plan that the user asks for is made all the same.
+        bench.models.then(plan("B", "C"))
+        assert (await replan(session)).stop == "end_turn"
+        assert tree(session) == ["  1 B", "  2 C"]
+
+
+async def test_on_demand_plans_nothing_anew_without_replanning(tmp_path: Path) -> None:
+    async with daemon(tmp_path, Fail(message="The model broke.")) as bench:
+        session = planned(bench, "on_demand", allow_replan=False)
+        result = await session.prompt("go")
+        assert (result.stop, result.detail) == ("error", "The model broke.")
+
+
 async def test_an_error_in_a_step_is_planned_anew(tmp_path: Path) -> None:
     steps: list[Step] = [plan("A", "B"), Fail(message="The model broke."), plan("A", "B")]
     steps += [[done()], "A.", [done()], "B."]

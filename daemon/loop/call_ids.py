@@ -6,11 +6,26 @@ found by the id of their call, and providers refuse a request with doubles, so a
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import replace
 
 from daemon.model.messages import Part, ToolCallPart
 from daemon.provider.base import Complete, PartStop, ProviderEvent, Retry, ToolCallDelta, ToolCallStart
+
+_STEP = re.compile(r"plan_step_(\d{1,15})_[0-9a-f]{12}")
+
+
+def step_call_id(goal_id: str) -> str:
+    """Return a new id for the call with which the planner has a sub-agent work on a goal."""
+    return f"plan_step_{goal_id}_{uuid.uuid4().hex[:12]}"
+
+
+def goal_of_step(call_id: str) -> str | None:
+    """Return the goal that a call of the planner is for; None for every other call."""
+    match = _STEP.fullmatch(call_id)
+    return None if match is None else match[1]
 
 
 async def unique_call_ids(

@@ -23,30 +23,12 @@ from daemon.provider.base import ModelRequest
 from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.fakes.model_messages import check_anthropic, check_openai
 from tests.fakes.models import USAGE, Call, End, Fail, Hold, Step
+from tests.fakes.plans import abandon, done, plan, tree
 from tests.fakes.waiting import until
-
-
-def plan(*steps: Any) -> str:
-    return json.dumps({"steps": [{"goal": step} if isinstance(step, str) else step for step in steps]})
-
-
-def done(summary: str = "did it") -> Call:
-    return Call("goal", {"done": summary})
-
-
-def abandon(why: str = "impossible") -> Call:
-    return Call("goal", {"abandon": why})
 
 
 def planned(bench: Bench, mode: str, **more: Any) -> Session:
     return bench.session(settings={"planner": mode, **ALLOW_ALL, **more})
-
-
-def tree(session: Session) -> list[str]:
-    numbers = session.state.plan.numbers()
-    goals = session.state.plan.goals
-    marks = {"completed": "x", "in_progress": ">", "pending": " "}
-    return [f"{marks[goals[i].status]} {number} {goals[i].description}" for i, number in numbers.items()]
 
 
 def notes(session: Session) -> list[str]:

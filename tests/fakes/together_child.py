@@ -1,6 +1,6 @@
 """``crash_child`` with a plan whose independent steps are done by sub-agents at the same time, and then a step of both.
 
-Each step leaves one line in ``log``, so that what ran twice is seen.
+Each step writes one file; what it says tells which run wrote it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tests.fakes.plans import done, plan, step
 GOALS = ("Front", "Back", "Join")
 
 
-def leave(name: str) -> Call:
+def leave(name: str, run: str = "first") -> Call:
     """The one effect of a step."""
-    return Call("bash", {"command": f"echo {name} >> log"})
+    return Call("write", {"file_path": name, "content": f"{run}\n"})
 
 
 MAIN: list[Step] = [

@@ -39,9 +39,10 @@ def ended(folder: Path) -> int:
     return sum(log.read_bytes().count(b'"event":"turn_ended"') for log in logs(folder))
 
 
-def effects(folder: Path) -> list[str]:
-    log = folder / "workspace" / "log"
-    return log.read_text().split() if log.exists() else []
+def effects(folder: Path) -> dict[str, str]:
+    """What each step has written."""
+    files = [folder / "workspace" / name for name in GOALS]
+    return {file.name: file.read_text().strip() for file in files if file.exists()}
 
 
 def gone(pid: int) -> bool:
@@ -54,12 +55,15 @@ def gone(pid: int) -> bool:
 
 def careful(folder: Path, name: str) -> list[Step]:
     """A sub-agent that looks how far an earlier one came, as it is told."""
-    return [f"{name} is there."] if name in effects(folder) else [[leave(name)], f"{name} is built."]
+    return (
+        [f"{name} is there."] if name in effects(folder) else [[leave(name, "second")], f"{name} is built."]
+    )
 
 
 async def run_on(folder: Path) -> None:
     """Open it again, and do what is open."""
     found = FileTraceStore(folder / "workspace" / ".trace").trace_ids()
+    before = effects(folder)
     models = BranchModels((), {})
     async with daemon(folder, models=models) as bench:
         session = await bench.opened(found[0])
@@ -83,7 +87,10 @@ async def run_on(folder: Path) -> None:
             agents = {f"s{last + n}": careful(folder, name) for n, name in enumerate(apart, 1)}
             apart = []
         for name in (*apart, *(["Join"] if "Join" in open_names else [])):
-            main += [[*([] if name in effects(folder) else [leave(name)]), done(f"{name} is there")], name]
+            main += [
+                [*([] if name in effects(folder) else [leave(name, "second")]), done(f"{name} is there")],
+                name,
+            ]
         if not open_names:
             main = ['{"steps": []}', "All is done already."]
         models.then(*main)
@@ -94,7 +101,7 @@ async def run_on(folder: Path) -> None:
         for name in agents:
             if goal_of_step(known[name].tool_call_id) in began:
                 assert "do not do anything twice" in known[name].prompt
-    assert sorted(effects(folder)) == sorted(GOALS)
+    assert effects(folder) == {name: before.get(name, "second") for name in GOALS}
 
 
 @pytest.mark.timeout(280)

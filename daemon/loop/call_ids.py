@@ -2,6 +2,7 @@
 
 Some servers begin again at ``call_0`` with each answer, and a bad one sends the same id twice in one. Results are
 found by the id of their call, and providers refuse a request with doubles, so a double would end the session.
+Ids of the planner's own calls name the goal of a step: no answer of a model gets one of these.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ async def unique_call_ids(
 
 def _free(wanted: str, is_used: Callable[[str], bool], ids: dict[int, str]) -> str:
     taken = set(ids.values())
-    if wanted and wanted not in taken and not is_used(wanted):
+    if wanted and wanted not in taken and not is_used(wanted) and goal_of_step(wanted) is None:
         return wanted
     number = 2
     while (found := f"{wanted or 'call'}_{number}") in taken or is_used(found):

@@ -226,7 +226,7 @@ class Driver:
         """Return what came of the steps: a goal that is open still has failed."""
         failed: dict[str, str] = {}
         for goal_id in goal_ids:
-            stop, why = self._steps.pop(goal_id, ("error", "the sub-agent ended without it."))
+            stop, why = self._steps.pop(goal_id, ("error", "no sub-agent came to the end of it."))
             if goal_id not in self._tree.goals or self._tree.ended_root(goal_id) is not None:
                 continue
             if stop in ("canceled", "permission_denied"):

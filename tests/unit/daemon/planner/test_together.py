@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ from daemon.loop.session import Session
 from daemon.model.events import GoalUpdated, SubagentCompleted
 from daemon.model.messages import NotePart
 from daemon.plan.tree import PlanError
+from daemon.planner.commands import replan
 from daemon.provider import anthropic_wire, openai_wire
 from tests.fakes.core import ALLOW_ALL, Bench, finish, prompted
 from tests.fakes.model_messages import check_anthropic, check_openai
 from tests.fakes.models import USAGE, Call, Fail, Hold, Step
 from tests.fakes.plans import abandon, done, plan, step, tree
 from tests.fakes.subagents import results, subagents, with_subagents
+from tests.fakes.waiting import until
 
 LAYERED = {"planner": "layered", **ALLOW_ALL}
 BOTH = [step("a", "Front", parallel=True), step("b", "Back", parallel=True)]
@@ -206,8 +209,6 @@ async def test_cancel_ends_all_of_them_and_what_is_done_stays_done(tmp_path: Pat
 
 
 async def next_event(bench: Bench) -> None:
-    from tests.fakes.waiting import until
-
     heard = len(bench.heard)
     await until(lambda: len(bench.heard) > heard, "another event")
 
@@ -228,6 +229,53 @@ async def test_a_plan_that_cannot_be_is_asked_for_once_more(
     session, stop, _ = await run(tmp_path, main, {})
     assert (stop, tree(session)) == ("end_turn", ["x 1 A"])
     assert words in notes(session)[1]
+
+
+async def test_a_turn_stopped_at_the_budget_before_the_subagents_starts_them_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    settings = {**LAYERED, "budget_usd": 0.01}
+    async with with_subagents(tmp_path, [plan(*BOTH)], {}, command_line=settings) as (bench, _):
+        session = bench.session()
+        turn = prompted(session, "go")
+        assert (await bench.asked())[0].permission == "budget"
+    assert (await finish(turn)).stop == "canceled"
+    agents: dict[str, list[Step]] = {"s1": ["F."], "s2": ["B."]}
+    async with with_subagents(tmp_path, ["All done."], agents, command_line=settings) as (bench, _):
+        session = await bench.opened(session.session_id)
+        session.default_model = "fake/model"
+        assert session.resume()
+        await bench.answer("always")
+        await until(lambda: not session.running, within_s=20)
+        assert tree(session) == ["x 1 Front", "x 2 Back"]
+        assert session.state.messages[-1].text() == "All done."
+
+
+async def test_a_wish_for_another_plan_is_heard_when_the_subagents_have_ended(tmp_path: Path) -> None:
+    hold = Hold()
+    agents: dict[str, list[Step]] = {"s1": [[hold, "F."]], "s2": ["B."]}
+    main = [plan(*BOTH, "Join"), plan("Sell"), [done()], "Sold."]
+    async with with_subagents(tmp_path, main, agents, command_line=LAYERED) as (bench, _):
+        session = bench.session()
+        turn = prompted(session, "go")
+        await hold.reached.wait()
+        wish = asyncio.create_task(replan(session, "sell it"))
+        await until(lambda: session.wish is not None)
+        hold.go.set()
+        assert (await finish(turn)).stop == "end_turn"
+        assert (await wish).stop == "end_turn"
+        assert tree(session) == ["x 1 Front", "x 2 Back", "x 3 Sell"]
+
+
+async def test_a_question_before_a_subagent_starts_can_be_refused(tmp_path: Path) -> None:
+    settings = {"planner": "layered", "permission": {"*": "allow", "task": "ask"}}
+    async with with_subagents(tmp_path, [plan(*BOTH)], {}, command_line=settings) as (bench, _):
+        session = bench.session()
+        turn = prompted(session, "go")
+        await bench.asked(2)
+        await bench.answer("reject")
+        assert (await finish(turn)).stop == "permission_denied"
+        assert tree(session) == ["> 1 Front", "> 2 Back"]
 
 
 # -- another order while the plan runs --

@@ -231,6 +231,11 @@ class Settings(BaseModel):
         "run of its own. signposts: a light plan first, then it works freely. on_demand: it plans anew when it fails, "
         "runs in circles, or you ask for it.",
     )
+    allow_replan: bool = Field(
+        default=True,
+        description="When a step of a plan fails, let the model make a new plan for what is left. false: the plan ends "
+        "there with an error that says so. A plan that you ask for is always made.",
+    )
     success_target: float | None = Field(
         default=None,
         ge=0,

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.loop.recording import Recorder
-from daemon.model.branches import child_id
-from daemon.model.messages import Usage
+from daemon.model.branches import SubagentMeta, child_id
+from daemon.model.messages import ToolResultPart, Usage
 from daemon.model.traces import Trace, trace_status
+from daemon.model.words import cut_line
 from daemon.store.base import StoreError
 
 if TYPE_CHECKING:
@@ -33,6 +34,24 @@ class Took:
     def of(cls, trace: Trace) -> Took:
         """What its own record says."""
         return cls(trace.usage, trace.total_cost, trace.message_count, trace.summary, trace)
+
+
+def answer_of(meta: SubagentMeta, session: Session) -> ToolResultPart:
+    """Return the result of the call that started a sub-agent which had ended in order."""
+    return ToolResultPart(
+        tool_call_id=meta.tool_call_id,
+        name="task",
+        content=meta.summary or "It ended without a word.",
+        title=f"{meta.agent}: {cut_line(meta.prompt, 80)}",
+        metadata={
+            "subagent_id": meta.id,
+            "agent": meta.agent,
+            "session_id": child_id(session.session_id, meta.id),
+            "stop_reason": meta.stop_reason,
+            "tokens": meta.usage.total,
+            "cost": meta.cost,
+        },
+    )
 
 
 def close_interrupted(session: Session) -> None:

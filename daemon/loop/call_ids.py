@@ -2,15 +2,31 @@
 
 Some servers begin again at ``call_0`` with each answer, and a bad one sends the same id twice in one. Results are
 found by the id of their call, and providers refuse a request with doubles, so a double would end the session.
+Ids of the planner's own calls name the goal of a step: no answer of a model gets one of these.
 """
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import replace
 
 from daemon.model.messages import Part, ToolCallPart
 from daemon.provider.base import Complete, PartStop, ProviderEvent, Retry, ToolCallDelta, ToolCallStart
+
+_STEP = re.compile(r"plan_step_(\d{1,15})_[0-9a-f]{12}")
+
+
+def step_call_id(goal_id: str) -> str:
+    """Return a new id for the call with which the planner has a sub-agent work on a goal."""
+    return f"plan_step_{goal_id}_{uuid.uuid4().hex[:12]}"
+
+
+def goal_of_step(call_id: str) -> str | None:
+    """Return the goal that a call of the planner is for; None for every other call."""
+    match = _STEP.fullmatch(call_id)
+    return None if match is None else match[1]
 
 
 async def unique_call_ids(
@@ -41,7 +57,7 @@ async def unique_call_ids(
 
 def _free(wanted: str, is_used: Callable[[str], bool], ids: dict[int, str]) -> str:
     taken = set(ids.values())
-    if wanted and wanted not in taken and not is_used(wanted):
+    if wanted and wanted not in taken and not is_used(wanted) and goal_of_step(wanted) is None:
         return wanted
     number = 2
     while (found := f"{wanted or 'call'}_{number}") in taken or is_used(found):

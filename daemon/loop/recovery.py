@@ -14,8 +14,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from daemon.agents.interrupted import close_interrupted
+from daemon.agents.interrupted import answer_of, close_interrupted
 from daemon.collector import COLLECTOR
+from daemon.loop.call_ids import goal_of_step
+from daemon.loop.recording import Recorder
 from daemon.loop.state import SessionState
 from daemon.loop.together import HOW_FAR, NOT_BEGUN, TOGETHER
 from daemon.loop.turn import Turn
@@ -23,6 +25,7 @@ from daemon.model.events import QueueChanged, TurnEnded
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.permission.service import CANCELED
 from daemon.plan.tree import PlanTree
+from daemon.planner.together import plan_step_done
 from daemon.redaction import is_redacted
 from daemon.store.base import NewerFormat, StoreError, TraceStore, UnknownTrace
 from daemon.store.beginning import MixedUp, begun, check_id
@@ -143,8 +146,20 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
             turn.add_assistant(message_id, parts, "error", detail=why)
         else:
             state.streaming.pop(message_id)
+    close_interrupted(session)
     for message, call_id, name in state.open_tool_calls():
-        turn.for_goal(message.goal_id)
+        goal_id = goal_of_step(call_id)
+        turn.for_goal(goal_id or message.goal_id)
+        if (
+            goal_id is not None
+            and (meta := state.children.started_by(call_id))
+            and meta.status == "completed"
+        ):
+            # Only its answer is missing in the record: a step of the plan that is done is not to be done again.
+            turn.add_result(answer_of(meta, session))
+            for change in plan_step_done(state.plan, goal_id, meta.summary):
+                Recorder(session).goal(change)
+            continue
         how_far = HOW_FAR if name != TOGETHER or state.children.began(call_id) else NOT_BEGUN
         turn.add_result(
             ToolResultPart(
@@ -158,7 +173,6 @@ def close_what_is_open(session: Session, why: str = STOPPED) -> None:
         )
     for request in list(state.pending.values()):
         session.replied(request, CANCELED)
-    close_interrupted(session)
     if state.turn is not None:
         if state.turn_has_prompt:
             # It was taken from the queue, and only the note of that is missing.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from daemon.loop.call_ids import goal_of_step
 from daemon.loop.state_of_children import Children, Spent
 from daemon.model.events import BranchCompleted, BranchMessageAdded, Event, SubagentCompleted
 from daemon.model.messages import Message, Usage, added
@@ -56,7 +57,11 @@ class Spending:
             usage, cost = children.usage.get(branch.id, Usage()), children.cost.get(branch.id, 0.0)
             self.add_spent(branch.explore_start_id, usage, cost, plan)
         if children.subagents:
-            goals = {call.id: message.goal_id for message in messages for call in message.tool_calls()}
+            goals = {
+                call.id: goal_of_step(call.id) or message.goal_id
+                for message in messages
+                for call in message.tool_calls()
+            }
             for agent in children.subagents.values():
                 self.add_spent(goals.get(agent.tool_call_id), agent.usage, agent.cost, plan)
 
@@ -75,7 +80,9 @@ class Spending:
 
 
 def goal_of_call(call_id: str, messages: Sequence[Message]) -> str | None:
-    """The goal in focus when a call was made; it is among the newest messages."""
+    """The goal in focus when a call was made, which is among the newest messages; of a step of the plan, its goal."""
+    if (step := goal_of_step(call_id)) is not None:
+        return step
     found = (m.goal_id for m in reversed(messages) if any(call.id == call_id for call in m.tool_calls()))
     return next(found, None)
 

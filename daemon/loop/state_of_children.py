@@ -77,7 +77,11 @@ class Children:
 
     def began(self, call_id: str) -> bool:
         """Whether a call started a sub-agent."""
-        return any(meta.tool_call_id == call_id for meta in self.subagents.values())
+        return self.started_by(call_id) is not None
+
+    def started_by(self, call_id: str) -> SubagentMeta | None:
+        """Return the sub-agent that a call started."""
+        return next((meta for meta in self.subagents.values() if meta.tool_call_id == call_id), None)
 
     def apply(self, event: Event) -> Spent | None:
         """Take one event into account; returns what it adds to the session's totals, None for other events."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from daemon.explore.port import LazyExplorer
 from daemon.files.seen import SessionFiles
+from daemon.loop.call_ids import goal_of_step
 from daemon.model.events import Delta
 from daemon.model.messages import ToolCallPart
 from daemon.permission.service import CallInfo, CallPermission
@@ -25,7 +26,7 @@ def call_permission(session: Session, call: ToolCallPart) -> CallPermission:
     info = CallInfo(
         call.id,
         call.name,
-        goal_id=session.state.plan.current_id,
+        goal_id=goal_of_step(call.id) or session.state.plan.current_id,
         timeout_s=session.config.settings.permission_timeout_s,
     )
     return CallPermission(session.services.permissions, session, info)

@@ -12,7 +12,7 @@ from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
 from daemon.loop import written_calls
 from daemon.loop.assembly import Assembly
 from daemon.loop.budget import keep_budget
-from daemon.loop.call_ids import unique_call_ids
+from daemon.loop.call_ids import goal_of_step, unique_call_ids
 from daemon.loop.call_times import CallTimes
 from daemon.loop.compacting import Compactor
 from daemon.loop.doom import Repeat
@@ -218,6 +218,11 @@ class Turn:
         calls = calls_of(self._subtasks)
         self._subtasks.clear()
         self._by_user.update(call.id for call in calls)
+        outcome = await self.start(calls)
+        return "" if outcome.stop == "tool_use" else outcome.detail or NOT_DONE
+
+    async def start(self, calls: Sequence[ToolCallPart]) -> StepOutcome:
+        """See TurnRuns."""
         message_id = self.new_message_id()
         finish = FinishPart(reason="tool_use", time=self._services.now())
         self._record.add(
@@ -227,8 +232,7 @@ class Turn:
             message_id=message_id,
             tokens=sum(map(part_tokens, calls)),
         )
-        outcome = await run_calls(self, list(calls))
-        return "" if outcome.stop == "tool_use" else outcome.detail or NOT_DONE
+        return await run_calls(self, list(calls))
 
     async def ask(self) -> StepOutcome:
         """See TurnRuns."""
@@ -409,7 +413,7 @@ class Turn:
         if self._asking:
             return
         self._started = self._times.begin(call.id)
-        self._goal_of_call[call.id] = self._state.plan.current_id
+        self._goal_of_call[call.id] = goal_of_step(call.id) or self._state.plan.current_id
         if call.name == "bash":
             self._services.expect_command()
         self._session.emit(
@@ -459,6 +463,8 @@ class Turn:
             )
         else:
             result = await self._services.run_tool(tool, call.input, context)
+        if (goal_id := goal_of_step(call.id)) is not None:
+            self._driver.step_ended(goal_id, result)
         files = files_at_work(call.name, result)
         if not files:
             return result

@@ -1,4 +1,6 @@
-"""Goals with exactly the fields of seed 000. Operations on the tree live in ``daemon/plan``."""
+"""Goals with the fields of the trace format, and what a plan says of its steps. Operations on the tree live in
+``daemon/plan``.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +44,10 @@ class Goal(Model):
     selected_branch: str | None = None
     self_stats: GoalStats = GoalStats()
     cumulative_stats: GoalStats = GoalStats()
+    needs: list[str] | None = None
+    """Ids of the goals that must be done before this one begins; None: only its place in the plan says when."""
+    parallel: bool = False
+    """A sub-agent may work on it at the same time as others work on other goals."""
 
 
 class GoalTree(Model):

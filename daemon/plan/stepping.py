@@ -145,7 +145,9 @@ class Step:
         siblings = [child.id for child in tree.children(goal.parent_id)]
         following = siblings[siblings.index(goal.id) + 1 :][:1]
         for child in below:
-            make(tree.plan_move(child, goal.parent_id, following[0] if following else None))
+            # All of them move, in their order: whatever they need of each other stays before them.
+            following_id = following[0] if following else None
+            make(tree.plan_move(child, goal.parent_id, following_id, keep_needs=False))
             self.moved.append(child.id)
 
 

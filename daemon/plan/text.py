@@ -16,6 +16,7 @@ from daemon.context.tags import plain
 from daemon.model.goals import Goal
 from daemon.plan.changes import MAX_DESCRIPTION
 from daemon.plan.forest import ENDED
+from daemon.plan.needs import needed
 from daemon.plan.tree import PlanTree
 from tools.cutting import short
 
@@ -184,13 +185,18 @@ class _Lines:
         if self._detail.numbers and number:
             dot = "" if "." in number else "."
             here = "  ← current" if goal.id == self._tree.current_id else ""
-            goal_id = f"  (g{goal.id})" if self._detail.ids and goal.status not in ENDED else ""
+            goal_id = self._id(goal) if self._detail.ids and goal.status not in ENDED else ""
             description = f"{number}{dot} {description}{goal_id}{here}"
         skipped = goal.status == "abandoned" and not goal.cumulative_stats.message_count
         mark = _NEVER_BEGUN if skipped else _MARK.get(goal.status, " ")
         yield f"{_indent(depth)}[{mark}] {description}"
         if goal.status == "completed" and goal.summary and self._detail.summary and not self._repeats(goal):
             yield f"{_indent(depth)}    → {_cut(goal.summary, self._detail.summary)}"
+
+    def _id(self, goal: Goal) -> str:
+        """Its id, behind the ids of the goals that it waits for."""
+        waits = ", ".join(f"g{need.id}" for need in needed(self._tree, goal)) if goal.needs else ""
+        return f"  [needs {waits}]  (g{goal.id})" if waits else f"  (g{goal.id})"
 
     def _repeats(self, goal: Goal) -> bool:
         # A goal that was completed with its last child: its children say the same one line further down.

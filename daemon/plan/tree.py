@@ -31,6 +31,7 @@ from daemon.plan.changes import (
 )
 from daemon.plan.counting import extended_preview, joined, joined_preview, parted
 from daemon.plan.forest import ENDED, GoalForest
+from daemon.plan.needs import misplaced
 from tools.cutting import short
 
 __all__ = [
@@ -107,6 +108,22 @@ class PlanTree(GoalForest):
         )
         return [Updated(goal.id, {"status": "in_progress"}, current_id=goal.id, affected=started)]
 
+    def plan_begin(self, goals: Sequence[Goal]) -> list[Change]:
+        """Have sub-agents work on ``goals`` at the same time: they and their pending ancestors are in progress.
+
+        The focus goes to the nearest goal above all of them.
+        """
+        above = [[one.id for one in self.ancestors(self._open(goal, "it has ended").id)] for goal in goals]
+        focus = next((one for one in above[0] if all(one in others for others in above)), None)
+        started: set[str] = set()
+        changes: list[Change] = []
+        for goal, chain in zip(goals, above, strict=True):
+            pending = [one for one in chain if self.goals[one].status == "pending" and one not in started]
+            started.update(pending)
+            affected = tuple(AffectedGoal(goal_id=one, status="in_progress") for one in pending)
+            changes.append(Updated(goal.id, {"status": "in_progress"}, focus, affected))
+        return changes
+
     def plan_done(
         self, summary: str, goal: Goal | None = None, *, going_on: str | None = None
     ) -> list[Change]:
@@ -173,8 +190,13 @@ class PlanTree(GoalForest):
             return []
         return [Updated(goal.id, {"description": text}, current_id=self.current_id)]
 
-    def plan_move(self, goal: Goal, parent_id: str | None, before_id: str | None = None) -> list[Change]:
-        """``goal``, and all below it, under ``parent_id`` (None: the top level) before ``before_id`` (None: last)."""
+    def plan_move(
+        self, goal: Goal, parent_id: str | None, before_id: str | None = None, *, keep_needs: bool = True
+    ) -> list[Change]:
+        """``goal``, and all below it, under ``parent_id`` (None: the top level) before ``before_id`` (None: last).
+
+        ``keep_needs``: refuse to move a goal away from behind what it needs.
+        """
         goal = self._open(goal, "only open goals can be moved")
         if parent_id == goal.id:
             raise PlanError(f"Goal {self.title(goal.id)} cannot stand below itself: choose another parent.")
@@ -194,6 +216,8 @@ class PlanTree(GoalForest):
         if len(above_new) > self._depth(goal.id) - 1 and len(above_new) + self._height(goal.id) > MAX_DEPTH:
             raise PlanError(f"Goals would be nested more than {MAX_DEPTH} deep: choose a parent further up.")
         move = Moved(goal.id, parent_id, before_id)
+        if keep_needs:
+            self._check_needs(move)
         affected = self._affected_by_move(goal, above_new)
         return [replace(move, affected=tuple(self._with_previews(move, affected)))]
 
@@ -242,6 +266,18 @@ class PlanTree(GoalForest):
             raise PlanError(
                 f"Goal {self.title(before_id)} does not stand where the goal is to go: "
                 "name one of the goals there, or none for the end."
+            )
+
+    def _check_needs(self, move: Moved) -> None:
+        """Refuse a move that takes a goal away from behind what it needs."""
+        if not any(goal.needs for goal in self.goals.values()):
+            return
+        moved = self.copy()
+        moved.apply(move)
+        for goal_id, need_id in sorted(misplaced(moved) - misplaced(self)):
+            raise PlanError(
+                f"Goal {self.title(goal_id)} needs goal {self.title(need_id)}, which must stand before it, and not "
+                "above or below it: choose another place."
             )
 
     # -- places --

@@ -6,20 +6,21 @@ again from the tree when a daemon was killed.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from daemon.model.goals import Goal
 from daemon.model.messages import StopReason
 from daemon.model.traces import PromptPlanner
 from daemon.plan.forest import ENDED
+from daemon.plan.needs import waits_for
 from daemon.plan.tree import PlanTree
 
 MAX_REPLANS = 3
 """How often a turn makes its plan anew by itself; what the person asks for does not count."""
 
-WorkKind = Literal["begin", "step", "nudge", "signposts", "unplanned", "go_on", "closing"]
+WorkKind = Literal["begin", "step", "together", "nudge", "signposts", "unplanned", "go_on", "closing"]
 AskKind = Literal["first", "again"]
 PauseReason = Literal["circle", "failures", "person"]
 
@@ -60,6 +61,15 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
+class RanTogether:
+    """Sub-agents have worked on several steps. ``failed``: how those that did not succeed ended, by goal id."""
+
+    stop: StopReason
+    detail: str = ""
+    failed: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
 class Paused:
     """Between two steps something asks for another plan. ``ended``: the model had stopped by then."""
 
@@ -68,7 +78,7 @@ class Paused:
     ended: Ran | None = None
 
 
-Happening = Began | Planned | NotPlanned | Ran | Paused
+Happening = Began | Planned | NotPlanned | Ran | RanTogether | Paused
 
 
 # -- what to do --
@@ -87,10 +97,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A run of the plain loop, for a goal or freely."""
+    """A run of the plain loop, for a goal or freely; ``together``: sub-agents, for several goals."""
 
     kind: WorkKind
     goal_id: str | None = None
+    goal_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +120,10 @@ class Course:
     """Where a turn stands."""
 
     mode: PromptPlanner
+    replan_allowed: bool = True
+    """The setting ``allow_replan``."""
+    parallel: bool = False
+    """Sub-agents may work on steps at the same time."""
     free: bool = True
     """No step is under way: the loop runs as it would without a planner."""
     step: str | None = None
@@ -119,11 +134,13 @@ class Course:
     asked: Ask | None = None
     failed: End | None = None
     """What the turn would have ended with if no plan had been asked for."""
+    failures: tuple[tuple[str, str], ...] = ()
+    """Goals that failed since the plan was made, and how. What does not need them goes on before a new plan is made."""
 
     @property
     def may_replan(self) -> bool:
-        """Of itself."""
-        return self.replans < MAX_REPLANS
+        """Whether the turn may ask for another plan by itself."""
+        return self.replan_allowed and self.replans < MAX_REPLANS
 
 
 def decide(course: Course, tree: PlanTree, happening: Happening) -> tuple[Course, Decision]:
@@ -134,7 +151,7 @@ def decide(course: Course, tree: PlanTree, happening: Happening) -> tuple[Course
         case Planned():
             return _planned(replace(course, aside=happening.aside), tree, happening.steps)
         case NotPlanned():
-            return _not_planned(course, happening)
+            return _not_planned(course, tree, happening)
         case Paused():
             ended = happening.ended
             course = replace(course, failed=None if ended is None else End(ended.stop, ended.detail))
@@ -143,6 +160,8 @@ def decide(course: Course, tree: PlanTree, happening: Happening) -> tuple[Course
             )
         case Ran():
             return _ran(course, tree, happening)
+        case RanTogether():
+            return _ran_together(course, tree, happening)
 
 
 def next_step(tree: PlanTree, aside: Collection[str] = ()) -> Goal | None:
@@ -150,6 +169,37 @@ def next_step(tree: PlanTree, aside: Collection[str] = ()) -> Goal | None:
 
     ``aside``: goals that are not for now; what stands below them is not either.
     """
+    return next(_open_steps(tree, aside), None)
+
+
+def ready_steps(tree: PlanTree, aside: Collection[str] = (), failed: Collection[str] = ()) -> list[Goal]:
+    """Return the open steps that can begin now, in the order of the plan.
+
+    A step can when everything that it and the goals above it need is completed. Once a step has ``failed``, those that
+    do not say what they need wait as well: only the order says what they build on.
+    """
+    return [
+        goal
+        for goal in _open_steps(tree, aside)
+        if goal.id not in failed and not _follows(tree, goal, failed) and not waits_for(tree, goal)
+    ]
+
+
+def _follows(tree: PlanTree, goal: Goal, others: Collection[str]) -> bool:
+    """Whether ``goal`` follows one of ``others`` by the order of the plan alone.
+
+    That holds within the nearest goal above it that says what it needs, and in the whole plan when none does.
+    """
+    if goal.needs is not None:
+        return False
+    scope = next((above.id for above in tree.ancestors(goal.id) if above.needs is not None), None)
+    return any(
+        scope in (None, other) or any(above.id == scope for above in tree.ancestors(other))
+        for other in others
+    )
+
+
+def _open_steps(tree: PlanTree, aside: Collection[str] = ()) -> Iterator[Goal]:
     level: list[Goal] = list(reversed(tree.live_children(None)))
     while level:
         goal = level.pop()
@@ -157,10 +207,22 @@ def next_step(tree: PlanTree, aside: Collection[str] = ()) -> Goal | None:
             continue
         below = [one for one in tree.live_children(goal.id) if one.status not in ENDED]
         if not below:
-            return goal
-        fit = [one for one in below if one.id not in aside]
-        level += reversed(fit)
-    return None
+            yield goal
+        level += reversed([one for one in below if one.id not in aside])
+
+
+def _together(tree: PlanTree, course: Course, ready: Sequence[Goal]) -> tuple[str, ...]:
+    """Return the ids of the steps to work on at the same time, from the first that is ready on.
+
+    A step that does not say what it needs follows all steps before it but those that run beside it.
+    """
+    can = {goal.id for goal in ready}
+    found: list[str] = []
+    others: list[str] = []
+    for goal in _open_steps(tree, course.aside):
+        beside = goal.id in can and goal.parallel and not _follows(tree, goal, others)
+        (found if beside else others).append(goal.id)
+    return tuple(found)
 
 
 def _began(course: Course) -> tuple[Course, Decision]:
@@ -178,7 +240,7 @@ def _asks(course: Course, ask: Ask, *, by_person: bool = False) -> tuple[Course,
 
 def _planned(course: Course, tree: PlanTree, steps: int) -> tuple[Course, Decision]:
     asked, failed = course.asked, course.failed
-    course = replace(course, asked=None, failed=None)
+    course = replace(course, asked=None, failed=None, failures=())
     if course.mode == "replan":
         return course, End("end_turn")
     if course.mode == "layered":
@@ -195,7 +257,7 @@ def _planned(course: Course, tree: PlanTree, steps: int) -> tuple[Course, Decisi
     return course, Work("go_on" if steps else "closing")
 
 
-def _not_planned(course: Course, happening: NotPlanned) -> tuple[Course, Decision]:
+def _not_planned(course: Course, tree: PlanTree, happening: NotPlanned) -> tuple[Course, Decision]:
     asked, failed = course.asked, course.failed
     course = replace(course, asked=None, failed=None)
     if course.mode == "replan":
@@ -204,8 +266,8 @@ def _not_planned(course: Course, happening: NotPlanned) -> tuple[Course, Decisio
         return course, End(failed.stop, _and_not_planned(failed, happening.why))
     if happening.stop is not None:
         return course, End(happening.stop, happening.why)
-    if not course.free and course.step is not None:  # the person wanted another plan in the middle of a step
-        return course, Work("step", course.step)
+    if not course.free:  # the user wanted another plan in the middle of a step, or behind several
+        return (course, Work("step", course.step)) if course.step else _next(course, tree, End("end_turn"))
     first = asked is not None and asked.kind == "first"
     return replace(course, free=True), Work("unplanned" if first else "go_on")
 
@@ -264,23 +326,71 @@ def _replaced(tree: PlanTree, goal: Goal) -> bool:
     )
 
 
+def _ran_together(course: Course, tree: PlanTree, ran: RanTogether) -> tuple[Course, Decision]:
+    end = End(ran.stop, ran.detail)
+    if ran.stop in ("canceled", "permission_denied"):
+        return course, end
+    for goal_id, how in ran.failed.items():
+        goal = tree.goals.get(goal_id)
+        if goal is not None and tree.ended_root(goal.id) is None:
+            course = _noted(course, goal, how, ran.stop)
+    course, decision = _next(course, tree, end)
+    if decision == end:  # sub-agents did the last steps: the user is to hear of it
+        return replace(course, free=True, step=None), Work("closing")
+    return course, decision
+
+
 def _failed(course: Course, tree: PlanTree, goal: Goal, how: str, ran: Ran) -> tuple[Course, Decision]:
-    what = f'The goal "{goal.description}" {how}'
-    if not course.may_replan:
-        left = "" if next_step(tree, course.aside) is None else " What is open stays in the plan."
-        return course, End(
-            "error",
-            f"{_sentence(what)} The plan was made anew {MAX_REPLANS} times, and that did not help.{left}",
-        )
-    course = replace(course, failed=End("error" if ran.stop == "end_turn" else ran.stop, _sentence(what)))
-    return _asks(course, Ask("again", _sentence(what), revise=True, failed=goal.id))
+    course = _noted(course, goal, how, ran.stop)
+    return _next(course, tree, End(ran.stop, ran.detail))
+
+
+def _noted(course: Course, goal: Goal, how: str, stop: StopReason) -> Course:
+    what = _sentence(f'The goal "{goal.description}" {how}')
+    stop = "error" if stop in ("end_turn", "tool_use") else stop
+    return replace(
+        course, failed=course.failed or End(stop, what), failures=(*course.failures, (goal.id, what))
+    )
 
 
 def _next(course: Course, tree: PlanTree, end: End) -> tuple[Course, Decision]:
-    goal = next_step(tree, course.aside)
-    if goal is None:
+    """Go on with what can begin; when nothing can and something failed, ask for a new plan, or end."""
+    ready = ready_steps(tree, course.aside, {goal_id for goal_id, _ in course.failures})
+    if ready:
+        return _step(course, tree, ready)
+    failures = course.failures or _stuck(course, tree)
+    if not failures:
         return replace(course, step=None), end
-    return replace(course, free=False, step=goal.id, nudged=False), Work("step", goal.id)
+    what = " ".join(what for _, what in failures)
+    if not course.may_replan:
+        left = "" if next_step(tree, course.aside) is None else " What is open stays in the plan."
+        why = (
+            f"The plan was made anew {MAX_REPLANS} times, and that did not help."
+            if course.replan_allowed
+            else "The plan ends here, because replanning is off (setting allow_replan)."
+        )
+        return course, End("error", f"{what} {why}{left}")
+    failed = End("error" if course.failed is None else course.failed.stop, what)
+    return _asks(replace(course, failed=failed), Ask("again", what, revise=True, failed=failures[0][0]))
+
+
+def _step(course: Course, tree: PlanTree, ready: Sequence[Goal]) -> tuple[Course, Decision]:
+    course = replace(course, free=False, step=ready[0].id, nudged=False)
+    together = _together(tree, course, ready) if course.parallel and ready[0].parallel else ()
+    if len(together) > 1:
+        return replace(course, step=None), Work("together", goal_ids=together)
+    return course, Work("step", ready[0].id)
+
+
+def _stuck(course: Course, tree: PlanTree) -> tuple[tuple[str, str], ...]:
+    """Return the steps that wait for a goal that was given up, and why; nothing of the plan can begin then."""
+    found: list[tuple[str, str]] = []
+    for goal in _open_steps(tree, course.aside):
+        names = [f'"{need.description}"' for need in waits_for(tree, goal) if need.status == "abandoned"]
+        if names:
+            what = f'The goal "{goal.description}" cannot begin: it needs {", ".join(names)}, which was given up.'
+            found.append((goal.id, what))
+    return tuple(found)
 
 
 def _and_not_planned(failed: End, why: str) -> str:

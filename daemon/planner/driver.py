@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from daemon.loop.doom import Repeat
 from daemon.loop.recording import Recorder
 from daemon.loop.step import StepOutcome
-from daemon.model.messages import StopReason
+from daemon.model.messages import StopReason, ToolCallPart
 from daemon.model.traces import PromptPlanner
 from daemon.plan.changes import Change, Updated
 from daemon.plan.tree import PlanError
@@ -23,6 +23,7 @@ from daemon.planner.core import (
     Paused,
     Planned,
     Ran,
+    RanTogether,
     Work,
     decide,
     next_step,
@@ -30,6 +31,7 @@ from daemon.planner.core import (
 from daemon.planner.failures import Failures
 from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS, BadPlan, read_plan
 from daemon.planner.revising import revised
+from daemon.planner.together import can_share, plan_step_done, step_calls, steps_in
 from daemon.planner.words import (
     again_text,
     ask_text,
@@ -40,10 +42,14 @@ from daemon.planner.words import (
     where_it_stands,
     work_text,
 )
+from tools.base import ToolResult
+from tools.cutting import short
 
 if TYPE_CHECKING:
     from daemon.loop.session import Session
 
+_WHY = 600
+"""Characters of why a sub-agent did not reach its goal."""
 MADE = "plan_made"
 """Code of the notice that a plan was made."""
 NOT_MADE = "plan_not_made"
@@ -65,6 +71,10 @@ class TurnRuns(Protocol):
 
     async def ask(self) -> StepOutcome:
         """One call of the model whose tool calls are refused."""
+        ...
+
+    async def start(self, calls: Sequence[ToolCallPart]) -> StepOutcome:
+        """Run calls that the model did not make, as one message of its own."""
         ...
 
     def tell(self, text: str) -> None:
@@ -91,9 +101,13 @@ class Driver:
         self._tree = session.state.plan
         self._recorder = Recorder(session)
         self._wanted: PromptPlanner | None = planner
-        self._course = Course(self._mode(planner))
+        self._course = Course(
+            self._mode(planner), session.config.settings.allow_replan, parallel=can_share(session)
+        )
         self._failures = Failures(len(session.state.messages))
         self._given_up: set[str] = set()
+        self._steps: dict[str, tuple[StopReason, str]] = {}
+        """How sub-agents ended that did not reach the goal of their step."""
         self._circle = _Circle()
         self._failing = ""
 
@@ -125,6 +139,9 @@ class Driver:
         where = where_it_stands(self._session.state.messages)
         if where == "begins":
             return await self._go(Began())
+        if where == "together":
+            self._course = replace(self._course, mode="layered", free=False)
+            return await self._go(self._ended_together(steps_in(self._session.state.messages)))
         goal = self._tree.goals.get(self._tree.current_id or "") or next_step(self._tree)
         if where == "steps" and goal is not None:
             self._course = replace(self._course, mode="layered", free=False, step=goal.id)
@@ -140,6 +157,18 @@ class Driver:
             return False
         self._circle = _Circle(tool, met=True)
         return True
+
+    def step_ended(self, goal_id: str, result: ToolResult) -> None:
+        """Complete the goal of a step with what its sub-agent answered, or note how that failed."""
+        if not result.is_error:
+            self._record(plan_step_done(self._tree, goal_id, result.content))
+            return
+        stop = result.metadata.get("stop_reason")
+        refused = "permission_denied" if result.metadata.get("denied") else "error"
+        self._steps[goal_id] = (
+            stop if stop in ("canceled", "permission_denied") else refused,
+            short(result.content, _WHY),
+        )
 
     def record(self, change: Change) -> None:
         """Record what the model does to the plan."""
@@ -161,6 +190,8 @@ class Driver:
                 happening = Paused("person", ended=Ran(decision.stop, decision.detail))
             elif isinstance(decision, Ask):
                 happening = await self._ask(decision)
+            elif decision.kind == "together":
+                happening = await self._ran_together(decision)
             else:
                 self._begin(decision)
                 happening = await self._ran()
@@ -173,6 +204,35 @@ class Driver:
             self._record(self._tree.plan_focus(goal))
         if text := work_text(work, self._tree, self._session.config.settings.plan_front):
             self._turn.tell(text)
+
+    async def _ran_together(self, work: Work) -> Happening:
+        """Have sub-agents do steps; all of them have ended then."""
+        self._turn.tell(work_text(work, self._tree))
+        if over := await self._turn.between():
+            return RanTogether("permission_denied", over)
+        goals = [self._tree.goals[goal_id] for goal_id in work.goal_ids if goal_id in self._tree.goals]
+        goals = [goal for goal in goals if self._tree.ended_root(goal.id) is None]
+        if len(goals) < len(work.goal_ids):
+            return RanTogether("end_turn")  # the user changed the plan meanwhile: look again
+        self._record(self._tree.plan_begin(goals))
+        outcome = await self._turn.start(step_calls(work.goal_ids, self._session))
+        if outcome.stop != "tool_use":
+            return RanTogether(outcome.stop, outcome.detail)
+        if self._session.wish is not None:
+            return Paused("person")
+        return self._ended_together(work.goal_ids)
+
+    def _ended_together(self, goal_ids: Sequence[str]) -> RanTogether:
+        """Return what came of the steps: a goal that is open still has failed."""
+        failed: dict[str, str] = {}
+        for goal_id in goal_ids:
+            stop, why = self._steps.pop(goal_id, ("error", "no sub-agent came to the end of it."))
+            if goal_id not in self._tree.goals or self._tree.ended_root(goal_id) is not None:
+                continue
+            if stop in ("canceled", "permission_denied"):
+                return RanTogether(stop, why)
+            failed[goal_id] = f"was not reached: {why}"
+        return RanTogether("end_turn", failed=failed)
 
     async def _ran(self) -> Happening:
         self._given_up.clear()
@@ -227,7 +287,14 @@ class Driver:
     async def _asked(self, ask: Ask, instructions: str, *, by_person: bool) -> Planned | NotPlanned:
         light = self._course.mode == "signposts" and ask.kind == "first"
         has_open = next_step(self._tree) is not None
-        text = ask_text(ask, light=light, has_open=has_open, by_person=by_person, instructions=instructions)
+        text = ask_text(
+            ask,
+            light=light,
+            has_open=has_open,
+            by_person=by_person,
+            instructions=instructions,
+            parallel=self._course.parallel and self._course.mode == "layered",
+        )
         problem = ""
         for once_more in (False, True):
             if over := await self._turn.between():

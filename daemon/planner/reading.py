@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from daemon.model.messages import ToolCallPart
@@ -33,6 +33,8 @@ _REASONS = ("reason", "why", "rationale")
 _CHECKS = ("check", "verify", "verification", "done_when", "success")
 _BELOW = ("steps", "substeps", "sub_steps", "goals", "children")
 _KEEPS = ("keep", "number")
+_NEEDS = ("needs", "depends_on", "dependsOn", "dependencies", "requires")
+_YES = (True, "true", "yes", 1)
 
 _FENCE = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 _NUMBERED = re.compile(r"\D{0,10}(\d{1,3})\D{0,2}")
@@ -52,6 +54,12 @@ class PlanStep:
     check: str = ""
     steps: tuple[PlanStep, ...] = ()
     keep: str = ""
+    id: str = ""
+    """The name by which other steps need it."""
+    needs: tuple[str, ...] | None = None
+    """What must be done before, as the answer names it; None when the step does not say."""
+    parallel: bool | None = None
+    """A sub-agent may do it beside other steps; None when the step does not say."""
 
     @property
     def why(self) -> str:
@@ -203,8 +211,26 @@ def _step(item: object) -> PlanStep:
         check=head(_text(fields, _CHECKS), _MAX_WORDS),
         steps=_steps_below(below),
         keep=_text(fields, _KEEPS),
+        id=_text(fields, ("id",)),
+        needs=_needs(fields),
+        parallel=fields["parallel"] in _YES if fields.get("parallel") is not None else None,
     )
     return _checked(step)
+
+
+def _needs(fields: dict[str, object]) -> tuple[str, ...] | None:
+    """Return the names of what a step needs: a list of texts or numbers, or one text with commas."""
+    value = next((fields[name] for name in _NEEDS if fields.get(name) is not None), None)
+    if value is None:
+        return None
+    items = cast("list[object]", value) if isinstance(value, list) else str(_plain_number(value)).split(",")
+    if not all(isinstance(item, str | int | float) for item in items):
+        raise BadPlan('"needs" had something else than ids in it: give a list of ids, {"needs": ["a"]}.')
+    return tuple(dict.fromkeys(text for item in items if (text := str(_plain_number(item)).strip())))
+
+
+def _plain_number(value: object) -> object:
+    return f"{value:g}" if isinstance(value, float) else value
 
 
 def _steps_below(items: list[object], depth: int = 1) -> tuple[PlanStep, ...]:
@@ -217,13 +243,7 @@ def _steps_below(items: list[object], depth: int = 1) -> tuple[PlanStep, ...]:
         own: dict[str, object] = {name: value for name, value in fields.items() if name not in _BELOW}
         step = _step(own if fields else cast("object", item))
         if inner:
-            step = PlanStep(
-                step.goal,
-                step.reason,
-                step.check,
-                _steps_below(cast("list[object]", inner), depth + 1),
-                step.keep,
-            )
+            step = replace(step, steps=_steps_below(cast("list[object]", inner), depth + 1))
         found.append(step)
     return tuple(found)
 
@@ -237,7 +257,9 @@ def _checked(step: PlanStep) -> PlanStep:
             f"The goal {head(goal, 60)!r}… has {len(goal)} characters; "
             f"at most {MAX_DESCRIPTION}: put the rest into reason."
         )
-    return PlanStep(goal, step.reason.strip(), step.check.strip(), step.steps, step.keep.strip())
+    return replace(
+        step, goal=goal, reason=step.reason.strip(), check=step.check.strip(), keep=step.keep.strip()
+    )
 
 
 def _text(fields: dict[str, object], names: Sequence[str]) -> str:
@@ -245,7 +267,7 @@ def _text(fields: dict[str, object], names: Sequence[str]) -> str:
         value = fields.get(name)
         if isinstance(value, str) and value.strip():
             return value.strip()
-        if name in _KEEPS and isinstance(value, int | float) and not isinstance(value, bool):
+        if name in (*_KEEPS, "id") and isinstance(value, int | float) and not isinstance(value, bool):
             return f"{value:g}"
         if isinstance(value, list) and name not in _BELOW and value:
             return "; ".join(str(one) for one in cast("list[object]", value))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from daemon.model.goals import Goal
 from daemon.plan.forest import ENDED
-from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree
+from daemon.plan.needs import misplaced, stand_in, waits_for
+from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree, Updated
+from daemon.planner.linking import linked
 from daemon.planner.reading import BadPlan, PlanStep
 from tools.cutting import head
 
@@ -28,7 +30,7 @@ class Revision:
 def revised(
     tree: PlanTree, steps: Sequence[PlanStep], *, revise: bool, why: str = "", failed: str | None = None
 ) -> Revision:
-    """What to change so that ``steps`` are what is to be done, in this order.
+    """What to change so that ``steps`` are what is to be done, in this order, as far as what they need allows it.
 
     A step that names an open goal, by number or by its description, keeps it. ``revise``: open goals that no step
     names are given up, ``why`` says the reason; otherwise they stay as they are, and aside. New steps stand at the top
@@ -36,6 +38,7 @@ def revised(
     Raises BadPlan and PlanError; ``tree`` is not changed.
     """
     work = _Work(tree.copy())
+    steps = linked(steps, tree, lambda step: _kept(tree, step))
     rows = [_Row(step, _kept(tree, step)) for step in steps]
     _check_once(tree, rows)
     inner = {id(below): _kept(tree, below) for step in steps for below in step.steps}
@@ -46,10 +49,15 @@ def revised(
     untouched = [goal for goal in _open_goals(tree) if goal.id not in named]
     home = _home(tree, failed)
     aside = frozenset(goal.id for goal in untouched if not revise)
+    # Before anything is added: that would count as what stands in for a goal that was given up.
+    _unlink(work, untouched)
     # Added first: then a goal above the given up ones has something open below it, and does not end with them.
     _place(work, rows, inner, home if revise else None)
+    _link(work, [*steps, *(below for step in steps for below in step.steps)])
     if revise:
         _give_up(work, untouched, why.strip() or REPLACED)
+        _unlink(work, ())
+    _check_needs(work, aside)
     return Revision(tuple(work.changes), len(rows), aside)
 
 
@@ -65,6 +73,8 @@ class _Work:
 
     tree: PlanTree
     changes: list[Change] = field(default_factory=list[Change])
+    ids: dict[str, str] = field(default_factory=dict[str, str])
+    """Goals by the ids of their steps, as they are placed."""
 
     def do(self, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -72,9 +82,24 @@ class _Work:
         self.changes += changes
 
     def add(self, step: PlanStep, parent_id: str | None, before_id: str | None = None) -> str:
-        changes = self.tree.plan_add([step.goal], step.why, parent_id=parent_id, before_id=before_id)
+        """Add the goal of a step; what it needs has been placed. Returns its id."""
+        said: dict[str, object] = {"parallel": step.parallel is True}
+        if step.needs is not None:
+            said["needs"] = [self.ids[need] for need in step.needs]
+        changes = [
+            replace(change, goal=change.goal.model_copy(update=said)) if isinstance(change, Added) else change
+            for change in self.tree.plan_add([step.goal], step.why, parent_id=parent_id, before_id=before_id)
+        ]
         self.do(changes)
-        return next(change.goal.id for change in changes if isinstance(change, Added))
+        self.ids[step.id] = next(change.goal.id for change in changes if isinstance(change, Added))
+        return self.ids[step.id]
+
+    def update(self, goal_id: str, updates: dict[str, object]) -> None:
+        """Change what is known of a goal, where that says something new."""
+        goal = self.tree.goals[goal_id]
+        new = {name: value for name, value in updates.items() if getattr(goal, name) != value}
+        if new:
+            self.do([Updated(goal_id, new, self.tree.current_id)])
 
 
 def _kept(tree: PlanTree, step: PlanStep) -> Goal | None:
@@ -132,6 +157,8 @@ def _home(tree: PlanTree, failed: str | None) -> str | None:
 
 def _place(work: _Work, rows: Sequence[_Row], inner: dict[int, Goal | None], home: str | None) -> None:
     tree = work.tree
+    work.ids |= {row.step.id: row.goal.id for row in rows if row.goal is not None}
+    work.ids |= {below.id: goal.id for row in rows for below in row.step.steps if (goal := inner[id(below)])}
     follows: str | None = None
     before: list[str | None] = [None] * len(rows)
     for at in range(len(rows) - 1, -1, -1):
@@ -140,7 +167,8 @@ def _place(work: _Work, rows: Sequence[_Row], inner: dict[int, Goal | None], hom
         if goal is None:
             continue
         if goal.parent_id is None and follows is not None:
-            work.do(tree.plan_move(tree.goals[goal.id], None, follows))
+            # The others are not in their places yet: what goals need is looked at when all are.
+            work.do(tree.plan_move(tree.goals[goal.id], None, follows, keep_needs=False))
         top = [goal, *tree.ancestors(goal.id)][-1].id
         # What stands under another goal stays there; the steps before it come before that goal.
         follows = top
@@ -158,6 +186,46 @@ def _place(work: _Work, rows: Sequence[_Row], inner: dict[int, Goal | None], hom
         for below in row.step.steps:
             if inner[id(below)] is None:
                 work.add(below, goal_id)
+
+
+def _link(work: _Work, steps: Sequence[PlanStep]) -> None:
+    """Say what goals that are kept need from now on, where the answer says it."""
+    for step in steps:
+        goal_id = work.ids[step.id]
+        said: dict[str, object] = {}
+        if step.needs is not None:
+            said["needs"] = [work.ids[need] for need in step.needs]
+        if step.parallel is not None:
+            said["parallel"] = step.parallel
+        work.update(goal_id, said)
+
+
+def _unlink(work: _Work, left_out: Sequence[Goal]) -> None:
+    """Let nothing that goes on wait for a goal that was given up, and that the new plan does not have either."""
+    tree, going = work.tree, {goal.id for goal in left_out}
+    for goal in list(tree.goals.values()):
+        if goal.needs and goal.status not in ENDED and goal.id not in going:
+            stays = [
+                need for need in goal.needs if (found := stand_in(tree, need)) and found.status != "abandoned"
+            ]
+            work.update(goal.id, {"needs": stays})
+
+
+def _check_needs(work: _Work, aside: frozenset[str]) -> None:
+    """Refuse a plan in which a goal waits for one behind it, or for one that has no turn. Raises BadPlan."""
+    tree = work.tree
+    for goal_id, need_id in sorted(misplaced(tree)):
+        if goal_id not in aside:
+            raise BadPlan(
+                f"Goal {tree.title(goal_id)} needs goal {tree.title(need_id)}, which does not stand before it: "
+                "change the order, or what it needs."
+            )
+    for goal_id in work.ids.values():
+        if left := [need for need in waits_for(tree, tree.goals[goal_id]) if need.id in aside]:
+            raise BadPlan(
+                f"Goal {tree.title(goal_id)} needs goal {tree.title(left[0].id)}, which the plan does not have: "
+                "keep it, too, or say what is needed instead."
+            )
 
 
 def _give_up(work: _Work, untouched: Sequence[Goal], why: str) -> None:

@@ -18,15 +18,34 @@ from daemon.planner.core import Ask, Work
 from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS
 
 TAG = "planning"
-_STEP, _NUDGE = "Work on goal ", "Goal "
+_STEP, _NUDGE, _TOGETHER = "Work on goal ", "Goal ", "Sub-agents work on goals "
 _STEPS = (_STEP, _NUDGE)
 _FORMAT = '{"steps": [{"goal": "what will be achieved", "reason": "why", "check": "how it is seen"}]}'
 
 
+_NEEDS = (
+    "Steps follow each other in order, and a failed one stops those behind it. Where that is not so, give steps an "
+    '"id", and "needs": the ids of the steps that must be done before, [] for none.'
+)
+_PARALLEL = (
+    'Steps with "parallel": true that do not need each other are done by sub-agents at the same time, in this folder: '
+    "only for steps that stand alone and change different files."
+)
+
+
 def ask_text(
-    ask: Ask, *, light: bool, has_open: bool, by_person: bool = False, instructions: str = ""
+    ask: Ask,
+    *,
+    light: bool,
+    has_open: bool,
+    by_person: bool = False,
+    instructions: str = "",
+    parallel: bool = False,
 ) -> str:
-    """The question for a plan. ``light``: signposts. ``instructions``: what the person who wants it wrote."""
+    """The question for a plan. ``light``: signposts. ``instructions``: what the person who wants it wrote.
+
+    ``parallel``: sub-agents may do steps.
+    """
     again = ask.kind == "again"
     lines: list[str] = []
     if ask.why:
@@ -50,6 +69,9 @@ def ask_text(
         lines.append(
             f'At most {MAX_LAYERED} steps, as few as the work needs; a step may hold "steps", one level.'
         )
+        lines.append(_NEEDS)
+        if parallel:
+            lines.append(_PARALLEL)
     if has_open:
         fate = (
             "Open goals that you leave out are given up; done ones stay."
@@ -108,6 +130,12 @@ def work_text(work: Work, tree: PlanTree, front: PlanFront = "goal") -> str:
                 "turn later. After the last one, tell the person in short what was done.",
             ]
             text = "\n".join(filter(None, lines))
+        case "together":
+            named = ", ".join(tree.number_of(goal_id) or tree.title(goal_id) for goal_id in work.goal_ids)
+            text = (
+                f"{_TOGETHER}{named} at the same time, as the plan says. Their answers become the summaries of these "
+                "goals. What needs them comes after."
+            )
         case "nudge":
             text = (
                 f"{_NUDGE}{title} is still open. If it is reached, call {ends.reached}; if it cannot be, "
@@ -130,10 +158,11 @@ def work_text(work: Work, tree: PlanTree, front: PlanFront = "goal") -> str:
     return within(TAG, text)
 
 
-def where_it_stands(messages: Sequence[Message]) -> Literal["begins", "steps", "loop"]:
+def where_it_stands(messages: Sequence[Message]) -> Literal["begins", "steps", "together", "loop"]:
     """What the turn under way does, by its messages: they are all that is left of it after a restart.
 
-    It ``begins`` as long as it has no plan and no answer; with ``steps`` it goes through its plan.
+    It ``begins`` as long as it has no plan and no answer; with ``steps`` it goes through its plan, and with
+    ``together`` sub-agents were at work on several of them.
     """
     answered = False
     for message in reversed(messages):
@@ -146,7 +175,10 @@ def where_it_stands(messages: Sequence[Message]) -> Literal["begins", "steps", "
             if isinstance(part, NotePart) and part.text.startswith(f"<{TAG}>\n"):
                 if _FORMAT in part.text:
                     return "begins"
-                return "steps" if part.text.removeprefix(f"<{TAG}>\n").startswith(_STEPS) else "loop"
+                said = part.text.removeprefix(f"<{TAG}>\n")
+                if said.startswith(_TOGETHER):
+                    return "together"
+                return "steps" if said.startswith(_STEPS) else "loop"
         if any(part.type in ("text", "file") for part in message.content):
             break
     return "loop" if answered else "begins"

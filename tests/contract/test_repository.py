@@ -112,4 +112,5 @@ def test_settings_of_vs_code_offer_what_the_configuration_takes() -> None:
     }.items():
         values = {"default", *schema["properties"][key]["enum"]}
         assert set(offered[f"goalwright.{name}"]["enum"]) == values, name
-    assert offered["goalwright.debugTrace"]["enum"] == ["default", "on", "off"]
+    for name in ("debugTrace", "allowReplan"):
+        assert offered[f"goalwright.{name}"]["enum"] == ["default", "on", "off"]

@@ -770,6 +770,10 @@ export interface Goal {
   selectedBranch: string | null;
   selfStats: GoalStats;
   cumulativeStats: GoalStats;
+  /** Ids of the goals that must be done before this one begins; None: only its place in the plan says when. */
+  needs: string[] | null;
+  /** A sub-agent may work on it at the same time as others work on other goals. */
+  parallel: boolean;
 }
 
 /** The person gives a goal up. `revert_files` also takes back what was changed for it (or HISTORY_CONFLICT). */

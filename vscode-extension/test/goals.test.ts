@@ -47,6 +47,12 @@ test("a tooltip cannot be made a link by what a goal is called", () => {
   assert.ok(text.includes("\\<b\\>\\$\\(zap\\)"), text);
 });
 
+test("a tooltip names what a step needs, as far as it is in the plan", () => {
+  const tree = { mission: "", currentId: null, goals: [goal("1", { description: "Look" }), goal("2"), goal("3", { needs: ["1", "2", "9"] })] };
+  assert.ok(tooltip(tree.goals[2]!, "3", undefined, tree).includes("**Needs:** 1 Look, 2 Goal 2"));
+  assert.ok(!tooltip(tree.goals[1]!, "2", undefined, tree).includes("Needs"));
+});
+
 test("a tooltip has reason, summary, own and cumulative statistics and the preview", () => {
   const own = { ...NO_STATS, messageCount: 1, totalTokens: 950, preview: "read → edit × 2" };
   const all = { ...own, messageCount: 12, totalTokens: 12_400, totalCost: 0.02 };

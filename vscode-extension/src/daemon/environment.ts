@@ -36,8 +36,12 @@ const CHOICES: Readonly<Record<string, string>> = {
   planFront: "plan_front",
   planPlacement: "plan_placement",
   planner: "planner",
+  allowReplan: "allow_replan",
   debugTrace: "debug_trace",
 };
+
+/** Of these, the ones that are on or off. */
+const SWITCHES: ReadonlySet<string> = new Set(["allow_replan", "debug_trace"]);
 
 /** What of VS Code's settings the daemon is told, under the names of config.json. What is not set there is not sent. */
 function daemonSettings(): Record<string, unknown> {
@@ -45,7 +49,7 @@ function daemonSettings(): Record<string, unknown> {
   const chosen = Object.entries(CHOICES)
     .map(([name, key]) => [key, configuration.get<string>(name, UNSET)] as const)
     .filter(([, value]) => value !== UNSET)
-    .map(([key, value]) => [key, key === "debug_trace" ? value === "on" : value] as const);
+    .map(([key, value]) => [key, SWITCHES.has(key) ? value === "on" : value] as const);
   const model = setting("model");
   const models = configuration.get<Record<string, string>>("models", {});
   return {

@@ -3,7 +3,8 @@ import { money, short } from "../amounts";
 import { spentWords } from "../meter/model";
 import type { Goal, GoalMeter, GoalStats, GoalTree } from "../protocol.gen";
 import { mergeWords } from "./branches";
-import { chain, childrenOf, goalNumbers } from "../session/numbers";
+import { chain, childrenOf, goalNumbers, goalOf } from "../session/numbers";
+import { nameOf } from "./words";
 
 export interface GoalRow {
   id: string;
@@ -25,6 +26,8 @@ export interface GoalContext {
   /** Goals with branches below them. */
   branched?: ReadonlySet<string>;
 }
+
+const EMPTY: GoalTree = { mission: "", currentId: null, goals: [] };
 
 export const STATUS_WORDS: Record<Goal["status"], string> = {
   pending: "pending",
@@ -76,11 +79,13 @@ function icon(goal: Goal, working: boolean): GoalRow["icon"] {
 }
 
 /** Markdown. Text of the model is escaped: a tooltip must not become a link by what a goal is called. */
-export function tooltip(goal: Goal, number: string | undefined, meter?: GoalMeter): string {
+export function tooltip(goal: Goal, number: string | undefined, meter?: GoalMeter, tree?: GoalTree): string {
   const title = escape(oneLine(goal.description));
   const struck = goal.status === "abandoned" ? `~~${title}~~` : title;
   const lines = [`**${number ? `${escape(number)} ` : ""}${struck}**`, `_${STATUS_WORDS[goal.status]}_`];
   if (goal.reason) lines.push(`**Why:** ${escape(oneLine(goal.reason))}`);
+  const needs = (goal.needs ?? []).flatMap((id) => goalOf(tree ?? EMPTY, id) ?? []).map((need) => escape(nameOf(need, tree ?? EMPTY)));
+  if (needs.length > 0) lines.push(`**Needs:** ${needs.join(", ")}`);
   if (goal.summary) lines.push(`**Summary:** ${escape(oneLine(goal.summary))}`);
   if (goal.mergeSummary) lines.push(`**Merged:** ${escape(oneLine(goal.mergeSummary))}`);
   const spent = spending(goal, meter);

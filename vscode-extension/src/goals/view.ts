@@ -178,7 +178,7 @@ export class GoalsView
     const tree = inBranch ? (this.trees.tree(place.branch) ?? EMPTY) : this.tree;
     const goal = goalOf(tree, place.goal);
     const meter = inBranch ? undefined : this.sessions.state?.meter?.goals.find((one) => one.goalId === element);
-    if (goal) item.tooltip = new vscode.MarkdownString(tooltip(goal, goalNumbers(tree).get(place.goal), meter), true);
+    if (goal) item.tooltip = new vscode.MarkdownString(tooltip(goal, goalNumbers(tree).get(place.goal), meter, tree), true);
     return item;
   }
 

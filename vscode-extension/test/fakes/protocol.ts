@@ -180,6 +180,8 @@ export function goal(id: string, over: Partial<Goal> = {}): Goal {
     reason: "",
     status: "pending",
     summary: null,
+    needs: null,
+    parallel: false,
     branchIds: null,
     exploreStartId: null,
     mergeSummary: null,

@@ -70,6 +70,8 @@ STEP = Course("layered", free=False, step="1")
 NUDGED = replace(STEP, nudged=True)
 SPENT = replace(STEP, replans=MAX_REPLANS)
 ON_DEMAND = Course("on_demand")
+NO_REPLAN = replace(STEP, replan_allowed=False)
+OFF = "The plan ends here, because replanning is off (setting allow_replan)."
 FIRST, AGAIN = Ask("first"), Ask("again", revise=True)
 OK = Ran("end_turn")
 GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
@@ -174,6 +176,16 @@ GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
                 'The goal "1" was given up: why. The plan was made anew 3 times, and that did not help.',
             ),
         ),
+        (NO_REPLAN, "1 !", GAVE_UP, End("error", f'The goal "1" was given up: why. {OFF}')),
+        (
+            NO_REPLAN,
+            "1 >, 2",
+            Ran("error", "E."),
+            End("error", f'The goal "1" stopped with an error: E. {OFF} What is open stays in the plan.'),
+        ),
+        (NO_REPLAN, "1 x, 2", OK, Work("step", "2")),
+        (NO_REPLAN, "1, 2", Paused("person"), Ask("again", "", revise=True)),
+        (replace(ON_DEMAND, replan_allowed=False), "1", Ran("error", "E."), End("error", "E.")),
         # a free run has ended
         (LAYERED, "1", Ran("end_turn"), End("end_turn")),
         (LAYERED, "1", Ran("error", "E."), End("error", "E.")),

@@ -23,30 +23,12 @@ from daemon.provider.base import ModelRequest
 from tests.fakes.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.fakes.model_messages import check_anthropic, check_openai
 from tests.fakes.models import USAGE, Call, End, Fail, Hold, Step
+from tests.fakes.plans import abandon, done, plan, tree
 from tests.fakes.waiting import until
-
-
-def plan(*steps: Any) -> str:
-    return json.dumps({"steps": [{"goal": step} if isinstance(step, str) else step for step in steps]})
-
-
-def done(summary: str = "did it") -> Call:
-    return Call("goal", {"done": summary})
-
-
-def abandon(why: str = "impossible") -> Call:
-    return Call("goal", {"abandon": why})
 
 
 def planned(bench: Bench, mode: str, **more: Any) -> Session:
     return bench.session(settings={"planner": mode, **ALLOW_ALL, **more})
-
-
-def tree(session: Session) -> list[str]:
-    numbers = session.state.plan.numbers()
-    goals = session.state.plan.goals
-    marks = {"completed": "x", "in_progress": ">", "pending": " "}
-    return [f"{marks[goals[i].status]} {number} {goals[i].description}" for i, number in numbers.items()]
 
 
 def notes(session: Session) -> list[str]:
@@ -190,6 +172,31 @@ async def test_a_step_that_needs_the_persons_answer_ends_the_turn_with_the_quest
         assert (await session.prompt("go")).stop == "end_turn"
         assert tree(session) == ["> 1 A", "  2 B"]
         one_turn(bench)
+
+
+async def test_without_replanning_a_failed_step_ends_the_turn_and_says_so(tmp_path: Path) -> None:
+    steps: list[Step] = [plan("A", "B"), [Call("ls", {"path": "."}), abandon("no license")], "A cannot be."]
+    async with daemon(tmp_path, *steps) as bench:
+        session = planned(bench, "layered", allow_replan=False)
+        result = await session.prompt("go")
+        assert result.stop == "error"
+        assert result.detail == (
+            'The goal "A" was given up: no license. The plan ends here, because replanning is off '
+            "(setting allow_replan). What is open stays in the plan."
+        )
+        assert tree(session) == ["  1 B"]
+        assert bench.models.left == 0
+        # A plan that the user asks for is made all the same.
+        bench.models.then(plan("B", "C"))
+        assert (await replan(session)).stop == "end_turn"
+        assert tree(session) == ["  1 B", "  2 C"]
+
+
+async def test_on_demand_plans_nothing_anew_without_replanning(tmp_path: Path) -> None:
+    async with daemon(tmp_path, Fail(message="The model broke.")) as bench:
+        session = planned(bench, "on_demand", allow_replan=False)
+        result = await session.prompt("go")
+        assert (result.stop, result.detail) == ("error", "The model broke.")
 
 
 async def test_an_error_in_a_step_is_planned_anew(tmp_path: Path) -> None:

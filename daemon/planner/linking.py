@@ -1,0 +1,173 @@
+"""What the steps of a plan need of each other: names become places, and the steps get an order that keeps it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from daemon.model.goals import Goal
+from daemon.plan.changes import PlanError
+from daemon.plan.needs import needed
+from daemon.plan.tree import PlanTree
+from daemon.planner.reading import BadPlan, PlanStep
+from tools.cutting import head
+
+_PLACE = re.compile(r"(?:step\s*|#)?(\d+(?:\.\d+)?)\.?", re.IGNORECASE)
+
+
+def linked(
+    steps: Sequence[PlanStep], tree: PlanTree, kept: Callable[[PlanStep], Goal | None]
+) -> tuple[PlanStep, ...]:
+    """Return the steps in an order in which each follows what it needs; as far as that allows, it stays the same.
+
+    ``id`` of each is its place in the answer then (``2``, ``2.1``), and ``needs`` are such ids. Where any step says
+    what it needs, one that says nothing needs nothing. ``kept``: the open goal of the tree that a step keeps.
+    Raises BadPlan for unknown steps, circles, and what cannot be parallel.
+    """
+    return _Answer(tree).linked(steps, kept)
+
+
+@dataclass(slots=True)
+class _Answer:
+    tree: PlanTree
+    steps: dict[str, PlanStep] = field(default_factory=dict[str, PlanStep])
+    """By place."""
+    goals: dict[str, Goal] = field(default_factory=dict[str, Goal])
+    """Those that steps keep, by place."""
+    named: dict[str, str] = field(default_factory=dict[str, str])
+    """Places by the names that steps give themselves."""
+
+    def linked(
+        self, steps: Sequence[PlanStep], kept: Callable[[PlanStep], Goal | None]
+    ) -> tuple[PlanStep, ...]:
+        for place, step in _places(steps):
+            self.steps[place] = step
+            if (goal := kept(step)) is not None:
+                self.goals[place] = goal
+            if (name := step.id.casefold()) and self.named.setdefault(name, place) != place:
+                raise BadPlan(f'Two steps have the id "{head(step.id, 60)}": give each one of its own.')
+            if step.parallel and step.steps:
+                raise BadPlan(
+                    f'{self._name(place)} is parallel and has steps below it: say "parallel" of those instead.'
+                )
+        given = any(step.needs is not None for step in self.steps.values())
+        needs = {place: self._needs(place) for place in self.steps}
+        top = [
+            replace(
+                step,
+                id=str(number),
+                needs=_given(step, needs[str(number)], given),
+                steps=tuple(
+                    replace(below, id=place, needs=_given(below, needs[place], given), steps=())
+                    for place in self._ordered(
+                        [f"{number}.{n}" for n in range(1, len(step.steps) + 1)], needs
+                    )
+                    for below in (self.steps[place],)
+                ),
+            )
+            for number, step in enumerate(steps, 1)
+        ]
+        order = self._ordered([step.id for step in top], needs)
+        return tuple(top[int(place) - 1] for place in order)
+
+    def _needs(self, place: str) -> tuple[str, ...]:
+        step = self.steps[place]
+        if step.needs is None:
+            # A goal that is kept keeps what it needs, as far as the plan has that.
+            goal = self.goals.get(place)
+            wanted = {need.id for need in needed(self.tree, goal)} if goal is not None else set[str]()
+            return tuple(other for other, one in self.goals.items() if one.id in wanted)
+        found = (self._meant(place, name) for name in step.needs)
+        needs = tuple(dict.fromkeys(need for need in found if need is not None))
+        for need in needs:
+            self._check(place, need)
+        return needs
+
+    def _meant(self, place: str, name: str) -> str | None:
+        """Return the place of the step that a name means; None for a goal that is done already."""
+        if (found := self.named.get(name.casefold())) is not None:
+            return found
+        number = match[1] if (match := _PLACE.fullmatch(name)) else None
+        try:
+            goal = self.tree.find(name)
+        except PlanError:
+            goal = None
+        keeping = [other for other, one in self.goals.items() if goal is not None and one.id == goal.id]
+        beside = f"{place.rpartition('.')[0]}.{number}" if "." in place and number else ""
+        words = [other for other, step in self.steps.items() if step.goal.casefold() == name.casefold()]
+        places = [other for other in (number, beside) if other in self.steps]
+        meant = list(dict.fromkeys([*places, *keeping, *words]))
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            what = " or ".join(self._name(other) for other in meant)
+            raise BadPlan(
+                f'{self._name(place)} needs "{head(name, 60)}", which may be {what}: give steps an "id", and name that.'
+            )
+        if goal is None:
+            known = ", ".join(step.id or other for other, step in self.steps.items())
+            raise BadPlan(
+                f'{self._name(place)} needs "{head(name, 60)}", and no step has that id. Ids: {known}.'
+            )
+        if goal.status == "completed":
+            return None
+        raise BadPlan(
+            f"{self._name(place)} needs goal {self.tree.title(goal.id)}, which the plan does not have: "
+            "keep it, too, or leave it out of the needs."
+        )
+
+    def _check(self, place: str, need: str) -> None:
+        if need == place:
+            raise BadPlan(f"{self._name(place)} needs itself: leave that out.")
+        above = place.rpartition(".")[0]
+        if need == above or need.rpartition(".")[0] == place:
+            raise BadPlan(
+                f"{self._name(place)} needs {self._name(need)}, but one stands below the other: leave that out."
+            )
+        if "." in need and need.rpartition(".")[0] != above:
+            raise BadPlan(
+                f"{self._name(place)} needs {self._name(need)}, which stands below another step: "
+                "name that step as a whole."
+            )
+
+    def _ordered(self, level: Sequence[str], needs: Mapping[str, tuple[str, ...]]) -> list[str]:
+        """Return places of one level in order; what steps below need counts for the step above."""
+        waits: dict[str, list[str]] = {place: [] for place in level}
+        for place, wanted in needs.items():
+            mine = place if place in waits else place.partition(".")[0]
+            if mine in waits:
+                waits[mine] += [need for need in wanted if need in waits and need != mine]
+        done: list[str] = []
+        left = list(level)
+        while left:
+            ready = next((place for place in left if all(need in done for need in waits[place])), None)
+            if ready is None:
+                raise BadPlan(f"These steps need each other in a circle: {self._circle(left, waits)}.")
+            done.append(ready)
+            left.remove(ready)
+        return done
+
+    def _circle(self, left: Sequence[str], waits: Mapping[str, Sequence[str]]) -> str:
+        way = [left[0]]
+        while way[-1] not in way[:-1]:
+            way.append(next(need for need in waits[way[-1]] if need in left))
+        return " needs ".join(map(self._name, way[way.index(way[-1]) :]))
+
+    def _name(self, place: str) -> str:
+        step = self.steps[place]
+        goal = self.goals.get(place)
+        return f'"{head(step.goal or (goal.description if goal is not None else step.keep), 60)}"'
+
+
+def _places(steps: Sequence[PlanStep]) -> list[tuple[str, PlanStep]]:
+    found: list[tuple[str, PlanStep]] = []
+    for number, step in enumerate(steps, 1):
+        found.append((str(number), step))
+        found += [(f"{number}.{n}", below) for n, below in enumerate(step.steps, 1)]
+    return found
+
+
+def _given(step: PlanStep, needs: tuple[str, ...], given: bool) -> tuple[str, ...] | None:
+    """Return what a step needs as it is recorded: None leaves a goal as it is, and new ones to their order."""
+    return needs if step.needs is not None or (given and not step.keep) else None

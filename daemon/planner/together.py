@@ -1,0 +1,113 @@
+"""Steps of a plan that sub-agents work on at the same time: the calls that start them, and what comes of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from daemon.loop.call_ids import goal_of_step, step_call_id
+from daemon.loop.offered import TASK, offered, serving
+from daemon.model.branches import SubagentMeta
+from daemon.model.goals import Goal
+from daemon.model.messages import Message, TextPart, ToolCallPart
+from daemon.plan.changes import MAX_SUMMARY, Change
+from daemon.plan.forest import ENDED
+from daemon.plan.tree import PlanTree
+from tools.cutting import head, short
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+
+WORKER = "general"
+"""The agent that does a step."""
+_REQUEST = 6_000
+_RESULT = 3_000
+"""Characters of the user's request, and of the result of an earlier step."""
+_NO_WORDS = "Done; the sub-agent said nothing about it."
+
+
+def can_share(session: Session) -> bool:
+    """Return whether sub-agents can do steps of the session's plan: it has the tool, and the agent is there."""
+    has_task = not session.foreign and any(tool.name == TASK for tool in offered(session))
+    return has_task and any(agent.name == WORKER for agent in serving(session))
+
+
+def step_calls(goal_ids: Iterable[str], session: Session) -> list[ToolCallPart]:
+    """Return the calls that have sub-agents work on these goals, all at once."""
+    state = session.state
+    goals = [state.plan.goals[goal_id] for goal_id in goal_ids]
+    request = _request(state.messages) or state.plan.mission
+    return [
+        ToolCallPart(
+            id=step_call_id(goal.id),
+            name=TASK,
+            input=json.dumps(
+                {
+                    "agent": WORKER,
+                    "prompt": _prompt(
+                        goal, goals, state.plan, request, list(state.children.subagents.values())
+                    ),
+                },
+                ensure_ascii=False,
+            ),
+        )
+        for goal in goals
+    ]
+
+
+def steps_in(messages: Sequence[Message]) -> tuple[str, ...]:
+    """Return the goals of the steps that sub-agents were started for since the model was told something last."""
+    for message in reversed(messages):
+        if found := tuple(goal for call in message.tool_calls() if (goal := goal_of_step(call.id))):
+            return found
+        if message.role == "user" and message.compaction() is None:
+            break
+    return ()
+
+
+def plan_step_done(tree: PlanTree, goal_id: str, answer: str) -> list[Change]:
+    """Return the changes that complete a goal with a sub-agent's answer; none when it has ended in the meantime."""
+    goal = tree.goals.get(goal_id)
+    if goal is None or tree.ended_root(goal_id) is not None or tree.next_open(goal_id) is not None:
+        return []
+    return tree.plan_done(short(answer.strip() or _NO_WORDS, MAX_SUMMARY), goal)
+
+
+def _prompt(
+    goal: Goal, goals: Sequence[Goal], tree: PlanTree, request: str, known: Sequence[SubagentMeta]
+) -> str:
+    parts = [
+        "You do one step of a plan. Do this step and nothing else of the plan.",
+        f"# The step\n{goal.description}" + (f"\n{goal.reason}" if goal.reason else ""),
+        f"# What the user asked for, of which this is a part\n{head(request, _REQUEST)}",
+    ]
+    chain = {above.id for above in tree.ancestors(goal.id)}
+    done = [one for one in tree.goals.values() if one.status == "completed" and one.id not in chain]
+    if results := [
+        _result(one) for one in done if not any(a.status in ENDED for a in tree.ancestors(one.id))
+    ]:
+        parts.append("# What came of the steps before\n" + "\n".join(results))
+    others = [f"- {one.description}" for one in goals if one.id != goal.id]
+    parts.append("# What others work on now, in the same folder: leave it to them\n" + "\n".join(others))
+    if earlier := [one for one in known if goal_of_step(one.tool_call_id) == goal.id]:
+        said = f" It said last: {head(earlier[-1].summary, _RESULT)}" if earlier[-1].summary else ""
+        parts.append(
+            "# This step was begun before\nA sub-agent stopped in the middle of it. Look how far it came, and do not "
+            f"do anything twice.{said}"
+        )
+    return "\n\n".join(parts)
+
+
+def _result(goal: Goal) -> str:
+    summary = head(" ".join((goal.summary or "").split()), _RESULT)
+    return f"- {goal.description}: {summary}" if summary else f"- {goal.description}"
+
+
+def _request(messages: Sequence[Message]) -> str:
+    """Return what the user said last."""
+    for message in reversed(messages):
+        texts = [part.text for part in message.content if isinstance(part, TextPart)]
+        if message.role == "user" and texts and message.compaction() is None:
+            return "\n".join(texts)
+    return ""

@@ -1,0 +1,200 @@
+"""What the steps of an answer need of each other: who is meant, in which order they stand, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daemon.plan.needs import misplaced, waits_for
+from daemon.plan.tree import PlanTree
+from daemon.planner.reading import BadPlan, read_plan
+from daemon.planner.revising import revised
+from tests.examples import examples
+from tests.fakes.goal_trees import by, grown
+from tests.fakes.plans import plan, step
+
+
+def planned(tree: PlanTree, *steps: Any, revise: bool = False) -> str:
+    """The tree with an answer in it: open goals in order, with what they need."""
+    revision = revised(tree, read_plan(plan(*steps)), revise=revise)
+    for change in revision.changes:
+        tree.apply(change)
+    return shown(tree)
+
+
+def shown(tree: PlanTree) -> str:
+    lines: list[str] = []
+    for goal_id in tree.numbers():
+        goal = tree.goals[goal_id]
+        if goal.status in ("pending", "in_progress"):
+            names = [tree.goals[need].description for need in goal.needs or () if need in tree.goals]
+            lines.append(
+                goal.description
+                + ("" if goal.needs is None else f"<{' '.join(names)}>")
+                + ("*" if goal.parallel else "")
+            )
+    return ", ".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (["A", "B"], "A, B"),
+        ([step("a", "A"), step("b", "B", "a", parallel=True)], "A<>, B<A>*"),
+        # in an order that keeps the needs, and else as they were given
+        ([step("a", "A", "c"), step("b", "B"), step("c", "C")], "B<>, C<>, A<C>"),
+        # one step that says what it needs speaks for all
+        (["A", {"goal": "B", "needs": [1]}, "C"], "A<>, B<A>, C<>"),
+        # by place, by words, as one text, under other names, as numbers
+        (["A", {"goal": "B", "needs": "1"}], "A<>, B<A>"),
+        (["A", {"goal": "B", "needs": "step 1"}], "A<>, B<A>"),
+        (["Look at it", {"goal": "B", "depends_on": ["look at it"]}], "Look at it<>, B<Look at it>"),
+        ([{"id": 7, "goal": "A"}, {"id": 8, "goal": "B", "needs": [7]}], "A<>, B<A>"),
+        ([{"id": "x", "goal": "A"}, "B", {"goal": "C", "needs": "x, 2"}], "A<>, B<>, C<A B>"),
+        ([{"goal": "A", "needs": None}, "B"], "A, B"),
+        # steps below others
+        (
+            [step("a", "A"), {"goal": "B", "needs": ["a"], "steps": [step("x", "b"), step("y", "c", "x")]}],
+            "A<>, B<A>, b<>, c<b>",
+        ),
+        ([{"goal": "A", "steps": [step("x", "a", "b")]}, step("b", "B")], "B<>, A<>, a<B>"),
+    ],
+)
+def test_who_is_needed(steps: list[Any], expected: str) -> None:
+    assert planned(PlanTree(), *steps) == expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ([step("a", "A", "a")], '"A" needs itself: leave that out.'),
+        (
+            [step("a", "A", "c"), step("b", "B", "a"), step("c", "C", "b")],
+            'in a circle: "A" needs "C" needs "B" needs "A".',
+        ),
+        ([step("a", "A"), step("b", "B", "x")], '"B" needs "x", and no step has that id. Ids: a, b.'),
+        ([step("a", "A"), step("A", "B")], 'Two steps have the id "A"'),
+        ([{"goal": "A", "id": "a", "steps": [step("x", "b", "a")]}], "one stands below the other"),
+        (
+            [{"goal": "A", "steps": [step("x", "b")]}, step("c", "C", "x")],
+            '"C" needs "b", which stands below another step',
+        ),
+        (
+            [{"goal": "A", "steps": [step("x", "a", "b")]}, {"goal": "B", "id": "b", "needs": [1]}],
+            'circle: "A" needs "B" needs "A"',
+        ),
+        ([{"goal": "A", "parallel": True, "steps": ["b", "c"]}], "is parallel and has steps below it"),
+        ([{"goal": "A", "needs": [{"id": "b"}]}, "B"], "something else than ids"),
+        (["A", {"goal": "B", "steps": ["b", {"goal": "c", "needs": [1]}]}], 'may be "A" or "b"'),
+    ],
+)
+def test_what_cannot_be_is_refused_and_the_plan_stays(steps: list[Any], words: str) -> None:
+    tree = grown("1, 2 x")
+    before = tree.snapshot()
+    with pytest.raises(BadPlan) as refused:
+        planned(tree, *steps)
+    assert words in str(refused.value)
+    assert tree.snapshot() == before
+
+
+# -- goals that the new plan keeps --
+
+
+def test_a_goal_that_is_kept_keeps_what_it_needs() -> None:
+    tree = PlanTree()
+    planned(tree, step("a", "A"), step("b", "B", "a"), step("c", "C", "b", parallel=True))
+    assert planned(tree, {"keep": "3"}, {"keep": "2"}, {"keep": "1"}, revise=True) == "A<>, B<A>, C<B>*"
+
+
+def test_what_is_left_out_is_needed_no_more() -> None:
+    tree = PlanTree()
+    planned(tree, step("a", "A"), step("b", "B", "a"), step("c", "C", "a", "b"))
+    assert planned(tree, {"keep": "1"}, {"keep": "3"}, revise=True) == "A<>, C<A>"
+
+
+def test_what_failed_is_needed_no_more_and_what_is_said_anew_counts() -> None:
+    tree = PlanTree()
+    planned(tree, step("a", "A"), step("b", "B", "a"), step("c", "C", "a"))
+    goal = tree.goals["1"]
+    for change in tree.plan_focus(goal):
+        tree.apply(change)
+    tree.apply_counts(tree.count("1", tokens=1, cost=0.0, tools=()))
+    for change in tree.plan_abandon("why", goal):
+        tree.apply(change)
+    answer = [step("n", "N"), {"keep": "1", "needs": ["n"]}, {"keep": "2"}]
+    assert planned(tree, *answer, revise=True) == "N<>, B<N>, C<>"
+
+
+def test_a_first_plan_cannot_leave_out_what_it_needs() -> None:
+    tree = grown("1, 2")
+    tree.goals["2"] = tree.goals["2"].model_copy(update={"needs": ["1"]})
+    with pytest.raises(BadPlan, match="needs goal 1 1, which the plan does not have"):
+        planned(tree, {"keep": "2"})
+    with pytest.raises(BadPlan, match="needs goal 1 1, which the plan does not have"):
+        planned(tree, step("a", "A", "g1"))
+
+
+def test_what_is_done_is_needed_no_more() -> None:
+    assert planned(grown("1 x, 2"), {"keep": "2", "needs": ["g1"]}, step("a", "A", "1 1")) == "2<>, A<>"
+
+
+def test_a_list_in_words_needs_nothing() -> None:
+    steps = read_plan("1. Look\n2. Build\n", any_list=True)
+    assert [step.needs for step in steps] == [None, None]
+
+
+# -- for any answer --
+
+_names = st.sampled_from("abcdefg")
+_steps = st.lists(
+    st.builds(
+        lambda name, needs, parallel, below: {
+            "id": name,
+            "goal": f"Do {name}",
+            **({} if needs is None else {"needs": needs}),
+            **({"parallel": True} if parallel else {}),
+            **({"steps": below} if below and not parallel else {}),
+        },
+        _names,
+        st.none() | st.lists(_names | st.sampled_from(["1", "2", "9", "g1"]), max_size=3),
+        st.booleans(),
+        st.lists(
+            st.builds(
+                lambda name, needs: {"goal": f"Part {name}", "needs": needs},
+                _names,
+                st.lists(_names, max_size=2),
+            ),
+            max_size=2,
+        ),
+    ),
+    max_size=7,
+)
+
+
+@settings(deadline=None, max_examples=examples(400))
+@given(_steps, st.booleans())
+def test_a_plan_that_is_taken_can_be_carried_out_to_its_end(
+    steps: list[dict[str, Any]], revise: bool
+) -> None:
+    tree = grown("1 x, 2, 3")
+    try:
+        revision = revised(tree, read_plan(json.dumps({"steps": steps}), most=50), revise=revise)
+    except BadPlan:
+        return
+    for change in revision.changes:
+        tree.apply(change)
+    assert misplaced(tree) == set()
+    wanted = [g for g in tree.goals.values() if g.status != "completed" and g.id not in revision.aside]
+    for _ in range(len(wanted)):
+        free = [g for g in wanted if not tree.next_open(g.id) and not waits_for(tree, tree.goals[g.id])]
+        free = [g for g in free if tree.goals[g.id].status in ("pending", "in_progress")]
+        if not free:
+            break
+        for change in tree.plan_done("done", tree.goals[free[0].id]):
+            tree.apply(change)
+    assert {tree.goals[g.id].status for g in wanted} <= {"completed"}
+    assert by(tree, "1") == "1"

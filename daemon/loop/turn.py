@@ -389,13 +389,15 @@ class Turn:
         goal_id = self._goal_of_call.pop(result.tool_call_id, self._goal_of_rest())
         if goal_id is not None and goal_id not in self._state.plan.goals:
             goal_id = self._state.plan.current_id  # the call itself took it out of the plan
+        took = self._times.end(result.tool_call_id)
         self._record.add(
             "tool",
             (result,),
             goal_id=goal_id,
             tool_call_id=result.tool_call_id,
             tokens=estimate_tokens(result.content),
-            duration_ms=self._times.end(result.tool_call_id),
+            duration_ms=took.duration_ms,
+            overlap_ms=took.overlap_ms,
         )
 
     def begun(self, call_id: str) -> bool:

@@ -338,6 +338,8 @@ class ExploreCompleted(_Event):
     explore_start_id: str
     explore_merge_id: str | None = None
     merge_summary: str
+    duration_ms: Count = 0
+    """From the start of the branches to the end of the last one; the call that waited for them does not count it."""
 
 
 class BranchSelected(_Event):

@@ -632,6 +632,8 @@ export interface ExploreCompleted {
   exploreStartId: string;
   exploreMergeId: string | null;
   mergeSummary: string;
+  /** From the start of the branches to the end of the last one; the call that waited for them does not count it. */
+  durationMs: Count;
 }
 
 /** The person does not choose: the model is to, or `none` of the branches is wanted. */
@@ -892,6 +894,8 @@ export interface GoalStats {
   totalTokens: Count;
   /** US dollars. */
   totalCost: Cost;
+  /** Time at work: answers of the model and calls of tools, without the time in between. */
+  durationMs: Count;
   /** Tool calls in short, e.g. `read → edit × 2`. */
   preview: string | null;
 }
@@ -1061,6 +1065,8 @@ export interface Message {
   model: string | null;
   usage: Usage | null;
   durationMs: Count | null;
+  /** The part of `duration_ms` that another call of the same answer, run at the same time, accounts for. */
+  overlapMs: Count | null;
 }
 
 /** A message is complete and stored. */

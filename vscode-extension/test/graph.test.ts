@@ -13,7 +13,7 @@ import { apply, fromLoad, type SessionState, type Update } from "../src/session/
 import { event, goal, loaded, message, session, text } from "./fakes/protocol";
 import { answers as chosen, env, EventEmitter, FakePanel, opened, panels, ran, shown as told, UIKind } from "./fakes/vscode";
 
-const STATS = { messageCount: 1, totalTokens: 10, totalCost: 0.5, preview: "read" };
+const STATS = { messageCount: 1, totalTokens: 10, totalCost: 0.5, durationMs: 1500, preview: "read" };
 
 function branch(id: string): BranchMeta {
   return { id, exploreStartId: "2", description: `Way ${id}`, status: "exploring", summary: null, cumulativeStats: { ...STATS, messageCount: 0 }, goalCount: 0, lastMessage: null, score: null, removed: false };

@@ -1,6 +1,6 @@
 // What is known of a watched trace, and what the frames of the WebSocket change in it (source: seed 000). No I/O.
 
-import { extendedPreview, NO_STATS } from "./goals.js";
+import { extendedPreview, NO_STATS, workedMs } from "./goals.js";
 
 /** @import { AffectedGoal, Branch, Changed, Frame, Goal, GoalTree, LiveState, Subagent, TraceDetail, TraceMeta } from "./shapes.js" */
 
@@ -157,6 +157,7 @@ const CHANGES = {
       message_count: before.message_count + 1,
       total_tokens: before.total_tokens + spent.tokens,
       total_cost: before.total_cost + (message?.cost ?? 0),
+      duration_ms: (before.duration_ms ?? 0) + workedMs(message),
       preview: extendedPreview(before.preview ?? null, message),
     };
     if (branch.goal_tree) affect(branch.goal_tree, affected_goals);

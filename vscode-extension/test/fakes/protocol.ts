@@ -19,7 +19,7 @@ import type {
 } from "../../src/protocol.gen";
 
 const TIME = "2026-01-01T00:00:00Z";
-export const NO_STATS: GoalStats = { messageCount: 0, totalTokens: 0, totalCost: 0, preview: null };
+export const NO_STATS: GoalStats = { messageCount: 0, totalTokens: 0, totalCost: 0, durationMs: 0, preview: null };
 
 export function session(over: Partial<SessionInfo> = {}): SessionInfo {
   return {
@@ -104,6 +104,7 @@ export function message(role: Role, sequence: number, content: Part[], over: Par
     model: null,
     usage: null,
     durationMs: null,
+    overlapMs: null,
     ...over,
   };
 }

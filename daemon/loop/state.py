@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
 from daemon.context.marks import Marks
+from daemon.context.prompt_record import with_prompt
 from daemon.context.tokens import stored_calibration
 from daemon.loop.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
 from daemon.loop.spending import Spending
@@ -39,12 +40,14 @@ from daemon.model.events import (
     QueueChanged,
     SessionCreated,
     SessionUpdated,
+    SystemPromptChanged,
     ToolStarted,
     TurnEnded,
     TurnStarted,
 )
 from daemon.model.messages import Message, NotePart, Part, ReasoningPart, TextPart, Usage, added
 from daemon.model.permissions import Mode, PermissionRequest, Rule
+from daemon.model.prompts import RecordedPrompt
 from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
 
@@ -81,6 +84,8 @@ class SessionState:
         """What the model is to be told with the next prompt."""
         self.marks = Marks(frozenset(trace.carried.pruned), trace.carried.history_before)
         """What of the past is no longer sent."""
+        self.system_prompt = trace.carried.system_prompt
+        """The system prompt that was recorded last."""
         self.calibration = stored_calibration(trace.carried.calibration)
         """Tokens that the provider counts for each one of our estimate."""
         self.budget = trace.carried.budget
@@ -166,6 +171,8 @@ class SessionState:
             self.trace = event.trace.model_copy(update=kept)
         elif isinstance(event, SessionUpdated):
             self._update(event.updates)
+        elif isinstance(event, SystemPromptChanged):
+            self.system_prompt = with_prompt(self.system_prompt, event)
         elif isinstance(event, BranchCompleted) and event.branch_id == branch_of(event.trace_id):
             self._end_branch(event)  # our own end: the main line has it, too
         elif (spent := self.children.apply(event)) is not None:
@@ -185,6 +192,7 @@ class SessionState:
         self.budget = None
         self.raised_limits = {}
         self.calibration = 1.0
+        self.system_prompt = RecordedPrompt()
         usage, cost = Usage(), 0.0
         for message in self.messages:
             usage = usage if message.usage is None else added(usage, message.usage)
@@ -205,6 +213,7 @@ class SessionState:
             pruned=tuple(sorted(self.marks.pruned)),
             history_before=self.marks.history_before,
             calibration=self.calibration,
+            system_prompt=self.system_prompt,
             budget=self.budget,
             raised_limits=self.raised_limits,
             notes=self.notes,

@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
-from daemon.context.prompt import UNTRUSTED
+from daemon.context.prompt import UNTRUSTED, Layer
+from daemon.context.prompt_record import changed_prompt
 from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
 from daemon.loop import written_calls
 from daemon.loop.assembly import Assembly
@@ -97,6 +98,8 @@ class Turn:
         self._estimated = 0
         self._asked_for = 0
         """Tokens that the last request allowed for the answer."""
+        self._recorded: Sequence[Layer] | None = None
+        """The layers of the system prompt that this turn has recorded."""
         self._seen: PlanTree | None = None
         """The plan as the model was asked last: the numbers that it gives are those of this plan."""
         from daemon.planner.driver import Driver  # with the tools, see Daemon.load_tools
@@ -268,9 +271,20 @@ class Turn:
         self._estimated = self._assembly.estimate(window)
         self._asked_for = request.max_tokens
         self._assembly.publish(window)
+        self._record_prompt()
         self._seen = self._state.plan.copy()
         stream = self._services.models.stream(self._model, request)
         return unique_call_ids(stream, self._state.call_ids.__contains__)
+
+    def _record_prompt(self) -> None:
+        """Record the system prompt when it is another one than before."""
+        layers = self._assembly.layers
+        if layers is self._recorded:
+            return
+        event = changed_prompt(layers, self._state.system_prompt, self._id, self._services.now())
+        if event is not None:
+            self._session.emit(event)
+        self._recorded = layers
 
     # -- StepHost --
 

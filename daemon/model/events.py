@@ -16,6 +16,7 @@ from daemon.model.branches import BranchMeta, BranchStatus, Choice, Score, Subag
 from daemon.model.goals import Goal, GoalStats, GoalStatus
 from daemon.model.messages import Message, Part, Role, StopReason, Usage
 from daemon.model.permissions import Grant, PermissionRequest, QuestionAnswer, Reply, Scope
+from daemon.model.prompts import PromptLayer
 from daemon.model.traces import BranchTrace, QueuedPrompt, Trace, TraceStatus
 
 
@@ -48,6 +49,16 @@ class AffectedGoal(Model):
     summary: str | None = None
     self_stats: GoalStats | None = None
     cumulative_stats: GoalStats | None = None
+
+
+class SystemPromptChanged(_Event):
+    """The requests that follow have this system prompt: the first one of the session, or another one than before."""
+
+    event: Literal["system_prompt_changed"] = "system_prompt_changed"
+    sha256: str
+    """Of the names and hashes of its layers."""
+    layers: tuple[PromptLayer, ...]
+    """In the order in which the model reads them. A plan that stands in the system prompt is not among them."""
 
 
 class MessageAdded(_Event):
@@ -378,6 +389,7 @@ class SubagentCompleted(_Event):
 Event = Annotated[
     SessionCreated
     | SessionUpdated
+    | SystemPromptChanged
     | MessageAdded
     | MessagePartAdded
     | MessageTextAdded

@@ -25,6 +25,7 @@ export type Count = number;
 export type Event =
   | SessionCreated
   | SessionUpdated
+  | SystemPromptChanged
   | MessageAdded
   | MessagePartAdded
   | MessageTextAdded
@@ -372,6 +373,7 @@ export interface Carried {
   pruned: number[];
   /** Marks on the context, see ContextMarked. */
   historyBefore: Count;
+  systemPrompt: RecordedPrompt;
   /** Tokens that the provider counts for each one of our estimate. */
   calibration: number;
   /** The limits of this session, when they are not those of the settings. */
@@ -1366,6 +1368,16 @@ export interface PlanReplanResult {
   detail: string;
 }
 
+/** A layer of a system prompt. */
+export interface PromptLayer {
+  /** `agent`, `provider`, `environment`, `project`, `instructions <path>`, `hooks`, … */
+  name: string;
+  /** Of its text without secrets. */
+  sha256: string;
+  /** None: an earlier event of the same record has it. */
+  text: string | null;
+}
+
 /** One that was deleted, or would be. */
 export interface PrunedTrace {
   traceId: string;
@@ -1458,6 +1470,14 @@ export interface RebuiltSession {
   problems: string[];
   /** It could not be rebuilt. */
   failed: boolean;
+}
+
+/** The part of a record that tells whether the system prompt has changed. */
+export interface RecordedPrompt {
+  /** Of the prompt that was recorded last; empty when none was, as in traces of older versions. */
+  sha256: string;
+  /** Hashes of the layers whose texts the record has. */
+  layers: string[];
 }
 
 /** One file that the person took back to an earlier content, or forward again. */
@@ -1751,6 +1771,19 @@ export interface SubtaskPart {
   type: "subtask";
   agent: string;
   prompt: string;
+}
+
+/** The requests that follow have this system prompt: the first one of the session, or another one than before. */
+export interface SystemPromptChanged {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "system_prompt_changed";
+  /** Of the names and hashes of its layers. */
+  sha256: string;
+  /** In the order in which the model reads them. A plan that stands in the system prompt is not among them. */
+  layers: PromptLayer[];
 }
 
 /** Plain text (markdown from the model). */

@@ -76,6 +76,7 @@ async def test_events_come_in_order_and_name_the_session(tmp_path: Path) -> None
             "session_updated",
             "turn_started",
             "message_added",
+            "system_prompt_changed",
             "message_part_added",
             "message_added",
             "session_updated",

@@ -51,7 +51,7 @@ from daemon.model.prompts import RecordedPrompt
 from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
 
-_NAMES = ("title", "summary", "model", "agent")
+_NAMES = ("title", "titled_by", "summary", "summarized_by", "model", "agent")
 """What events change of the metadata; its numbers are counted, and its id and place never change."""
 
 
@@ -171,6 +171,7 @@ class SessionState:
             self.trace = event.trace.model_copy(update=kept)
         elif isinstance(event, SessionUpdated):
             self._update(event.updates)
+            self._spend(event.usage or Usage(), event.cost or 0.0)
         elif isinstance(event, SystemPromptChanged):
             self.system_prompt = with_prompt(self.system_prompt, event)
         elif isinstance(event, BranchCompleted) and event.branch_id == branch_of(event.trace_id):
@@ -178,9 +179,7 @@ class SessionState:
         elif (spent := self.children.apply(event)) is not None:
             usage, cost = spent
             self.spending.add_child(event, spent, self.messages, self.plan, self.children)
-            self.trace = self.trace.model_copy(
-                update={"usage": added(self.trace.usage, usage), "total_cost": self.trace.total_cost + cost}
-            )
+            self._spend(usage, cost)
         self.trace = self.trace.model_copy(update={"last_event_id": event.event_id, "updated_at": event.time})
 
     def disown(self) -> None:
@@ -333,9 +332,17 @@ class SessionState:
         if isinstance(mission, str):
             self.plan.mission = mission
         names = {name: value for name in _NAMES if isinstance(value := updates.get(name), str)}
+        for name, by in (("title", "titled_by"), ("summary", "summarized_by")):
+            if name in names:
+                names.setdefault(by, "")
         if updates.get("model", "") is None:
             self.trace = self.trace.model_copy(update={"model": None})
         self.trace = self.trace.model_copy(update=names)
+
+    def _spend(self, usage: Usage, cost: float) -> None:
+        if usage.total or cost:
+            spent = {"usage": added(self.trace.usage, usage), "total_cost": self.trace.total_cost + cost}
+            self.trace = self.trace.model_copy(update=spent)
 
     def _end_branch(self, event: BranchCompleted) -> None:
         ended = {

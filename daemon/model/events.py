@@ -39,6 +39,12 @@ class SessionUpdated(_Event):
 
     event: Literal["session_updated"] = "session_updated"
     updates: dict[str, Any]
+    usage: Usage | None = None
+    """Of the request to a model that wrote the title or the summary; None when no model was asked."""
+    cost: Cost | None = None
+    """US dollars."""
+    model: str | None = None
+    duration_ms: Count | None = None
 
 
 class AffectedGoal(Model):

@@ -97,7 +97,11 @@ class Trace(Model):
     trace_id: str
     format: int = FORMAT
     title: str = ""
+    titled_by: str = ""
+    """``prompt``: cut from the first prompt, or given by a hand-over; ``model``, ``user``; empty: not known."""
     summary: str = ""
+    summarized_by: str = ""
+    """``model``, or empty: the last words of the agent."""
     workspace: str
     agent: str = "build"
     model: str | None = None

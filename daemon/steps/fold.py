@@ -28,6 +28,7 @@ from daemon.model.events import (
     MessageAdded,
     ModelRetry,
     SessionCreated,
+    SessionUpdated,
     SubagentCompleted,
     SubagentStarted,
     ToolStarted,
@@ -46,6 +47,7 @@ from daemon.steps.ids import (
     action_step_id,
     evaluation_step_id,
     goal_step_id,
+    naming_step_id,
     result_step_id,
     retry_step_id,
     said_step_id,
@@ -57,6 +59,7 @@ from daemon.steps.inference import (
     failed_request,
     goal_data,
     goal_status,
+    named_session,
     result_data,
     result_description,
     said,
@@ -142,6 +145,9 @@ class StepFold:
             self._workspace = event.trace.workspace
             if isinstance(event.trace, BranchTrace):
                 self._inherited = event.trace.inherited
+        elif isinstance(event, SessionUpdated) and event.usage is not None:
+            step_id = self._free(naming_step_id(event.event_id))
+            self._add(step_id, "action", None, event.time, named_session(event, event.usage))
         elif isinstance(event, SubagentStarted):
             self._note_subagent(event)
         elif isinstance(event, SubagentCompleted):

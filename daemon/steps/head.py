@@ -69,6 +69,7 @@ class TraceHead:
             self.created_at = event.trace.created_at
         elif isinstance(event, SessionUpdated):
             self._update(event.updates)
+            self._spend(event.usage.total if event.usage else 0, event.cost or 0.0)
         elif isinstance(event, SystemPromptChanged):
             self.prompts.apply(event)
         elif isinstance(event, MessageAdded):

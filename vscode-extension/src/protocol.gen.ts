@@ -320,7 +320,11 @@ export interface BranchTrace {
   traceId: string;
   format: number;
   title: string;
+  /** `prompt`: cut from the first prompt, or given by a hand-over; `model`, `user`; empty: not known. */
+  titledBy: string;
   summary: string;
+  /** `model`, or empty: the last words of the agent. */
+  summarizedBy: string;
   workspace: string;
   agent: string;
   model: string | null;
@@ -1703,6 +1707,12 @@ export interface SessionUpdated {
   time: string;
   event: "session_updated";
   updates: Record<string, unknown>;
+  /** Of the request to a model that wrote the title or the summary; None when no model was asked. */
+  usage: Usage | null;
+  /** US dollars. */
+  cost: Cost | null;
+  model: string | null;
+  durationMs: Count | null;
 }
 
 /** A grant as it is kept. */
@@ -1829,7 +1839,11 @@ export interface Trace {
   traceId: string;
   format: number;
   title: string;
+  /** `prompt`: cut from the first prompt, or given by a hand-over; `model`, `user`; empty: not known. */
+  titledBy: string;
   summary: string;
+  /** `model`, or empty: the last words of the agent. */
+  summarizedBy: string;
   workspace: string;
   agent: string;
   model: string | null;

@@ -101,7 +101,9 @@ const CHANGES = {
     changed.trace = true;
     changed.message = { branch_id: message?.branch_id ?? null, goal_id: message?.goal_id ?? null };
   },
-  session_updated(state, { updates }, changed) {
+  session_updated(state, { updates, usage, cost }, changed) {
+    // A small model wrote the title or the summary.
+    spend(state.trace, spentBy({ usage, cost }));
     for (const name of /** @type {const} */ (["title", "summary", "model", "agent", "mode"])) {
       if (updates && name in updates) /** @type {any} */ (state.trace)[name] = updates[name];
     }

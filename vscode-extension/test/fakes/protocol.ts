@@ -195,6 +195,9 @@ type Kind = Event["event"];
 type Of<K extends Kind> = Extract<Event, { event: K }>;
 
 /** An event with its id; the rest as given. */
+/** No model was asked for the title or summary that a `session_updated` brings. */
+export const UNPAID = { usage: null, cost: null, model: null, durationMs: null };
+
 export function event<K extends Kind>(eventId: number, kind: K, rest: Omit<Of<K>, "event" | "eventId" | "traceId" | "time">): {
   event: Of<K>;
 } {

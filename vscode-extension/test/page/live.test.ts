@@ -148,7 +148,8 @@ test("totals are those of the API: all that was sent and received, also by branc
     { event: "branch_completed", event_id: 14, branch_id: "B", status: "completed", usage: usage(50), cost: 0.5 },
     // It was heard from the middle on: what else it took is not known here.
     { event: "branch_completed", event_id: 15, branch_id: "A", status: "completed", usage: usage(900), cost: 9 },
-    { event: "subagent_completed", event_id: 16, subagent: { id: "s1", agent: "explore", prompt: "p", status: "completed", usage: usage(20), cost: 0.25 } },
+    { event: "session_updated", event_id: 17, updates: { title: "T" }, usage: usage(7), cost: 0.5 },
+    { event: "subagent_completed", event_id: 18, subagent: { id: "s1", agent: "explore", prompt: "p", status: "completed", usage: usage(20), cost: 0.25 } },
   );
-  assert.deepEqual([state.trace.total_messages, state.trace.total_tokens, state.trace.total_cost], [1, 175, 1.25]);
+  assert.deepEqual([state.trace.total_messages, state.trace.total_tokens, state.trace.total_cost], [1, 182, 1.75]);
 });

@@ -25,6 +25,11 @@ def trace_commands(commands: _Commands) -> None:
     _one(show)
     _branch(show)
     show.add_argument("--full", action="store_true", help="texts in full, not a line of each")
+    show.add_argument(
+        "--system-prompt",
+        action="store_true",
+        help="the system prompts that were in force, instead of the steps",
+    )
 
     dump = actions.add_parser("dump", help="the steps in full, as text, Markdown or JSON")
     _one(dump)

@@ -87,7 +87,8 @@ class Settings(BaseModel):
         default_factory=dict[str, str],
         description='A model for each agent, as provider/model: {"init": "anthropic/claude-opus-5-5", "compaction": '
         '"anthropic/claude-haiku-5-5"}. Goes before the model in an agent\'s file; a model chosen for the session goes '
-        "before both.",
+        "before both. `title` names the model that writes titles and summaries of sessions; without it they are cut "
+        "from what was said.",
     )
     permission: dict[str, Action | dict[str, Action]] | list[dict[str, str]] | None = Field(
         default=None,

@@ -98,7 +98,11 @@ class ContextRequests:
         # Else both would be named after the hand-over's first words.
         self._core.update_session(
             session,
-            {"title": head(f"{params.agent}: {state.trace.title}", 200), "mission": state.plan.mission},
+            {
+                "title": head(f"{params.agent}: {state.trace.title}", 200),
+                "titled_by": "prompt",
+                "mission": state.plan.mission,
+            },
         )
         session.begin_with(text)
         # Under this client's settings and keys, as a new session is.

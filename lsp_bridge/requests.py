@@ -296,6 +296,7 @@ class Requests:
             updates["mode"] = params.mode
         if params.title is not None:
             updates["title"] = head(" ".join(params.title.split()), 200)
+            updates["titled_by"] = "user"
         if params.model is not None:
             if params.model:
                 check_model(params.model)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ from daemon.model.events import (
     GoalUpdated,
 )
 from daemon.model.meters import Metered
+from daemon.permission.service import CallPermission, Waited
 from daemon.plan.changes import one_line
 from daemon.plan.exploring import (
     is_given_up,
@@ -41,6 +43,7 @@ from daemon.plan.exploring import (
     plan_exploration,
     plan_explored,
     plan_given_up,
+    plan_timed,
 )
 from daemon.plan.tree import Change, PlanError
 from daemon.store.base import StoreError
@@ -76,7 +79,8 @@ class SessionExplorer:
         session = self._session
         if session.parent is not None:
             raise ToolError("A branch or a sub-agent cannot explore: work on your own direction.")
-        exploration = Exploration(session, self._call_id, self._runner)
+        waited = self._permission.waited if isinstance(self._permission, CallPermission) else Waited()
+        exploration = Exploration(session, self._call_id, self._runner, waited)
         return await exploration.run(directions, background)
 
     async def select(self, choice: Sequence[str]) -> Told:
@@ -87,12 +91,15 @@ class SessionExplorer:
 class Exploration:
     """One exploration, from its goal to what the main line is told of it. Implements BranchHost."""
 
-    def __init__(self, session: Session, call_id: str, runner: BranchRunner) -> None:
+    def __init__(self, session: Session, call_id: str, runner: BranchRunner, waited: Waited) -> None:
+        """``waited``: of the call; the time of the branches is added to it."""
         self._session = session
         self._call_id = call_id
         self._runner = runner
         self._record = Recorder(session)
+        self._waited = waited
         self._start_id = ""
+        self._took_ms = 0
         self._copies: WorkingCopies | None = None
         self._test: asyncio.Task[Agreed] | None = None
         """Whether the branches may be tested: asked while they work, so that a slow answer delays none of them."""
@@ -110,9 +117,14 @@ class Exploration:
             tasks = branch_tasks(session, directions, background, base)
             self._begin(tasks)
             session.services.bus.subscribe(session.session_id, self._heard)
+            began = time.monotonic()
             try:
                 canceled = await self._work(tasks)
             finally:
+                # Time of the branches' goal, and no longer of the call that waited for them.
+                seconds = time.monotonic() - began
+                self._waited.seconds += seconds
+                self._took_ms = int(seconds * 1000)
                 session.services.bus.unsubscribe(self._heard)
                 withdrawn_late = await self._withdraw()
         finally:
@@ -336,6 +348,7 @@ class Exploration:
 
     def _completed(self, text: str) -> None:
         session = self._session
+        self._change(plan_timed(session.state.plan, self._start_id, self._took_ms))
         merge = merge_of(session.state.plan, self._start_id)
         session.emit(
             ExploreCompleted(
@@ -344,6 +357,7 @@ class Exploration:
                 explore_start_id=self._start_id,
                 explore_merge_id=merge.id if merge is not None else None,
                 merge_summary=text,
+                duration_ms=self._took_ms,
             )
         )
 

@@ -23,7 +23,14 @@ from daemon.model.messages import Usage
 from daemon.model.traces import BranchTrace
 from daemon.model.words import cut_line
 from daemon.plan.counting import with_message
-from daemon.plan.exploring import is_given_up, merge_of, plan_counted, plan_explored, plan_given_up
+from daemon.plan.exploring import (
+    is_given_up,
+    merge_of,
+    plan_counted,
+    plan_explored,
+    plan_given_up,
+    plan_timed,
+)
 from daemon.store.ids import parent_of
 
 if TYPE_CHECKING:
@@ -136,6 +143,11 @@ def _end(session: Session, start: Goal, *, whole: bool) -> None:
 
 
 def _completed(session: Session, start_id: str, text: str) -> None:
+    # Nobody measured until when they were at work: at least for as long as the one that worked longest.
+    branches = session.state.children.of(start_id)
+    took_ms = max((branch.cumulative_stats.duration_ms for branch in branches), default=0)
+    for change in plan_timed(session.state.plan, start_id, took_ms):
+        Recorder(session).goal(change)
     merge = merge_of(session.state.plan, start_id)
     session.emit(
         ExploreCompleted(
@@ -144,6 +156,7 @@ def _completed(session: Session, start_id: str, text: str) -> None:
             explore_start_id=start_id,
             explore_merge_id=merge.id if merge is not None else None,
             merge_summary=text,
+            duration_ms=took_ms,
         )
     )
 

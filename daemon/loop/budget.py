@@ -71,6 +71,11 @@ def _reached(session: LiveSession) -> Overspent | None:
     )
 
 
+def is_spent(session: LiveSession) -> bool:
+    """Whether a limit of the session is reached."""
+    return _reached(session.root) is not None
+
+
 async def keep_budget(session: LiveSession) -> str:
     """Ask the person when a limit is reached; returns why the run has to stop, or "" when it may go on.
 

@@ -1,33 +1,55 @@
-"""How long each call of a tool ran: from its start to its result, without the time in which the person was asked."""
+"""How long each call of a tool ran: from its start to its result, without the time in which it waited for others."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from daemon.permission.service import Waited
 
 
+@dataclass(frozen=True, slots=True)
+class CallTime:
+    """The time of one call, in milliseconds; None of a call that was not run."""
+
+    duration_ms: int | None = None
+    overlap_ms: int | None = None
+    """The part of it that calls which ran at the same time account for; None when nothing ran beside it."""
+
+
 @dataclass(slots=True)
 class CallTimes:
-    """Of the calls of one turn, by their ids."""
+    """The times of the calls of one turn, by their ids.
 
+    Calls that run at the same time all begin before the first of them ends. Together they take as long as the longest
+    of them, not their sum.
+    """
+
+    now: Callable[[], float] = time.monotonic
     _began: dict[str, float] = field(default_factory=dict[str, float])
     _waited: dict[str, Waited] = field(default_factory=dict[str, Waited])
+    _counted_ms: int = 0
+    """The time of the calls that ran beside those that still run."""
 
     def asks(self, call_id: str, waited: Waited) -> None:
-        """A call is about to run; ``waited`` will say how long it waited for answers."""
+        """A call is about to run; ``waited`` will say how long it waited."""
         self._waited[call_id] = waited
 
     def begin(self, call_id: str) -> float:
         """A call is run; returns the time."""
-        self._began[call_id] = time.monotonic()
+        if not self._began:
+            self._counted_ms = 0
+        self._began[call_id] = self.now()
         return self._began[call_id]
 
-    def end(self, call_id: str) -> int | None:
-        """Milliseconds that a call took; None of one that was not run."""
+    def end(self, call_id: str) -> CallTime:
+        """Return the time of a call that has ended."""
         waited, began = self._waited.pop(call_id, None), self._began.pop(call_id, None)
         if began is None:
-            return None
-        ran = time.monotonic() - began - (waited.seconds if waited is not None else 0.0)
-        return max(0, int(ran * 1000))
+            return CallTime()
+        ran = self.now() - began - (waited.seconds if waited is not None else 0.0)
+        duration_ms = max(0, int(ran * 1000))
+        overlap_ms = min(duration_ms, self._counted_ms)
+        self._counted_ms = max(self._counted_ms, duration_ms)
+        return CallTime(duration_ms, overlap_ms or None)

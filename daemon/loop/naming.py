@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from daemon.model.messages import Message
@@ -9,6 +10,10 @@ from daemon.model.traces import Trace
 from daemon.model.words import cut_line
 from daemon.plan.tree import PlanTree
 from tools.cutting import head
+
+_LABEL = re.compile(r"^(?:title|summary|标题|摘要)\s*[:：]", re.IGNORECASE)
+_MARKS = " \t#*_`\"'“”„‘’«»「」『』《》"
+"""Quotes and marks of Markdown that a model may put around its answer."""
 
 TITLE_LENGTH = 60
 SUMMARY_LENGTH = 200
@@ -21,9 +26,17 @@ def names_after(prompt: str, trace: Trace, plan: PlanTree) -> dict[str, str]:
     names: dict[str, str] = {}
     if not trace.title:
         names["title"] = cut_line(prompt, TITLE_LENGTH) or "Untitled"
+        names["titled_by"] = "prompt"
     if not plan.mission:
         names["mission"] = head(prompt.strip(), MISSION_LENGTH)
     return names
+
+
+def plain_line(answer: str, length: int) -> str:
+    """Return a model's answer as one line of at most ``length`` characters, without quotes and Markdown."""
+    line = next((line for line in answer.splitlines() if line.strip()), "")
+    line = _LABEL.sub("", line.strip(_MARKS))
+    return cut_line(line.strip(_MARKS), length)
 
 
 def summary_of(messages: Sequence[Message]) -> str:

@@ -12,7 +12,7 @@ from daemon.model.branches import SubagentMeta
 from daemon.model.events import MessageAdded, SubagentCompleted
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, Part, Role, Usage, describe
-from daemon.plan.counting import tokens_of, tools_of
+from daemon.plan.counting import tokens_of, tools_of, worked_ms
 from daemon.plan.exploring import plan_counted
 from daemon.plan.tree import Change
 from daemon.store.base import StoreError
@@ -54,6 +54,7 @@ class Recorder:
         usage: Usage | None = None,
         model: str | None = None,
         duration_ms: int | None = None,
+        overlap_ms: int | None = None,
     ) -> Message:
         """Store a complete message, with what it adds to its goal's numbers. Raises StoreError.
 
@@ -78,12 +79,14 @@ class Recorder:
             model=model,
             usage=usage,
             duration_ms=duration_ms,
+            overlap_ms=overlap_ms,
         )
         affected = self._state.plan.count(
             goal_id,
             tokens=tokens_of(message),
             cost=cost or 0.0,
             tools=tools_of(message),
+            duration_ms=worked_ms(message),
         )
         self._session.emit(
             MessageAdded(

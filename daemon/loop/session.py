@@ -15,7 +15,8 @@ from daemon.hooks.session import SessionHooks
 from daemon.loop.assembly import Assembly
 from daemon.loop.compacting import Compacted, Compactor
 from daemon.loop.live import Left, LiveSession
-from daemon.loop.naming import names_after, summary_of
+from daemon.loop.namer import Namer
+from daemon.loop.naming import names_after
 from daemon.loop.queue import PromptQueue, TurnResult, Waiting
 from daemon.loop.recording import Recorder
 from daemon.loop.recovery import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
@@ -73,6 +74,7 @@ class Session(LiveSession):
                 path, services.workspace, lambda name: self.rules.decide("read", name).action
             ),
         )
+        self._namer = Namer(self)
         self._queue = PromptQueue()
         self._worker: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[tuple[StopReason, str]] | None = None
@@ -224,6 +226,7 @@ class Session(LiveSession):
         """Cancel what runs, drop what waits, and write the last snapshot."""
         self._queue.clear("Goalwright was stopped.")
         self._closing = True
+        await self._namer.close()
         if self._compaction is not None:
             self._compaction.cancel()
             await asyncio.wait({self._compaction}, timeout=10)
@@ -398,6 +401,7 @@ class Session(LiveSession):
         prompt = waiting.prompt
         if names := names_after(prompt.text, self.state.trace, self.state.plan):
             self.emit(SessionUpdated(trace_id=self.session_id, time=self.services.now(), updates=names))
+        self._namer.begun(prompt.text)
         if self.state.turn is None:
             self._started(prompt)
         turn.begin(prompt.text, prompt.attachments, context)
@@ -419,7 +423,7 @@ class Session(LiveSession):
 
     def _finish(self, prompt_id: str, stop: StopReason, detail: str) -> None:
         now = self.services.now()
-        summary = summary_of(self.state.messages)
+        summary = self._namer.summary()
         if summary and summary != self.state.trace.summary:
             self.emit(SessionUpdated(trace_id=self.session_id, time=now, updates={"summary": summary}))
         self.emit(
@@ -428,5 +432,6 @@ class Session(LiveSession):
             )
         )
         self.completed()
+        self._namer.ended()
         Assembly(self).publish()
         self.snapshot()

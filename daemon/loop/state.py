@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from daemon.context.instructions import UNTRUSTED_KEY, instructions_of
 from daemon.context.marks import Marks
+from daemon.context.prompt_record import with_prompt
 from daemon.context.tokens import stored_calibration
 from daemon.loop.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
 from daemon.loop.spending import Spending
@@ -40,16 +41,18 @@ from daemon.model.events import (
     QueueChanged,
     SessionCreated,
     SessionUpdated,
+    SystemPromptChanged,
     ToolStarted,
     TurnEnded,
     TurnStarted,
 )
 from daemon.model.messages import Message, NotePart, Part, ReasoningPart, TextPart, Usage, added
 from daemon.model.permissions import Mode, PermissionRequest, Rule
+from daemon.model.prompts import RecordedPrompt
 from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
 
-_NAMES = ("title", "summary", "model", "agent")
+_NAMES = ("title", "titled_by", "summary", "summarized_by", "model", "agent")
 """What events change of the metadata; its numbers are counted, and its id and place never change."""
 
 
@@ -90,6 +93,8 @@ class SessionState:
         """What the model is to be told with the next prompt."""
         self.marks = Marks(frozenset(trace.carried.pruned), trace.carried.history_before)
         """What of the past is no longer sent."""
+        self.system_prompt = trace.carried.system_prompt
+        """The system prompt that was recorded last."""
         self.calibration = stored_calibration(trace.carried.calibration)
         """Tokens that the provider counts for each one of our estimate."""
         self.budget = trace.carried.budget
@@ -175,14 +180,15 @@ class SessionState:
             self.trace = event.trace.model_copy(update=kept)
         elif isinstance(event, SessionUpdated):
             self._update(event.updates)
+            self._spend(event.usage or Usage(), event.cost or 0.0)
+        elif isinstance(event, SystemPromptChanged):
+            self.system_prompt = with_prompt(self.system_prompt, event)
         elif isinstance(event, BranchCompleted) and event.branch_id == branch_of(event.trace_id):
             self._end_branch(event)  # our own end: the main line has it, too
         elif (spent := self.children.apply(event)) is not None:
             usage, cost = spent
             self.spending.add_child(event, spent, self.messages, self.plan, self.children)
-            self.trace = self.trace.model_copy(
-                update={"usage": added(self.trace.usage, usage), "total_cost": self.trace.total_cost + cost}
-            )
+            self._spend(usage, cost)
         self.trace = self.trace.model_copy(update={"last_event_id": event.event_id, "updated_at": event.time})
 
     def disown(self) -> None:
@@ -194,6 +200,7 @@ class SessionState:
         self.budget = None
         self.raised_limits = {}
         self.calibration = 1.0
+        self.system_prompt = RecordedPrompt()
         usage, cost = Usage(), 0.0
         for message in self.messages:
             usage = usage if message.usage is None else added(usage, message.usage)
@@ -214,6 +221,7 @@ class SessionState:
             pruned=tuple(sorted(self.marks.pruned)),
             history_before=self.marks.history_before,
             calibration=self.calibration,
+            system_prompt=self.system_prompt,
             budget=self.budget,
             raised_limits=self.raised_limits,
             notes=self.notes,
@@ -344,9 +352,17 @@ class SessionState:
         if isinstance(mission, str):
             self.plan.mission = mission
         names = {name: value for name in _NAMES if isinstance(value := updates.get(name), str)}
+        for name, by in (("title", "titled_by"), ("summary", "summarized_by")):
+            if name in names:
+                names.setdefault(by, "")
         if updates.get("model", "") is None:
             self.trace = self.trace.model_copy(update={"model": None})
         self.trace = self.trace.model_copy(update=names)
+
+    def _spend(self, usage: Usage, cost: float) -> None:
+        if usage.total or cost:
+            spent = {"usage": added(self.trace.usage, usage), "total_cost": self.trace.total_cost + cost}
+            self.trace = self.trace.model_copy(update=spent)
 
     def _end_branch(self, event: BranchCompleted) -> None:
         ended = {

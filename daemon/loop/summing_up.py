@@ -7,7 +7,7 @@ used is asked for once more, then the step history of seed 003 stands in for it.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,15 @@ from daemon.context.tokens import estimate_tokens
 from daemon.context.windowing.notes import GO_ON
 from daemon.model.events import ModelRetry
 from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage, added
-from daemon.provider.base import Complete, ModelRequest, PromptMessage, ProviderError, Retry, SystemBlock
+from daemon.provider.base import (
+    Complete,
+    ModelRequest,
+    PromptMessage,
+    ProviderError,
+    Retry,
+    SystemBlock,
+    answered,
+)
 
 if TYPE_CHECKING:
     from daemon.loop.assembly import Assembly
@@ -186,29 +194,23 @@ class SummingUp:
     async def _call(self, request: ModelRequest) -> str:
         """One call, to its end; its text, or what it thought when it said nothing else."""
         session = self._session
-        stream = session.services.models.stream(self._model, request)
-        try:
-            async for event in stream:
-                if isinstance(event, Retry):
-                    session.emit(
-                        ModelRetry(
-                            trace_id=session.session_id,
-                            time=session.services.now(),
-                            attempt=event.attempt,
-                            delay_s=event.delay_s,
-                            reason=event.reason,
-                        )
-                    )
-                elif isinstance(event, Complete):
-                    self._count(event)
-                    texts = [part.text for part in event.parts if isinstance(part, TextPart)]
-                    thoughts = [part.text for part in event.parts if isinstance(part, ReasoningPart)]
-                    return "\n".join(texts).strip() or "\n".join(thoughts)
-        finally:
-            # The HTTP request must not outlive a turn that is canceled.
-            if isinstance(stream, AsyncGenerator):
-                await stream.aclose()
-        raise ProviderError("malformed", "The model's answer ended before it was complete.")
+
+        def retrying(retry: Retry) -> None:
+            session.emit(
+                ModelRetry(
+                    trace_id=session.session_id,
+                    time=session.services.now(),
+                    attempt=retry.attempt,
+                    delay_s=retry.delay_s,
+                    reason=retry.reason,
+                )
+            )
+
+        complete = await answered(session.services.models.stream(self._model, request), retrying)
+        self._count(complete)
+        texts = [part.text for part in complete.parts if isinstance(part, TextPart)]
+        thoughts = [part.text for part in complete.parts if isinstance(part, ReasoningPart)]
+        return "\n".join(texts).strip() or "\n".join(thoughts)
 
     def _count(self, complete: Complete) -> None:
         spent = self._spent

@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
-from daemon.context.prompt import UNTRUSTED
+from daemon.context.prompt import UNTRUSTED, Layer
+from daemon.context.prompt_record import changed_prompt
 from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
 from daemon.loop import written_calls
 from daemon.loop.assembly import Assembly
@@ -97,6 +98,8 @@ class Turn:
         self._estimated = 0
         self._asked_for = 0
         """Tokens that the last request allowed for the answer."""
+        self._recorded: Sequence[Layer] | None = None
+        """The layers of the system prompt that this turn has recorded."""
         self._seen: PlanTree | None = None
         """The plan as the model was asked last: the numbers that it gives are those of this plan."""
         from daemon.planner.driver import Driver  # with the tools, see Daemon.load_tools
@@ -272,9 +275,20 @@ class Turn:
         self._estimated = self._assembly.estimate(window)
         self._asked_for = request.max_tokens
         self._assembly.publish(window)
+        self._record_prompt()
         self._seen = self._state.plan.copy()
         stream = self._services.models.stream(self._model, request)
         return unique_call_ids(stream, self._state.call_ids.__contains__)
+
+    def _record_prompt(self) -> None:
+        """Record the system prompt when it is another one than before."""
+        layers = self._assembly.layers
+        if layers is self._recorded:
+            return
+        event = changed_prompt(layers, self._state.system_prompt, self._id, self._services.now())
+        if event is not None:
+            self._session.emit(event)
+        self._recorded = layers
 
     # -- StepHost --
 
@@ -395,13 +409,15 @@ class Turn:
         if goal_id is not None and goal_id not in self._state.plan.goals:
             goal_id = self._state.plan.current_id  # the call itself took it out of the plan
         finish = (FinishPart(reason=stop, time=self._services.now()),) if stop else ()
+        took = self._times.end(result.tool_call_id)
         self._record.add(
             "tool",
             (result, *finish),
             goal_id=goal_id,
             tool_call_id=result.tool_call_id,
             tokens=estimate_tokens(result.content),
-            duration_ms=self._times.end(result.tool_call_id),
+            duration_ms=took.duration_ms,
+            overlap_ms=took.overlap_ms,
         )
 
     def begun(self, call_id: str) -> bool:

@@ -16,6 +16,7 @@ from daemon.model.branches import BranchMeta, BranchStatus, Choice, Score, Subag
 from daemon.model.goals import Goal, GoalStats, GoalStatus
 from daemon.model.messages import Message, Part, Role, StopReason, Usage
 from daemon.model.permissions import Grant, PermissionRequest, QuestionAnswer, Reply, Scope
+from daemon.model.prompts import PromptLayer
 from daemon.model.traces import BranchTrace, QueuedPrompt, Trace, TraceStatus
 
 
@@ -38,6 +39,12 @@ class SessionUpdated(_Event):
 
     event: Literal["session_updated"] = "session_updated"
     updates: dict[str, Any]
+    usage: Usage | None = None
+    """Of the request to a model that wrote the title or the summary; None when no model was asked."""
+    cost: Cost | None = None
+    """US dollars."""
+    model: str | None = None
+    duration_ms: Count | None = None
 
 
 class AffectedGoal(Model):
@@ -48,6 +55,16 @@ class AffectedGoal(Model):
     summary: str | None = None
     self_stats: GoalStats | None = None
     cumulative_stats: GoalStats | None = None
+
+
+class SystemPromptChanged(_Event):
+    """The requests that follow have this system prompt: the first one of the session, or another one than before."""
+
+    event: Literal["system_prompt_changed"] = "system_prompt_changed"
+    sha256: str
+    """Of the names and hashes of its layers."""
+    layers: tuple[PromptLayer, ...]
+    """In the order in which the model reads them. A plan that stands in the system prompt is not among them."""
 
 
 class MessageAdded(_Event):
@@ -338,6 +355,8 @@ class ExploreCompleted(_Event):
     explore_start_id: str
     explore_merge_id: str | None = None
     merge_summary: str
+    duration_ms: Count = 0
+    """From the start of the branches to the end of the last one; the call that waited for them does not count it."""
 
 
 class BranchSelected(_Event):
@@ -376,6 +395,7 @@ class SubagentCompleted(_Event):
 Event = Annotated[
     SessionCreated
     | SessionUpdated
+    | SystemPromptChanged
     | MessageAdded
     | MessagePartAdded
     | MessageTextAdded

@@ -23,6 +23,8 @@ class GoalStats(Model):
     total_tokens: Count = 0
     total_cost: Cost = 0.0
     """US dollars."""
+    duration_ms: Count = 0
+    """Time at work: answers of the model and calls of tools, without the time in between."""
     preview: str | None = None
     """Tool calls in short, e.g. ``read → edit × 2``."""
 

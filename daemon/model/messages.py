@@ -210,6 +210,8 @@ class Message(Model):
     model: str | None = None
     usage: Usage | None = None
     duration_ms: Count | None = None
+    overlap_ms: Count | None = None
+    """The part of ``duration_ms`` that another call of the same answer, run at the same time, accounts for."""
 
     def text(self) -> str:
         """All text parts joined."""

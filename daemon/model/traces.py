@@ -12,6 +12,7 @@ from daemon.model.branches import BranchMeta, BranchStatus, Choice, SubagentMeta
 from daemon.model.goals import GoalStats
 from daemon.model.messages import FilePart, Message, StopReason, Usage
 from daemon.model.permissions import Mode, Rule
+from daemon.model.prompts import RecordedPrompt
 
 SessionStatus = Literal["idle", "running", "waiting"]
 """``waiting``: a turn is under way and needs an answer of the person."""
@@ -65,6 +66,7 @@ class Carried(Model):
     pruned: tuple[int, ...] = ()
     history_before: Count = 0
     """Marks on the context, see ContextMarked."""
+    system_prompt: RecordedPrompt = RecordedPrompt()
     calibration: float = 1.0
     """Tokens that the provider counts for each one of our estimate."""
     budget: Budget | None = None
@@ -95,7 +97,11 @@ class Trace(Model):
     trace_id: str
     format: int = FORMAT
     title: str = ""
+    titled_by: str = ""
+    """``prompt``: cut from the first prompt, or given by a hand-over; ``model``, ``user``; empty: not known."""
     summary: str = ""
+    summarized_by: str = ""
+    """``model``, or empty: the last words of the agent."""
     workspace: str
     agent: str = "build"
     model: str | None = None

@@ -17,19 +17,22 @@ TOOLS_OF_THE_PLAN = frozenset({"goal", "step", "read_progress"})
 """Tools that do nothing but read or change the plan."""
 
 
-def counted(stats: GoalStats, tokens: int, cost: float, tools: Sequence[str]) -> GoalStats:
+def counted(
+    stats: GoalStats, tokens: int, cost: float, tools: Sequence[str], duration_ms: int = 0
+) -> GoalStats:
     """``stats`` after one more message."""
     return GoalStats(
         message_count=stats.message_count + 1,
         total_tokens=stats.total_tokens + tokens,
         total_cost=stats.total_cost + cost,
+        duration_ms=stats.duration_ms + duration_ms,
         preview=extended_preview(stats.preview, tools),
     )
 
 
 def with_message(stats: GoalStats, message: Message) -> GoalStats:
     """``stats`` after this message, too."""
-    return counted(stats, tokens_of(message), message.cost or 0.0, tools_of(message))
+    return counted(stats, tokens_of(message), message.cost or 0.0, tools_of(message), worked_ms(message))
 
 
 def tokens_of(message: Message) -> int:
@@ -38,6 +41,14 @@ def tokens_of(message: Message) -> int:
     So the numbers of goals, branches and the session are sums of the same requests.
     """
     return 0 if message.usage is None else message.usage.total
+
+
+def worked_ms(message: Message) -> int:
+    """Return the time at work that a message stands for, in milliseconds.
+
+    Calls that ran at the same time count once, so the times of messages can be added up.
+    """
+    return max(0, (message.duration_ms or 0) - (message.overlap_ms or 0))
 
 
 def tools_of(message: Message) -> list[str]:
@@ -56,6 +67,7 @@ def joined(stats: GoalStats, other: GoalStats) -> GoalStats:
             "message_count": stats.message_count + other.message_count,
             "total_tokens": stats.total_tokens + other.total_tokens,
             "total_cost": stats.total_cost + other.total_cost,
+            "duration_ms": stats.duration_ms + other.duration_ms,
         }
     )
 
@@ -71,6 +83,7 @@ def parted(stats: GoalStats, other: GoalStats) -> GoalStats:
             "total_tokens": max(0, stats.total_tokens - other.total_tokens),
             # Sums of money are floats: what is left of nothing is a little more or less than zero.
             "total_cost": max(0.0, stats.total_cost - other.total_cost),
+            "duration_ms": max(0, stats.duration_ms - other.duration_ms),
         }
     )
 

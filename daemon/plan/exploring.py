@@ -83,7 +83,19 @@ def merge_of(tree: PlanTree, start_id: str) -> Goal | None:
 
 
 def plan_counted(tree: PlanTree, goal_id: str, stats: GoalStats) -> list[Change]:
-    """What a branch or a sub-agent took counts for the goal it worked for and for those above that."""
+    """What a branch or a sub-agent took counts for the goal it worked for and for those above that.
+
+    Its time does not: it worked while the goal waited for it, mostly beside others.
+    """
+    return _plan_joined(tree, goal_id, stats.model_copy(update={"duration_ms": 0}))
+
+
+def plan_timed(tree: PlanTree, start_id: str, duration_ms: int) -> list[Change]:
+    """The branches of an exploration were at work for so long, all of them together."""
+    return _plan_joined(tree, start_id, GoalStats(duration_ms=duration_ms))
+
+
+def _plan_joined(tree: PlanTree, goal_id: str, stats: GoalStats) -> list[Change]:
     goal = tree.goals.get(goal_id)
     if goal is None or stats == GoalStats():
         return []

@@ -16,7 +16,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from daemon.model.events import AffectedGoal
-from daemon.model.goals import Goal, GoalTree
+from daemon.model.goals import Goal, GoalStats, GoalTree
 from daemon.plan.changes import Added, Change, Moved, PlanError, Removed, Updated
 from daemon.plan.counting import counted
 from tools.cutting import short
@@ -361,7 +361,7 @@ class GoalForest:
     # -- counting --
 
     def count(
-        self, goal_id: str | None, *, tokens: int, cost: float, tools: Sequence[str]
+        self, goal_id: str | None, *, tokens: int, cost: float, tools: Sequence[str], duration_ms: int = 0
     ) -> tuple[AffectedGoal, ...]:
         """What one more message does to its goal and that goal's ancestors; nothing is changed yet.
 
@@ -370,17 +370,19 @@ class GoalForest:
         goal = self.goals.get(goal_id or "")
         if goal is None:
             return ()
+
+        def more(stats: GoalStats) -> GoalStats:
+            return counted(stats, tokens, cost, tools, duration_ms)
+
         affected = [
             AffectedGoal(
                 goal_id=goal.id,
-                self_stats=counted(goal.self_stats, tokens, cost, tools),
-                cumulative_stats=counted(goal.cumulative_stats, tokens, cost, tools),
+                self_stats=more(goal.self_stats),
+                cumulative_stats=more(goal.cumulative_stats),
             )
         ]
         affected.extend(
-            AffectedGoal(
-                goal_id=ancestor.id, cumulative_stats=counted(ancestor.cumulative_stats, tokens, cost, tools)
-            )
+            AffectedGoal(goal_id=ancestor.id, cumulative_stats=more(ancestor.cumulative_stats))
             for ancestor in self.ancestors(goal.id)
         )
         return tuple(affected)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -154,6 +154,25 @@ class ProviderError(Exception):
         self.retryable = retryable
         self.retry_after_s = retry_after_s
         self.window = window
+
+
+async def answered(
+    stream: AsyncIterator[ProviderEvent], retrying: Callable[[Retry], None] = lambda _: None
+) -> Complete:
+    """Play a call of which only the whole answer counts. Raises ProviderError.
+
+    The HTTP request ends with it, also when it is canceled.
+    """
+    try:
+        async for event in stream:
+            if isinstance(event, Retry):
+                retrying(event)
+            elif isinstance(event, Complete):
+                return event
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
+    raise ProviderError("malformed", "The model's answer ended before it was complete.")
 
 
 class Provider(Protocol):

@@ -20,6 +20,7 @@ from daemon.model.events import (
     BranchCompleted,
     BranchMessageAdded,
     Event,
+    ExploreCompleted,
     GoalAdded,
     GoalMoved,
     GoalRemoved,
@@ -27,6 +28,7 @@ from daemon.model.events import (
     MessageAdded,
     ModelRetry,
     SessionCreated,
+    SessionUpdated,
     SubagentCompleted,
     SubagentStarted,
     ToolStarted,
@@ -37,6 +39,7 @@ from daemon.model.goals import Goal
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.steps import Step, StepStatus, StepType
 from daemon.model.traces import BranchTrace
+from daemon.plan.counting import worked_ms
 from daemon.plan.tree import MAX_DEPTH, Added, Moved, PlanTree, Removed, Updated
 from daemon.steps.changes import StepAdded, StepChange, StepUpdated
 from daemon.steps.head import TraceHead
@@ -44,6 +47,7 @@ from daemon.steps.ids import (
     action_step_id,
     evaluation_step_id,
     goal_step_id,
+    naming_step_id,
     result_step_id,
     retry_step_id,
     said_step_id,
@@ -55,6 +59,7 @@ from daemon.steps.inference import (
     failed_request,
     goal_data,
     goal_status,
+    named_session,
     result_data,
     result_description,
     said,
@@ -63,7 +68,6 @@ from daemon.steps.inference import (
 )
 from daemon.steps.shortened import cut_texts, one_line
 from daemon.steps.spent import NOTHING, Spent
-from daemon.steps.together import Together
 from daemon.steps.tree import StepTree
 
 __all__ = ["StepAdded", "StepChange", "StepFold", "StepUpdated"]
@@ -99,7 +103,6 @@ class StepFold:
         """The last action of each call id."""
         self._response: str | None = None
         """Said last in this turn, if nothing has followed from it."""
-        self._running = Together()
         self.unplaced = NOTHING
         """What an answer took that begins with planning, while no goal had the focus: the goal's that comes of it."""
         self._changes: list[StepChange] = []
@@ -131,19 +134,20 @@ class StepFold:
             self._plan.apply(Removed(event.goal_id, event.current_id))
             self._update(goal_step_id(event.goal_id), {"status": "skipped"})
         elif isinstance(event, ToolStarted):
-            self._running.begin(event.tool_call_id)
             self._place_call(event.tool_call_id, self._plan.current_id)
         elif isinstance(event, ModelRetry):
             step_id, parent = retry_step_id(event.event_id), self._parent(self._plan.current_id)
             self._add(self._free(step_id), "action", parent, event.time, failed_request(event))
         elif isinstance(event, TurnStarted | TurnEnded):
             self._response = None
-            self._running.forget()
             self._put_rest()
         elif isinstance(event, SessionCreated):
             self._workspace = event.trace.workspace
             if isinstance(event.trace, BranchTrace):
                 self._inherited = event.trace.inherited
+        elif isinstance(event, SessionUpdated) and event.usage is not None:
+            step_id = self._free(naming_step_id(event.event_id))
+            self._add(step_id, "action", None, event.time, named_session(event, event.usage))
         elif isinstance(event, SubagentStarted):
             self._note_subagent(event)
         elif isinstance(event, SubagentCompleted):
@@ -151,6 +155,8 @@ class StepFold:
         elif isinstance(event, BranchMessageAdded | BranchCompleted):
             branch = self.head.branch(event.branch_id)
             self._spend(self._parent(branch.explore_start_id if branch else None), children_took)
+        elif isinstance(event, ExploreCompleted):
+            self._spend(self._parent(event.explore_start_id), Spent(event.duration_ms))
         return self._changes
 
     def break_off(self) -> list[StepChange]:
@@ -172,7 +178,7 @@ class StepFold:
         twin.last_event_id, twin._sequence = self.last_event_id, self._sequence
         twin._workspace, twin._inherited, twin._response = self._workspace, self._inherited, self._response
         twin._calls, twin._actions = dict(self._calls), dict(self._actions)
-        twin._running, twin.unplaced = self._running.copy(), self.unplaced
+        twin.unplaced = self.unplaced
         return twin
 
     # -- goals --
@@ -314,7 +320,7 @@ class StepFold:
         self, message: Message, result: ToolResultPart, parent: str | None, now: datetime
     ) -> None:
         call_id = message.tool_call_id or result.tool_call_id
-        self._spend(parent, Spent(self._running.end(call_id, message.duration_ms or 0)))
+        self._spend(parent, Spent(worked_ms(message)))
         known = self._calls.pop(call_id, None)
         if isinstance(known, ToolCallPart):
             looked = parent is None and self.unplaced != NOTHING

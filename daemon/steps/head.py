@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from daemon.context.prompt_record import PromptHistory
 from daemon.loop.state_of_children import Children
 from daemon.model.branches import BranchMeta, branch_of
 from daemon.model.events import (
@@ -15,6 +16,7 @@ from daemon.model.events import (
     PermissionReplied,
     SessionCreated,
     SessionUpdated,
+    SystemPromptChanged,
     TurnEnded,
     TurnStarted,
 )
@@ -52,6 +54,8 @@ class TraceHead:
     """Sent and received, also by branches and sub-agents."""
     total_cost: float = 0.0
     """US dollars."""
+    prompts: PromptHistory = field(default_factory=PromptHistory)
+    """The system prompts that were in force."""
     _trace: Trace | None = None
     _children: Children = field(default_factory=Children)
     _asked: set[str] = field(default_factory=set[str])
@@ -65,6 +69,9 @@ class TraceHead:
             self.created_at = event.trace.created_at
         elif isinstance(event, SessionUpdated):
             self._update(event.updates)
+            self._spend(event.usage.total if event.usage else 0, event.cost or 0.0)
+        elif isinstance(event, SystemPromptChanged):
+            self.prompts.apply(event)
         elif isinstance(event, MessageAdded):
             self.total_messages += 1
             self._spend(event.message.usage.total if event.message.usage else 0, event.message.cost or 0.0)

@@ -39,6 +39,11 @@ def retry_step_id(event_id: int) -> str:
     return f"retry_{event_id}"
 
 
+def naming_step_id(event_id: int) -> str:
+    """Return the id of a request for a title or summary; ``event_id`` is that of its event."""
+    return f"naming_{event_id}"
+
+
 def _bounded(known: str) -> str:
     if len(known) <= _LONGEST:
         return known

@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
-from daemon.model.events import ModelRetry
+from daemon.model.events import ModelRetry, SessionUpdated
 from daemon.model.goals import Goal
-from daemon.model.messages import Message, ReasoningPart, ToolCallPart, ToolResultPart
+from daemon.model.messages import Message, ReasoningPart, ToolCallPart, ToolResultPart, Usage
 from daemon.model.steps import StepStatus, StepType
 from daemon.steps.shortened import first_sentence, one_line
+from daemon.steps.spent import Spent
 from tools.cutting import cut_text, head
 
 PLAN_TOOLS = frozenset({"goal", "step"})
@@ -77,6 +78,18 @@ def failed_request(retry: ModelRetry) -> dict[str, Any]:
         "status": "failed",
         "description": one_line(f"model request failed ({retry.reason}), {wait}", _DESCRIPTION),
         "data": {"tool_name": "model_request", "arguments": arguments, "tool_call_id": None},
+    }
+
+
+def named_session(event: SessionUpdated, usage: Usage) -> dict[str, Any]:
+    """Return the fields of the action for a request to a small model for a title or summary."""
+    names = {name: event.updates[name] for name in ("title", "summary") if name in event.updates}
+    what = " and ".join(names) or "nothing that is used"
+    return {
+        "status": "completed",
+        "description": one_line(f"{event.model or 'a model'} wrote {what}", _DESCRIPTION),
+        "data": {"tool_name": "model_request", "arguments": names, "tool_call_id": None},
+        **Spent(event.duration_ms or 0, usage.total, event.cost or 0.0).fields(),
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from daemon.model.messages import Message
 from daemon.model.steps import Step
+from daemon.plan.counting import worked_ms
 
 _CENTS = 12
 """Digits of an amount behind the point: more are what adding floats leaves."""
@@ -30,7 +31,7 @@ class Spent:
     def of_answer(cls, message: Message) -> Spent:
         """What the model took to give it."""
         tokens = message.usage.total if message.usage is not None else 0
-        return cls(message.duration_ms or 0, tokens, message.cost or 0.0)
+        return cls(worked_ms(message), tokens, message.cost or 0.0)
 
     @classmethod
     def of_step(cls, step: Step) -> Spent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from daemon.context.prompt_record import PromptHistory
 from daemon.explore.check_words import duration_words
 from daemon.model.branches import branch_of
 from daemon.model.events import (
@@ -52,9 +53,37 @@ def head_lines(fold: StepFold, style: Style) -> list[str]:
     lines.append(
         f"{_coloured(head.status, head.status, style)} {style.dim(f'{took}, agent {one_line(head.agent, 40)}{model}')}"
     )
+    if changes := head.prompts.changes:
+        lines.append(
+            style.dim(f"system prompt {short_hash(changes[-1].sha256)}{_times_changed(len(changes) - 1)}")
+        )
     if head.detail:
         lines.append(_coloured(one_line(head.detail, 300), head.status, style))
     return [*lines, ""]
+
+
+def prompt_lines(history: PromptHistory, style: Style) -> Iterator[str]:
+    """Yield the system prompts that were in force, oldest first; a layer that stayed the same is only named."""
+    shown: set[str] = set()
+    for change in history.changes:
+        since = f"in force from {change.time.astimezone():%Y-%m-%d %H:%M:%S}"
+        yield f"{style.bold(f'System prompt {short_hash(change.sha256)}')}  {style.dim(since)}"
+        for layer in change.layers:
+            again = style.dim("  (shown above)") if layer.sha256 in shown else ""
+            yield f"{style.cyan(f'[{one_line(layer.name, 300)}]')} {style.dim(short_hash(layer.sha256))}{again}"
+            if not again:
+                yield from clean(history.text(layer)).splitlines()
+            shown.add(layer.sha256)
+        yield ""
+
+
+def short_hash(sha256: str) -> str:
+    """Return as much of a hash as tells it from others."""
+    return one_line(sha256, 12)
+
+
+def _times_changed(times: int) -> str:
+    return "" if times == 0 else ", changed once" if times == 1 else f", changed {times} times"
 
 
 class StepLines:

@@ -24,6 +24,8 @@ class TraceOptions:
     limit: int = 50
     full: bool = False
     """Of ``show``: texts are not shortened to a line."""
+    system_prompt: bool = False
+    """Of ``show``: the system prompts instead of the steps."""
     format: DumpFormat = "txt"
     output: Path | None = None
     """None: stdout, of an export: a name made from the trace's id in the current folder."""

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from daemon.api.seen import meta_of
+from daemon.context.prompt_record import PromptHistory
 from daemon.model.events import Event, SessionCreated
 from daemon.model.traces import Trace, trace_status
 from daemon.runtime import RuntimePaths, state_dir
@@ -27,7 +28,7 @@ from daemon.store.own import OwnSessions
 from lsp_bridge.terminal.console import Console
 from lsp_bridge.terminal.run import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from lsp_bridge.terminal.saving import save
-from lsp_bridge.terminal.step_lines import StepLines, head_lines, trace_line
+from lsp_bridge.terminal.step_lines import StepLines, head_lines, prompt_lines, trace_line
 from lsp_bridge.terminal.text import shown
 from lsp_bridge.terminal.trace_choice import chosen, store_of
 from lsp_bridge.terminal.trace_options import DumpFormat
@@ -78,18 +79,22 @@ def show_trace(
     *,
     branch: str | None = None,
     full: bool = False,
+    system_prompt: bool = False,
     as_json: bool = False,
     console: Console | None = None,
 ) -> int:
     """``goalwright trace show``: the step tree with costs; ``full``: with the texts of the steps.
 
-    ``as_json``: as ``trace dump --format json``.
+    ``as_json``: as ``trace dump --format json``. ``system_prompt``: the system prompts instead, ``as_json`` one a line.
     """
     console = console or Console.of_process()
 
     def show(store: FileTraceStore, session_id: str) -> None:
         fold = _folded(store, session_id, None if full or as_json else _CUT)
         _end_what_broke_off(fold, store, workspace)
+        if system_prompt:
+            _show_prompts(fold.head.prompts, console, as_json=as_json)
+            return
         if as_json:
             console.write_bytes(dump_json(fold.head, fold.tree, now=_now()).encode())
             return
@@ -98,6 +103,18 @@ def show_trace(
             console.write(line + "\n")
 
     return _with_trace(workspace, trace, branch, console, show)
+
+
+def _show_prompts(history: PromptHistory, console: Console, *, as_json: bool) -> None:
+    if not history.changes:
+        console.warn("The trace has no system prompt: no request was made, or an older Goalwright wrote it.")
+    elif as_json:
+        for change in history.changes:
+            layers = [{**layer.stored(), "text": history.text(layer)} for layer in change.layers]
+            console.write_bytes(json_bytes({**change.stored(), "layers": layers}) + b"\n")
+    else:
+        for line in prompt_lines(history, console.style):
+            console.write(line + "\n")
 
 
 def dump_trace(

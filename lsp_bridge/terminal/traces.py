@@ -35,6 +35,7 @@ async def _steps(options: TraceOptions, console: Console) -> int:
             which,
             branch=options.branch,
             full=options.full,
+            system_prompt=options.system_prompt,
             as_json=options.json,
             console=console,
         )

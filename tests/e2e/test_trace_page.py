@@ -34,6 +34,20 @@ from tests.fakes.trace_page import (
 expect.set_options(timeout=30_000)
 
 
+_OVERLAPPING = """() => {
+  const drawn = [...document.querySelectorAll(".dag-edge text, .dag-node")];
+  const boxes = drawn.map((one) => [one.textContent, one.getBoundingClientRect()]);
+  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+  const onTop = (box, at) => boxes.slice(at + 1).filter(([, other]) => meet(box, other));
+  return boxes.flatMap(([text, box], at) => onTop(box, at).map(([other]) => `${text} / ${other}`));
+}"""
+
+
+async def overlapping(page: Page) -> list[str]:
+    """Numbers of edges, and nodes, that stand on top of each other."""
+    return await page.evaluate(_OVERLAPPING)
+
+
 async def labels(page: Page) -> list[str]:
     """The numbers of the nodes that are drawn, as they stand in the page."""
     return sorted(await page.locator(".dag-node .dag-head b").all_inner_texts())
@@ -49,10 +63,12 @@ async def test_the_graph_opens_and_closes_on_its_edges() -> None:
         await expect(node(page, "goal:2")).to_have_class(re.compile(r"\bgrey\b"))
         # Collapsed: cumulative; then each goal within has its own.
         await expect(edge(page, "goal:5").locator(".dag-stats")).to_have_text("7 msgs · 700 · $0.07")
+        await expect(edge(page, "goal:5").locator(".dag-time")).to_have_text("7.0 s")
         await toggle(page, "goal:5", True)
         await expect(node(page, "goal:6")).to_be_visible()
         await expect(node(page, "goal:5")).to_have_count(0)
         await expect(edge(page, "goal:6").locator(".dag-stats")).to_have_text("3 msgs · 300 · $0.03")
+        await expect(edge(page, "goal:6").locator(".dag-time")).to_have_text("3.3 s")
         await toggle(page, "goal:7", True)
         await expect(node(page, "goal:8")).to_contain_text("4.2.1")
         await toggle(page, "goal:7", False)
@@ -310,6 +326,22 @@ async def test_the_list_is_searched_and_filtered() -> None:
         await expect(entries).to_contain_text("Very many goals")
 
 
+async def test_the_numbers_on_edges_stand_beside_each_other_whatever_is_open() -> None:
+    async with page_bench() as bench, browser_page() as page:
+        await page.set_viewport_size({"width": 2400, "height": 1400})
+        tell_design(bench, ended=True)
+        for goal_id in ("5", "7"):
+            bench.say(DESIGN, goal_id, "Work of the goal itself.", "read", "edit", "bash", "read")
+        bench.say_in_branch(DESIGN, "A", None, "Work beside the goals.", "read")
+        await page.goto(page_address(bench.port, DESIGN))
+        for key in ("goal:5", "goal:7", "fork:3", "branch:A"):
+            await toggle(page, key, True)
+            await page.locator("#readable").click()
+        await expect(page.locator(".dag-own")).not_to_have_count(0)
+        await expect(page.locator(".dag-time")).not_to_have_count(0)
+        assert await overlapping(page) == []
+
+
 async def test_pictures_of_the_page_in_both_themes() -> None:
     async with page_bench() as bench, browser_page() as page:
         await page.set_viewport_size({"width": 1600, "height": 860})
@@ -323,6 +355,7 @@ async def test_pictures_of_the_page_in_both_themes() -> None:
         await expect(page.locator("#pane .message").first).to_be_visible()
         await page.locator("#pane summary").first.click()
         await page.locator("#readable").click()
+        assert await overlapping(page) == []
         await pictures(page, "trace")
         background = "getComputedStyle(document.body).backgroundColor"
         dark = await page.evaluate(background)

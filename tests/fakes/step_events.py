@@ -34,6 +34,7 @@ from daemon.model.messages import (
     Usage,
 )
 from daemon.model.traces import Trace
+from daemon.plan.counting import worked_ms
 from daemon.plan.tree import Change, PlanTree
 from daemon.store.base import TraceStore
 
@@ -152,6 +153,7 @@ class Recorded:
         tokens: int | None = None,
         cost: float | None = None,
         duration_ms: int | None = None,
+        overlap_ms: int | None = None,
     ) -> Message:
         """Store a message with what it does to the numbers of its goal."""
         self.sequence += 1
@@ -169,12 +171,14 @@ class Recorded:
             usage=Usage(input=100, output=tokens or 0) if role == "assistant" else None,
             created_at=self.now(),
             duration_ms=duration_ms,
+            overlap_ms=overlap_ms,
         )
         affected = self.plan.count(
             goal,
             tokens=tokens or 0,
             cost=cost or 0.0,
             tools=[part.name for part in parts if isinstance(part, ToolCallPart)],
+            duration_ms=worked_ms(message),
         )
         self.plan.apply_counts(affected)
         self.emit(

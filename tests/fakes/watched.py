@@ -39,6 +39,7 @@ from daemon.model.events import (
 from daemon.model.goals import Goal, GoalStats
 from daemon.model.messages import Message, Part, Role, TextPart, ToolCallPart, ToolResultPart
 from daemon.model.traces import Trace
+from daemon.plan.counting import worked_ms
 from daemon.store.base import TraceStore
 from daemon.store.memory import MemoryTraceStore
 from tests.fakes.waiting import until
@@ -138,9 +139,12 @@ class Watched:
             tokens=100,
             cost=0.01,
             created_at=self.time(),
+            duration_ms=2500 if role == "assistant" else 400,
         )
         calls = [part.name for part in parts if isinstance(part, ToolCallPart)]
-        affected = state.plan.count(goal_id, tokens=100, cost=0.01, tools=calls)
+        affected = state.plan.count(
+            goal_id, tokens=100, cost=0.01, tools=calls, duration_ms=worked_ms(message)
+        )
         return MessageAdded(
             trace_id=session_id, time=self.time(), message=message, affected_goals=tuple(affected)
         )

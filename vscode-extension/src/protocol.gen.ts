@@ -25,6 +25,7 @@ export type Count = number;
 export type Event =
   | SessionCreated
   | SessionUpdated
+  | SystemPromptChanged
   | MessageAdded
   | MessagePartAdded
   | MessageTextAdded
@@ -319,7 +320,11 @@ export interface BranchTrace {
   traceId: string;
   format: number;
   title: string;
+  /** `prompt`: cut from the first prompt, or given by a hand-over; `model`, `user`; empty: not known. */
+  titledBy: string;
   summary: string;
+  /** `model`, or empty: the last words of the agent. */
+  summarizedBy: string;
   workspace: string;
   agent: string;
   model: string | null;
@@ -372,6 +377,7 @@ export interface Carried {
   pruned: number[];
   /** Marks on the context, see ContextMarked. */
   historyBefore: Count;
+  systemPrompt: RecordedPrompt;
   /** Tokens that the provider counts for each one of our estimate. */
   calibration: number;
   /** The limits of this session, when they are not those of the settings. */
@@ -632,6 +638,8 @@ export interface ExploreCompleted {
   exploreStartId: string;
   exploreMergeId: string | null;
   mergeSummary: string;
+  /** From the start of the branches to the end of the last one; the call that waited for them does not count it. */
+  durationMs: Count;
 }
 
 /** The person does not choose: the model is to, or `none` of the branches is wanted. */
@@ -896,6 +904,8 @@ export interface GoalStats {
   totalTokens: Count;
   /** US dollars. */
   totalCost: Cost;
+  /** Time at work: answers of the model and calls of tools, without the time in between. */
+  durationMs: Count;
   /** Tool calls in short, e.g. `read → edit × 2`. */
   preview: string | null;
 }
@@ -1065,6 +1075,8 @@ export interface Message {
   model: string | null;
   usage: Usage | null;
   durationMs: Count | null;
+  /** The part of `duration_ms` that another call of the same answer, run at the same time, accounts for. */
+  overlapMs: Count | null;
 }
 
 /** A message is complete and stored. */
@@ -1364,6 +1376,16 @@ export interface PlanReplanResult {
   detail: string;
 }
 
+/** A layer of a system prompt. */
+export interface PromptLayer {
+  /** `agent`, `provider`, `environment`, `project`, `instructions <path>`, `hooks`, … */
+  name: string;
+  /** Of its text without secrets. */
+  sha256: string;
+  /** None: an earlier event of the same record has it. */
+  text: string | null;
+}
+
 /** One that was deleted, or would be. */
 export interface PrunedTrace {
   traceId: string;
@@ -1456,6 +1478,14 @@ export interface RebuiltSession {
   problems: string[];
   /** It could not be rebuilt. */
   failed: boolean;
+}
+
+/** The part of a record that tells whether the system prompt has changed. */
+export interface RecordedPrompt {
+  /** Of the prompt that was recorded last; empty when none was, as in traces of older versions. */
+  sha256: string;
+  /** Hashes of the layers whose texts the record has. */
+  layers: string[];
 }
 
 /** One file that the person took back to an earlier content, or forward again. */
@@ -1681,6 +1711,12 @@ export interface SessionUpdated {
   time: string;
   event: "session_updated";
   updates: Record<string, unknown>;
+  /** Of the request to a model that wrote the title or the summary; None when no model was asked. */
+  usage: Usage | null;
+  /** US dollars. */
+  cost: Cost | null;
+  model: string | null;
+  durationMs: Count | null;
 }
 
 /** A grant as it is kept. */
@@ -1751,6 +1787,19 @@ export interface SubtaskPart {
   prompt: string;
 }
 
+/** The requests that follow have this system prompt: the first one of the session, or another one than before. */
+export interface SystemPromptChanged {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "system_prompt_changed";
+  /** Of the names and hashes of its layers. */
+  sha256: string;
+  /** In the order in which the model reads them. A plan that stands in the system prompt is not among them. */
+  layers: PromptLayer[];
+}
+
 /** Plain text (markdown from the model). */
 export interface TextPart {
   type: "text";
@@ -1794,7 +1843,11 @@ export interface Trace {
   traceId: string;
   format: number;
   title: string;
+  /** `prompt`: cut from the first prompt, or given by a hand-over; `model`, `user`; empty: not known. */
+  titledBy: string;
   summary: string;
+  /** `model`, or empty: the last words of the agent. */
+  summarizedBy: string;
   workspace: string;
   agent: string;
   model: string | null;

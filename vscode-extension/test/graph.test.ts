@@ -10,10 +10,10 @@ import { GraphPanel } from "../src/dag/panel";
 import type { BranchMeta } from "../src/protocol.gen";
 import type { Change, SessionController } from "../src/session/controller";
 import { apply, fromLoad, type SessionState, type Update } from "../src/session/state";
-import { event, goal, loaded, message, session, text } from "./fakes/protocol";
+import { event, goal, loaded, message, session, text, UNPAID } from "./fakes/protocol";
 import { answers as chosen, env, EventEmitter, FakePanel, opened, panels, ran, shown as told, UIKind } from "./fakes/vscode";
 
-const STATS = { messageCount: 1, totalTokens: 10, totalCost: 0.5, preview: "read" };
+const STATS = { messageCount: 1, totalTokens: 10, totalCost: 0.5, durationMs: 1500, preview: "read" };
 
 function branch(id: string): BranchMeta {
   return { id, exploreStartId: "2", description: `Way ${id}`, status: "exploring", summary: null, cumulativeStats: { ...STATS, messageCount: 0 }, goalCount: 0, lastMessage: null, score: null, removed: false };
@@ -40,7 +40,7 @@ const STORY: Update[] = [
   event(11, "branch_completed", { branchId: "A", status: "completed", summary: "it works", cumulativeStats: STATS, lastMessage: null, score: null } as never),
   event(12, "goal_moved", { goalId: "2", parentId: null, beforeId: "1", affectedGoals: [], by: "" }),
   event(13, "goal_updated", { goalId: "1", updates: { status: "abandoned", summary: "no use" }, affectedGoals: [], currentId: null, by: "" }),
-  event(14, "session_updated", { updates: { title: "A title", mission: "The mission" } }),
+  event(14, "session_updated", { ...UNPAID, updates: { title: "A title", mission: "The mission" } }),
   event(15, "branch_removed", { branchId: "A", by: "" }),
   event(16, "goal_removed", { goalId: "3", currentId: "1" } as never),
   event(17, "turn_ended", { promptId: "p", stopReason: "canceled", detail: "" } as never),

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { compactionWords, lines, readableSummary, type CompactionLine } from "../src/session/lines";
 import { apply, fromLoad, hasUntoldStop, type Update } from "../src/session/state";
 import type { CompactionPart, Message, Part } from "../src/protocol.gen";
-import { event, loaded, message, meter, session, text } from "./fakes/protocol";
+import { event, loaded, message, meter, session, text, UNPAID } from "./fakes/protocol";
 
 const used = (input: number): Partial<Message> => ({ usage: { input, output: 10, cacheRead: 1_000, cacheWrite: 0 } });
 const part = (kind: CompactionPart["kind"], before = 142_000, after = 38_000): Part =>
@@ -117,7 +117,7 @@ test("the meter of a load is kept up to date by notifications", () => {
 
 test("limits that were set are in the meter at once", () => {
   const budget = { session_usd: 2, session_tokens: null, goal_usd: null, goal_tokens: 1_000 };
-  const set = event(1, "session_updated", { updates: { budget } });
+  const set = event(1, "session_updated", { ...UNPAID, updates: { budget } });
   const state = apply(fromLoad(loaded({ meter: meter() })), set);
   assert.deepEqual(state.meter?.budget, { sessionUsd: 2, sessionTokens: null, goalUsd: null, goalTokens: 1_000 });
   assert.equal(apply(fromLoad(loaded()), set).meter, null);

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { apply, firstSequence, fromLoad, hasUntoldStop, prepend, tellStop, trim, type SessionState, type Update } from "../src/session/state";
 import { toolView } from "../src/session/tools";
 import type { Delta } from "../src/protocol.gen";
-import { call, event, goal, loaded, message, NO_STATS, request, result, session, text } from "./fakes/protocol";
+import { call, event, goal, loaded, message, NO_STATS, request, result, session, text, UNPAID } from "./fakes/protocol";
 
 const delta = (over: Partial<Delta>): Update => ({
   delta: { traceId: "s1", kind: "text", messageId: "m2", index: 0, toolCallId: null, name: null, text: "", ...over },
@@ -112,13 +112,15 @@ test("tokens and cost of each message are added up as the daemon does", () => {
   const state = play([
     event(1, "message_added", { message: message("assistant", 1, [], { usage, cost: 0.5 }), affectedGoals: [] }),
     event(2, "message_added", { message: message("assistant", 2, [], { usage, cost: 0.25 }), affectedGoals: [] }),
+    // A small model wrote the title.
+    event(3, "session_updated", { updates: { title: "T" }, usage, cost: 0.25, model: "small", durationMs: 9 }),
   ]);
-  assert.deepEqual(state.session.trace.usage, { input: 20, output: 10, cacheRead: 6, cacheWrite: 4 });
-  assert.equal(state.session.trace.totalCost, 0.75);
+  assert.deepEqual(state.session.trace.usage, { input: 30, output: 15, cacheRead: 9, cacheWrite: 6 });
+  assert.equal(state.session.trace.totalCost, 1);
 });
 
 test("snake_case updates of the store reach the camelCase fields", () => {
-  const state = play([event(1, "session_updated", { updates: { title: "New", total_cost: 2, mission: "Do it" } })]);
+  const state = play([event(1, "session_updated", { ...UNPAID, updates: { title: "New", total_cost: 2, mission: "Do it" } })]);
   assert.equal(state.session.trace.title, "New");
   assert.equal(state.session.trace.totalCost, 2);
   assert.equal(state.goalTree.mission, "Do it");
@@ -224,7 +226,7 @@ test("what was allowed for longer, and what was taken back, is a line of its own
 });
 
 test("the mode changes with the session's", () => {
-  const state = play([event(1, "session_updated", { updates: { mode: "plan" } })]);
+  const state = play([event(1, "session_updated", { ...UNPAID, updates: { mode: "plan" } })]);
   assert.equal(state.session.mode, "plan");
-  assert.equal(play([event(2, "session_updated", { updates: { title: "x" } })], state).session.mode, "plan");
+  assert.equal(play([event(2, "session_updated", { ...UNPAID, updates: { title: "x" } })], state).session.mode, "plan");
 });

@@ -3,7 +3,13 @@
 /** @import { Goal, GoalTree, GoalStats } from "./shapes.js" */
 
 /** @type {GoalStats} */
-export const NO_STATS = Object.freeze({ message_count: 0, total_tokens: 0, total_cost: 0, preview: null });
+export const NO_STATS = Object.freeze({ message_count: 0, total_tokens: 0, total_cost: 0, duration_ms: 0, preview: null });
+
+/**
+ * The time at work that a message stands for, as the daemon's `daemon/plan/counting.py: worked_ms` has it.
+ * @param {{ duration_ms?: number | null, overlap_ms?: number | null } | null | undefined} message
+ */
+export const workedMs = (message) => Math.max(0, (message?.duration_ms ?? 0) - (message?.overlap_ms ?? 0));
 
 const LONGEST_PREVIEW = 8;
 const LONGEST_NAME = 40;

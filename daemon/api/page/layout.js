@@ -26,7 +26,7 @@ const ROUND = 9;
  * @returns {Layout}
  */
 export function layoutOf(dag, options = {}) {
-  const { nodeWidth = 188, nodeHeight = 64, gapX = 148, gapY = 36, wrap = 0 } = options;
+  const { nodeWidth = 188, nodeHeight = 64, gapX = 148, gapY = 46, wrap = 0 } = options;
   const columns = columnsOf(dag);
   const lanes = lanesOf(dag, columns);
   // Very many are a block rather than a ribbon: so it can be seen as a whole, too.

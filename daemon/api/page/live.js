@@ -1,6 +1,6 @@
 // What is known of a watched trace, and what the frames of the WebSocket change in it (source: seed 000). No I/O.
 
-import { extendedPreview, NO_STATS } from "./goals.js";
+import { extendedPreview, NO_STATS, workedMs } from "./goals.js";
 
 /** @import { AffectedGoal, Branch, Changed, Frame, Goal, GoalTree, LiveState, Subagent, TraceDetail, TraceMeta } from "./shapes.js" */
 
@@ -101,7 +101,9 @@ const CHANGES = {
     changed.trace = true;
     changed.message = { branch_id: message?.branch_id ?? null, goal_id: message?.goal_id ?? null };
   },
-  session_updated(state, { updates }, changed) {
+  session_updated(state, { updates, usage, cost }, changed) {
+    // A small model wrote the title or the summary.
+    spend(state.trace, spentBy({ usage, cost }));
     for (const name of /** @type {const} */ (["title", "summary", "model", "agent", "mode"])) {
       if (updates && name in updates) /** @type {any} */ (state.trace)[name] = updates[name];
     }
@@ -157,6 +159,7 @@ const CHANGES = {
       message_count: before.message_count + 1,
       total_tokens: before.total_tokens + spent.tokens,
       total_cost: before.total_cost + (message?.cost ?? 0),
+      duration_ms: (before.duration_ms ?? 0) + workedMs(message),
       preview: extendedPreview(before.preview ?? null, message),
     };
     if (branch.goal_tree) affect(branch.goal_tree, affected_goals);

@@ -1,7 +1,7 @@
 // The elements of a graph: a node, an edge, and the whole of it seen from afar.
 
 import { h, svg } from "./dom.js";
-import { clip, spoken, statsLine, statsWords, statusIcon } from "./words.js";
+import { clip, spoken, statsLine, statsWords, statusIcon, workTime } from "./words.js";
 
 /** @import { Dag, DagEdge, DagNode, Layout, OwnWork, Route } from "./shapes.js" */
 
@@ -70,7 +70,10 @@ export function edgeElement(edge, route) {
     // There is room for so much between two nodes.
     if (line) group.append(svg("text", { class: "dag-stats", x, y: y - 14 }, line.length > 22 ? line.replace(/ msgs?/, "") : line));
     for (const [at, one] of edge.own.slice(0, MOST_OWN).entries()) group.append(ownWork(one, x, y - 14 - (at + (line ? 1 : 0)) * 14));
-    if (edge.stats.preview) group.append(svg("text", { class: "dag-preview", x, y: y + 24 }, clip(edge.stats.preview, 22)));
+    const below = [line && workTime(edge.stats), clip(edge.stats.preview ?? "", 22)];
+    for (const [at, text] of below.filter(Boolean).entries()) {
+      group.append(svg("text", { class: text === below[0] ? "dag-time" : "dag-preview", x, y: y + 24 + at * 13 }, text));
+    }
   }
   const collapse = edge.begins[0];
   const key = edge.shared ? null : (edge.expand ?? collapse ?? null);

@@ -79,6 +79,7 @@ export function wholeOf(goal, scope) {
     total.message_count += stats.message_count;
     total.total_tokens += stats.total_tokens;
     total.total_cost += stats.total_cost;
+    total.duration_ms = (total.duration_ms ?? 0) + (stats.duration_ms ?? 0);
     if (!one.cumulative_stats) todo.push(...(scope.children.get(one.id) ?? []));
   }
   return total;
@@ -93,15 +94,16 @@ export function wholeOf(goal, scope) {
 export function besideGoals(branch, scope) {
   const rest = { ...(branch.cumulative_stats ?? NO_STATS), preview: null };
   for (const goal of scope.children.get(null) ?? []) {
-    const { message_count, total_tokens, total_cost } = wholeOf(goal, scope);
+    const { message_count, total_tokens, total_cost, duration_ms } = wholeOf(goal, scope);
     rest.message_count -= message_count;
     rest.total_tokens -= total_tokens;
     rest.total_cost -= total_cost;
+    rest.duration_ms = (rest.duration_ms ?? 0) - (duration_ms ?? 0);
   }
   // Numbers of the two may be of different moments.
   return {
     message_count: Math.max(0, rest.message_count), total_tokens: Math.max(0, rest.total_tokens), total_cost: Math.max(0, rest.total_cost),
-    preview: null,
+    duration_ms: Math.max(0, rest.duration_ms ?? 0), preview: null,
   };
 }
 

@@ -10,6 +10,8 @@ export interface GoalStats {
   total_tokens: number;
   /** US dollars. */
   total_cost: number;
+  /** Time at work in milliseconds; traces of older versions do not have it. */
+  duration_ms?: number;
   /** Tool calls in short, e.g. `read → edit × 2`. */
   preview?: string | null;
 }
@@ -57,6 +59,8 @@ export interface Message {
   created_at?: string;
   model?: string | null;
   duration_ms?: number | null;
+  /** The part of `duration_ms` that a call which ran at the same time accounts for. */
+  overlap_ms?: number | null;
 }
 
 /** A branch as the main line lists it; `goal_tree` is there once its details were fetched. */

@@ -32,6 +32,9 @@ export function duration(ms) {
  */
 export const plural = (count, one, many = `${one}s`) => `${amount(count)} ${count === 1 ? one : many}`;
 
+/** @param {GoalStats} stats time at work; empty for nothing, as in traces of older versions */
+export const workTime = (stats) => (stats.duration_ms ? duration(stats.duration_ms) : "");
+
 /** @param {GoalStats} stats in short, for an edge; empty when nothing was done */
 export function statsLine(stats) {
   if (!stats.message_count && !stats.total_tokens) return "";
@@ -40,7 +43,7 @@ export function statsLine(stats) {
 
 /** @param {GoalStats} stats in full */
 export function statsWords(stats) {
-  const words = [plural(stats.message_count, "message"), plural(stats.total_tokens, "token"), money(stats.total_cost)];
+  const words = [plural(stats.message_count, "message"), plural(stats.total_tokens, "token"), money(stats.total_cost), workTime(stats)];
   return words.filter(Boolean).join(", ");
 }
 

@@ -15,10 +15,13 @@ from typing import Any
 
 import pytest
 
+from daemon.context.prompt import Layer
+from daemon.context.prompt_record import changed_prompt, with_prompt
 from daemon.model.branches import BranchMeta
 from daemon.model.events import BranchCompleted, BranchStarted, TurnEnded
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Usage
+from daemon.model.prompts import RecordedPrompt
 from daemon.runtime import RuntimePaths
 from daemon.store.files import FileTraceStore
 from lsp_bridge.terminal.console import Console
@@ -105,6 +108,44 @@ def test_show_draws_the_tree_with_what_each_step_took(tmp_path: Path, store: Fil
         "│  ├─ [✓] thought: 发现配置文件  100 ms · 110 tokens · $0.0050",
     ]
     assert lines[-1] == "└─ [ ] goal: 运行测试"
+
+
+def test_show_has_the_system_prompts_that_were_in_force(tmp_path: Path, store: FileTraceStore) -> None:
+    log, recorded = Recorded(TRACE), RecordedPrompt()
+    log.begin()
+    for day in ("Monday", "Tuesday"):
+        layers = [Layer("agent", "You work."), Layer("environment", f"It is \x1b[1m{day}.")]
+        event = changed_prompt(layers, recorded, TRACE, log.now())
+        assert event is not None
+        recorded = with_prompt(recorded, event)
+        log.emit(event)
+        log.say("Done.")
+    log.into(store)
+    screen, prompts, objects = Screen(), Screen(), Screen()
+    show_trace(tmp_path, console=screen.console)
+    assert f"system prompt {recorded.sha256[:11]}…, changed once" in screen.out
+    show_trace(tmp_path, system_prompt=True, console=prompts.console)
+    shown = prompts.out.splitlines()
+    assert [line for line in shown if "You work." in line or "It is" in line] == [
+        "You work.",
+        "It is Monday.",
+        "It is Tuesday.",
+    ]
+    assert sum("(shown above)" in line for line in shown) == 1
+    show_trace(tmp_path, system_prompt=True, as_json=True, console=objects.console)
+    assert [[layer["text"] for layer in change["layers"]] for change in objects.objects] == [
+        ["You work.", "It is \x1b[1mMonday."],
+        ["You work.", "It is \x1b[1mTuesday."],
+    ]
+
+
+def test_a_trace_of_an_older_version_has_no_system_prompt(tmp_path: Path, store: FileTraceStore) -> None:
+    configuration_change().into(store)
+    screen, prompts = Screen(), Screen()
+    show_trace(tmp_path, console=screen.console)
+    assert "system prompt" not in screen.out
+    assert show_trace(tmp_path, system_prompt=True, console=prompts.console) == 0
+    assert "older Goalwright" in prompts.err
 
 
 def test_what_was_under_way_has_failed_when_no_daemon_works_on_it(

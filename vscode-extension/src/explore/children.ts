@@ -1,5 +1,5 @@
 /** What a session knows of its branches and sub-agents, and how events change it. Pure, as `session/state.ts` is. */
-import { extendedPreview } from "../../../daemon/api/page/goals.js";
+import { extendedPreview, workedMs } from "../../../daemon/api/page/goals.js";
 import type { BranchMeta, Event, GoalTree, Message, SessionLoadResult, SubagentMeta } from "../protocol.gen";
 import { applyToGoals } from "../session/goals";
 
@@ -92,6 +92,7 @@ function counted(branch: BranchMeta, message: Message): BranchMeta {
     messageCount: before.messageCount + 1,
     totalTokens: before.totalTokens + tokensOf(message),
     totalCost: before.totalCost + (message.cost ?? 0),
+    durationMs: before.durationMs + workedMs({ duration_ms: message.durationMs, overlap_ms: message.overlapMs }),
     preview: extendedPreview(before.preview ?? null, message),
   };
   return { ...branch, cumulativeStats, lastMessage: message };

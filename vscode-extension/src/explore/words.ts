@@ -38,7 +38,7 @@ export function branchState(branch: BranchMeta, waiting: boolean): BranchState {
 }
 
 /** `5 messages · 3.4k tokens · $0.02`. */
-export function spentWords({ messageCount, totalTokens, totalCost }: GoalStats): string {
+export function spentWords({ messageCount, totalTokens, totalCost }: Omit<GoalStats, "durationMs" | "preview">): string {
   return [
     messageCount > 0 ? `${messageCount} ${messageCount === 1 ? "message" : "messages"}` : "",
     totalTokens > 0 ? `${short(totalTokens)} tokens` : "",
@@ -68,7 +68,7 @@ export function agentState({ status }: SubagentMeta): string {
 /** What a sub-agent took: `4 messages · 12k tokens · $0.03`. */
 export function agentSpent({ messageCount, usage, cost }: SubagentMeta): string {
   const totalTokens = usage.input + usage.output + usage.cacheRead + usage.cacheWrite;
-  return spentWords({ messageCount, totalTokens, totalCost: cost, preview: null });
+  return spentWords({ messageCount, totalTokens, totalCost: cost });
 }
 
 /** The choice that takes one file of a branch. */

@@ -18,6 +18,7 @@ import type {
   SessionMessagesResult,
   ToolResultPart,
   Trace,
+  Usage,
 } from "../protocol.gen";
 import { applyToChildren, childrenOfLoad, withAwaited, type Children } from "../explore/children";
 import { goalLine } from "../goals/words";
@@ -180,7 +181,8 @@ function applyEvent(state: SessionState, event: Event): SessionState {
       return { ...next, session: { ...next.session, trace: event.trace } };
     case "session_updated": {
       const { budget, ...updates } = camelKeys(event.updates);
-      return withBudget(withTrace(next, updates), budget as Budget | null | undefined);
+      const trace = spent(next.session.trace, event.usage, event.cost);
+      return withBudget(withTrace({ ...next, session: { ...next.session, trace } }, updates), budget as Budget | null | undefined);
     }
     case "message_added":
       return messageAdded(next, event.message);
@@ -253,11 +255,14 @@ function messageAdded(state: SessionState, message: Message): SessionState {
 
 /** The session's totals with one more message, as the daemon counts them. */
 function counted(trace: Trace, message: Message): Trace {
-  const { usage } = message;
+  return spent({ ...trace, messageCount: trace.messageCount + 1 }, message.usage, message.cost);
+}
+
+/** The session's totals with what one more request took. */
+function spent(trace: Trace, usage: Usage | null | undefined, cost: number | null | undefined): Trace {
   return {
     ...trace,
-    messageCount: trace.messageCount + 1,
-    totalCost: trace.totalCost + (message.cost ?? 0),
+    totalCost: trace.totalCost + (cost ?? 0),
     usage: usage
       ? {
           input: trace.usage.input + usage.input,

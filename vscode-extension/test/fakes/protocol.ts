@@ -19,7 +19,7 @@ import type {
 } from "../../src/protocol.gen";
 
 const TIME = "2026-01-01T00:00:00Z";
-export const NO_STATS: GoalStats = { messageCount: 0, totalTokens: 0, totalCost: 0, preview: null };
+export const NO_STATS: GoalStats = { messageCount: 0, totalTokens: 0, totalCost: 0, durationMs: 0, preview: null };
 
 export function session(over: Partial<SessionInfo> = {}): SessionInfo {
   return {
@@ -104,6 +104,7 @@ export function message(role: Role, sequence: number, content: Part[], over: Par
     model: null,
     usage: null,
     durationMs: null,
+    overlapMs: null,
     ...over,
   };
 }
@@ -196,6 +197,9 @@ type Kind = Event["event"];
 type Of<K extends Kind> = Extract<Event, { event: K }>;
 
 /** An event with its id; the rest as given. */
+/** No model was asked for the title or summary that a `session_updated` brings. */
+export const UNPAID = { usage: null, cost: null, model: null, durationMs: null };
+
 export function event<K extends Kind>(eventId: number, kind: K, rest: Omit<Of<K>, "event" | "eventId" | "traceId" | "time">): {
   event: Of<K>;
 } {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { extendedPreview } from "../../../daemon/api/page/goals.js";
 import { applyFrame, stateOf } from "../../../daemon/api/page/live.js";
-import { amount, clip, duration, money, statsLine } from "../../../daemon/api/page/words.js";
+import { amount, clip, duration, money, statsLine, statsWords, workTime } from "../../../daemon/api/page/words.js";
 import type { Frame, LiveState, TraceDetail } from "../../../daemon/api/page/shapes";
 
 const STATS = { message_count: 4, total_tokens: 2000, total_cost: 0.03, preview: "read → edit × 2" };
@@ -81,13 +81,14 @@ test("a branch whose goals are shown is fetched anew after the connection was lo
 test("branches begin, work and end", () => {
   const state = after(
     { event: "branch_started", event_id: 11, explore_start_id: "2", branch: { id: "B", description: "b", status: "exploring" } },
-    { event: "branch_message_added", event_id: 12, branch_id: "B", message: { tokens: 10, cost: 1 }, affected_goals: [] },
+    { event: "branch_message_added", event_id: 12, branch_id: "B", message: { tokens: 10, cost: 1, duration_ms: 900, overlap_ms: 200 }, affected_goals: [] },
     { event: "branch_goal_added", event_id: 13, branch_id: "B", goal: { id: "1", description: "x", status: "pending" } },
     { event: "branch_completed", event_id: 14, branch_id: "A", summary: "fine", cumulative_stats: STATS, last_message: null },
     { event: "branch_removed", event_id: 15, branch_id: "A" },
   );
   const { A, B } = state.branches;
   assert.deepEqual([B?.explore_start_id, B?.goal_count, B?.cumulative_stats?.message_count], ["2", 1, 1]);
+  assert.equal(B?.cumulative_stats?.duration_ms, 700);
   assert.deepEqual([A?.status, A?.summary, A?.removed, A?.cumulative_stats], ["completed", "fine", true, STATS]);
 });
 
@@ -134,6 +135,8 @@ test("amounts are short", () => {
   assert.deepEqual([0, 0.001, 0.08, 12.5, 12345].map(money), ["", "<$0.01", "$0.08", "$12.50", "$12345"]);
   assert.deepEqual([null, 50, 1234, 61_000, 3_700_000].map(duration), ["", "50 ms", "1.2 s", "1 min 1 s", "1 h 2 min"]);
   assert.equal(statsLine(STATS), "4 msgs · 2k · $0.03");
+  assert.deepEqual([STATS, { ...STATS, duration_ms: 61_000 }].map(workTime), ["", "1 min 1 s"]);
+  assert.equal(statsWords({ ...STATS, duration_ms: 61_000 }), `${statsWords(STATS)}, 1 min 1 s`);
   assert.equal(clip("用户认证功能用户认证功能", 10), "用户认证功…");
 });
 
@@ -146,7 +149,8 @@ test("totals are those of the API: all that was sent and received, also by branc
     { event: "branch_completed", event_id: 14, branch_id: "B", status: "completed", usage: usage(50), cost: 0.5 },
     // It was heard from the middle on: what else it took is not known here.
     { event: "branch_completed", event_id: 15, branch_id: "A", status: "completed", usage: usage(900), cost: 9 },
-    { event: "subagent_completed", event_id: 16, subagent: { id: "s1", agent: "explore", prompt: "p", status: "completed", usage: usage(20), cost: 0.25 } },
+    { event: "session_updated", event_id: 17, updates: { title: "T" }, usage: usage(7), cost: 0.5 },
+    { event: "subagent_completed", event_id: 18, subagent: { id: "s1", agent: "explore", prompt: "p", status: "completed", usage: usage(20), cost: 0.25 } },
   );
-  assert.deepEqual([state.trace.total_messages, state.trace.total_tokens, state.trace.total_cost], [1, 175, 1.25]);
+  assert.deepEqual([state.trace.total_messages, state.trace.total_tokens, state.trace.total_cost], [1, 182, 1.75]);
 });

@@ -405,7 +405,13 @@ async def test_the_goals_of_seed_000_are_drawn_from_events_alone() -> None:
         bench.emit(bench.message(call, goal_id="2"))
         *_, message = await hear(socket, to=4)
         own, above = message["affected_goals"]
-        numbers = {"message_count": 1, "total_tokens": 100, "total_cost": 0.01, "preview": "read"}
+        numbers = {
+            "message_count": 1,
+            "total_tokens": 100,
+            "total_cost": 0.01,
+            "duration_ms": 2500,
+            "preview": "read",
+        }
         assert own == {"goal_id": "2", "self_stats": numbers, "cumulative_stats": numbers}
         assert above == {"goal_id": "1", "cumulative_stats": numbers}
 

@@ -23,6 +23,7 @@ from daemon.model.events import (
 )
 from daemon.model.messages import ToolResultPart
 from daemon.model.traces import BranchTrace
+from daemon.steps.fold import StepFold
 from tests.fakes.branches import EDITS, explore, exploring, kinds, ran, scripts, told
 from tests.fakes.models import Call, Fail, Hold
 from tests.fakes.waiting import until
@@ -99,6 +100,18 @@ async def test_the_plan_has_a_start_and_a_merge_and_the_work_of_the_branches_cou
         assert "A (use a list): A list it is" in start.summary
         (ended,) = bench.events(ExploreCompleted)
         assert merge.merge_summary == ended.merge_summary == told(session).content
+        # Its branches were at work at the same time: their goal took as long as all of them together, not their sum.
+        took = start.cumulative_stats.duration_ms
+        assert took == start.self_stats.duration_ms + ended.duration_ms
+        assert ended.duration_ms >= max(branch.cumulative_stats.duration_ms for branch in branches)
+        fold = StepFold(session.session_id)
+        for event in bench.core.store.events(session.session_id):
+            fold.apply(event)
+        steps = [fold.tree.get(f"goal_{number}") for number in "23"]
+        assert [(step and step.duration_ms) or 0 for step in steps] == [
+            took,
+            merge.cumulative_stats.duration_ms,
+        ]
 
 
 async def test_the_result_reads_as_in_the_design(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ async def test_events_come_in_order_and_name_the_session(tmp_path: Path) -> None
             "session_updated",
             "turn_started",
             "message_added",
+            "system_prompt_changed",
             "message_part_added",
             "message_added",
             "session_updated",
@@ -83,7 +84,11 @@ async def test_events_come_in_order_and_name_the_session(tmp_path: Path) -> None
             "trace_completed",
         ]
         first, last = bench.events(SessionUpdated)
-        assert first.updates == {"title": "Say hello now", "mission": "Say  hello\nnow"}
+        assert first.updates == {
+            "title": "Say hello now",
+            "titled_by": "prompt",
+            "mission": "Say  hello\nnow",
+        }
         assert last.updates == {"summary": "Hello."}
         assert bench.events(TurnStarted)[0].prompt_id == "p1"
         assert bench.events(TurnEnded)[0].stop_reason == "end_turn"

@@ -294,15 +294,14 @@ def test_calls_that_ran_at_the_same_time_take_their_goal_as_long_as_the_longest(
     log.add("One")
     log.focus("1")
     log.say("", ("c1", "task", "{}"), ("c2", "task", "{}"), ("c3", "ls", "{}"), duration_ms=0)
-    for call in ("c1", "c2"):
-        log.emit(ToolStarted(trace_id=log.trace_id, time=log.now(), tool_call_id=call, name="task"))
-    for call, took in (("c1", 2000), ("c2", 2100)):
+    for call, took, overlap in (("c1", 2000, None), ("c2", 2100, 2000)):
         part = ToolResultPart(tool_call_id=call, name="task", content="found")
-        log.message("tool", part, call_id=call, duration_ms=took)
+        log.message("tool", part, call_id=call, duration_ms=took, overlap_ms=overlap)
     log.answer("c3", "ls", "a")
     tree = folded(log.events).tree
     assert [step.duration_ms for step in tree.filter("action")] == [2000, 2100, 50]
     assert [step.duration_ms for step in tree.filter("goal")] == [2150]
+    assert log.plan.goals["1"].cumulative_stats.duration_ms == 2150
 
 
 def test_what_nobody_works_on_any_more_has_failed_until_it_goes_on() -> None:

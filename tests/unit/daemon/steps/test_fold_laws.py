@@ -255,6 +255,8 @@ def test_the_time_of_a_goal_is_the_sum_of_what_was_done_for_it_and_below(
         assert step is not None
         planned = step.duration_ms if all(kind in PLAIN for kind, _, _ in operations) else None
         worked = sum(spent.get(goal_id, 0) for goal_id in below)
+        assert goal.cumulative_stats.duration_ms == worked
+        assert goal.self_stats.duration_ms == spent.get(goal.id, 0)
         assert (planned or 0) == worked if planned is not None else (step.duration_ms or 0) >= worked
 
 

@@ -11,7 +11,7 @@ const PAUSE_MS = 80;
 /** The narrowest row, in pixels at full size: goals of narrower ones could not be told from each other. */
 const NARROWEST = 720;
 /** Smaller than on the web page: a panel beside the editor has less room. */
-const SIZES = { nodeWidth: 180, gapX: 130, gapY: 32 };
+const SIZES = { nodeWidth: 180, gapX: 130, gapY: 44 };
 
 export interface GraphHooks {
   /** Title, status or totals changed. */

@@ -42,6 +42,7 @@ def main() -> int:
 
     from pathlib import Path
 
+    _set_language()
     from daemon.cli import parse
 
     args = parse(sys.argv[1:])
@@ -56,6 +57,28 @@ def main() -> int:
         return _dispatch(args)
     except KeyboardInterrupt:
         return 130
+
+
+def _set_language() -> None:
+    """Speak the language of the user's ``config.json``, which nothing else of the command line reads so early."""
+    from daemon.runtime import state_dir
+    from daemon.store.regular import read_regular
+
+    try:
+        data = read_regular(state_dir() / "config.json", 1_000_000, follow=True)
+        if b'"language"' not in data:
+            return
+        import json
+
+        wanted = json.loads(data.decode("utf-8-sig"))["language"]
+    except (OSError, ValueError, RuntimeError, RecursionError, LookupError, TypeError):
+        return  # it is reported where the settings are read
+    from tools.localization import set_language
+
+    try:
+        set_language(wanted)
+    except ValueError as error:
+        _say(f"config.json: language: {error}")
 
 
 def _say(problem: object, code: int = 1) -> int:
@@ -208,6 +231,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from lsp_bridge.lazy_navigation import LazyNavigation
         from lsp_bridge.listen import Listener
         from lsp_bridge.server import Bridge
+        from tools.localization import set_language
 
     log = logging.getLogger("goalwright")
     loop = asyncio.get_running_loop()
@@ -232,6 +256,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     bridge = Bridge(product_version(), models.choose, warm)
     trusted = TrustedFolders(user_folder).trust(workspace) == "trusted"
     settings = load_config(workspace, user_folder / "config.json", trusted=trusted).settings
+    set_language(settings.language)
     wanted = settings.diagnostics
 
     def trusts() -> bool:

@@ -20,6 +20,7 @@ from daemon.model.goals import PlanFront
 from daemon.model.permissions import Mode, Rule, RuleSource
 from daemon.permission.rules import SHIPPED, rules_from_config
 from daemon.store.regular import read_regular
+from tools.localization import DEFAULT, Language, unknown_language
 from tools.sandbox.policy import Setting
 
 WORKSPACE_FILE = Path(".goalwright") / "config.json"
@@ -93,6 +94,11 @@ class Settings(BaseModel):
         default=None,
         description='Rules: {"bash": "ask", "edit": {"*.lock": "deny"}}. The last rule that matches decides; the '
         "file of a workspace that is not trusted can only make things stricter.",
+    )
+    language: Language = Field(
+        default=DEFAULT,
+        description="The language of everything that you read: en (English) or zh-CN (简体中文). Counts in your own "
+        "file and the editor's settings. What the model reads stays English.",
     )
     mode: Mode = Field(
         default="ask",
@@ -309,12 +315,13 @@ class Config:
         rules, blocking = _rules(values, "workspace", name, name)
         if trusted:
             settings, problems = self._settings_with(
-                {k: v for k, v in values.items() if k != "environment"}, name
+                {k: v for k, v in values.items() if k not in _USERS_OWN}, name
             )
-            if "environment" in values:
-                problems.append(
-                    f"{name}: environment: counts only in your own file, ~/.goalwright/config.json"
-                )
+            problems += [
+                f"{name}: {key}: counts only in your own file, ~/.goalwright/config.json"
+                for key in _USERS_OWN
+                if key in values
+            ]
         else:
             settings = self._tightened(values)
             problems = _ignored(values, rules, name, settings.mode)
@@ -349,6 +356,8 @@ class Config:
         return self.settings.model_copy(update={"mode": wanted})
 
 
+_USERS_OWN = ("environment", "language")
+"""Settings that the workspace's file cannot set, trusted or not."""
 _MODES: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
 """The strictest first."""
 
@@ -433,12 +442,17 @@ def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[s
         try:
             parsed = Settings.model_validate({key: value})
         except ValidationError as error:
-            first = error.errors()[0]
-            what = "is not a setting" if first["type"] == "extra_forbidden" else first["msg"].lower()
+            what = unknown_language(value) if key == "language" else _wrong(error)
             problems.append(f"{name}: {key}: {what}")
         else:
             valid[key] = getattr(parsed, key)
     return valid, problems
+
+
+def _wrong(error: ValidationError) -> str:
+    """What is wrong with a value, in the words of pydantic."""
+    first = error.errors()[0]
+    return "is not a setting" if first["type"] == "extra_forbidden" else first["msg"].lower()
 
 
 def _valid_servers(servers: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[str]]:
@@ -449,10 +463,8 @@ def _valid_servers(servers: Mapping[str, Any], name: str) -> tuple[dict[str, Any
         try:
             valid[server] = LanguageServerSetting.model_validate(value)
         except ValidationError as error:
-            first = error.errors()[0]
-            what = "is not a setting" if first["type"] == "extra_forbidden" else first["msg"].lower()
-            where = ": ".join(("language_servers", server, *map(str, first["loc"])))
-            problems.append(f"{name}: {where}: {what}")
+            where = ": ".join(("language_servers", server, *map(str, error.errors()[0]["loc"])))
+            problems.append(f"{name}: {where}: {_wrong(error)}")
     return valid, problems
 
 

@@ -38,6 +38,7 @@ from lsp_bridge.editor.offer import EditorOffer, SharedDecisions
 from lsp_bridge.editor.peers import EditorPeer, EditorPeers, uri_in
 from lsp_bridge.request_error import RequestError
 from lsp_bridge.requests import ClientState, ModelChooser, Requests
+from tools.localization import set_language
 
 log = logging.getLogger(__name__)
 
@@ -304,7 +305,11 @@ class ClientServer:
         if options.diagnostics:
             self._attach()
         env = {**provider_env(os.environ), **self._client.env}
-        self._bridge.client_came(env, self._requests.client_config().settings.model)
+        settings = self._requests.client_config().settings
+        if "language" in self._client.settings:
+            # One language for the whole daemon: that of the editor that came last.
+            set_language(settings.language)
+        self._bridge.client_came(env, settings.model)
 
     def _attach(self) -> None:
         """The daemon may ask this client what its extensions say."""

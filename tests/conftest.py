@@ -5,13 +5,23 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Generator
 
 import pytest
 
 from tests.examples import register_profile
 from tests.part_times import PartTimes, part_of
+from tools.localization import DEFAULT, set_language
 
 register_profile()
+
+
+@pytest.fixture
+def chinese() -> Generator[None]:
+    """Everything that users read is Chinese while the test runs."""
+    set_language("zh-CN")
+    yield
+    set_language(DEFAULT)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -44,13 +44,14 @@ def main() -> int:
 
     _set_language()
     from daemon.cli import parse
+    from tools.localization import t
 
     args = parse(sys.argv[1:])
     if "workspace" in args:
         try:
             args.workspace = (args.workspace or Path(current)).expanduser().absolute()
         except RuntimeError as error:
-            return _say(f"The workspace cannot be found: {error}")
+            return _say(t("The workspace cannot be found: {error}", error=error))
         if problem := protect(str(args.workspace), through_current_folder=THROUGH_CURRENT_FOLDER):
             return _say(problem)
     try:
@@ -127,10 +128,11 @@ def _serve_command(args: argparse.Namespace) -> int:
     from daemon.store.base import StoreError
     from lsp_bridge.launch import passed_on
     from tools.environment import PASSED_ON
+    from tools.localization import t
     from tools.redaction import SECRETS
 
     if not args.workspace.is_dir():
-        return _say(f"The workspace {args.workspace} is not a folder.")
+        return _say(t("The workspace {workspace} is not a folder.", workspace=args.workspace))
     keep_memory_private()
     os.environ[PASSED_ON] = " ".join(passed_on())  # also when nobody but the user started it
     paths = RuntimePaths.for_workspace(args.workspace)
@@ -155,7 +157,14 @@ def _serve_command(args: argparse.Namespace) -> int:
         return 1
     except Exception as error:
         if not args.foreground and not os.path.samestat(os.fstat(stderr), os.fstat(2)):
-            say(f"The daemon failed ({type(error).__name__}: {error}). Its log says more: {paths.log_file}")
+            say(
+                t(
+                    "The daemon failed ({kind}: {error}). Its log says more: {log_file}",
+                    kind=type(error).__name__,
+                    error=error,
+                    log_file=paths.log_file,
+                )
+            )
         raise
     finally:
         os.close(stderr)

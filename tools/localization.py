@@ -6,13 +6,11 @@ language is one for the whole process, set once when it starts. ``docs/language.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal, get_args
 
 Language = Literal["en", "zh-CN"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 DEFAULT: Language = "en"
-_FOLDER = Path(__file__).parent / "languages"
 
 
 class _Current:
@@ -29,11 +27,12 @@ def language() -> Language:
 
 def set_language(name: str) -> None:
     """Use the language ``name`` from now on. Raises ValueError with the list of languages for any other name."""
-    found = next((known for known in LANGUAGES if known == name), None)
+    found: Language | None = next((known for known in LANGUAGES if known == name), None)
     if found is None:
         raise ValueError(unknown_language(name))
     if found != _Current.language:
-        _Current.language, _Current.catalogue = found, None
+        _Current.language = found
+        _Current.catalogue = None
 
 
 def unknown_language(name: object) -> str:
@@ -70,8 +69,10 @@ def catalogue(name: Language) -> dict[str, str]:
     if name == DEFAULT:
         return {}
     import json
+    from pathlib import Path
 
-    return json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    file = Path(__file__).parent / "languages" / f"{name}.json"
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def _catalogue() -> dict[str, str]:

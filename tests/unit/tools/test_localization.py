@@ -11,7 +11,7 @@ from string import Formatter
 import pytest
 
 from tools import localization
-from tools.localization import LANGUAGES, catalogue, language, n, noted, set_language, t
+from tools.localization import LANGUAGES, Language, catalogue, language, n, noted, set_language, t
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [
@@ -92,7 +92,7 @@ def formatted(node: ast.Call) -> bool:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_every_text_has_a_translation_and_every_translation_is_used(name: str) -> None:
+def test_every_text_has_a_translation_and_every_translation_is_used(name: Language) -> None:
     known = catalogue(name)
     used = {text: place for place, _, texts in calls() for text in texts}
     assert {text: place for text, place in used.items() if text not in known} == {}
@@ -100,7 +100,7 @@ def test_every_text_has_a_translation_and_every_translation_is_used(name: str) -
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_translations_have_the_placeholders_of_their_texts(name: str) -> None:
+def test_translations_have_the_placeholders_of_their_texts(name: Language) -> None:
     known = catalogue(name)
     filled = {text for _, node, texts in calls() for text in texts if formatted(node)}
     wrong = {
